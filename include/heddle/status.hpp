@@ -1,0 +1,165 @@
+// Status, Error and the error codes: how every floor of heddle says that something went wrong.
+// Owns no state; every function here may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace heddle {
+
+/// Whose fault it was, coarse enough to act on. Stable: values are never reused.
+enum class Code : std::uint8_t {
+  ok = 0,
+  invalid_argument,     ///< the call itself is wrong, whatever the state
+  failed_precondition,  ///< the call is fine, the state of its object is not (finalised, closed,
+                        ///< own ticket)
+  not_found,            ///< a named thing does not exist (tensor in a context, host storage)
+  unavailable,     ///< cannot be had here or now (backend not built in, forked child, shut down)
+  exhausted,       ///< a bound was reached: queue slots, memory
+  deadline,        ///< a time limit passed first
+  compile_failed,  ///< a compiler refused, died or hung
+  device_failed,   ///< a task on a device failed; the device is poisoned
+  cancelled,       ///< ended before it ran because somebody asked so
+  internal,        ///< heddle's own fault
+};
+
+/// The name of a code as it appears in messages, e.g. "invalid_argument".
+constexpr std::string_view code_name(Code code) noexcept {
+  constexpr std::string_view names[] = {"ok",        "invalid_argument", "failed_precondition",
+                                        "not_found", "unavailable",      "exhausted",
+                                        "deadline",  "compile_failed",   "device_failed",
+                                        "cancelled", "internal"};
+  const auto at = static_cast<std::size_t>(code);
+  return at < std::size(names) ? names[at] : std::string_view("unknown");
+}
+
+/// A code, a message that names the culprit, where in heddle it was raised, and what caused it.
+///
+/// An ok Status is one null pointer; copying a failed one shares its text, so a Status may be kept
+/// by a device, by each of its events and by every waiter. Immutable, hence safe to share between
+/// threads.
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;
+
+  /// Never throws: when there is no memory for the text, the code alone survives.
+  Status(Code code, std::string message, Status cause = {},
+         std::source_location where = std::source_location::current()) noexcept {
+    if (code == Code::ok) return;
+    try {
+      detail_ = std::make_shared<const Detail>(
+          Detail{code, std::move(message), where, std::move(cause.detail_), nullptr});
+    } catch (...) {
+      detail_ = out_of_memory();
+    }
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return detail_ == nullptr; }
+  explicit operator bool() const noexcept { return ok(); }
+  [[nodiscard]] Code code() const noexcept { return detail_ ? detail_->code : Code::ok; }
+  /// The message alone, without code and causes; empty when ok.
+  [[nodiscard]] std::string_view message() const noexcept {
+    return detail_ ? std::string_view(detail_->message) : std::string_view();
+  }
+  /// The place in heddle (or the user's submit, when recorded) that raised it.
+  [[nodiscard]] std::source_location where() const noexcept {
+    return detail_ ? detail_->where : std::source_location();
+  }
+  /// The failure behind this one; ok when there is none.
+  [[nodiscard]] Status cause() const noexcept {
+    Status inner;
+    if (detail_) inner.detail_ = detail_->cause;
+    return inner;
+  }
+  /// The exception that a user's callable threw, when that is what failed; else null.
+  [[nodiscard]] std::exception_ptr exception() const noexcept {
+    return detail_ ? detail_->exception : nullptr;
+  }
+  /// A copy that carries the user's exception, so that a host can rethrow it.
+  [[nodiscard]] Status with_exception(std::exception_ptr exception) const noexcept {
+    if (!detail_) return {};
+    Status copy;
+    try {
+      Detail detail = *detail_;
+      detail.exception = std::move(exception);
+      copy.detail_ = std::make_shared<const Detail>(std::move(detail));
+    } catch (...) {
+      copy.detail_ = detail_;
+    }
+    return copy;
+  }
+  /// The innermost cause: what a user has to mend.
+  [[nodiscard]] Status root() const noexcept {
+    Status at = *this;
+    while (at.detail_ && at.detail_->cause)
+      at.detail_ = std::shared_ptr<const Detail>(at.detail_->cause);
+    return at;
+  }
+
+  /// "code: message" and one line "  cause: ..." for each cause.
+  [[nodiscard]] std::string to_string() const {
+    if (!detail_) return "ok";
+    std::string text;
+    for (const Detail* at = detail_.get(); at != nullptr; at = at->cause.get()) {
+      if (!text.empty()) text += "\n  cause: ";
+      text += code_name(at->code);
+      text += ": ";
+      text += at->message;
+    }
+    return text;
+  }
+
+  /// Same code and text (causes included); two ok statuses are equal.
+  friend bool operator==(const Status& a, const Status& b) {
+    return a.detail_ == b.detail_ || (a.detail_ && b.detail_ && a.to_string() == b.to_string());
+  }
+
+ private:
+  struct Detail {
+    Code code;
+    std::string message;
+    std::source_location where;
+    std::shared_ptr<const Detail> cause;
+    std::exception_ptr exception;
+  };
+
+  static std::shared_ptr<const Detail> out_of_memory() noexcept {
+    // Built on first use and never destroyed, so it may be handed out during exit.
+    static const auto* const detail = new std::shared_ptr<const Detail>(new Detail{
+        Code::exhausted, "out of memory", std::source_location::current(), nullptr, nullptr});
+    return *detail;
+  }
+
+  std::shared_ptr<const Detail> detail_;
+};
+
+/// What the throwing floors (jit, runtime, public C++ API) throw: a Status plus what was being
+/// done.
+class Error : public std::exception {
+ public:
+  explicit Error(Status status)
+      : status_(std::move(status)), text_("heddle: " + status_.to_string()) {}
+  Error(Code code, std::string message, Status cause = {},
+        std::source_location where = std::source_location::current())
+      : Error(Status(code, std::move(message), std::move(cause), where)) {}
+
+  [[nodiscard]] const Status& status() const noexcept { return status_; }
+  [[nodiscard]] Code code() const noexcept { return status_.code(); }
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  Status status_;
+  std::string text_;
+};
+
+/// Throws Error when `status` is a failure: the border between the two error regimes.
+inline void throw_if_failed(const Status& status) {
+  if (!status.ok()) throw Error(status);
+}
+
+}  // namespace heddle
