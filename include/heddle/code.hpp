@@ -1,0 +1,91 @@
+// Code: a compiled (or postponed) program, free of any device. A shared immutable handle; any thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heddle/program.hpp"
+
+namespace heddle {
+
+namespace jit {
+struct CodeData;  // jit/code.hpp
+}
+
+/// How a merge buffer gets its contents (D6).
+enum class MergeMode : std::uint8_t {
+  copy,    ///< the source is copied when the item runs on the destination's timeline
+  stream,  ///< borrows the source's live buffer where memory is shared; copied where it is not
+};
+[[nodiscard]] constexpr std::string_view name(MergeMode mode) noexcept {
+  return mode == MergeMode::copy ? "copy" : "stream";
+}
+
+struct CompileOptions {
+  /// Name of the routine; empty: the program's, else one made from its comments, else invalid_argument.
+  std::string name;
+  /// true: compiled now, once, for any context. false: postponed to link, which may embed addresses.
+  bool shared = true;
+  bool fast_math = false;
+  /// Set: a routine of this code takes its merge tensor by this mode only (D6).
+  std::optional<MergeMode> merge_mode;
+  /// Every assignment calls the trace hook of its schedule (O57).
+  bool trace_values = false;
+};
+
+class Code {
+ public:
+  explicit Code(std::shared_ptr<const jit::CodeData> data) : data_(std::move(data)) {}
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] bool is_shared() const noexcept;
+  [[nodiscard]] std::optional<Tensor> merge_tensor() const;
+  [[nodiscard]] std::vector<StaticIndex> statics() const;
+  /// Where `tensor` was placed; nullopt when the program has no such tensor.
+  [[nodiscard]] std::optional<MemoryMode> placement(const Tensor& tensor) const;
+  /// Loop text before and after optimisation (tensor names as comments), and the hash of the latter.
+  [[nodiscard]] std::string unoptimized_text() const;
+  [[nodiscard]] std::string loop_text() const;
+  [[nodiscard]] std::string hash() const;
+  /// What went to the compiler; empty while postponed.
+  [[nodiscard]] std::string source() const;
+  [[nodiscard]] std::chrono::nanoseconds compile_time() const noexcept;
+  [[nodiscard]] std::string to_string() const;
+  [[nodiscard]] const jit::CodeData& data() const noexcept { return *data_; }
+  [[nodiscard]] const std::shared_ptr<const jit::CodeData>& shared() const noexcept { return data_; }
+
+ private:
+  std::shared_ptr<const jit::CodeData> data_;
+};
+
+struct BatchOptions {
+  /// One per program, or empty: each program's own name. Duplicates are invalid_argument.
+  std::vector<std::string> names;
+  /// Entries for which this is false are neither lowered nor compiled; their place stays empty (O25).
+  std::function<bool(const std::string& name, std::size_t position)> occupancy;
+  bool shared = true;
+  bool fast_math = false;
+  bool trace_values = false;
+};
+
+/// Programs compiled as one unit; positions are kept, excluded ones are empty.
+class CodeBatch {
+ public:
+  explicit CodeBatch(std::vector<std::optional<Code>> entries) : entries_(std::move(entries)) {}
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] const std::optional<Code>& operator[](std::size_t k) const { return entries_.at(k); }
+  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+  /// Expected merge tensor per position (O30).
+  [[nodiscard]] std::vector<std::optional<Tensor>> merge_tensors() const;
+
+ private:
+  std::vector<std::optional<Code>> entries_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,180 @@
+// Element types, dimensions and ArrayType: the one description of an array that tensors, buffers,
+// signatures, caches and messages share. Values without state; callable from any thread.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heddle {
+
+/// Element types. The numeric values are part of the text form and never change.
+enum class DType : std::uint8_t {
+  bool_ = 0,
+  u8,
+  i8,
+  u16,
+  i16,
+  i32,
+  u32,
+  i64,
+  u64,
+  f16,   ///< IEEE 754 binary16: stored in 2 bytes, computed in f32
+  bf16,  ///< upper half of binary32: stored in 2 bytes, computed in f32
+  f32,
+  f64,
+};
+inline constexpr std::size_t dtype_count = 13;
+
+inline constexpr DType bool_ = DType::bool_;
+inline constexpr DType u8 = DType::u8, i8 = DType::i8, u16 = DType::u16, i16 = DType::i16;
+inline constexpr DType u32 = DType::u32, i32 = DType::i32, u64 = DType::u64, i64 = DType::i64;
+inline constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64;
+
+namespace dtypes {
+struct Info {
+  std::string_view name;
+  std::uint8_t bytes;
+  bool floating;
+  bool is_signed;
+};
+inline constexpr std::array<Info, dtype_count> table{{{"bool", 1, false, false},
+                                                      {"u8", 1, false, false},
+                                                      {"i8", 1, false, true},
+                                                      {"u16", 2, false, false},
+                                                      {"i16", 2, false, true},
+                                                      {"i32", 4, false, true},
+                                                      {"u32", 4, false, false},
+                                                      {"i64", 8, false, true},
+                                                      {"u64", 8, false, false},
+                                                      {"f16", 2, true, true},
+                                                      {"bf16", 2, true, true},
+                                                      {"f32", 4, true, true},
+                                                      {"f64", 8, true, true}}};
+}  // namespace dtypes
+
+constexpr const dtypes::Info& info(DType t) noexcept {
+  return dtypes::table[static_cast<std::size_t>(t)];
+}
+constexpr std::string_view name(DType t) noexcept { return info(t).name; }
+constexpr std::size_t size_of(DType t) noexcept { return info(t).bytes; }
+constexpr bool is_floating(DType t) noexcept { return info(t).floating; }
+constexpr bool is_integer(DType t) noexcept { return !info(t).floating && t != DType::bool_; }
+/// f16 and bf16: types that are only stored; arithmetic happens in f32.
+constexpr bool is_storage_only(DType t) noexcept { return t == DType::f16 || t == DType::bf16; }
+/// The type that arithmetic on `t` happens in: f32 for f16 and bf16, else `t`.
+constexpr DType compute_type(DType t) noexcept { return is_storage_only(t) ? DType::f32 : t; }
+/// The type called `text`, as printed by name().
+constexpr std::optional<DType> parse_dtype(std::string_view text) noexcept {
+  for (std::size_t i = 0; i < dtype_count; ++i) {
+    if (dtypes::table[i].name == text) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+/// IEEE 754 binary16 bits. Conversions round to nearest even; NaN stays NaN, overflow is infinity.
+struct Float16 {
+  std::uint16_t bits = 0;
+  Float16() = default;
+  explicit Float16(float value) noexcept;
+  explicit operator float() const noexcept;
+  friend bool operator==(Float16, Float16) = default;  ///< compares bits
+};
+
+/// bfloat16 bits: the upper half of a binary32, rounded to nearest even.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+  BFloat16() = default;
+  explicit BFloat16(float value) noexcept;
+  explicit operator float() const noexcept;
+  friend bool operator==(BFloat16, BFloat16) = default;  ///< compares bits
+};
+
+/// The DType of a C++ element type; no member for types that are none.
+template <class T>
+struct dtype_of;
+// clang-format off
+template <> struct dtype_of<bool> { static constexpr DType value = DType::bool_; };
+template <> struct dtype_of<std::uint8_t> { static constexpr DType value = DType::u8; };
+template <> struct dtype_of<std::int8_t> { static constexpr DType value = DType::i8; };
+template <> struct dtype_of<std::uint16_t> { static constexpr DType value = DType::u16; };
+template <> struct dtype_of<std::int16_t> { static constexpr DType value = DType::i16; };
+template <> struct dtype_of<std::int32_t> { static constexpr DType value = DType::i32; };
+template <> struct dtype_of<std::uint32_t> { static constexpr DType value = DType::u32; };
+template <> struct dtype_of<std::int64_t> { static constexpr DType value = DType::i64; };
+template <> struct dtype_of<std::uint64_t> { static constexpr DType value = DType::u64; };
+template <> struct dtype_of<Float16> { static constexpr DType value = DType::f16; };
+template <> struct dtype_of<BFloat16> { static constexpr DType value = DType::bf16; };
+template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
+template <> struct dtype_of<double> { static constexpr DType value = DType::f64; };
+// clang-format on
+template <class T>
+inline constexpr DType dtype_of_v = dtype_of<T>::value;
+
+/// Extents, outermost first. Empty: a scalar (one element). An extent of 0: no elements.
+using Dims = std::vector<std::int64_t>;
+
+/// How elements lie in memory. Row-major is the only layout for now.
+enum class Layout : std::uint8_t { row_major };
+
+/// dtype, dims and layout: a hashable value.
+struct ArrayType {
+  DType dtype = DType::f32;
+  Dims dims;
+  Layout layout = Layout::row_major;
+
+  friend bool operator==(const ArrayType&, const ArrayType&) = default;
+
+  /// Elements; nullopt when the product passes 2^63 - 1 or an extent is negative.
+  [[nodiscard]] std::optional<std::int64_t> num_elements() const noexcept {
+    std::int64_t product = 1;
+    bool empty = false;
+    for (const std::int64_t extent : dims) {
+      if (extent < 0) return std::nullopt;
+      if (extent == 0) empty = true;
+      if (!empty && __builtin_mul_overflow(product, extent, &product)) return std::nullopt;
+    }
+    return empty ? 0 : product;
+  }
+  /// Bytes; nullopt when they do not fit 63 bits.
+  [[nodiscard]] std::optional<std::int64_t> num_bytes() const noexcept {
+    const auto elements = num_elements();
+    std::int64_t bytes = 0;
+    if (!elements ||
+        __builtin_mul_overflow(*elements, static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
+      return std::nullopt;
+    }
+    return bytes;
+  }
+  /// "f32[64,128]"; a scalar is "f32[]".
+  [[nodiscard]] std::string to_string() const {
+    std::string text(name(dtype));
+    text += '[';
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (i > 0) text += ',';
+      text += std::to_string(dims[i]);
+    }
+    return text + ']';
+  }
+};
+
+}  // namespace heddle
+
+template <>
+struct std::hash<heddle::ArrayType> {
+  std::size_t operator()(const heddle::ArrayType& type) const noexcept {
+    // FNV-1a over the fields: cheap, and equal types hash equal in every process.
+    std::uint64_t h = 0xcbf29ce484222325u;
+    const auto mix = [&h](std::uint64_t v) { h = (h ^ v) * 0x100000001b3u; };
+    mix(static_cast<std::uint64_t>(type.dtype));
+    mix(static_cast<std::uint64_t>(type.layout));
+    for (const std::int64_t extent : type.dims) mix(static_cast<std::uint64_t>(extent));
+    return static_cast<std::size_t>(h);
+  }
+};

@@ -1,0 +1,78 @@
+// Compilers: from loop kernels to callable code. A Compiler turns a unit (one or more kernels) into a loaded
+// Module; it never runs a compiler inside the host process. All functions may be called from any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heddle/kernel.h"
+#include "heddle/status.hpp"
+#include "jit/loop.hpp"
+#include "jit/loop_text.hpp"
+
+namespace heddle::jit {
+
+/// Where compilers are and how they are run; filled by runtime/config from the environment.
+struct ToolOptions {
+  std::string cc = "cc";                           ///< the system compiler: a command, found on PATH
+  std::vector<std::string> cflags;                 ///< added after heddle's own flags
+  std::filesystem::path compile_helper;            ///< heddle-compile; empty: searched (see compile_gccjit.cpp)
+  std::chrono::milliseconds compile_timeout{60'000};
+  std::filesystem::path temp_dir;                  ///< empty: TMPDIR's value as config read it, else /tmp
+  std::filesystem::path dump_dir;                  ///< set: every unit's loop text and emitted source are kept here
+  int optimization_level = 3;                      ///< 0..3
+  bool fast_math = false;
+};
+
+/// One kernel of a unit.
+struct KernelSource {
+  std::string name;  ///< symbol and debug name; [A-Za-z0-9_], unique in its unit
+  std::shared_ptr<const Loop> loop;
+  LoopNames names;   ///< for comments in emitted text only
+  /// Per buffer: an address to embed as a constant instead of reading it from the arguments (postponed code,
+  /// O23); empty or nullopt entries are arguments. Such kernels are valid for these addresses only.
+  std::vector<std::optional<std::uint64_t>> addresses;
+};
+
+struct CompileUnit {
+  std::string name;  ///< file name stem of dumps and kept sources
+  std::vector<KernelSource> kernels;
+  bool trace_values = false;  ///< call heddle_kernel_args::trace at each assignment (O57)
+};
+
+/// Loaded code. Unloads when the last handle goes, so whoever may run a function holds the Module.
+class Module {
+ public:
+  virtual ~Module() = default;
+  /// The function of the unit's k-th kernel.
+  [[nodiscard]] virtual heddle_kernel_function function(std::size_t k) const noexcept = 0;
+  /// The text that was compiled: C, or loop text for gccjit.
+  [[nodiscard]] virtual const std::string& source() const noexcept = 0;
+  [[nodiscard]] virtual std::chrono::nanoseconds compile_time() const noexcept = 0;
+};
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< "cc", "gccjit"
+  /// Whether it can be used here, and if not why and what to do.
+  [[nodiscard]] virtual Status available() const = 0;
+  /// One line: command and version, for `heddle info`.
+  [[nodiscard]] virtual std::string describe() const = 0;
+  /// Compiles and loads. Throws compile_failed with the compiler's own words (bounded) and the path of the kept
+  /// source, deadline when it took longer than compile_timeout; leaves nothing behind and the next compile works.
+  [[nodiscard]] virtual std::shared_ptr<const Module> compile(const CompileUnit& unit) const = 0;
+};
+
+[[nodiscard]] std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options);
+[[nodiscard]] std::shared_ptr<const Compiler> make_gccjit_compiler(const ToolOptions& options);
+/// Compiles nothing: its kernels return at once. For the null device.
+[[nodiscard]] std::shared_ptr<const Compiler> make_null_compiler();
+
+}  // namespace heddle::jit

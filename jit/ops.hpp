@@ -1,0 +1,125 @@
+// The operations of heddle's expressions: names, arity, result types and their exact meaning per dtype.
+// Pure functions over tables; callable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "heddle/types.hpp"
+
+namespace heddle::jit {
+
+// X(name, arity, class). Classes decide operand and result types, see result_type().
+//  arith : operands of one type T (not bool: bool operands become i32), result T
+//  order : operands of one type T (bool too), result T
+//  test  : operands of one type T, result bool
+//  logic : operands converted to bool (nonzero), result bool
+//  real  : floating T only (integer and bool operands become f32), result T
+//  bits  : u64 operands, u64 result
+//  other : stated at the op
+#define HEDDLE_OPS(X)                                                                              \
+  X(add, 2, arith)            /* integers wrap */                                                  \
+  X(sub, 2, arith)            /* integers wrap */                                                  \
+  X(mul, 2, arith)            /* integers wrap */                                                  \
+  X(div, 2, arith)            /* integers truncate; x / 0 = 0; MIN / -1 = MIN */                   \
+  X(mod, 2, arith)            /* sign of the dividend (C's % and fmod); integer x mod 0 = 0 */     \
+  X(pow, 2, arith)            /* integers: wrap; x^n, n < 0: 1 for x=1, +-1 for x=-1, else 0 */    \
+  X(max, 2, order)            /* NaN if either is NaN; of two equal operands the second */         \
+  X(min, 2, order)            /* NaN if either is NaN; of two equal operands the second */         \
+  X(relu_gate, 2, arith)      /* a > 0 ? b : 0 */                                                  \
+  X(satur01_gate, 2, arith)   /* 0 < a && a < 1 ? b : 0 */                                         \
+  X(arg1, 2, order)           /* a */                                                              \
+  X(arg2, 2, order)           /* b */                                                              \
+  X(lt, 2, test)              /* false with NaN */                                                 \
+  X(le, 2, test)              /* false with NaN */                                                 \
+  X(eq, 2, test)              /* false with NaN */                                                 \
+  X(ne, 2, test)              /* true with NaN */                                                  \
+  X(and_, 2, logic)                                                                                \
+  X(or_, 2, logic)                                                                                 \
+  X(threefry, 2, bits)        /* Threefry-2x32, 20 rounds: (key, counter) -> bits */               \
+  X(threefry_light, 2, bits)  /* Threefry-2x32, 12 rounds: faster, passes BigCrush less surely */  \
+  X(identity, 1, order)                                                                            \
+  X(relu, 1, arith)           /* x > 0 ? x : (x is NaN ? NaN : 0) */                               \
+  X(satur01, 1, arith)        /* clamped to [0, 1]; NaN stays */                                   \
+  X(neg, 1, arith)            /* integers wrap, unsigned too */                                    \
+  X(abs, 1, arith)            /* integers wrap: |MIN| = MIN */                                     \
+  X(trunc, 1, arith)          /* toward zero; integers unchanged */                                \
+  X(floor, 1, arith)                                                                               \
+  X(ceil, 1, arith)                                                                                \
+  X(not_, 1, logic)                                                                                \
+  X(exp, 1, real)                                                                                  \
+  X(log, 1, real)                                                                                  \
+  X(exp2, 1, real)                                                                                 \
+  X(log2, 1, real)                                                                                 \
+  X(sin, 1, real)                                                                                  \
+  X(cos, 1, real)                                                                                  \
+  X(tanh, 1, real)                                                                                 \
+  X(erf, 1, real)                                                                                  \
+  X(sqrt, 1, real)            /* correctly rounded */                                              \
+  X(recip, 1, real)           /* 1 / x */                                                          \
+  X(rsqrt, 1, real)           /* 1 / sqrt(x), each step rounded */                                 \
+  X(uniform, 1, other)        /* u64 bits -> f32 in [0, 1): the top 24 bits times 2^-24 */         \
+  X(where, 3, other)          /* (bool c, T a, T b) -> T: c ? a : b */                             \
+  X(fma, 3, arith)            /* a * b + c; floats rounded once, integers wrap */                  \
+  X(mul3, 3, arith)           /* (a * b) * c */
+
+enum class Op : std::uint8_t {
+#define HEDDLE_OP_ENUM(name, arity, cls) name,
+  HEDDLE_OPS(HEDDLE_OP_ENUM)
+#undef HEDDLE_OP_ENUM
+};
+
+enum class OpClass : std::uint8_t { arith, order, test, logic, real, bits, other };
+
+struct OpInfo {
+  std::string_view name;  ///< as in the text form: without the trailing underscore
+  std::uint8_t arity;
+  OpClass op_class;
+};
+
+[[nodiscard]] const OpInfo& op_info(Op op) noexcept;
+[[nodiscard]] std::span<const OpInfo> all_ops() noexcept;
+[[nodiscard]] std::optional<Op> parse_op(std::string_view name) noexcept;
+
+/// The common type of two operands, nullopt when there is none (u64 with a signed integer).
+/// bool < integers < floating; integers meet in the smallest type that holds both; any integer with
+/// a floating type gives the floating type; f16 with bf16 gives f32.
+[[nodiscard]] std::optional<DType> promote(DType a, DType b) noexcept;
+
+/// How an op types: the type each operand is converted to, and the type of the result.
+/// f16 and bf16 operands compute in f32.
+struct OpTyping {
+  DType operands;        ///< type of the operands (of the last two, for where)
+  DType result;
+};
+/// nullopt when the operand types do not go together.
+[[nodiscard]] std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept;
+
+/// A scalar of a compute type. Integers and bool live in `i` (u64 as its bits), floats in `f`
+/// (f32 values are exactly representable in it).
+struct Scalar {
+  DType dtype = DType::f32;
+  std::int64_t i = 0;
+  double f = 0;
+
+  static Scalar of_int(DType dtype, std::int64_t value) noexcept;   ///< wraps into dtype
+  static Scalar of_float(DType dtype, double value) noexcept;       ///< rounds to f32 where asked
+  /// Bit equality: NaN equals itself, -0 differs from 0.
+  friend bool operator==(const Scalar& a, const Scalar& b) noexcept {
+    return a.dtype == b.dtype && a.i == b.i &&
+           std::bit_cast<std::uint64_t>(a.f) == std::bit_cast<std::uint64_t>(b.f);
+  }
+};
+
+/// The value of an op on constants, exactly as compiled code computes it; nullopt where that is left to
+/// the C library at run time (exp, log, sin, ...: folding them could differ in the last bit).
+[[nodiscard]] std::optional<Scalar> fold_op(Op op, DType result, std::span<const Scalar> args) noexcept;
+/// Conversion as compiled code does it: float to integer truncates and saturates (NaN is 0), integers wrap,
+/// to bool is "nonzero", to f16/bf16 rounds to nearest even (the Scalar then holds the rounded value).
+[[nodiscard]] Scalar convert(const Scalar& value, DType to) noexcept;
+/// The neutral element of an accumulation: add 0, mul 1, max lowest, min highest, and true, or false.
+[[nodiscard]] std::optional<Scalar> neutral(Op op, DType dtype) noexcept;
+
+}  // namespace heddle::jit
