@@ -23,12 +23,14 @@ struct KernelStep {
 struct CodeData {
   std::string name;
   Lowered unoptimized;
-  Lowered lowered;      ///< final: tensors per signature entry (scratch and merge too), statics, placements
+  Lowered
+      lowered;  ///< final: tensors per signature entry (scratch and merge too), statics, placements
   Signature signature;
   std::vector<KernelStep> steps;
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
-  /// Entries of the batch that this code was postponed with share one array set (O55): ids of those codes' tensors.
+  /// Entries of the batch that this code was postponed with share one array set (O55): ids of those
+  /// codes' tensors.
   std::vector<Tensor> batch_tensors;
 };
 
@@ -39,8 +41,8 @@ struct CodeData {
 [[nodiscard]] CodeBatch compile_programs(std::span<const Program> programs,
                                          const BatchOptions& options,
                                          const std::shared_ptr<const Compiler>& compiler);
-/// The step of a postponed code, compiled for buffers at these addresses (one per signature entry; nullopt: passed
-/// as an argument). Shared code returns its own step.
+/// The step of a postponed code, compiled for buffers at these addresses (one per signature entry;
+/// nullopt: passed as an argument). Shared code returns its own step.
 [[nodiscard]] KernelStep specialise(const CodeData& code,
                                     std::span<const std::optional<std::uint64_t>> addresses);
 

@@ -1,5 +1,6 @@
-// Compilers: from loop kernels to callable code. A Compiler turns a unit (one or more kernels) into a loaded
-// Module; it never runs a compiler inside the host process. All functions may be called from any thread.
+// Compilers: from loop kernels to callable code. A Compiler turns a unit (one or more kernels) into
+// a loaded Module; it never runs a compiler inside the host process. All functions may be called
+// from any thread.
 #pragma once
 
 #include <chrono>
@@ -20,13 +21,14 @@ namespace heddle::jit {
 
 /// Where compilers are and how they are run; filled by runtime/config from the environment.
 struct ToolOptions {
-  std::string cc = "cc";                           ///< the system compiler: a command, found on PATH
-  std::vector<std::string> cflags;                 ///< added after heddle's own flags
-  std::filesystem::path compile_helper;            ///< heddle-compile; empty: searched (see compile_gccjit.cpp)
+  std::string cc = "cc";            ///< the system compiler: a command, found on PATH
+  std::vector<std::string> cflags;  ///< added after heddle's own flags
+  std::filesystem::path
+      compile_helper;  ///< heddle-compile; empty: searched (see compile_gccjit.cpp)
   std::chrono::milliseconds compile_timeout{60'000};
-  std::filesystem::path temp_dir;                  ///< empty: TMPDIR's value as config read it, else /tmp
-  std::filesystem::path dump_dir;                  ///< set: every unit's loop text and emitted source are kept here
-  int optimization_level = 3;                      ///< 0..3
+  std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
+  std::filesystem::path dump_dir;  ///< set: every unit's loop text and emitted source are kept here
+  int optimization_level = 3;      ///< 0..3
   bool fast_math = false;
 };
 
@@ -34,9 +36,10 @@ struct ToolOptions {
 struct KernelSource {
   std::string name;  ///< symbol and debug name; [A-Za-z0-9_], unique in its unit
   std::shared_ptr<const Loop> loop;
-  LoopNames names;   ///< for comments in emitted text only
-  /// Per buffer: an address to embed as a constant instead of reading it from the arguments (postponed code,
-  /// O23); empty or nullopt entries are arguments. Such kernels are valid for these addresses only.
+  LoopNames names;  ///< for comments in emitted text only
+  /// Per buffer: an address to embed as a constant instead of reading it from the arguments
+  /// (postponed code, O23); empty or nullopt entries are arguments. Such kernels are valid for
+  /// these addresses only.
   std::vector<std::optional<std::uint64_t>> addresses;
 };
 
@@ -65,8 +68,9 @@ class Compiler {
   [[nodiscard]] virtual Status available() const = 0;
   /// One line: command and version, for `heddle info`.
   [[nodiscard]] virtual std::string describe() const = 0;
-  /// Compiles and loads. Throws compile_failed with the compiler's own words (bounded) and the path of the kept
-  /// source, deadline when it took longer than compile_timeout; leaves nothing behind and the next compile works.
+  /// Compiles and loads. Throws compile_failed with the compiler's own words (bounded) and the path
+  /// of the kept source, deadline when it took longer than compile_timeout; leaves nothing behind
+  /// and the next compile works.
   [[nodiscard]] virtual std::shared_ptr<const Module> compile(const CompileUnit& unit) const = 0;
 };
 

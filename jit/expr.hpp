@@ -11,6 +11,9 @@
 
 namespace heddle::jit {
 
+/// Expressions nest at most this deep: tree walks may recurse.
+inline constexpr int expr_depth_max = 1000;
+
 enum class ExprKind : std::uint8_t {
   constant,  ///< weak scalar: takes the type of what it meets
   read,      ///< tensor(subscripts)
@@ -22,13 +25,15 @@ enum class ExprKind : std::uint8_t {
 
 struct ExprNode {
   ExprKind kind = ExprKind::constant;
-  /// Type of the value: f16 and bf16 only for reads and casts. Weak constants carry bool, i64 or f64.
+  /// Type of the value: f16 and bf16 only for reads and casts. Weak constants carry bool, i64 or
+  /// f64.
   DType dtype = DType::f32;
-  bool weak = false;  ///< built from literals alone
-  Scalar scalar;      // constant
-  std::optional<Tensor> tensor;        // read, merge
-  std::vector<Subscript> subscripts;   // read, merge; embed has one
-  Op op = Op::identity;                // op
+  bool weak = false;                                  ///< built from literals alone
+  int depth = 1;                                      ///< longest path to a leaf, in nodes
+  Scalar scalar;                                      // constant
+  std::optional<Tensor> tensor;                       // read, merge
+  std::vector<Subscript> subscripts;                  // read, merge; embed has one
+  Op op = Op::identity;                               // op
   std::vector<std::shared_ptr<const ExprNode>> args;  // op, cast
 };
 
@@ -37,15 +42,24 @@ struct StatementNode {
   std::string comment;  ///< set: this is a comment
   std::optional<Tensor> target;
   std::vector<Subscript> subscripts;
-  /// How the value joins the target: nullopt is plain assignment. add, sub, mul, div, and_, or_, max, min.
+  /// How the value joins the target: nullopt is plain assignment. add, sub, mul, div, and_, or_,
+  /// max, min.
   std::optional<Op> accumulate;
   /// Start from neutral(accumulate) instead of what the target held.
   bool initialize_neutral = false;
   std::shared_ptr<const ExprNode> value;
 };
 
-/// The iteration space of a statement: its indices in order (left-hand side first, then by first appearance
-/// on the right) with their extents. Throws invalid_argument on clashes, see Program::operator<<.
+/// Calls `visit` with each node of the tree, operands before their operation.
+template <class Visit>
+void walk(const ExprNode& node, const Visit& visit) {
+  for (const auto& arg : node.args) walk(*arg, visit);
+  visit(node);
+}
+
+/// The iteration space of a statement: its indices in order (left-hand side first, then by first
+/// appearance on the right) with their extents. Throws invalid_argument on clashes, see
+/// Program::operator<<.
 struct SpaceAxis {
   Index index;
   std::int64_t extent;

@@ -1,10 +1,11 @@
-// The loop IR: a kernel as nested loops over typed buffers. Immutable once built: passes make new trees
-// and share what they leave alone. Any thread may read a tree.
+// The loop IR: a kernel as nested loops over typed buffers. Immutable once built: passes make new
+// trees and share what they leave alone. Any thread may read a tree.
 //
-// Conventions: arithmetic happens only in compute types (bool, integers, f32, f64); f16 and bf16 appear in
-// buffers, locals and as the target or source of a cast. Subscripts are affine in loop variables and static indices and
-// are in range by construction (verify.hpp proves it, link checks the statics). Everything is numbered by first
-// appearance; user names live beside the tree, never in it.
+// Conventions: arithmetic happens only in compute types (bool, integers, f32, f64); f16 and bf16
+// appear in buffers, locals and as the target or source of a cast. Subscripts are affine in loop
+// variables and static indices and are in range by construction (verify.hpp proves it, link checks
+// the statics). Everything is numbered by first appearance; user names live beside the tree, never
+// in it.
 #pragma once
 
 #include <array>
@@ -40,7 +41,8 @@ struct BufferDecl {
 };
 
 struct StaticDecl {
-  std::optional<std::int64_t> range;  ///< values are in [0, range); none: checked by use, see signature
+  std::optional<std::int64_t>
+      range;  ///< values are in [0, range); none: checked by use, see signature
   friend bool operator==(const StaticDecl&, const StaticDecl&) = default;
 };
 
@@ -53,7 +55,8 @@ struct AffineTerm {
   friend bool operator==(const AffineTerm&, const AffineTerm&) = default;
 };
 
-/// constant + sum of terms. Canonical: terms ordered by (kind, id), no zero coefficient, no repeats.
+/// constant + sum of terms. Canonical: terms ordered by (kind, id), no zero coefficient, no
+/// repeats.
 struct Affine {
   std::int64_t constant = 0;
   std::vector<AffineTerm> terms;
@@ -97,20 +100,21 @@ enum class StmtKind : std::uint8_t {
   assign,   ///< local = value
 };
 
-/// How a loop may run. Parallel: iterations touch disjoint data and may be split over parts (CUDA does).
+/// How a loop may run. Parallel: iterations touch disjoint data and may be split over parts (CUDA
+/// does).
 enum class LoopMark : std::uint8_t { serial, parallel };
 
 struct Stmt {
   StmtKind kind = StmtKind::comment;
-  std::string text;                // comment
-  VarId var = 0;                   // loop
-  std::int64_t from = 0, to = 0;   // loop, half-open
+  std::string text;                  // comment
+  VarId var = 0;                     // loop
+  std::int64_t from = 0, to = 0;     // loop, half-open
   LoopMark mark = LoopMark::serial;  // loop
-  Block body;                      // loop
-  BufferId buffer = 0;             // zero, store
-  std::vector<Affine> subscripts;  // store
-  LocalId local = 0;               // declare, assign
-  ValuePtr value;                  // store, declare, assign
+  Block body;                        // loop
+  BufferId buffer = 0;               // zero, store
+  std::vector<Affine> subscripts;    // store
+  LocalId local = 0;                 // declare, assign
+  ValuePtr value;                    // store, declare, assign
 };
 
 /// One kernel in loop form: declarations and statements. Names are numbered, see loop_text.hpp.

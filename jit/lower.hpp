@@ -1,5 +1,5 @@
-// From a Program to loop form, and from there to the optimised kernel: the first three stages of the flow.
-// Pure functions of their arguments; any thread.
+// From a Program to loop form, and from there to the optimised kernel: the first three stages of
+// the flow. Pure functions of their arguments; any thread.
 #pragma once
 
 #include <functional>
@@ -30,20 +30,22 @@ struct Lowered {
 };
 
 struct OptimizeOptions {
-  bool fast_math = false;             ///< allow x*0=0, reassociation and the like (NaN/Inf carelessness)
-  int max_visits = 1;                 ///< cells read more often than this are not inlined
-  int max_tracing_dim = 5;            ///< iterations of each loop that tracing looks at
+  bool fast_math = false;   ///< allow x*0=0, reassociation and the like (NaN/Inf carelessness)
+  int max_visits = 1;       ///< cells read more often than this are not inlined
+  int max_tracing_dim = 5;  ///< iterations of each loop that tracing looks at
   bool inline_virtual = true;
 };
 
-/// Statements to loops, one nest each; every tensor is a buffer still. Throws on misuse the Program let through.
+/// Statements to loops, one nest each; every tensor is a buffer still. Throws on misuse the Program
+/// let through.
 [[nodiscard]] Lowered lower(const Program& program);
 
 /// Called with the name of each pass that changed something and the kernel after it.
 using PassObserver = std::function<void(std::string_view pass, const Lowered&)>;
 
-/// Tracing and memory-mode inference, virtual-node inlining, simplification; verified between passes.
-/// Virtual tensors vanish, local ones become scratch, everything is renumbered by first appearance.
+/// Tracing and memory-mode inference, virtual-node inlining, simplification; verified between
+/// passes. Virtual tensors vanish, local ones become scratch, everything is renumbered by first
+/// appearance.
 [[nodiscard]] Lowered optimize(Lowered lowered, const OptimizeOptions& options = {},
                                const PassObserver& observer = {});
 

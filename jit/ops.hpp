@@ -1,7 +1,8 @@
-// The operations of heddle's expressions: names, arity, result types and their exact meaning per dtype.
-// Pure functions over tables; callable from any thread.
+// The operations of heddle's expressions: names, arity, result types and their exact meaning per
+// dtype. Pure functions over tables; callable from any thread.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,51 +20,51 @@ namespace heddle::jit {
 //  real  : floating T only (integer and bool operands become f32), result T
 //  bits  : u64 operands, u64 result
 //  other : stated at the op
-#define HEDDLE_OPS(X)                                                                              \
-  X(add, 2, arith)            /* integers wrap */                                                  \
-  X(sub, 2, arith)            /* integers wrap */                                                  \
-  X(mul, 2, arith)            /* integers wrap */                                                  \
-  X(div, 2, arith)            /* integers truncate; x / 0 = 0; MIN / -1 = MIN */                   \
-  X(mod, 2, arith)            /* sign of the dividend (C's % and fmod); integer x mod 0 = 0 */     \
-  X(pow, 2, arith)            /* integers: wrap; x^n, n < 0: 1 for x=1, +-1 for x=-1, else 0 */    \
-  X(max, 2, order)            /* NaN if either is NaN; of two equal operands the second */         \
-  X(min, 2, order)            /* NaN if either is NaN; of two equal operands the second */         \
-  X(relu_gate, 2, arith)      /* a > 0 ? b : 0 */                                                  \
-  X(satur01_gate, 2, arith)   /* 0 < a && a < 1 ? b : 0 */                                         \
-  X(arg1, 2, order)           /* a */                                                              \
-  X(arg2, 2, order)           /* b */                                                              \
-  X(lt, 2, test)              /* false with NaN */                                                 \
-  X(le, 2, test)              /* false with NaN */                                                 \
-  X(eq, 2, test)              /* false with NaN */                                                 \
-  X(ne, 2, test)              /* true with NaN */                                                  \
-  X(and_, 2, logic)                                                                                \
-  X(or_, 2, logic)                                                                                 \
-  X(threefry, 2, bits)        /* Threefry-2x32, 20 rounds: (key, counter) -> bits */               \
-  X(threefry_light, 2, bits)  /* Threefry-2x32, 12 rounds: faster, passes BigCrush less surely */  \
-  X(identity, 1, order)                                                                            \
-  X(relu, 1, arith)           /* x > 0 ? x : (x is NaN ? NaN : 0) */                               \
-  X(satur01, 1, arith)        /* clamped to [0, 1]; NaN stays */                                   \
-  X(neg, 1, arith)            /* integers wrap, unsigned too */                                    \
-  X(abs, 1, arith)            /* integers wrap: |MIN| = MIN */                                     \
-  X(trunc, 1, arith)          /* toward zero; integers unchanged */                                \
-  X(floor, 1, arith)                                                                               \
-  X(ceil, 1, arith)                                                                                \
-  X(not_, 1, logic)                                                                                \
-  X(exp, 1, real)                                                                                  \
-  X(log, 1, real)                                                                                  \
-  X(exp2, 1, real)                                                                                 \
-  X(log2, 1, real)                                                                                 \
-  X(sin, 1, real)                                                                                  \
-  X(cos, 1, real)                                                                                  \
-  X(tanh, 1, real)                                                                                 \
-  X(erf, 1, real)                                                                                  \
-  X(sqrt, 1, real)            /* correctly rounded */                                              \
-  X(recip, 1, real)           /* 1 / x */                                                          \
-  X(rsqrt, 1, real)           /* 1 / sqrt(x), each step rounded */                                 \
-  X(uniform, 1, other)        /* u64 bits -> f32 in [0, 1): the top 24 bits times 2^-24 */         \
-  X(where, 3, other)          /* (bool c, T a, T b) -> T: c ? a : b */                             \
-  X(fma, 3, arith)            /* a * b + c; floats rounded once, integers wrap */                  \
-  X(mul3, 3, arith)           /* (a * b) * c */
+#define HEDDLE_OPS(X)                                                                            \
+  X(add, 2, arith)          /* integers wrap */                                                  \
+  X(sub, 2, arith)          /* integers wrap */                                                  \
+  X(mul, 2, arith)          /* integers wrap */                                                  \
+  X(div, 2, arith)          /* integers truncate; x / 0 = 0; MIN / -1 = MIN */                   \
+  X(mod, 2, arith)          /* sign of the dividend (C's % and fmod); integer x mod 0 = 0 */     \
+  X(pow, 2, arith)          /* integers: wrap; x^n, n < 0: 1 for x=1, +-1 for x=-1, else 0 */    \
+  X(max, 2, order)          /* NaN if either is NaN; of two equal operands the second */         \
+  X(min, 2, order)          /* NaN if either is NaN; of two equal operands the second */         \
+  X(relu_gate, 2, arith)    /* a > 0 ? b : 0 */                                                  \
+  X(satur01_gate, 2, arith) /* 0 < a && a < 1 ? b : 0 */                                         \
+  X(arg1, 2, order)         /* a */                                                              \
+  X(arg2, 2, order)         /* b */                                                              \
+  X(lt, 2, test)            /* false with NaN */                                                 \
+  X(le, 2, test)            /* false with NaN */                                                 \
+  X(eq, 2, test)            /* false with NaN */                                                 \
+  X(ne, 2, test)            /* true with NaN */                                                  \
+  X(and_, 2, logic)                                                                              \
+  X(or_, 2, logic)                                                                               \
+  X(threefry, 2, bits)       /* Threefry-2x32, 20 rounds: (key, counter) -> bits */              \
+  X(threefry_light, 2, bits) /* Threefry-2x32, 12 rounds: faster, passes BigCrush less surely */ \
+  X(identity, 1, order)                                                                          \
+  X(relu, 1, arith)    /* x > 0 ? x : (x is NaN ? NaN : 0) */                                    \
+  X(satur01, 1, arith) /* clamped to [0, 1]; NaN stays */                                        \
+  X(neg, 1, arith)     /* integers wrap, unsigned too */                                         \
+  X(abs, 1, arith)     /* integers wrap: |MIN| = MIN */                                          \
+  X(trunc, 1, arith)   /* toward zero; integers unchanged */                                     \
+  X(floor, 1, arith)                                                                             \
+  X(ceil, 1, arith)                                                                              \
+  X(not_, 1, logic)                                                                              \
+  X(exp, 1, real)                                                                                \
+  X(log, 1, real)                                                                                \
+  X(exp2, 1, real)                                                                               \
+  X(log2, 1, real)                                                                               \
+  X(sin, 1, real)                                                                                \
+  X(cos, 1, real)                                                                                \
+  X(tanh, 1, real)                                                                               \
+  X(erf, 1, real)                                                                                \
+  X(sqrt, 1, real)     /* correctly rounded */                                                   \
+  X(recip, 1, real)    /* 1 / x */                                                               \
+  X(rsqrt, 1, real)    /* 1 / sqrt(x), each step rounded */                                      \
+  X(uniform, 1, other) /* u64 bits -> f32 in [0, 1): the top 24 bits times 2^-24 */              \
+  X(where, 3, other)   /* (bool c, T a, T b) -> T: c ? a : b */                                  \
+  X(fma, 3, arith)     /* a * b + c; floats rounded once, integers wrap */                       \
+  X(mul3, 3, arith)    /* (a * b) * c */
 
 enum class Op : std::uint8_t {
 #define HEDDLE_OP_ENUM(name, arity, cls) name,
@@ -91,7 +92,7 @@ struct OpInfo {
 /// How an op types: the type each operand is converted to, and the type of the result.
 /// f16 and bf16 operands compute in f32.
 struct OpTyping {
-  DType operands;        ///< type of the operands (of the last two, for where)
+  DType operands;  ///< type of the operands (of the last two, for where)
   DType result;
 };
 /// nullopt when the operand types do not go together.
@@ -104,8 +105,8 @@ struct Scalar {
   std::int64_t i = 0;
   double f = 0;
 
-  static Scalar of_int(DType dtype, std::int64_t value) noexcept;   ///< wraps into dtype
-  static Scalar of_float(DType dtype, double value) noexcept;       ///< rounds to f32 where asked
+  static Scalar of_int(DType dtype, std::int64_t value) noexcept;  ///< wraps into dtype
+  static Scalar of_float(DType dtype, double value) noexcept;      ///< rounds to f32 where asked
   /// Bit equality: NaN equals itself, -0 differs from 0.
   friend bool operator==(const Scalar& a, const Scalar& b) noexcept {
     return a.dtype == b.dtype && a.i == b.i &&
@@ -113,13 +114,17 @@ struct Scalar {
   }
 };
 
-/// The value of an op on constants, exactly as compiled code computes it; nullopt where that is left to
-/// the C library at run time (exp, log, sin, ...: folding them could differ in the last bit).
-[[nodiscard]] std::optional<Scalar> fold_op(Op op, DType result, std::span<const Scalar> args) noexcept;
-/// Conversion as compiled code does it: float to integer truncates and saturates (NaN is 0), integers wrap,
-/// to bool is "nonzero", to f16/bf16 rounds to nearest even (the Scalar then holds the rounded value).
+/// The value of an op on constants, exactly as compiled code computes it; nullopt where that is
+/// left to the C library at run time (exp, log, sin, ...: folding them could differ in the last
+/// bit).
+[[nodiscard]] std::optional<Scalar> fold_op(Op op, DType result,
+                                            std::span<const Scalar> args) noexcept;
+/// Conversion as compiled code does it: float to integer truncates and saturates (NaN is 0),
+/// integers wrap, to bool is "nonzero", anything to f16/bf16 goes through f32 and rounds to nearest
+/// even (the Scalar then holds the rounded value).
 [[nodiscard]] Scalar convert(const Scalar& value, DType to) noexcept;
-/// The neutral element of an accumulation: add 0, mul 1, max lowest, min highest, and true, or false.
+/// The neutral element of an accumulation: add 0, mul 1, max lowest, min highest, and true, or
+/// false.
 [[nodiscard]] std::optional<Scalar> neutral(Op op, DType dtype) noexcept;
 
 }  // namespace heddle::jit

@@ -1,5 +1,5 @@
-// Signature: the interface of a kernel, as an ordered, serialisable value. Link checks, automatic ordering,
-// donation and executors read it; nobody re-derives it. Any thread may read it.
+// Signature: the interface of a kernel, as an ordered, serialisable value. Link checks, automatic
+// ordering, donation and executors read it; nobody re-derives it. Any thread may read it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Code: a compiled (or postponed) program, free of any device. A shared immutable handle; any thread.
+// Code: a compiled (or postponed) program, free of any device. A shared immutable handle; any
+// thread.
 #pragma once
 
 #include <chrono>
@@ -28,9 +29,11 @@ enum class MergeMode : std::uint8_t {
 }
 
 struct CompileOptions {
-  /// Name of the routine; empty: the program's, else one made from its comments, else invalid_argument.
+  /// Name of the routine; empty: the program's, else one made from its comments, else
+  /// invalid_argument.
   std::string name;
-  /// true: compiled now, once, for any context. false: postponed to link, which may embed addresses.
+  /// true: compiled now, once, for any context. false: postponed to link, which may embed
+  /// addresses.
   bool shared = true;
   bool fast_math = false;
   /// Set: a routine of this code takes its merge tensor by this mode only (D6).
@@ -48,7 +51,8 @@ class Code {
   [[nodiscard]] std::vector<StaticIndex> statics() const;
   /// Where `tensor` was placed; nullopt when the program has no such tensor.
   [[nodiscard]] std::optional<MemoryMode> placement(const Tensor& tensor) const;
-  /// Loop text before and after optimisation (tensor names as comments), and the hash of the latter.
+  /// Loop text before and after optimisation (tensor names as comments), and the hash of the
+  /// latter.
   [[nodiscard]] std::string unoptimized_text() const;
   [[nodiscard]] std::string loop_text() const;
   [[nodiscard]] std::string hash() const;
@@ -57,7 +61,9 @@ class Code {
   [[nodiscard]] std::chrono::nanoseconds compile_time() const noexcept;
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] const jit::CodeData& data() const noexcept { return *data_; }
-  [[nodiscard]] const std::shared_ptr<const jit::CodeData>& shared() const noexcept { return data_; }
+  [[nodiscard]] const std::shared_ptr<const jit::CodeData>& shared() const noexcept {
+    return data_;
+  }
 
  private:
   std::shared_ptr<const jit::CodeData> data_;
@@ -66,7 +72,8 @@ class Code {
 struct BatchOptions {
   /// One per program, or empty: each program's own name. Duplicates are invalid_argument.
   std::vector<std::string> names;
-  /// Entries for which this is false are neither lowered nor compiled; their place stays empty (O25).
+  /// Entries for which this is false are neither lowered nor compiled; their place stays empty
+  /// (O25).
   std::function<bool(const std::string& name, std::size_t position)> occupancy;
   bool shared = true;
   bool fast_math = false;
@@ -78,7 +85,9 @@ class CodeBatch {
  public:
   explicit CodeBatch(std::vector<std::optional<Code>> entries) : entries_(std::move(entries)) {}
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-  [[nodiscard]] const std::optional<Code>& operator[](std::size_t k) const { return entries_.at(k); }
+  [[nodiscard]] const std::optional<Code>& operator[](std::size_t k) const {
+    return entries_.at(k);
+  }
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
   /// Expected merge tensor per position (O30).

@@ -31,15 +31,16 @@ class HostArray {
   /// Borrows memory that the caller keeps alive and large enough while any tensor uses it (D4).
   static HostArray borrow(ArrayType type, void* data);
 
-  /// Fills with `values` (converted to the dtype), row-major. strict: the counts must match, else invalid_argument;
-  /// otherwise the values repeat from the start.
+  /// Fills with `values` (converted to the dtype), row-major. strict: the counts must match, else
+  /// invalid_argument; otherwise the values repeat from the start.
   static HostArray fill(ArrayType type, std::span<const double> values, bool strict = false);
   /// Element k of the row-major order is k (converted to the dtype).
   static HostArray range(ArrayType type);
-  /// Uniform in [0, 1) from Threefry-2x32-20 with this seed: the same everywhere. Floating dtypes only.
+  /// Uniform in [0, 1) from Threefry-2x32-20 with this seed: the same everywhere. Floating dtypes
+  /// only.
   static HostArray uniform(ArrayType type, std::uint64_t seed);
-  /// Maps a file of raw row-major elements, copy-on-write. Throws not_found, or invalid_argument when the byte
-  /// size is not that of the type (both sizes named).
+  /// Maps a file of raw row-major elements, copy-on-write. Throws not_found, or invalid_argument
+  /// when the byte size is not that of the type (both sizes named).
   static HostArray map_file(ArrayType type, const std::filesystem::path& path);
 
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }

@@ -1,5 +1,5 @@
-// Describing computations: Tensor, Index, Expr and Program. All are cheap shared handles on immutable or
-// internally locked state; any thread may build and read them.
+// Describing computations: Tensor, Index, Expr and Program. All are cheap shared handles on
+// immutable or internally locked state; any thread may build and read them.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ enum class MemoryMode : std::uint8_t {
   hosted_constant,       ///< host storage, never changed
   hosted_nonconstant,    ///< host storage, changed by one side (not yet said which)
   hosted_changed_on_devices,
-  hosted_volatile,       ///< host storage that the host changes between runs
+  hosted_volatile,  ///< host storage that the host changes between runs
 };
 [[nodiscard]] std::string_view name(MemoryMode mode) noexcept;
 
@@ -94,22 +94,33 @@ class Subscript {
     std::variant<Index, StaticIndex> index;
     std::int64_t coefficient;
   };
-  Subscript(const Index& index);              // NOLINT: implicit by design, t(i)
-  Subscript(const StaticIndex& index);        // NOLINT
-  Subscript(std::int64_t constant);           // NOLINT
+  Subscript(const Index& index);        // NOLINT: implicit by design, t(i)
+  Subscript(const StaticIndex& index);  // NOLINT
+  Subscript(std::int64_t constant);     // NOLINT
   Subscript(int constant) : Subscript(static_cast<std::int64_t>(constant)) {}  // NOLINT
   [[nodiscard]] std::int64_t constant() const noexcept { return constant_; }
   [[nodiscard]] const std::vector<Term>& terms() const noexcept { return terms_; }
 
-  friend Subscript operator+(const Subscript& a, const Subscript& b);
-  friend Subscript operator-(const Subscript& a, const Subscript& b);
-  friend Subscript operator*(std::int64_t factor, const Subscript& a);
-  friend Subscript operator*(const Subscript& a, std::int64_t factor) { return factor * a; }
+  /// a + factor * b; throws invalid_argument when a coefficient leaves 64 bits.
+  [[nodiscard]] static Subscript combine(const Subscript& a, std::int64_t factor,
+                                         const Subscript& b);
 
  private:
   std::int64_t constant_ = 0;
   std::vector<Term> terms_;
 };
+[[nodiscard]] inline Subscript operator+(const Subscript& a, const Subscript& b) {
+  return Subscript::combine(a, 1, b);
+}
+[[nodiscard]] inline Subscript operator-(const Subscript& a, const Subscript& b) {
+  return Subscript::combine(a, -1, b);
+}
+[[nodiscard]] inline Subscript operator*(std::int64_t factor, const Subscript& a) {
+  return Subscript::combine(0, factor, a);
+}
+[[nodiscard]] inline Subscript operator*(const Subscript& a, std::int64_t factor) {
+  return factor * a;
+}
 
 /// A value at one point of the iteration space: an immutable expression tree.
 class Expr {
@@ -120,7 +131,9 @@ class Expr {
   Expr(bool constant);          // NOLINT
   explicit Expr(std::shared_ptr<const jit::ExprNode> node) : node_(std::move(node)) {}
   [[nodiscard]] const jit::ExprNode& node() const noexcept { return *node_; }
-  [[nodiscard]] const std::shared_ptr<const jit::ExprNode>& shared() const noexcept { return node_; }
+  [[nodiscard]] const std::shared_ptr<const jit::ExprNode>& shared() const noexcept {
+    return node_;
+  }
 
  private:
   std::shared_ptr<const jit::ExprNode> node_;
@@ -148,6 +161,7 @@ class Tensor;
 /// Accumulations reduce over the indices missing on the left and keep what the target held.
 class Access {
  public:
+  Access(const Access&) = default;
   operator Expr() const;  // NOLINT: reads the element
   [[nodiscard]] const Tensor& tensor() const noexcept { return *tensor_; }
   [[nodiscard]] const std::vector<Subscript>& subscripts() const noexcept { return subscripts_; }
@@ -171,15 +185,14 @@ class Access {
   std::vector<Subscript> subscripts_;
 };
 
-/// The declaration of a named n-d array: id, label, ArrayType, memory mode and optional host storage.
-/// A shared handle: copies are the same tensor. Comparison and hash go by identity.
+/// The declaration of a named n-d array: id, label, ArrayType, memory mode and optional host
+/// storage. A shared handle: copies are the same tensor. Comparison and hash go by identity.
 class Tensor {
  public:
   /// Throws invalid_argument for a negative extent or a size that overflows 63 bits (D3).
   Tensor(std::string label, DType dtype, Dims dims);
   /// A tensor with host storage (O39): type and values come from `host`.
-  Tensor(std::string label, HostArray host,
-         MemoryMode mode = MemoryMode::hosted_nonconstant,
+  Tensor(std::string label, HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
          std::source_location where = std::source_location::current());
 
   [[nodiscard]] std::uint64_t id() const noexcept;
@@ -209,7 +222,9 @@ class Tensor {
   [[nodiscard]] Access operator()(S&&... subscripts) const {
     return Access(*this, std::vector<Subscript>{Subscript(std::forward<S>(subscripts))...});
   }
-  [[nodiscard]] Access at(std::vector<Subscript> subscripts) const { return Access(*this, std::move(subscripts)); }
+  [[nodiscard]] Access at(std::vector<Subscript> subscripts) const {
+    return Access(*this, std::move(subscripts));
+  }
 
   friend bool operator==(const Tensor& a, const Tensor& b) noexcept { return a.state_ == b.state_; }
   /// "c#12 f32[64,32] on_device"
@@ -219,8 +234,9 @@ class Tensor {
   std::shared_ptr<jit::TensorState> state_;
 };
 
-/// Reads of the merge buffer: merge(g)(i, j) is element (i, j) of the tensor that the device's merge
-/// buffer holds, which must be `g` when the routine runs (D7). One merge tensor per program (J5).
+/// Reads of the merge buffer: merge(g)(i, j) is element (i, j) of the tensor that the device's
+/// merge buffer holds, which must be `g` when the routine runs (D7). One merge tensor per program
+/// (J5).
 class MergeAccess {
  public:
   explicit MergeAccess(Tensor tensor) : tensor_(std::move(tensor)) {}
@@ -247,7 +263,8 @@ class Reduction {
   Kind kind_;
   Expr value_;
 };
-// A target assigned a Reduction starts from the neutral element; what it held before does not matter.
+// A target assigned a Reduction starts from the neutral element; what it held before does not
+// matter.
 [[nodiscard]] inline Reduction sum(Expr e) { return {Reduction::Kind::sum, std::move(e)}; }
 [[nodiscard]] inline Reduction product(Expr e) { return {Reduction::Kind::product, std::move(e)}; }
 [[nodiscard]] inline Reduction maximum(Expr e) { return {Reduction::Kind::maximum, std::move(e)}; }
@@ -255,8 +272,9 @@ class Reduction {
 [[nodiscard]] inline Reduction all(Expr e) { return {Reduction::Kind::all, std::move(e)}; }
 [[nodiscard]] inline Reduction any(Expr e) { return {Reduction::Kind::any, std::move(e)}; }
 
-// Operations on elements. Operands of different types meet in their common type (jit/ops.hpp: promote);
-// where there is none (u64 with a signed type) these throw invalid_argument naming both: cast one.
+// Operations on elements. Operands of different types meet in their common type (jit/ops.hpp:
+// promote); where there is none (u64 with a signed type) these throw invalid_argument naming both:
+// cast one.
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);
 Expr operator*(const Expr& a, const Expr& b);
@@ -308,15 +326,16 @@ Expr cast(const Expr& x, DType to);
 /// The value of an index expression, as i64.
 Expr embed(const Subscript& index);
 
-/// Ordered assignments over tensors: what the user describes. A Program is built by one thread and is
-/// then a value: copies share, later appends to one copy do not show in another.
+/// Ordered assignments over tensors: what the user describes. A Program is built by one thread and
+/// is then a value: copies share, later appends to one copy do not show in another.
 class Program {
  public:
   /// `name` may be empty: compile then needs one from a comment or an option (O22).
   explicit Program(std::string name = {});
 
-  /// Appends. Throws invalid_argument on subscripts that do not fit their tensor, on an index without an extent,
-  /// on extents that clash (naming tensors, axes and sizes), on an unreduced index under `=`, on a second merge tensor.
+  /// Appends. Throws invalid_argument on subscripts that do not fit their tensor, on an index
+  /// without an extent, on extents that clash (naming tensors, axes and sizes), on an unreduced
+  /// index under `=`, on a second merge tensor.
   Program& operator<<(const Statement& statement);
   /// Appends all statements of another program (its comments too).
   Program& operator<<(const Program& other);
@@ -333,7 +352,8 @@ class Program {
   /// Tensors read before they are assigned, in order of first appearance (3E's recurrent nodes).
   [[nodiscard]] std::vector<Tensor> reads_before_writing() const;
   /// The same program over other tensors; each replacement must have the type of what it replaces.
-  [[nodiscard]] Program substitute(const std::vector<std::pair<Tensor, Tensor>>& replacements) const;
+  [[nodiscard]] Program substitute(
+      const std::vector<std::pair<Tensor, Tensor>>& replacements) const;
   /// Index notation, one statement a line.
   [[nodiscard]] std::string to_string() const;
 

@@ -13,7 +13,7 @@
 namespace heddle {
 
 /// Whose fault it was, coarse enough to act on. Stable: values are never reused.
-enum class Code : std::uint8_t {
+enum class ErrorCode : std::uint8_t {
   ok = 0,
   invalid_argument,     ///< the call itself is wrong, whatever the state
   failed_precondition,  ///< the call is fine, the state of its object is not (finalised, closed,
@@ -29,7 +29,7 @@ enum class Code : std::uint8_t {
 };
 
 /// The name of a code as it appears in messages, e.g. "invalid_argument".
-constexpr std::string_view code_name(Code code) noexcept {
+constexpr std::string_view code_name(ErrorCode code) noexcept {
   constexpr std::string_view names[] = {"ok",        "invalid_argument", "failed_precondition",
                                         "not_found", "unavailable",      "exhausted",
                                         "deadline",  "compile_failed",   "device_failed",
@@ -48,9 +48,9 @@ class [[nodiscard]] Status {
   Status() noexcept = default;
 
   /// Never throws: when there is no memory for the text, the code alone survives.
-  Status(Code code, std::string message, Status cause = {},
+  Status(ErrorCode code, std::string message, Status cause = {},
          std::source_location where = std::source_location::current()) noexcept {
-    if (code == Code::ok) return;
+    if (code == ErrorCode::ok) return;
     try {
       detail_ = std::make_shared<const Detail>(
           Detail{code, std::move(message), where, std::move(cause.detail_), nullptr});
@@ -61,7 +61,7 @@ class [[nodiscard]] Status {
 
   [[nodiscard]] bool ok() const noexcept { return detail_ == nullptr; }
   explicit operator bool() const noexcept { return ok(); }
-  [[nodiscard]] Code code() const noexcept { return detail_ ? detail_->code : Code::ok; }
+  [[nodiscard]] ErrorCode code() const noexcept { return detail_ ? detail_->code : ErrorCode::ok; }
   /// The message alone, without code and causes; empty when ok.
   [[nodiscard]] std::string_view message() const noexcept {
     return detail_ ? std::string_view(detail_->message) : std::string_view();
@@ -121,7 +121,7 @@ class [[nodiscard]] Status {
 
  private:
   struct Detail {
-    Code code;
+    ErrorCode code;
     std::string message;
     std::source_location where;
     std::shared_ptr<const Detail> cause;
@@ -131,7 +131,7 @@ class [[nodiscard]] Status {
   static std::shared_ptr<const Detail> out_of_memory() noexcept {
     // Built on first use and never destroyed, so it may be handed out during exit.
     static const auto* const detail = new std::shared_ptr<const Detail>(new Detail{
-        Code::exhausted, "out of memory", std::source_location::current(), nullptr, nullptr});
+        ErrorCode::exhausted, "out of memory", std::source_location::current(), nullptr, nullptr});
     return *detail;
   }
 
@@ -144,12 +144,12 @@ class Error : public std::exception {
  public:
   explicit Error(Status status)
       : status_(std::move(status)), text_("heddle: " + status_.to_string()) {}
-  Error(Code code, std::string message, Status cause = {},
+  Error(ErrorCode code, std::string message, Status cause = {},
         std::source_location where = std::source_location::current())
       : Error(Status(code, std::move(message), std::move(cause), where)) {}
 
   [[nodiscard]] const Status& status() const noexcept { return status_; }
-  [[nodiscard]] Code code() const noexcept { return status_.code(); }
+  [[nodiscard]] ErrorCode code() const noexcept { return status_.code(); }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
  private:
