@@ -1,0 +1,221 @@
+// Index notation: extents, literals, statements, programs, and every refusal of bad descriptions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "heddle/program.hpp"
+#include "heddle/status.hpp"
+#include "jit/expr.hpp"
+#include "jit/program_text.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <class F>
+std::string refusal(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::invalid_argument) << e.what();
+    return e.what();
+  }
+  return {};
+}
+
+std::vector<std::int64_t> extents(const Statement& statement) {
+  std::vector<std::int64_t> result;
+  for (const auto& axis : jit::iteration_space(statement.node())) result.push_back(axis.extent);
+  return result;
+}
+
+// J2
+TEST(NotationTest, InfersExtentsLeftIndicesFirst) {
+  const Tensor a("a", f32, {4, 8}), b("b", f32, {8, 2}), c("c", f32, {4, 2});
+  Index i, j, k;
+  const Statement product = (c(i, j) += a(i, k) * b(k, j));
+  EXPECT_EQ(extents(product), (std::vector<std::int64_t>{4, 2, 8}));
+  EXPECT_TRUE(jit::iteration_space(product.node())[2].reduced);
+  EXPECT_FALSE(jit::iteration_space(product.node())[1].reduced);
+}
+
+// J2: affine subscripts take their extents from plain ones or declarations, and are range-checked
+TEST(NotationTest, AffineSubscriptsAreChecked) {
+  const Tensor x("x", f32, {10}), y("y", f32, {4}), w("w", f32, {3});
+  Index i, k;
+  Program conv("conv");
+  conv << (y(i) += x(2 * i + k) * w(k));
+  EXPECT_EQ(conv.statements().size(), 1u);
+  const Tensor longer("longer", f32, {5});
+  EXPECT_THAT(
+      refusal([&] { conv << (longer(i) += x(2 * i + k) * w(k)); }),
+      AllOf(HasSubstr("'x'"), HasSubstr("axis 0"), HasSubstr("0 to 10"), HasSubstr("0 to 9")));
+  EXPECT_THAT(refusal([&] { conv << (y(i) = x(i - 1)); }), HasSubstr("-1"));
+  EXPECT_THAT(refusal([&] { conv << (y(0) += x(2 * k)); }), HasSubstr("Index(extent)"));
+  Index five(5);
+  EXPECT_EQ(refusal([&] { conv << (y(0) += x(2 * five)); }), "");
+  EXPECT_EQ(conv.statements().size(), 2u);
+}
+
+// J2, bad input: an extent clash names tensors, axes and sizes
+TEST(NotationTest, ExtentClashNamesBothSides) {
+  const Tensor a("a", f32, {64, 128}), b("b", f32, {100, 32}), c("c", f32, {64, 32});
+  Index i, j, k("k");
+  Program mm("mm");
+  EXPECT_THAT(refusal([&] { mm << (c(i, j) += a(i, k) * b(k, j)); }),
+              AllOf(HasSubstr("'k'"), HasSubstr("128"), HasSubstr("axis 1 of 'a'"),
+                    HasSubstr("100"), HasSubstr("axis 0 of 'b'")));
+  EXPECT_TRUE(mm.empty());
+}
+
+// J2: a reduced index needs a reduction
+TEST(NotationTest, PlainAssignmentRefusesAMissingIndex) {
+  const Tensor a("a", f32, {4, 8}), r("r", f32, {4});
+  Index i, k("k");
+  Program p("rows");
+  EXPECT_THAT(refusal([&] { p << (r(i) = a(i, k)); }),
+              AllOf(HasSubstr("'k'"), HasSubstr("sum(...)")));
+  EXPECT_EQ(refusal([&] { p << (r(i) = sum(a(i, k))) << (r(i) = maximum(a(i, k))); }), "");
+  EXPECT_TRUE(p.statements()[0].node().initialize_neutral);
+  EXPECT_EQ(p.statements()[1].node().accumulate, jit::Op::max);
+}
+
+// J2: rank
+TEST(NotationTest, RankMismatchNamesTheTensor) {
+  const Tensor a("a", f32, {4, 8}), r("r", f32, {4});
+  Index i;
+  EXPECT_THAT(refusal([&] { static_cast<void>(Expr(a(i))); }),
+              AllOf(HasSubstr("'a'"), HasSubstr("2 subscripts")));
+  EXPECT_THAT(refusal([&] { static_cast<void>(r(i, i) = 1.0); }), HasSubstr("1 subscripts"));
+}
+
+// J1: literals take the type of what they meet
+TEST(LiteralTest, AdaptToTheOtherOperand) {
+  const Tensor h("h", f16, {2}), n("n", i16, {2}), d("d", f64, {2}), flag("flag", bool_, {2});
+  Index i;
+  EXPECT_EQ((h(i) * 0.5).node().dtype, f32);  // computed in f32, not f64
+  EXPECT_EQ((d(i) * 0.5).node().dtype, f64);
+  EXPECT_EQ((n(i) + 1).node().dtype, i16);
+  EXPECT_EQ((n(i) * 0.5).node().dtype, f32);
+  EXPECT_EQ((flag(i) + 1).node().dtype, i32);
+  EXPECT_EQ(where(flag(i), n(i), 0).node().dtype, i16);
+  EXPECT_EQ((Expr(2) * 3).node().dtype, i64);
+  EXPECT_TRUE((Expr(2) * 3).node().weak);
+  EXPECT_THAT(refusal([&] { static_cast<void>(n(i) + 100'000); }),
+              AllOf(HasSubstr("100000"), HasSubstr("i16"), HasSubstr("cast")));
+}
+
+// Bad input: unknown op/dtype mix
+TEST(LiteralTest, NoCommonTypeIsRefusedByName) {
+  const Tensor u("u", u64, {2}), n("n", i32, {2}), x("x", f32, {2});
+  Index i;
+  EXPECT_THAT(refusal([&] { static_cast<void>(u(i) + n(i)); }),
+              AllOf(HasSubstr("'add'"), HasSubstr("u64, i32"), HasSubstr("cast(x, dtype)")));
+  EXPECT_THAT(refusal([&] { static_cast<void>(threefry(x(i), u(i))); }), HasSubstr("threefry"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(u(i) += n(i)); }),
+              AllOf(HasSubstr("'u'"), HasSubstr("i32")));
+  EXPECT_EQ((u(i) + cast(n(i), u64)).node().dtype, u64);
+}
+
+// J5, O30: one merge tensor per program, both named
+TEST(ProgramTest, SecondMergeTensorIsRefusedNamingBoth) {
+  const Tensor g("g", f32, {4}), h("h", f32, {4});
+  Index i;
+  Program p("add");
+  p << (g(i) += merge(g)(i));
+  EXPECT_TRUE(p.merge_tensor() == g);
+  EXPECT_THAT(refusal([&] { p << (g(i) += merge(h)(i)); }),
+              AllOf(HasSubstr("merge('g')"), HasSubstr("merge('h')")));
+  EXPECT_THAT(refusal([&] { p << (h(i) = merge(g)(i) + merge(h)(i)); }), HasSubstr("two programs"));
+  Program other("other");
+  other << (h(i) = merge(h)(i));
+  EXPECT_THAT(refusal([&] { p << other; }), HasSubstr("merge('h')"));
+  EXPECT_EQ(p.statements().size(), 1u);
+}
+
+// O-3E: recurrent tensors, order of appearance
+TEST(ProgramTest, KnowsItsTensorsAndWhatItReadsFirst) {
+  const Tensor a("a", f32, {4}), t("t", f32, {4}), o("o", f32, {4});
+  Index i;
+  Program p("p");
+  p << (t(i) = a(i) * 2.0) << (o(i) += t(i));
+  EXPECT_EQ(p.tensors(), (std::vector<Tensor>{a, t, o}));
+  EXPECT_EQ(p.reads_before_writing(), (std::vector<Tensor>{a, o}));
+}
+
+// Seam: substitute keeps types and reaches every use
+TEST(ProgramTest, SubstitutesTensorsOfTheSameType) {
+  const Tensor a("a", f32, {4}), b("b", f32, {4}), c("c", f32, {4}), wide("wide", f64, {4});
+  Index i;
+  Program p("p");
+  p.comment("scale");
+  p << (b(i) = a(i) * merge(a)(i));
+  const Program q = p.substitute({{a, c}});
+  EXPECT_EQ(q.tensors(), (std::vector<Tensor>{c, b}));
+  EXPECT_TRUE(q.merge_tensor() == c);
+  EXPECT_EQ(p.tensors(), (std::vector<Tensor>{a, b}));
+  EXPECT_THAT(refusal([&] { static_cast<void>(p.substitute({{a, wide}})); }),
+              AllOf(HasSubstr("'wide'"), HasSubstr("'a'")));
+}
+
+// Bad input: depth is bounded, so that no walk overflows the stack
+TEST(ProgramTest, DeepExpressionsAreRefusedNotCrashed) {
+  const Tensor a("a", f32, {4});
+  Index i;
+  Expr e = a(i);
+  const std::string text = refusal([&] {
+    for (int n = 0; n < 100'000; ++n) e = e + 1.0;
+  });
+  EXPECT_THAT(text, AllOf(HasSubstr("1000"), HasSubstr("tensor")));
+}
+
+// J6: a static index with a range that cannot fit is refused when described
+TEST(ProgramTest, StaticRangeIsCheckedAgainstTheAxis) {
+  const Tensor x("x", f32, {8, 4}), y("y", f32, {4});
+  Index i;
+  StaticIndex fits("fits", 8), over("over", 9), open("open");
+  Program p("slice");
+  EXPECT_EQ(refusal([&] { p << (y(i) = x(fits, i)) << (y(i) = x(open, i)); }), "");
+  EXPECT_THAT(refusal([&] { p << (y(i) = x(over, i)); }),
+              AllOf(HasSubstr("'x'"), HasSubstr("0 to 8")));
+}
+
+// D3: zero-sized and scalar tensors can be described
+TEST(ProgramTest, ScalarsAndEmptyAxes) {
+  const Tensor s("s", f32, {}), empty("empty", f32, {0, 3}), x("x", f32, {3});
+  Index i, j;
+  Program p("p");
+  p << (s() = 2.0) << (s() += empty(i, j)) << (x(j) = s() * x(j));
+  EXPECT_EQ(extents(p.statements()[1]), (std::vector<std::int64_t>{0, 3}));
+}
+
+// O22: names come from comments
+TEST(ProgramTest, NamesFromComments) {
+  Program p;
+  EXPECT_EQ(jit::name_from_comments(p), "");
+  p.comment("forward: layer 1!");
+  EXPECT_EQ(jit::name_from_comments(p), "forward_layer_1");
+  p.comment("forward: layer 2!");
+  EXPECT_EQ(jit::name_from_comments(p), "forward_layer_1_then_2");
+}
+
+// Every description prints as it was written
+TEST(ProgramTest, PrintsIndexNotation) {
+  const Tensor a("a", f32, {4, 12}), c("c", f32, {4});
+  Index i("i"), k("k", 4);
+  StaticIndex step("step", 3);
+  Program p("p");
+  p.comment("note");
+  p << (c(i) += a(i, 2 * k + 3 - step) * 0.5) << (c(i) = sum(relu(-a(i, k))))
+    << (c(0) = max(c(1), 2));
+  EXPECT_EQ(p.to_string(),
+            "program p\n"
+            "  # note\n"
+            "  c(i) += (a(i, 2*k - step + 3) * 0.5)\n"
+            "  c(i) = reduce.add(relu(neg(a(i, k))))\n"
+            "  c(0) = max(c(1), 2)\n");
+}
+
+}  // namespace
+}  // namespace heddle
