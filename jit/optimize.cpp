@@ -1,0 +1,30 @@
+// The pass list. Pure; any thread.
+#include "heddle/status.hpp"
+#include "jit/passes.hpp"
+#include "jit/verify.hpp"
+
+namespace heddle::jit {
+
+Lowered optimize(Lowered lowered, const OptimizeOptions& options, const PassObserver& observer) {
+  // A pass that breaks the IR is heddle's fault: found here, between two passes, not in a
+  // compiler's words.
+  const auto check = [&](std::string_view pass, const Lowered& after) {
+    if (Status legal = verify(after.loop); !legal.ok()) {
+      throw Error(ErrorCode::internal, std::string(pass) + " made an illegal kernel",
+                  std::move(legal));
+    }
+  };
+  const auto run = [&](std::string_view pass, Lowered after) {
+    check(pass, after);
+    if (observer && !(after.loop == lowered.loop)) observer(pass, after);
+    lowered = std::move(after);
+  };
+  check("lower", lowered);
+  run("infer_placements", infer_placements(lowered, options));
+  run("inline_virtual", inline_virtual(lowered));
+  run("simplify", simplify(lowered, options.fast_math));
+  run("renumber", renumber(lowered));
+  return lowered;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,236 @@
+// The verifier of loop kernels. Pure; any thread.
+#include "jit/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+namespace heddle::jit {
+namespace {
+
+/// Thrown inside this file only: the first broken rule ends the walk.
+struct Broken {
+  std::string text;
+};
+
+template <class... A>
+[[noreturn]] void broken(fmt::format_string<A...> format, A&&... args) {
+  throw Broken{fmt::format(format, std::forward<A>(args)...)};
+}
+
+struct Range {
+  std::int64_t from, to;  // half-open
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const Loop& loop) : loop_(loop) {}
+
+  void run() {
+    std::size_t merges = 0;
+    for (std::size_t k = 0; k < loop_.buffers.size(); ++k) {
+      if (!loop_.buffers[k].type.num_bytes()) {
+        broken("buffer t{} {}: its bytes do not fit 63 bits", k, loop_.buffers[k].type.to_string());
+      }
+      if (loop_.buffers[k].role == Role::merge) ++merges;
+    }
+    if (merges > 1) broken("{} merge buffers (at most one)", merges);
+    for (std::size_t k = 0; k < loop_.statics.size(); ++k) {
+      if (loop_.statics[k].range && *loop_.statics[k].range < 0)
+        broken("static s{}: negative range", k);
+    }
+    block(loop_.body);
+  }
+
+ private:
+  void block(const Block& body) {
+    std::vector<LocalId> mine;  // go out of scope at the end of the block
+    for (const StmtPtr& stmt : body) statement(*stmt, mine);
+    for (const LocalId local : mine) locals_.erase(local);
+  }
+
+  void statement(const Stmt& stmt, std::vector<LocalId>& mine) {
+    switch (stmt.kind) {
+      case StmtKind::comment:
+        return;
+      case StmtKind::loop: {
+        if (stmt.from > stmt.to)
+          broken("loop i{}: bounds {}..{} run backwards", stmt.var, stmt.from, stmt.to);
+        if (!seen_vars_.insert(stmt.var).second)
+          broken("loop variable i{} is declared twice", stmt.var);
+        vars_[stmt.var] = {stmt.from, stmt.to};
+        const bool was_empty = empty_;
+        empty_ = empty_ || stmt.from == stmt.to;
+        block(stmt.body);
+        empty_ = was_empty;
+        vars_.erase(stmt.var);
+        return;
+      }
+      case StmtKind::zero:
+        writable(stmt.buffer, "zero");
+        return;
+      case StmtKind::store:
+        writable(stmt.buffer, "store");
+        subscripts(stmt.buffer, stmt.subscripts);
+        value(*stmt.value);
+        same_type(stmt.value->dtype, loop_.buffers[stmt.buffer].type.dtype, "store to", 't',
+                  stmt.buffer);
+        return;
+      case StmtKind::declare:
+        value(*stmt.value);
+        if (!seen_locals_.insert(stmt.local).second)
+          broken("local x{} is declared twice", stmt.local);
+        locals_[stmt.local] = stmt.value->dtype;
+        mine.push_back(stmt.local);
+        return;
+      case StmtKind::assign: {
+        const auto at = locals_.find(stmt.local);
+        if (at == locals_.end())
+          broken("assignment to x{}, which is not declared here", stmt.local);
+        value(*stmt.value);
+        same_type(stmt.value->dtype, at->second, "assignment to", 'x', stmt.local);
+        return;
+      }
+    }
+  }
+
+  static void same_type(DType found, DType expected, const char* what, char prefix,
+                        std::uint32_t id) {
+    if (found == expected) return;
+    broken("{} {}{}: value of {} (expected {})", what, prefix, id, name(found), name(expected));
+  }
+
+  const BufferDecl& known(BufferId id) const {
+    if (id >= loop_.buffers.size()) broken("buffer t{} is not declared", id);
+    return loop_.buffers[id];
+  }
+
+  void writable(BufferId id, const char* what) const {
+    const Role role = known(id).role;
+    if (role == Role::input || role == Role::merge) {
+      broken("{} to t{}, which is {} buffer", what, id,
+             role == Role::input ? "an input" : "the merge");
+    }
+  }
+
+  void subscripts(BufferId id, const std::vector<Affine>& at) const {
+    const Dims& dims = known(id).type.dims;
+    if (at.size() != dims.size())
+      broken("t{} takes {} subscripts, got {}", id, dims.size(), at.size());
+    for (std::size_t axis = 0; axis < at.size(); ++axis) {
+      affine(at[axis]);
+      inside(id, axis, at[axis], dims[axis]);
+    }
+  }
+
+  /// Declared, canonical.
+  void affine(const Affine& a) const {
+    const AffineTerm* before = nullptr;
+    for (const AffineTerm& term : a.terms) {
+      if (term.coefficient == 0) broken("affine term with coefficient 0");
+      if (before != nullptr &&
+          !(before->kind < term.kind || (before->kind == term.kind && before->id < term.id))) {
+        broken("affine terms out of order");
+      }
+      before = &term;
+      if (term.kind == AffineTerm::Kind::loop && !vars_.contains(term.id))
+        broken("i{} is not a loop around here", term.id);
+      if (term.kind == AffineTerm::Kind::static_index && term.id >= loop_.statics.size()) {
+        broken("static s{} is not declared", term.id);
+      }
+    }
+  }
+
+  /// In range for all loop values. With static terms the signature's bounds decide, see
+  /// make_signature().
+  void inside(BufferId id, std::size_t axis, const Affine& a, std::int64_t extent) const {
+    if (empty_) return;
+    __int128 lowest = a.constant;
+    __int128 highest = a.constant;
+    for (const AffineTerm& term : a.terms) {
+      if (term.kind == AffineTerm::Kind::static_index) return;
+      const Range range = vars_.at(term.id);
+      const __int128 first = static_cast<__int128>(term.coefficient) * range.from;
+      const __int128 last = static_cast<__int128>(term.coefficient) * (range.to - 1);
+      lowest += std::min(first, last);
+      highest += std::max(first, last);
+    }
+    if (lowest < 0 || highest >= extent) {
+      broken("axis {} of t{} {} is subscripted from {} to {}", axis, id,
+             loop_.buffers[id].type.to_string(), static_cast<std::int64_t>(lowest),
+             static_cast<std::int64_t>(highest));
+    }
+  }
+
+  void value(const Value& v) const {
+    switch (v.kind) {
+      case ValueKind::constant:
+        if (v.scalar.dtype != v.dtype)
+          broken("constant of {} typed {}", name(v.scalar.dtype), name(v.dtype));
+        return;
+      case ValueKind::load:
+        subscripts(v.buffer, v.subscripts);
+        same_type(v.dtype, loop_.buffers[v.buffer].type.dtype, "load from", 't', v.buffer);
+        return;
+      case ValueKind::local: {
+        const auto at = locals_.find(v.local);
+        if (at == locals_.end()) broken("x{} is read where it is not declared", v.local);
+        same_type(v.dtype, at->second, "read of", 'x', v.local);
+        return;
+      }
+      case ValueKind::embed:
+        affine(v.index);
+        return;
+      case ValueKind::op:
+        operation(v);
+        return;
+      case ValueKind::cast:
+        if (v.args.size() != 1)
+          broken("conversion to {} of {} values", name(v.dtype), v.args.size());
+        value(*v.args[0]);
+        return;
+    }
+  }
+
+  void operation(const Value& v) const {
+    std::vector<DType> types;
+    for (const ValuePtr& arg : v.args) {
+      value(*arg);
+      if (is_storage_only(arg->dtype))
+        broken("'{}' on {} (cast to f32 first)", op_info(v.op).name, name(arg->dtype));
+      types.push_back(arg->dtype);
+    }
+    const auto typing = type_op(v.op, types);
+    if (!typing) broken("'{}' has no meaning for its operands", op_info(v.op).name);
+    same_type(v.dtype, typing->result, op_info(v.op).name.data(), ' ', 0);
+    for (std::size_t k = v.op == Op::where ? 1 : 0; k < types.size(); ++k) {
+      if (types[k] != typing->operands) {
+        broken("operand {} of '{}' is {} (expected {})", k, op_info(v.op).name, name(types[k]),
+               name(typing->operands));
+      }
+    }
+    if (v.op == Op::where && types[0] != DType::bool_)
+      broken("condition of 'where' is {}", name(types[0]));
+  }
+
+  const Loop& loop_;
+  std::map<VarId, Range> vars_;
+  std::map<LocalId, DType> locals_;
+  std::set<VarId> seen_vars_;
+  std::set<LocalId> seen_locals_;
+  bool empty_ = false;  // inside a loop without iterations
+};
+
+}  // namespace
+
+Status verify(const Loop& loop) {
+  try {
+    Verifier(loop).run();
+  } catch (const Broken& rule) {
+    return Status(ErrorCode::invalid_argument, "illegal loop kernel: " + rule.text);
+  }
+  return {};
+}
+
+}  // namespace heddle::jit
