@@ -1,0 +1,327 @@
+// The scheduler, usable alone: devices that run tasks in order, events, waits. No tensor, no JIT.
+// Every function may be called from any thread, tasks included, unless it says otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <source_location>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "heddle/status.hpp"
+
+namespace heddle {
+
+namespace sched {
+class Timeline;    // scheduler/timeline.hpp
+class DeviceCore;  // scheduler/worker.hpp
+struct SchedulerCore;
+
+/// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
+/// ever.
+class Label {
+ public:
+  template <std::size_t N>
+  constexpr Label(const char (&text)[N]) noexcept : text_(text) {}  // NOLINT: submit("step", ...)
+  /// A label for text made at run time. Equal texts share one copy, kept until the process ends.
+  [[nodiscard]] static Label intern(std::string_view text);
+  [[nodiscard]] constexpr const char* c_str() const noexcept { return text_; }
+
+ private:
+  struct Interned {};
+  constexpr Label(Interned, const char* text) noexcept : text_(text) {}
+  const char* text_;
+};
+
+/// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
+inline constexpr std::size_t task_bytes_max = 48;
+
+/// How a queue slot handles the callable in it.
+struct TaskOps {
+  void (*relocate)(void* to, void* from) noexcept;
+  Status (*run)(void* callable);  ///< may throw: the task then fails with what was thrown
+  void (*destroy)(void* callable) noexcept;
+};
+}  // namespace sched
+
+/// An owned file descriptor.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+  [[nodiscard]] int get() const noexcept { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// A position on a timeline: a copyable value that outlives its device (S7). Default: already done.
+class Event {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Runs callbacks somewhere of the host's choosing.
+  using Executor = std::function<void(std::function<void()>)>;
+
+  Event() = default;
+  [[nodiscard]] bool done() const noexcept;
+  /// ok while pending and after a good end; otherwise why it failed, was skipped, cancelled or
+  /// refused.
+  [[nodiscard]] Status status() const noexcept;
+  /// Blocks the caller until done; then status(). Inside the task that has to end first:
+  /// failed_precondition.
+  Status wait() const noexcept;
+  /// As wait(), or `deadline` when the time passed first.
+  Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
+  Status wait_until(Clock::time_point deadline) const noexcept;
+  /// Calls back once done: on the worker that ends the task, or here and now when it is done
+  /// already. Never under a lock. What a callback throws goes to the log.
+  void then(std::function<void(const Status&)> callback) const;
+  void then(const Executor& executor, std::function<void(const Status&)> callback) const;
+  /// Readable once done (eventfd). Throws Error(exhausted) without descriptors.
+  [[nodiscard]] FileDescriptor fd() const;
+
+  /// false: the submission was refused; status() says why and nothing will run.
+  [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
+  [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
+  /// Identity of the timeline in this process; 0 for an event that belongs to none.
+  [[nodiscard]] std::uint64_t timeline() const noexcept;
+  /// "work#7 done"
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  friend class sched::Timeline;
+  friend class sched::DeviceCore;
+  Event(std::shared_ptr<sched::Timeline> timeline, std::uint64_t ticket) noexcept
+      : timeline_(std::move(timeline)), ticket_(ticket) {}
+  explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
+
+  std::shared_ptr<sched::Timeline> timeline_;
+  std::uint64_t ticket_ = 0;
+  Status refusal_;
+};
+
+namespace sched {
+
+/// What a submit does when the queue is full (S4).
+enum class FullPolicy : std::uint8_t {
+  block,     ///< until one slot frees
+  fail,      ///< refuse with `exhausted`
+  deadline,  ///< block until SubmitOptions::deadline, then refuse with `deadline`
+};
+
+/// Where tasks run (S15).
+enum class Mode : std::uint8_t {
+  threaded,  ///< one named worker thread per device
+  inline_,   ///< on the submitting thread, in ticket order
+};
+
+struct DeviceOptions {
+  std::string name = "device";
+  Mode mode = Mode::threaded;
+  std::uint32_t capacity = 4096;  ///< tasks outstanding at most; rounded up to a power of two
+  FullPolicy full = FullPolicy::block;
+  std::optional<std::chrono::nanoseconds> spin;  ///< before parking; default in tuning.hpp
+  bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
+  /// How long a destructor lets accepted tasks run before it cancels them.
+  std::chrono::nanoseconds drain_max = std::chrono::seconds(60);
+};
+
+struct SubmitOptions {
+  std::optional<FullPolicy> full;
+  Event::Clock::time_point deadline{};
+  /// The failure of this task ends it and the tasks that list its event; the device goes on (S10).
+  bool contain = false;
+  /// The task starts after these; it is skipped when one of them failed.
+  std::vector<Event> after{};
+};
+
+/// Tasks by how they ended, and what the worker did. submitted = done + failed + skipped +
+/// cancelled when idle.
+struct Counters {
+  std::uint64_t submitted = 0, done = 0, failed = 0, skipped = 0, cancelled = 0;
+  std::uint64_t parks = 0, wakes = 0, queue_max = 0;
+};
+
+/// What a device is at, for people and watchdogs (S17).
+struct Snapshot {
+  std::string device;
+  std::uint64_t queued = 0;
+  std::string running;  ///< label of the running task; empty when none
+  std::uint64_t running_ticket = 0;
+  std::chrono::nanoseconds running_for{0};
+  std::string waiting_for;  ///< the event it waits for; empty when none
+  std::uint64_t epoch = 0;
+  Status status;
+  Counters counters;
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
+/// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
+/// tasks, where it never waits.
+class Device {
+ public:
+  using Clock = Event::Clock;
+
+  /// `f()` returns void or Status; a failed Status or anything thrown fails the task. A refused
+  /// submission gives an event that says so (accepted() is false), and a warning in the log when
+  /// the device is at fault.
+  template <class F>
+    requires std::is_invocable_v<std::decay_t<F>&>
+  Event submit(Label label, F&& f, const SubmitOptions& options = {}) const {
+    using Callable = std::decay_t<F>;
+    if constexpr (sizeof(Callable) <= task_bytes_max && alignof(Callable) <= 16 &&
+                  std::is_nothrow_move_constructible_v<Callable>) {
+      Callable callable(std::forward<F>(f));
+      return submit_task(label, ops<Callable>, &callable, options);
+    } else {
+      Boxed<Callable> boxed{
+          std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
+      if (!boxed.callable) return refuse_memory(label);
+      return submit_task(label, ops<Boxed<Callable>>, &boxed, options);
+    }
+  }
+
+  /// An event that is done once all that was submitted before has ended.
+  [[nodiscard]] Event record() const noexcept;
+  /// The device waits for `event` before its next task; a failed event poisons it. Done events and
+  /// its own cost no task (S8).
+  Event wait(const Event& event) const noexcept;
+
+  /// Blocks until all that was submitted before the call has ended; then the device's status (S6).
+  /// Inside one of its own tasks: failed_precondition.
+  Status await() const noexcept;
+  Status await_for(std::chrono::nanoseconds timeout) const noexcept;
+  Status await_until(Clock::time_point deadline) const noexcept;
+  [[nodiscard]] bool is_idle() const noexcept;
+
+  /// ok, or the failure that poisoned the device.
+  [[nodiscard]] Status status() const noexcept;
+  /// After a failure: ends what is queued as skipped and starts a new epoch (S11). Not from its own
+  /// tasks.
+  Status recover() const noexcept;
+  /// Ends queued tasks as cancelled; the running one sees its stop token (S12).
+  void cancel_pending() const noexcept;
+  /// Refuses new work, lets accepted tasks end until the deadline, then cancels; joins the worker
+  /// (S13). `deadline` when a running task did not stop in time: its thread is left to end by
+  /// itself.
+  Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept;
+  /// Identity of its timeline in this process.
+  [[nodiscard]] std::uint64_t id() const noexcept;
+  [[nodiscard]] Mode mode() const noexcept;
+  [[nodiscard]] Counters counters() const noexcept;
+  [[nodiscard]] Snapshot snapshot() const;
+  friend bool operator==(const Device& a, const Device& b) noexcept {
+    return a.handle_ == b.handle_;
+  }
+
+ private:
+  friend class heddle::sched::DeviceCore;
+  struct Handle;
+  explicit Device(std::shared_ptr<Handle> handle) noexcept : handle_(std::move(handle)) {}
+
+  template <class Callable>
+  struct Boxed {
+    std::unique_ptr<Callable> callable;
+    decltype(auto) operator()() { return (*callable)(); }
+  };
+
+  template <class Callable>
+  static Status run_callable(void* callable) {
+    auto& f = *static_cast<Callable*>(callable);
+    if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
+      return f();
+    } else {
+      f();
+      return {};
+    }
+  }
+  template <class Callable>
+  static void relocate_callable(void* to, void* from) noexcept {
+    ::new (to) Callable(std::move(*static_cast<Callable*>(from)));
+  }
+  template <class Callable>
+  static void destroy_callable(void* callable) noexcept {
+    static_cast<Callable*>(callable)->~Callable();
+  }
+  template <class Callable>
+  static constexpr TaskOps ops{&relocate_callable<Callable>, &run_callable<Callable>,
+                               &destroy_callable<Callable>};
+
+  Event submit_task(Label label, const TaskOps& task, void* callable,
+                    const SubmitOptions& options) const noexcept;
+  static Event refuse_memory(Label label) noexcept;
+
+  std::shared_ptr<Handle> handle_;
+};
+
+/// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own
+/// I/O.
+class ExternalTimeline {
+ public:
+  explicit ExternalTimeline(std::string name);
+  /// Reserves the next ticket: its event is done once signal() reaches it.
+  Event next() noexcept;
+  /// Everything up to `ticket` has ended; `status` is the end of `ticket` itself. Tickets that were
+  /// never handed out, or have ended, are invalid_argument.
+  Status signal(std::uint64_t ticket, Status status = {}) noexcept;
+  [[nodiscard]] const std::string& name() const noexcept;
+
+ private:
+  std::shared_ptr<Timeline> timeline_;
+  std::uint64_t tickets() const noexcept;
+};
+
+}  // namespace sched
+
+struct SchedulerOptions {
+  std::string name = "heddle";
+  sched::DeviceOptions device{};  ///< defaults for new devices
+};
+
+/// Makes devices and shuts them down together. Devices outlive it; it is no more than their
+/// registry.
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerOptions options = {});
+  /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
+  /// for a capacity of 0 or above 2^30.
+  [[nodiscard]] sched::Device new_device(std::string name);
+  [[nodiscard]] sched::Device new_device(sched::DeviceOptions options);
+  /// Shuts all its devices down within one deadline; the first failure is returned, all are tried.
+  Status shutdown(std::chrono::nanoseconds timeout);
+  [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
+
+ private:
+  std::shared_ptr<sched::SchedulerCore> core_;
+};
+
+/// About the task that runs on the calling thread; outside tasks: empty.
+namespace this_task {
+/// Waits inside a task. An event that can only end after this task: failed_precondition (S16).
+Status await(const Event& event) noexcept;
+[[nodiscard]] std::stop_token stop_token() noexcept;
+[[nodiscard]] const char* label() noexcept;
+[[nodiscard]] std::uint64_t ticket() noexcept;
+[[nodiscard]] bool running() noexcept;
+}  // namespace this_task
+
+/// Processors this process may use: the affinity mask, bounded by the cgroup CPU quota (v1 and v2);
+/// at least 1 (S19).
+[[nodiscard]] unsigned available_processors() noexcept;
+
+}  // namespace heddle
