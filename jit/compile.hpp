@@ -29,7 +29,9 @@ struct ToolOptions {
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path dump_dir;  ///< set: every unit's loop text and emitted source are kept here
   int optimization_level = 3;      ///< 0..3
-  bool fast_math = false;
+  bool fast_math = false;          ///< reassociation, reciprocals, contraction; no signed zeros
+  /// "NAME=value" for compilers and helpers, over what this process's environment says.
+  std::vector<std::string> environment;
 };
 
 /// One kernel of a unit.
@@ -52,6 +54,9 @@ struct CompileUnit {
 /// Loaded code. Unloads when the last handle goes, so whoever may run a function holds the Module.
 class Module {
  public:
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
   virtual ~Module() = default;
   /// The function of the unit's k-th kernel.
   [[nodiscard]] virtual heddle_kernel_function function(std::size_t k) const noexcept = 0;

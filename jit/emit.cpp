@@ -1,0 +1,102 @@
+// See emit.hpp. Pure functions; any thread.
+#include "jit/emit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "jit/verify.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Long names are legal but useless; symbol tables and file names have limits.
+constexpr std::size_t kernel_name_max = 1024;
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+[[noreturn]] void refuse(const CompileUnit& unit, const std::string& text) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("unit '{}' cannot be compiled: {}", unit.name, text));
+}
+
+std::int64_t wrapping_mul(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+}  // namespace
+
+std::string kernel_symbol(std::string_view kernel_name) {
+  return "heddle_run_" + std::string(kernel_name);
+}
+
+void check_unit(const CompileUnit& unit) {
+  std::set<std::string_view> names;
+  for (const KernelSource& kernel : unit.kernels) {
+    if (kernel.name.empty() || kernel.name.size() > kernel_name_max ||
+        !std::ranges::all_of(kernel.name, is_name_char)) {
+      refuse(unit, fmt::format("kernel name '{:.80}' (expected 1 to {} of A-Z a-z 0-9 _)",
+                               kernel.name, kernel_name_max));
+    }
+    if (!names.insert(kernel.name).second)
+      refuse(unit, fmt::format("two kernels are named '{}'", kernel.name));
+    if (!kernel.loop) refuse(unit, fmt::format("kernel '{}' has no loops", kernel.name));
+    if (kernel.addresses.size() > kernel.loop->buffers.size()) {
+      refuse(unit, fmt::format("kernel '{}' embeds {} addresses for {} buffers", kernel.name,
+                               kernel.addresses.size(), kernel.loop->buffers.size()));
+    }
+    if (const Status status = verify(*kernel.loop); !status.ok()) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("unit '{}' cannot be compiled: kernel '{}' is illegal", unit.name,
+                              kernel.name),
+                  status);
+    }
+  }
+}
+
+Affine flatten(const ArrayType& type, const std::vector<Affine>& subscripts) {
+  std::map<std::pair<AffineTerm::Kind, std::uint32_t>, std::int64_t> terms;
+  Affine flat;
+  std::int64_t stride = 1;
+  for (std::size_t axis = subscripts.size(); axis-- > 0;) {
+    const Affine& at = subscripts[axis];
+    flat.constant = wrapping_add(flat.constant, wrapping_mul(at.constant, stride));
+    for (const AffineTerm& term : at.terms) {
+      std::int64_t& sum = terms[{term.kind, term.id}];
+      sum = wrapping_add(sum, wrapping_mul(term.coefficient, stride));
+    }
+    stride = wrapping_mul(stride, type.dims[axis]);
+  }
+  for (const auto& [key, coefficient] : terms) {
+    if (coefficient != 0) flat.terms.push_back({key.first, key.second, coefficient});
+  }
+  return flat;
+}
+
+std::string comment_text(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    const bool plain = c >= 0x20 && c < 0x7f && c != '\\' && c != '*' && c != '?';
+    safe += plain ? c : (c == '*' ? '+' : '_');
+  }
+  return safe;
+}
+
+bool has_parallel_loops(const Loop& loop) noexcept {
+  return std::ranges::any_of(loop.body, [](const StmtPtr& stmt) {
+    return stmt->kind == StmtKind::loop && stmt->mark == LoopMark::parallel;
+  });
+}
+
+std::optional<std::uint64_t> embedded_address(const KernelSource& kernel, std::size_t k) noexcept {
+  return k < kernel.addresses.size() ? kernel.addresses[k] : std::nullopt;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,304 @@
+// See emit_c.hpp. The C is meant to be read: kernels keep the loops, names and order of the loop
+// text, one line per statement; operations that C spells exactly are operators, all others are
+// calls of primitive functions (primitives.hpp).
+#include "jit/emit_c.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+
+#include "jit/emit_c_primitives.hpp"
+
+namespace heddle::jit {
+namespace {
+
+// Must match kernel.h; the unit is self-contained so that no include path is needed.
+constexpr std::string_view prelude = R"(typedef _Bool bool;
+typedef __UINT8_TYPE__ u8;
+typedef __INT8_TYPE__ i8;
+typedef __UINT16_TYPE__ u16;
+typedef __INT16_TYPE__ i16;
+typedef __INT32_TYPE__ i32;
+typedef __UINT32_TYPE__ u32;
+typedef __INT64_TYPE__ i64;
+typedef __UINT64_TYPE__ u64;
+typedef float f32;
+typedef double f64;
+
+typedef struct { void* data; u64 bytes; } heddle_kernel_buffer;
+typedef struct { i32 code; i32 detail; } heddle_kernel_status;
+typedef struct {
+  u32 struct_size;
+  u32 abi;
+  const heddle_kernel_buffer* buffers;
+  u32 num_buffers;
+  u32 num_statics;
+  const i64* statics;
+  u32 part;
+  u32 num_parts;
+  const i64* dims;
+  heddle_kernel_status* status;
+  void (*trace)(void* context, u32 statement, u32 entry, i64 offset, f64 before, f64 after);
+  void* trace_context;
+} heddle_kernel_args;
+#define EXPORT __attribute__((visibility("default")))
+)";
+static_assert(HEDDLE_KERNEL_ABI == 1 && sizeof(heddle_kernel_args) == 72 &&
+                  offsetof(heddle_kernel_args, buffers) == 8 &&
+                  offsetof(heddle_kernel_args, statics) == 24 &&
+                  offsetof(heddle_kernel_args, part) == 32 &&
+                  offsetof(heddle_kernel_args, trace) == 56,
+              "the prelude repeats kernel.h");
+
+/// Deeper expressions are cut into temporaries: clang refuses more than 256 brackets.
+constexpr int expression_depth_max = 40;
+
+struct Text {
+  std::string text;  // needs no parentheses
+  int depth = 0;
+};
+
+class CKernel {
+ public:
+  CKernel(const KernelSource& kernel, bool trace, CPrimitives& primitives, std::string& out)
+      : kernel_(kernel), loop_(*kernel.loop), trace_(trace), primitives_(primitives), out_(out) {}
+
+  void emit() {
+    out_ += fmt::format("\nEXPORT void {}(const heddle_kernel_args* args) {{\n",
+                        kernel_symbol(kernel_.name));
+    for (std::size_t k = 0; k < loop_.buffers.size(); ++k) buffer(k);
+    for (std::size_t k = 0; k < loop_.statics.size(); ++k) {
+      line("const i64 s{} = args->statics[{}];{}", k, k, name_comment(kernel_.names.statics, k));
+    }
+    const bool split = has_parallel_loops(loop_);
+    if (!split) line("if (args->part != 0) return;");
+    for (const StmtPtr& stmt : loop_.body) {
+      if (!split) {
+        statement(*stmt);
+      } else if (stmt->kind == StmtKind::loop && stmt->mark == LoopMark::parallel) {
+        sliced_loop(*stmt);
+      } else if (stmt->kind == StmtKind::loop || stmt->kind == StmtKind::zero ||
+                 stmt->kind == StmtKind::store) {
+        line("if (args->part == 0) {{");
+        ++depth_;
+        statement(*stmt);
+        --depth_;
+        line("}}");
+      } else {
+        statement(*stmt);
+      }
+    }
+    out_ += "}\n";
+  }
+
+ private:
+  template <class... A>
+  void line(fmt::format_string<A...> format, A&&... args) {
+    out_.append(2 * depth_, ' ');
+    fmt::format_to(std::back_inserter(out_), format, std::forward<A>(args)...);
+    out_ += '\n';
+  }
+
+  static std::string name_comment(const std::vector<std::string>& names, std::size_t k) {
+    return k < names.size() ? "  // " + comment_text(names[k]) : std::string();
+  }
+
+  void buffer(std::size_t k) {
+    const BufferDecl& decl = loop_.buffers[k];
+    const bool read_only = decl.role == Role::input || decl.role == Role::merge;
+    const std::string type =
+        fmt::format("{}{}*", read_only ? "const " : "", storage_type(decl.type.dtype));
+    const auto address = embedded_address(kernel_, k);
+    const std::string source =
+        address ? fmt::format("(u64){:#x}ull", *address) : fmt::format("args->buffers[{}].data", k);
+    line("{} const t{} = ({}){};  // {}{}", type, k, type, source, decl.type.to_string(),
+         k < kernel_.names.buffers.size() ? " " + comment_text(kernel_.names.buffers[k]) : "");
+  }
+
+  /// Bytes of bool buffers may hold more than 0 and 1, so they are not _Bool.
+  static std::string_view storage_type(DType t) { return t == DType::bool_ ? "u8" : c_type(t); }
+
+  void statement(const Stmt& stmt) {
+    switch (stmt.kind) {
+      case StmtKind::comment:
+        line("// {}", comment_text(stmt.text));
+        return;
+      case StmtKind::loop:
+        line("for (i64 i{0} = {1}; i{0} < {2}; ++i{0}) {{", stmt.var, i64_literal(stmt.from),
+             i64_literal(stmt.to));
+        body(stmt.body);
+        return;
+      case StmtKind::zero:
+        zero(stmt);
+        return;
+      case StmtKind::store:
+        store(stmt);
+        return;
+      case StmtKind::declare: {
+        const std::string text = value(*stmt.value);
+        line("{} x{} = {};", c_type(stmt.value->dtype), stmt.local, text);
+        return;
+      }
+      case StmtKind::assign: {
+        const std::string text = value(*stmt.value);
+        line("x{} = {};", stmt.local, text);
+        return;
+      }
+    }
+  }
+
+  void body(const Block& block) {
+    ++depth_;
+    for (const StmtPtr& stmt : block) statement(*stmt);
+    --depth_;
+    line("}}");
+  }
+
+  void sliced_loop(const Stmt& stmt) {
+    const std::string count = fmt::format(
+        "{}ull", static_cast<std::uint64_t>(stmt.to) - static_cast<std::uint64_t>(stmt.from));
+    const std::string from = i64_literal(stmt.from);
+    line("const i64 i{}_from = {} + (i64)((unsigned __int128){} * args->part / args->num_parts);",
+         stmt.var, from, count);
+    line(
+        "const i64 i{}_to = {} + (i64)((unsigned __int128){} * (args->part + 1ull) / "
+        "args->num_parts);",
+        stmt.var, from, count);
+    line("for (i64 i{0} = i{0}_from; i{0} < i{0}_to; ++i{0}) {{", stmt.var);
+    body(stmt.body);
+  }
+
+  void zero(const Stmt& stmt) {
+    const ArrayType& type = loop_.buffers[stmt.buffer].type;
+    if (!trace_) {
+      line("__builtin_memset(t{}, 0, {});", stmt.buffer, *type.num_bytes());
+      return;
+    }
+    line("for (i64 at = 0; at < {}; ++at) {{", i64_literal(*type.num_elements()));
+    ++depth_;
+    traced_store(stmt.buffer, "0");
+    --depth_;
+    line("}}");
+  }
+
+  void store(const Stmt& stmt) {
+    const ArrayType& type = loop_.buffers[stmt.buffer].type;
+    const std::string at = affine(flatten(type, stmt.subscripts));
+    const std::string text = value(*stmt.value);
+    if (!trace_) {
+      line("t{}[{}] = {};", stmt.buffer, at, text);
+      return;
+    }
+    line("{{");
+    ++depth_;
+    line("const i64 at = {};", at);
+    traced_store(stmt.buffer, text);
+    --depth_;
+    line("}}");
+  }
+
+  /// t[at] = text, told to the tracer. `at` is in scope.
+  void traced_store(BufferId buffer, const std::string& text) {
+    const DType dtype = loop_.buffers[buffer].type.dtype;
+    line("const {} before = {};", c_type(dtype), loaded(buffer, "at"));
+    line("const {} after = {};", c_type(dtype), text);
+    line("t{}[at] = after;", buffer);
+    const auto widened = [&](const char* name) {
+      if (dtype == DType::f64) return std::string(name);
+      return primitives_.apply(cast_function(dtype, DType::f64), {name});
+    };
+    line("if (args->trace) args->trace(args->trace_context, {}u, {}u, at, {}, {});", assignments_++,
+         buffer, widened("before"), widened("after"));
+  }
+
+  std::string loaded(BufferId buffer, const std::string& at) const {
+    if (loop_.buffers[buffer].type.dtype == DType::bool_)
+      return fmt::format("(t{}[{}] != 0)", buffer, at);
+    return fmt::format("t{}[{}]", buffer, at);
+  }
+
+  static std::string i64_literal(std::int64_t v) {
+    return c_literal(Scalar::of_int(DType::i64, v));
+  }
+
+  static std::string affine(const Affine& a) {
+    std::string text;
+    for (const AffineTerm& term : a.terms) {
+      if (!text.empty()) text += " + ";
+      if (term.coefficient != 1) text += i64_literal(term.coefficient) + " * ";
+      text += fmt::format("{}{}", term.kind == AffineTerm::Kind::loop ? 'i' : 's', term.id);
+    }
+    if (text.empty()) return i64_literal(a.constant);
+    return a.constant == 0 ? text : text + " + " + i64_literal(a.constant);
+  }
+
+  std::string value(const Value& v) { return nested(v, 0).text; }
+
+  Text nested(const Value& v, int level) {
+    if (level > value_depth_max) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("kernel '{}': a value is nested deeper than {} levels; split it with "
+                              "an intermediate tensor",
+                              kernel_.name, value_depth_max));
+    }
+    switch (v.kind) {
+      case ValueKind::constant:
+        return {c_literal(v.scalar)};
+      case ValueKind::load:
+        return {loaded(v.buffer, affine(flatten(loop_.buffers[v.buffer].type, v.subscripts)))};
+      case ValueKind::local:
+        return {fmt::format("x{}", v.local)};
+      case ValueKind::embed:
+        return {fmt::format("({})", affine(v.index))};
+      case ValueKind::op:
+      case ValueKind::cast:
+        break;
+    }
+    std::vector<std::string> args;
+    Text result;
+    for (const ValuePtr& arg : v.args) {
+      Text text = nested(*arg, level + 1);
+      result.depth = std::max(result.depth, text.depth + 1);
+      args.push_back(std::move(text.text));
+    }
+    result.text =
+        primitives_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
+                                                  : cast_function(v.args[0]->dtype, v.dtype),
+                          args);
+    if (result.depth > expression_depth_max) {
+      const std::string temporary = fmt::format("y{}", temporaries_++);
+      line("const {} {} = {};", c_type(v.dtype), temporary, result.text);
+      result = {temporary};
+    }
+    return result;
+  }
+
+  const KernelSource& kernel_;
+  const Loop& loop_;
+  const bool trace_;
+  CPrimitives& primitives_;
+  std::string& out_;
+  std::size_t depth_ = 1;
+  int temporaries_ = 0;
+  int assignments_ = 0;
+};
+
+}  // namespace
+
+std::string emit_c(const CompileUnit& unit) {
+  check_unit(unit);
+  CPrimitives primitives;
+  std::string kernels;
+  for (const KernelSource& kernel : unit.kernels) {
+    CKernel(kernel, unit.trace_values, primitives, kernels).emit();
+  }
+  return fmt::format(
+      "// unit {}: generated by heddle, kernel ABI {}\n{}\n{}EXPORT const u32 {} = {};\n{}",
+      comment_text(unit.name), HEDDLE_KERNEL_ABI, prelude, primitives.definitions(),
+      unit_abi_symbol, HEDDLE_KERNEL_ABI, kernels);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,138 @@
+// Writing primitive functions as C++ expressions: `a + b` appends an instruction. Used by
+// primitives.cpp and primitives_cast.cpp only. Values point at their builder; one thread.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/status.hpp"
+#include "jit/primitives.hpp"
+
+namespace heddle::jit {
+
+class PrimBuilder;
+
+/// A parameter or the result of an instruction.
+struct PrimValue {
+  PrimBuilder* in = nullptr;
+  std::uint32_t position = 0;
+  DType type = DType::f32;
+};
+
+class PrimBuilder {
+ public:
+  PrimBuilder(std::string name, std::vector<DType> params) {
+    function_.name = std::move(name);
+    function_.params = std::move(params);
+  }
+  PrimBuilder(const PrimBuilder&) = delete;
+  PrimBuilder& operator=(const PrimBuilder&) = delete;
+
+  [[nodiscard]] PrimValue param(std::uint32_t k) { return {this, k, function_.params.at(k)}; }
+
+  PrimValue push(PrimOp op, DType type, std::initializer_list<PrimValue> args,
+                 std::string_view function = {}) {
+    Prim prim;
+    prim.op = op;
+    prim.type = type;
+    prim.function = function;
+    std::size_t k = 0;
+    for (const PrimValue& arg : args) prim.args.at(k++) = arg.position;
+    return push(prim);
+  }
+  PrimValue constant(DType type, double value) {
+    Prim prim;
+    prim.type = type;
+    prim.scalar = Scalar::of_float(type, value);
+    return push(prim);
+  }
+  PrimValue integer(DType type, std::int64_t value) {
+    Prim prim;
+    prim.type = type;
+    prim.scalar = Scalar::of_int(type, value);
+    return push(prim);
+  }
+
+  void assign(PrimValue variable, PrimValue value) {
+    push(PrimOp::assign, variable.type, {variable, value});
+  }
+  void loop() { push(PrimOp::loop, DType::bool_, {}); }
+  void leave_if(PrimValue condition) { push(PrimOp::leave_if, DType::bool_, {condition}); }
+  void end_loop() { push(PrimOp::end_loop, DType::bool_, {}); }
+
+  [[nodiscard]] PrimFunction finish(PrimValue result) {
+    function_.result = result.type;
+    function_.value = result.position;
+    return std::move(function_);
+  }
+
+ private:
+  PrimValue push(const Prim& prim) {
+    function_.code.push_back(prim);
+    return {this, static_cast<std::uint32_t>(function_.params.size() + function_.code.size() - 1),
+            prim.type};
+  }
+
+  PrimFunction function_;
+};
+
+/// A constant of the type of `like`.
+inline PrimValue like(PrimValue like, std::int64_t value) {
+  return is_floating(like.type) ? like.in->constant(like.type, static_cast<double>(value))
+                                : like.in->integer(like.type, value);
+}
+
+inline PrimValue operator+(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::add, a.type, {a, b});
+}
+inline PrimValue operator-(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::sub, a.type, {a, b});
+}
+inline PrimValue operator*(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::mul, a.type, {a, b});
+}
+inline PrimValue operator/(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::div, a.type, {a, b});
+}
+inline PrimValue operator%(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::rem, a.type, {a, b});
+}
+inline PrimValue operator&(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::bit_and, a.type, {a, b});
+}
+inline PrimValue operator|(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::bit_or, a.type, {a, b});
+}
+inline PrimValue operator^(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::bit_xor, a.type, {a, b});
+}
+inline PrimValue operator<<(PrimValue a, int count) {
+  return a.in->push(PrimOp::shl, a.type, {a, like(a, count)});
+}
+inline PrimValue operator>>(PrimValue a, int count) {
+  return a.in->push(PrimOp::shr, a.type, {a, like(a, count)});
+}
+inline PrimValue operator<(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::lt, DType::bool_, {a, b});
+}
+inline PrimValue operator<=(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::le, DType::bool_, {a, b});
+}
+inline PrimValue operator==(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::eq, DType::bool_, {a, b});
+}
+inline PrimValue operator!=(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::ne, DType::bool_, {a, b});
+}
+inline PrimValue select(PrimValue condition, PrimValue yes, PrimValue no) {
+  return yes.in->push(PrimOp::select, yes.type, {condition, yes, no});
+}
+/// The value itself when it has that type already.
+inline PrimValue cast(PrimValue a, DType to) {
+  return a.type == to ? a : a.in->push(PrimOp::cast, to, {a});
+}
+inline PrimValue same_bits(PrimValue a, DType to) { return a.in->push(PrimOp::bits, to, {a}); }
+inline PrimValue is_nan(PrimValue a) { return a != a; }
+
+}  // namespace heddle::jit

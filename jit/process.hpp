@@ -1,0 +1,144 @@
+// Child processes: a compiler run to its end, or a helper that answers over a socket. Every child
+// has its own process group, which is killed as a whole; every descriptor is close-on-exec; no call
+// raises SIGPIPE; no zombie is left. Works from any thread, whatever the host does with SIGCHLD (if
+// it reaps our child first, the exit status is unknown and said to be so).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace heddle::jit {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// Owns a file descriptor; -1 is none.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~FileDescriptor() { reset(); }
+
+  void reset() noexcept;
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// The head and the tail of a text that may be of any length.
+class BoundedText {
+ public:
+  void append(std::string_view text);
+  /// What was kept; says how much is missing in between.
+  [[nodiscard]] std::string str() const;
+  [[nodiscard]] std::size_t total_bytes() const noexcept { return total_; }
+  static constexpr std::size_t part_bytes_max = 8 * 1024;
+
+ private:
+  std::string head_;
+  std::string tail_;  // up to twice part_bytes_max, cut now and then
+  std::size_t total_ = 0;
+};
+
+/// How a child ended.
+struct Exit {
+  enum class Kind : std::uint8_t { exited, signalled, unknown };
+  Kind kind = Kind::unknown;
+  int value = 0;  ///< exit status or signal number
+
+  [[nodiscard]] bool success() const noexcept { return kind == Kind::exited && value == 0; }
+  /// "exit status 1", "killed by signal 9 (Killed)", ...
+  [[nodiscard]] std::string describe() const;
+};
+
+struct Command {
+  std::vector<std::string> argv;         ///< argv[0]: a path, see find_program()
+  std::vector<std::string> environment;  ///< "NAME=value", over what the host's environment says
+};
+
+/// A running child: stdin is a socket (when asked for) or /dev/null, stdout and stderr are one
+/// pipe. One thread at a time. Destruction kills the group and reaps.
+class Child {
+ public:
+  enum class Channel : std::uint8_t { none, socket };
+
+  /// Throws Error(unavailable) when the program cannot be started.
+  Child(const Command& command, Channel channel);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// What became of an exchange with the child.
+  enum class Io : std::uint8_t { done, closed, timed_out };
+
+  /// Sends all bytes; collects output meanwhile.
+  [[nodiscard]] Io send(std::span<const std::byte> bytes, Deadline deadline);
+  /// Fills `bytes`; collects output meanwhile.
+  [[nodiscard]] Io receive(std::span<std::byte> bytes, Deadline deadline);
+  /// Collects output until the child has ended; false: the deadline came first.
+  [[nodiscard]] bool wait(Deadline deadline);
+  /// Kills the whole process group (of a leader that ended: what it left behind), takes the rest of
+  /// the output, reaps. Idempotent.
+  Exit finish();
+  /// Lets go of the child without touching it: for a process forked from the one that owns it.
+  void abandon() noexcept;
+  /// Whether it has neither ended nor closed its channel.
+  [[nodiscard]] bool alive();
+
+  [[nodiscard]] std::string output() const { return output_.str(); }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+ private:
+  enum class Event : std::uint8_t { channel, ended, timed_out };
+  /// Waits for the channel (`events` of poll) or for the child's end; collects output.
+  Event wait_for(short events, Deadline deadline);
+  bool has_ended() noexcept;
+  void collect_output();
+
+  pid_t pid_ = -1;
+  FileDescriptor pidfd_;  // none where the kernel has no pidfds
+  FileDescriptor channel_;
+  FileDescriptor output_pipe_;
+  BoundedText output_;
+  bool gone_ = false;  // reaped by us or by the host
+  std::optional<Exit> exit_;
+};
+
+struct RunResult {
+  Exit exit;
+  bool timed_out = false;
+  std::string output;  ///< head and tail of stdout and stderr together
+};
+
+/// Runs a command with stdin closed. Throws Error(unavailable) when it cannot be started.
+[[nodiscard]] RunResult run_command(const Command& command, std::chrono::milliseconds timeout);
+
+/// The value of `name` for a child: from `overrides`, else from this process's environment.
+[[nodiscard]] std::optional<std::string> child_variable(const std::vector<std::string>& overrides,
+                                                        std::string_view name);
+/// The executable file that `program` means, looked up on the child's PATH when it has no slash.
+[[nodiscard]] std::optional<std::filesystem::path> find_program(
+    const std::string& program, const std::vector<std::string>& overrides);
+
+/// The text of an errno value. Any thread.
+[[nodiscard]] std::string errno_text(int error);
+
+}  // namespace heddle::jit

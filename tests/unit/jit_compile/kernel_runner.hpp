@@ -1,0 +1,74 @@
+// Running compiled kernels by hand: loops from text, buffers as byte vectors. One thread.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/kernel.h"
+#include "jit/compile.hpp"
+#include "jit/loop_text.hpp"
+
+namespace heddle::jit::testing {
+
+/// Elements as the bytes of a buffer.
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <class T>
+std::vector<T> elements_of(const std::vector<std::byte>& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+inline KernelSource kernel_from(std::string name, const std::string& loop_text) {
+  KernelSource kernel;
+  kernel.name = std::move(name);
+  kernel.loop = std::make_shared<const Loop>(parse_loop("heddle-loop 1\n" + loop_text));
+  return kernel;
+}
+
+inline CompileUnit unit_from(std::string name, const std::string& loop_text) {
+  CompileUnit unit;
+  unit.kernels.push_back(kernel_from(name, loop_text));
+  unit.name = std::move(name);
+  return unit;
+}
+
+/// The arguments of one call. Buffers are given in order and read back in place.
+struct Call {
+  std::vector<std::vector<std::byte>> buffers;
+  std::vector<std::int64_t> statics = {};
+  std::uint32_t part = 0;
+  std::uint32_t num_parts = 1;
+  heddle_kernel_trace trace = nullptr;
+  void* trace_context = nullptr;
+
+  void run(heddle_kernel_function function) {
+    std::vector<heddle_kernel_buffer> entries;
+    for (auto& buffer : buffers) entries.push_back({buffer.data(), buffer.size()});
+    heddle_kernel_status status{};
+    heddle_kernel_args args{};
+    args.struct_size = sizeof args;
+    args.abi = HEDDLE_KERNEL_ABI;
+    args.buffers = entries.data();
+    args.num_buffers = static_cast<std::uint32_t>(entries.size());
+    args.statics = statics.data();
+    args.num_statics = static_cast<std::uint32_t>(statics.size());
+    args.part = part;
+    args.num_parts = num_parts;
+    args.status = &status;
+    args.trace = trace;
+    args.trace_context = trace_context;
+    function(&args);
+  }
+};
+
+}  // namespace heddle::jit::testing
