@@ -22,8 +22,9 @@
 namespace heddle {
 
 namespace sched {
-class Timeline;    // scheduler/timeline.hpp
-class DeviceCore;  // scheduler/worker.hpp
+class Timeline;        // scheduler/timeline.hpp
+struct ExternalState;  // scheduler/timeline.hpp
+class DeviceCore;      // scheduler/worker.hpp
 struct SchedulerCore;
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
@@ -282,8 +283,7 @@ class ExternalTimeline {
   [[nodiscard]] const std::string& name() const noexcept;
 
  private:
-  std::shared_ptr<Timeline> timeline_;
-  std::uint64_t tickets() const noexcept;
+  std::shared_ptr<ExternalState> timeline_;
 };
 
 }  // namespace sched

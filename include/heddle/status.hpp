@@ -43,7 +43,7 @@ constexpr std::string_view code_name(ErrorCode code) noexcept {
 /// An ok Status is one null pointer; copying a failed one shares its text, so a Status may be kept
 /// by a device, by each of its events and by every waiter. Immutable, hence safe to share between
 /// threads.
-class [[nodiscard]] Status {
+class Status {
  public:
   Status() noexcept = default;
 

@@ -1,0 +1,193 @@
+// The handles: Device, Scheduler, ExternalTimeline. Handles forward to the cores.
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "heddle/observe.hpp"
+#include "scheduler/worker.hpp"
+
+namespace heddle::sched {
+
+struct Device::Handle {
+  std::shared_ptr<DeviceCore> core;
+  explicit Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
+  ~Handle() { core->abandon(); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+namespace {
+
+/// Signals are for the host's threads: a worker starts with all of them blocked.
+class BlockSignals {
+ public:
+  BlockSignals() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+const std::shared_ptr<DeviceCore>& DeviceCore::of(const Device& device) noexcept {
+  return device.handle_->core;
+}
+
+Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core) {
+  if (options.capacity == 0 || options.capacity > tuning::capacity_max) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device '{}': capacity {} (expected 1 to {})", options.name,
+                            options.capacity, tuning::capacity_max));
+  }
+  const auto made = std::make_shared<DeviceCore>(std::move(options));
+  if (made->options_.mode == Mode::threaded) {
+    const BlockSignals blocked;
+    try {
+      made->thread_ = std::thread([made] { made->work(); });
+    } catch (const std::system_error& e) {
+      throw Error(ErrorCode::unavailable,
+                  fmt::format("device '{}': no worker thread could be started ({}); raise the "
+                              "limit on threads, or use mode inline",
+                              made->options_.name, e.what()));
+    }
+    // The kernel keeps 15 characters.
+    pthread_setname_np(made->thread_.native_handle(), made->options_.name.substr(0, 15).c_str());
+  }
+  *core = made;
+  return Device(std::make_shared<Device::Handle>(made));
+}
+
+Event Device::submit_task(Label label, const TaskOps& task, void* callable,
+                          const SubmitOptions& options) const noexcept {
+  return handle_->core->submit(label.c_str(), task, callable, options, false);
+}
+
+Event Device::refuse_memory(Label label) noexcept {
+  return Timeline::refused(
+      Status(ErrorCode::exhausted, fmt::format("no memory for task '{}'", label.c_str())));
+}
+
+Event Device::record() const noexcept { return handle_->core->record(); }
+Event Device::wait(const Event& event) const noexcept { return handle_->core->wait(event); }
+Status Device::await() const noexcept { return handle_->core->await({}); }
+Status Device::await_for(std::chrono::nanoseconds timeout) const noexcept {
+  return handle_->core->await(Clock::now() + timeout);
+}
+Status Device::await_until(Clock::time_point deadline) const noexcept {
+  return handle_->core->await(deadline);
+}
+bool Device::is_idle() const noexcept { return handle_->core->is_idle(); }
+Status Device::status() const noexcept { return handle_->core->status(); }
+Status Device::recover() const noexcept { return handle_->core->recover(); }
+void Device::cancel_pending() const noexcept { handle_->core->cancel_pending(); }
+Status Device::shutdown(std::chrono::nanoseconds timeout) const noexcept {
+  return handle_->core->shutdown(timeout);
+}
+const std::string& Device::name() const noexcept { return handle_->core->options().name; }
+std::uint64_t Device::id() const noexcept { return handle_->core->timeline()->id(); }
+Mode Device::mode() const noexcept { return handle_->core->options().mode; }
+Counters Device::counters() const noexcept { return handle_->core->counters(); }
+Snapshot Device::snapshot() const { return handle_->core->snapshot(); }
+
+ExternalTimeline::ExternalTimeline(std::string name)
+    : timeline_(std::make_shared<ExternalState>(std::move(name))) {}
+
+Event ExternalTimeline::next() noexcept {
+  // relaxed: handing out numbers; signal() reads it under its lock.
+  return timeline_->event(timeline_->tickets.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
+  const std::lock_guard lock(timeline_->signalling);
+  // relaxed: see next().
+  const std::uint64_t handed_out = timeline_->tickets.load(std::memory_order_relaxed);
+  const std::uint64_t ended = timeline_->completed();
+  if (ticket <= ended || ticket > handed_out) {
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("timeline '{}': signal of ticket {} (expected {} to {})",
+                              timeline_->name(), ticket, ended + 1, handed_out));
+  }
+  if (!status.ok()) timeline_->note(ticket, End::failed, status, true);
+  timeline_->complete(ticket);
+  return {};
+}
+
+const std::string& ExternalTimeline::name() const noexcept { return timeline_->name(); }
+
+struct SchedulerCore {
+  SchedulerOptions options;
+  std::mutex mutex;
+  bool closed = false;
+  std::vector<std::weak_ptr<DeviceCore>> devices;
+
+  std::vector<std::shared_ptr<DeviceCore>> live() {
+    const std::lock_guard lock(mutex);
+    std::vector<std::shared_ptr<DeviceCore>> result;
+    for (const auto& weak : devices) {
+      if (auto core = weak.lock()) result.push_back(std::move(core));
+    }
+    return result;
+  }
+};
+
+}  // namespace heddle::sched
+
+namespace heddle {
+
+Scheduler::Scheduler(SchedulerOptions options) : core_(std::make_shared<sched::SchedulerCore>()) {
+  core_->options = std::move(options);
+}
+
+sched::Device Scheduler::new_device(std::string name) {
+  sched::DeviceOptions options = core_->options.device;
+  options.name = std::move(name);
+  return new_device(std::move(options));
+}
+
+sched::Device Scheduler::new_device(sched::DeviceOptions options) {
+  const std::lock_guard lock(core_->mutex);
+  if (core_->closed) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("scheduler '{}' is shut down: device '{}' cannot be opened",
+                            core_->options.name, options.name));
+  }
+  std::shared_ptr<sched::DeviceCore> made;
+  sched::Device device = sched::DeviceCore::open(std::move(options), &made);
+  std::erase_if(core_->devices, [](const auto& weak) { return weak.expired(); });
+  core_->devices.push_back(made);
+  return device;
+}
+
+Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
+  {
+    const std::lock_guard lock(core_->mutex);
+    core_->closed = true;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  Status first;
+  for (const auto& device : core_->live()) {
+    const auto left = std::max<std::chrono::nanoseconds>(
+        deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    Status status = device->shutdown(left);
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+std::vector<sched::Snapshot> Scheduler::snapshot() const {
+  std::vector<sched::Snapshot> result;
+  for (const auto& device : core_->live()) result.push_back(device->snapshot());
+  return result;
+}
+
+}  // namespace heddle

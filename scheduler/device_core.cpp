@@ -1,0 +1,402 @@
+// The producers' and controllers' side of a device: submitting, waiting, recovering, shutting down.
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "heddle/observe.hpp"
+#include "scheduler/task_context.hpp"
+#include "scheduler/worker.hpp"
+
+namespace heddle::sched {
+
+/// Which devices' running tasks wait for which full queues. A task that would close a cycle is
+/// refused instead (S4). Slow path only: one mutex for the process.
+struct BlockedOn {
+  static std::mutex& mutex() noexcept {
+    static std::mutex m;
+    return m;
+  }
+
+  /// false: `target` waits, through others, for the task at hand.
+  static bool enter(DeviceCore* self, DeviceCore* target) noexcept {
+    const std::lock_guard lock(mutex());
+    for (const DeviceCore* at = target; at != nullptr; at = at->blocked_on_) {
+      if (at == self) return false;
+    }
+    self->blocked_on_ = target;
+    return true;
+  }
+  static void leave(DeviceCore* self) noexcept {
+    const std::lock_guard lock(mutex());
+    self->blocked_on_ = nullptr;
+  }
+};
+
+namespace {
+
+/// A number for the calling thread, never reused; not 0.
+std::uint64_t thread_number() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  // relaxed: pairs with no other access; numbers only have to differ.
+  thread_local const std::uint64_t mine = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return mine;
+}
+
+}  // namespace
+
+DeviceCore::DeviceCore(DeviceOptions options)
+    : options_(std::move(options)),
+      timeline_(std::make_shared<Timeline>(options_.name)),
+      lane_(options_.capacity) {}
+
+std::chrono::nanoseconds DeviceCore::spin() const noexcept {
+  return options_.spin.value_or(tuning::spin_default);
+}
+
+Status DeviceCore::forked() const noexcept {
+  return timeline_->in_forked_child() ? timeline_->fork_refusal() : Status();
+}
+
+bool DeviceCore::inside_own_task() const noexcept {
+  for (const TaskContext* at = current_task(); at != nullptr; at = at->outer) {
+    if (at->device == this) return true;
+  }
+  return false;
+}
+
+Status DeviceCore::own_task_refusal(const char* what) const {
+  return Status(ErrorCode::failed_precondition,
+                fmt::format("device '{}': {} inside its own task '{}' could not end before the "
+                            "task does; do it from another "
+                            "thread or device",
+                            timeline_->name(), what, current_task()->label));
+}
+
+/// Why nothing may be submitted now; ok when it may.
+Status DeviceCore::refusal() noexcept {
+  if (Status status = forked(); !status.ok()) return status;
+  // acquire: pairs with the release in end_badly().
+  if (poisoned_.load(std::memory_order_acquire)) return status();
+  // acquire: pairs with the release in shutdown().
+  if (closing_.load(std::memory_order_acquire)) {
+    return Status(ErrorCode::unavailable,
+                  fmt::format("device '{}' is shut down and takes no new tasks; open another",
+                              timeline_->name()));
+  }
+  return {};
+}
+
+Status DeviceCore::check_producer() noexcept {
+  const std::uint64_t mine = thread_number();
+  std::uint64_t owner = 0;
+  // relaxed: the first thread wins; pairs with no data.
+  if (producer_.compare_exchange_strong(owner, mine, std::memory_order_relaxed) || owner == mine)
+    return {};
+  return Status(ErrorCode::failed_precondition,
+                fmt::format("device '{}' was opened with single_producer, and another thread "
+                            "submits to it already; submit "
+                            "from that thread, or open it without",
+                            timeline_->name()));
+}
+
+Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
+                         const SubmitOptions& options, bool is_wait) noexcept {
+  const auto refuse = [&](Status why) {
+    if (log_level() >= LogLevel::debug)
+      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label, why.to_string()));
+    return Timeline::refused(std::move(why));
+  };
+  TaskNote note{label, options.contain, is_wait, nullptr};
+  for (const Event& event : options.after) {
+    if (event.done() && event.status().ok()) continue;
+    if (waits_for_itself(*timeline_, event.ticket()) && event.timeline() == timeline_->id() &&
+        event.ticket() > lane_.tickets()) {
+      return refuse(own_task_refusal("waiting for a later ticket"));
+    }
+    try {
+      if (!note.after) note.after = std::make_unique<std::vector<Event>>();
+      note.after->push_back(event);
+    } catch (...) {
+      return refuse(
+          Status(ErrorCode::exhausted, "no memory for the events that a task comes after"));
+    }
+  }
+  if (options_.single_producer) {
+    if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
+  }
+  while (true) {
+    if (Status status = refusal(); !status.ok()) return refuse(std::move(status));
+    const auto ticket = lane_.reserve([this] { return timeline_->completed(); });
+    if (ticket) {
+      lane_.publish(*ticket, ops, callable, std::move(note));
+      const std::uint64_t queued = *ticket - std::min(*ticket, timeline_->completed());
+      // relaxed: a high-water mark for people.
+      if (queued > queue_max_.load(std::memory_order_relaxed))
+        queue_max_.store(queued, std::memory_order_relaxed);
+      Event event = timeline_->event(*ticket);
+      options_.mode == Mode::threaded ? wake() : drain();
+      return event;
+    }
+    if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
+  }
+}
+
+/// The queue is full: does what the policy says. ok: try again.
+Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
+  const FullPolicy policy = options.full.value_or(options_.full);
+  const auto full = [&](const char* more) {
+    return Status(ErrorCode::exhausted, fmt::format("device '{}': its queue of {} tasks is full{}",
+                                                    timeline_->name(), lane_.capacity(), more));
+  };
+  if (policy == FullPolicy::fail) return full("");
+  if (inside_own_task()) return full(", and the submitting task must end before a slot frees");
+  const std::uint64_t tickets = lane_.tickets();
+  Deadline deadline;
+  if (policy == FullPolicy::deadline) deadline = options.deadline;
+  TaskContext* const task = current_task();
+  if (task == nullptr) return wait_for_slot(tickets, deadline);
+  if (!BlockedOn::enter(task->device, this)) {
+    return full(
+        ", and its running task waits, in a cycle of full queues, for the task that submits");
+  }
+  Status status = wait_for_slot(tickets, deadline);
+  BlockedOn::leave(task->device);
+  return status;
+}
+
+Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
+  if (tickets < lane_.capacity()) return {};
+  if (timeline_->wait(tickets - lane_.capacity() + 1, deadline, spin())) return {};
+  return Status(ErrorCode::deadline,
+                fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
+                            timeline_->name(), lane_.capacity()));
+}
+
+Event DeviceCore::record() noexcept {
+  const std::uint64_t last = lane_.tickets();
+  return last == 0 ? Event() : timeline_->event(last);
+}
+
+Event DeviceCore::wait(const Event& event) noexcept {
+  const bool own = event.timeline() == timeline_->id();
+  if (own && event.ticket() > lane_.tickets())
+    return Timeline::refused(own_task_refusal("waiting for a later ticket"));
+  if (own || (event.done() && event.status().ok())) return event;
+  struct Nothing {
+    static void relocate(void* /*to*/, void* /*from*/) noexcept {}
+    static Status run(void* /*callable*/) { return {}; }
+    static void destroy(void* /*callable*/) noexcept {}
+  };
+  static constexpr TaskOps nothing{&Nothing::relocate, &Nothing::run, &Nothing::destroy};
+  SubmitOptions options;
+  try {
+    options.after.push_back(event);
+  } catch (...) {
+    return Timeline::refused(Status(ErrorCode::exhausted, "no memory to wait for an event"));
+  }
+  char none = 0;
+  return submit("wait", nothing, &none, options, true);
+}
+
+Status DeviceCore::await(Deadline deadline) noexcept {
+  if (inside_own_task()) return own_task_refusal("await");
+  const std::uint64_t last = lane_.tickets();
+  if (!timeline_->reached(last)) {
+    if (Status status = forked(); !status.ok()) return status;
+    if (!timeline_->wait(last, deadline, spin())) {
+      return Status(ErrorCode::deadline,
+                    fmt::format("device '{}': {} tasks had not ended at the deadline",
+                                timeline_->name(), last - std::min(last, timeline_->completed())));
+    }
+  }
+  return status();
+}
+
+bool DeviceCore::is_idle() const noexcept { return drained(); }
+
+bool DeviceCore::drained() const noexcept {
+  const std::uint64_t completed = timeline_->completed();
+  return lane_.tickets() == completed;
+}
+
+Status DeviceCore::status() const noexcept {
+  const std::lock_guard lock(control_);
+  poison_observed_ = true;
+  return poison_;
+}
+
+Status DeviceCore::recover() noexcept {
+  if (Status status = forked(); !status.ok()) return status;
+  if (inside_own_task()) return own_task_refusal("recover");
+  // acquire: pairs with the release in end_badly().
+  if (!poisoned_.load(std::memory_order_acquire)) return {};
+  // What is queued is skipped by the consumer, at once since the device is poisoned.
+  timeline_->wait(lane_.tickets(), {}, spin());
+  const std::lock_guard lock(control_);
+  // relaxed: guarded by the lock against another recover.
+  if (!poisoned_.load(std::memory_order_relaxed)) return {};
+  poison_ = {};
+  skip_reason_ = {};
+  poison_observed_ = true;
+  ++epoch_;
+  // release: pairs with the acquire in refusal().
+  poisoned_.store(false, std::memory_order_release);
+  return {};
+}
+
+void DeviceCore::cancel_pending() noexcept {
+  std::stop_source running;
+  {
+    const std::lock_guard lock(control_);
+    // release: pairs with the acquire in step(): a task queued by now is not begun.
+    cancel_upto_.store(lane_.tickets(), std::memory_order_release);
+    running = stop_source_;
+    // release: pairs with the acquire in renew_stop_source().
+    cancels_.fetch_add(1, std::memory_order_release);
+  }
+  running.request_stop();
+  if (options_.mode == Mode::inline_) drain();
+}
+
+std::stop_token DeviceCore::stop_token() noexcept {
+  const std::lock_guard lock(control_);
+  return stop_source_.get_token();
+}
+
+Status DeviceCore::wait_inside(const Event& event) noexcept {
+  const auto& timeline = Timeline::of(event);
+  const std::stop_token stop = stop_token();
+  const auto ended = [&] { return event.done() || stop.stop_requested(); };
+  if (!spin_until(ended, spin())) {
+    const auto parker = std::make_shared<Parker>();
+    {
+      const std::lock_guard lock(control_);
+      waiting_for_ = event.to_string();
+    }
+    const std::uint64_t id = timeline->call(event.ticket(), [parker] { parker->unpark(); });
+    const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
+    while (!ended()) parker->park();
+    timeline->uncall(id);
+    const std::lock_guard lock(control_);
+    waiting_for_.clear();
+  }
+  if (event.done()) return event.status();
+  return Status(ErrorCode::cancelled, fmt::format("device '{}': the wait for {} was cancelled",
+                                                  timeline_->name(), event.to_string()));
+}
+
+Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
+  if (Status status = forked(); !status.ok()) {
+    stop_worker(false);
+    return status;
+  }
+  // release: pairs with the acquire in refusal().
+  closing_.store(true, std::memory_order_release);
+  if (inside_own_task()) return own_task_refusal("shutdown");
+  const auto deadline =
+      Clock::now() + std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(24 * 365)));
+  const auto ended = [this](Clock::time_point until) {
+    return timeline_->wait(lane_.tickets(), until, spin());
+  };
+  bool all = ended(deadline);
+  if (!all) {
+    cancel_pending();
+    all = ended(Clock::now() + tuning::stop_grace);
+  }
+  stop_worker(all);
+  if (all) return {};
+  const char* const label = running_label_.load(std::memory_order_relaxed);  // relaxed: for people
+  return Status(ErrorCode::deadline,
+                fmt::format("device '{}': task '{}' did not end by the deadline, nor when asked to "
+                            "stop; its thread is left to end by "
+                            "itself",
+                            timeline_->name(), label != nullptr ? label : "?"));
+}
+
+void DeviceCore::stop_worker(bool join) noexcept {
+  // seq_cst: pairs with the re-check in work().
+  stop_.store(true, std::memory_order_seq_cst);
+  wake();
+  const std::lock_guard lock(join_);
+  if (!thread_.joinable()) return;
+  if (join) {
+    thread_.join();
+  } else {
+    thread_.detach();  // it holds this object
+  }
+}
+
+void DeviceCore::abandon() noexcept {
+  {
+    const std::lock_guard lock(control_);
+    if (!poison_observed_)
+      log(LogLevel::error, "nobody asked for this failure: " + poison_.to_string());
+    poison_observed_ = true;
+  }
+  if (inside_own_task()) {
+    closing_.store(true,
+                   std::memory_order_release);  // release: pairs with the acquire in refusal()
+    stop_worker(false);
+    return;
+  }
+  if (Status status = shutdown(options_.drain_max);
+      !status.ok() && status.code() != ErrorCode::unavailable) {
+    log(LogLevel::warn, status.to_string());
+  }
+}
+
+Counters DeviceCore::counters() const noexcept {
+  Counters c;
+  // relaxed: numbers for people; exact when the device is idle. They pair with the stores of the
+  // consumer.
+  constexpr auto order = std::memory_order_relaxed;
+  c.done = done_.load(order);
+  c.failed = failed_.load(order);
+  c.skipped = skipped_.load(order);
+  c.cancelled = cancelled_.load(order);
+  c.parks = parks_.load(order);
+  c.wakes = wakes_.load(order);
+  c.queue_max = queue_max_.load(order);
+  c.submitted = lane_.tickets();
+  return c;
+}
+
+Snapshot DeviceCore::snapshot() const {
+  Snapshot s;
+  s.device = timeline_->name();
+  const std::uint64_t completed = timeline_->completed();
+  const std::uint64_t tickets = lane_.tickets();
+  s.queued = tickets - std::min(completed, tickets);
+  // relaxed: a picture for people; pairs with the stores in run() and finish().
+  const char* const label = running_label_.load(std::memory_order_relaxed);
+  s.running_ticket = running_ticket_.load(std::memory_order_relaxed);
+  if (label != nullptr && s.running_ticket != 0) {
+    s.running = label;
+    const std::chrono::nanoseconds since(running_since_ns_.load(std::memory_order_relaxed));
+    s.running_for = Clock::now().time_since_epoch() - since;
+  }
+  s.counters = counters();
+  const std::lock_guard lock(control_);
+  s.waiting_for = waiting_for_;
+  s.epoch = epoch_;
+  s.status = poison_;
+  return s;
+}
+
+std::string Snapshot::to_string() const {
+  std::string text = fmt::format("{}: {} queued, epoch {}", device, queued, epoch);
+  if (!running.empty()) {
+    text += fmt::format(", runs '{}' (ticket {}) for {} ms", running, running_ticket,
+                        std::chrono::duration_cast<std::chrono::milliseconds>(running_for).count());
+  }
+  if (!waiting_for.empty()) text += ", waits for " + waiting_for;
+  text += fmt::format("; {} submitted = {} done + {} failed + {} skipped + {} cancelled",
+                      counters.submitted, counters.done, counters.failed, counters.skipped,
+                      counters.cancelled);
+  if (!status.ok()) text += "; poisoned: " + status.to_string();
+  return text;
+}
+
+}  // namespace heddle::sched

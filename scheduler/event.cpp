@@ -1,0 +1,167 @@
+// Event: asking a timeline, waiting for it, and being told. Also labels and what runs on the
+// calling thread.
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "heddle/observe.hpp"
+#include "scheduler/task_context.hpp"
+#include "scheduler/worker.hpp"
+
+namespace heddle {
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool Event::done() const noexcept { return !timeline_ || timeline_->reached(ticket_); }
+
+Status Event::status() const noexcept {
+  return timeline_ ? timeline_->outcome(ticket_).status : refusal_;
+}
+
+std::uint64_t Event::timeline() const noexcept { return timeline_ ? timeline_->id() : 0; }
+
+Status Event::wait() const noexcept {
+  if (done()) return status();
+  if (sched::current_task() != nullptr) return this_task::await(*this);
+  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
+  timeline_->wait(ticket_, {}, sched::tuning::spin_default);
+  return status();
+}
+
+Status Event::wait_for(std::chrono::nanoseconds timeout) const noexcept {
+  return wait_until(Clock::now() + timeout);
+}
+
+Status Event::wait_until(Clock::time_point deadline) const noexcept {
+  if (done()) return status();
+  if (sched::waits_for_itself(*timeline_, ticket_)) return this_task::await(*this);
+  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
+  if (timeline_->wait(ticket_, deadline, sched::tuning::spin_default)) return status();
+  return Status(ErrorCode::deadline, fmt::format("{} had not ended at the deadline", to_string()));
+}
+
+void Event::then(std::function<void(const Status&)> callback) const {
+  if (!timeline_) {
+    callback(refusal_);
+    return;
+  }
+  timeline_->call(ticket_,
+                  [self = *this, callback = std::move(callback)] { callback(self.status()); });
+}
+
+void Event::then(const Executor& executor, std::function<void(const Status&)> callback) const {
+  then([executor, callback = std::move(callback)](const Status& status) {
+    executor([callback, status] { callback(status); });
+  });
+}
+
+FileDescriptor Event::fd() const {
+  const auto eventfd_or_throw = [](int fd) {
+    if (fd < 0) {
+      throw Error(ErrorCode::exhausted,
+                  fmt::format("no descriptor for an event: {}", std::strerror(errno)));
+    }
+    return fd;
+  };
+  FileDescriptor result(eventfd_or_throw(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  // The signaller has a descriptor of its own: the user may close the other one at any time.
+  const auto mine = std::make_shared<FileDescriptor>(eventfd_or_throw(::dup(result.get())));
+  then([mine](const Status&) {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(mine->get(), &one, sizeof one));
+  });
+  return result;
+}
+
+std::string Event::to_string() const {
+  if (!timeline_)
+    return refusal_.ok() ? "event (done)" : "event (refused: " + refusal_.to_string() + ")";
+  const Status end = status();
+  return fmt::format("{}#{} {}", timeline_->name(), ticket_,
+                     !done()    ? "pending"
+                     : end.ok() ? "done"
+                                : code_name(end.code()));
+}
+
+namespace sched {
+namespace {
+thread_local TaskContext* innermost = nullptr;
+}  // namespace
+
+TaskContext* current_task() noexcept { return innermost; }
+
+TaskScope::TaskScope(TaskContext& context) noexcept {
+  context.outer = innermost;
+  innermost = &context;
+}
+TaskScope::~TaskScope() { innermost = innermost->outer; }
+
+bool waits_for_itself(const Timeline& timeline, std::uint64_t ticket) noexcept {
+  for (const TaskContext* at = innermost; at != nullptr; at = at->outer) {
+    if (at->timeline == &timeline && ticket >= at->ticket) return true;
+  }
+  return false;
+}
+
+Label Label::intern(std::string_view text) {
+  static std::mutex mutex;
+  // Never destroyed: labels are read by workers that may outlive static objects.
+  static auto* const labels = new std::set<std::string, std::less<>>();
+  const std::lock_guard lock(mutex);
+  auto at = labels->find(text);
+  if (at == labels->end()) at = labels->emplace(text).first;
+  return {Interned{}, at->c_str()};
+}
+
+}  // namespace sched
+
+namespace this_task {
+
+Status await(const Event& event) noexcept {
+  if (event.done()) return event.status();
+  sched::TaskContext* const task = sched::current_task();
+  if (task == nullptr) return event.wait();
+  if (sched::waits_for_itself(*sched::Timeline::of(event), event.ticket())) {
+    return Status(ErrorCode::failed_precondition,
+                  fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
+                              "submit a task that comes "
+                              "after that event instead",
+                              task->label, task->ticket, event.to_string()));
+  }
+  return task->device->wait_inside(event);
+}
+
+std::stop_token stop_token() noexcept {
+  sched::TaskContext* const task = sched::current_task();
+  return task == nullptr ? std::stop_token() : task->device->stop_token();
+}
+
+const char* label() noexcept {
+  const sched::TaskContext* const task = sched::current_task();
+  return task == nullptr ? "" : task->label;
+}
+
+std::uint64_t ticket() noexcept {
+  const sched::TaskContext* const task = sched::current_task();
+  return task == nullptr ? 0 : task->ticket;
+}
+
+bool running() noexcept { return sched::current_task() != nullptr; }
+
+}  // namespace this_task
+}  // namespace heddle

@@ -1,0 +1,30 @@
+// Every constant of the scheduler, with its reason. Values only.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace heddle::sched::tuning {
+
+/// Writers of different threads stay this far apart: a cache line.
+inline constexpr std::size_t line_bytes = 64;
+
+/// About what a wake costs on a virtual machine (23 to 53 us measured, docs/performance.md):
+/// spinning as long as a wake loses at most a factor of two against either choice (ski rental).
+inline constexpr std::chrono::nanoseconds spin_default{20'000};
+
+/// A clock read costs about 20 ns, a pause 1 to 40 ns: look at the clock this often while spinning.
+inline constexpr int spins_per_clock_read = 32;
+
+inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 30;
+
+/// Events that ended badly keep their full text for this many latest failures per timeline; older
+/// ones keep their code. Bounds memory under endless fail and recover.
+inline constexpr std::size_t failure_texts_max = 1024;
+
+/// After the deadline of a shutdown passed and tasks were cancelled, the running one has this long
+/// to see its stop token.
+inline constexpr std::chrono::nanoseconds stop_grace{100'000'000};
+
+}  // namespace heddle::sched::tuning

@@ -1,0 +1,121 @@
+// DeviceCore: one device behind its handles. Producers submit from any thread; one consumer at a
+// time (its worker thread, or the thread that drains an inline device) calls step().
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "heddle/scheduler.hpp"
+#include "scheduler/lane.hpp"
+#include "scheduler/parker.hpp"
+#include "scheduler/timeline.hpp"
+
+namespace heddle::sched {
+
+class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
+ public:
+  using Clock = Event::Clock;
+  using Deadline = std::optional<Clock::time_point>;
+
+  explicit DeviceCore(DeviceOptions options);
+
+  /// Makes the handle that users hold; starts the worker. Throws Error(unavailable) when no thread
+  /// can be started.
+  [[nodiscard]] static Device open(DeviceOptions options, std::shared_ptr<DeviceCore>* core);
+  [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
+
+  Event submit(const char* label, const TaskOps& ops, void* callable, const SubmitOptions& options,
+               bool is_wait) noexcept;
+  Event record() noexcept;
+  Event wait(const Event& event) noexcept;
+  Status await(Deadline deadline) noexcept;
+  [[nodiscard]] bool is_idle() const noexcept;
+  [[nodiscard]] Status status() const noexcept;
+  Status recover() noexcept;
+  void cancel_pending() noexcept;
+  Status shutdown(std::chrono::nanoseconds timeout) noexcept;
+  /// The last handle went: as shutdown(drain_max), but never waits inside one of its own tasks.
+  void abandon() noexcept;
+
+  [[nodiscard]] const DeviceOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
+  [[nodiscard]] std::stop_token stop_token() noexcept;
+  [[nodiscard]] Counters counters() const noexcept;
+  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] std::chrono::nanoseconds spin() const noexcept;
+
+  /// Waits for `event` inside a task of this device; cancelled when the task is asked to stop.
+  Status wait_inside(const Event& event) noexcept;
+
+ private:
+  enum class Step : std::uint8_t { ran, idle };
+
+  /// Ends at most one task: runs, skips or cancels it. The consumer.
+  Step step() noexcept;
+  [[nodiscard]] bool gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
+                               bool& contained) noexcept;
+  void run(std::uint64_t ticket, const TaskNote& note) noexcept;
+  void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
+  void finish(std::uint64_t ticket) noexcept;
+  void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
+  void renew_stop_source() noexcept;
+
+  void work() noexcept;   // the worker thread
+  void drain() noexcept;  // inline mode
+  void wake() noexcept;
+
+  [[nodiscard]] Status refusal() noexcept;
+  [[nodiscard]] Status check_producer() noexcept;
+  [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
+  [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept;
+  [[nodiscard]] bool inside_own_task() const noexcept;
+  [[nodiscard]] bool drained() const noexcept;
+  [[nodiscard]] Status own_task_refusal(const char* what) const;
+  [[nodiscard]] Status forked() const noexcept;
+  void stop_worker(bool join) noexcept;
+
+  const DeviceOptions options_;
+  const std::shared_ptr<Timeline> timeline_;
+  Lane<> lane_;
+
+  // Written by the consumer.
+  alignas(tuning::line_bytes) std::atomic<std::uint64_t> running_ticket_{0};
+  std::atomic<const char*> running_label_{nullptr};
+  std::atomic<std::int64_t> running_since_ns_{0};
+  std::atomic<std::uint64_t> done_{0}, failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
+  std::uint64_t cancels_seen_ = 0;
+  std::uint64_t armed_ticket_ = 0;  // inline mode: whose gate will call drain()
+
+  // Written by producers and controllers.
+  alignas(tuning::line_bytes) std::atomic<bool> parked_{false};
+  std::atomic<std::uint64_t> drain_requests_{0};
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> poisoned_{false};
+  std::atomic<std::uint64_t> cancel_upto_{0};
+  std::atomic<std::uint64_t> cancels_{0};
+  std::atomic<std::uint64_t> wakes_{0}, queue_max_{0};
+  std::atomic<std::uint64_t> producer_{0};
+  Parker parker_;
+
+  mutable std::mutex control_;  // guards what follows
+  Status poison_;
+  Status skip_reason_;
+  mutable bool poison_observed_ = true;
+  std::uint64_t epoch_ = 1;
+  std::string waiting_for_;
+  std::stop_source stop_source_;
+  std::mutex join_;  // one joiner; guards thread_
+  std::thread thread_;
+
+  friend struct BlockedOn;
+  DeviceCore* blocked_on_ =
+      nullptr;  // whose full queue our running task waits for; guarded by BlockedOn's mutex
+};
+
+}  // namespace heddle::sched

@@ -1,0 +1,577 @@
+// Devices: order, waiting, failure, recovery, cancelling, shutting down, in both modes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <latch>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "heddle/observe.hpp"
+#include "heddle/scheduler.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using sched::Device;
+using sched::DeviceOptions;
+using sched::FullPolicy;
+using sched::Mode;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DeviceTest : public testing::TestWithParam<Mode> {
+ protected:
+  DeviceOptions options(std::string name, std::uint32_t capacity = 4096) const {
+    DeviceOptions o;
+    o.name = std::move(name);
+    o.mode = GetParam();
+    o.capacity = capacity;
+    return o;
+  }
+  Device open(std::string name, std::uint32_t capacity = 4096) {
+    return scheduler_.new_device(options(std::move(name), capacity));
+  }
+
+  Scheduler scheduler_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, DeviceTest, testing::Values(Mode::threaded, Mode::inline_),
+                         [](const auto& mode) {
+                           return mode.param == Mode::threaded ? "threaded" : "inline";
+                         });
+
+std::string text(const Status& status) { return status.to_string(); }
+
+// S1, O10, O11
+TEST_P(DeviceTest, RunsTasksInTicketOrder) {
+  const Device device = open("work", 8);
+  std::vector<int> order;
+  for (int k = 0; k < 1000; ++k) {
+    const Event event = device.submit("step", [&order, k] { order.push_back(k); });
+    EXPECT_EQ(event.ticket(), static_cast<std::uint64_t>(k + 1));
+  }
+  EXPECT_TRUE(device.await().ok());
+  ASSERT_EQ(order.size(), 1000u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_TRUE(device.is_idle());
+}
+
+// S1, S2, O16: any thread submits; each thread's tasks keep their order; tasks run one at a time
+TEST_P(DeviceTest, TakesTasksFromManyThreadsOneAtATime) {
+  const Device device = open("work", 64);
+  std::vector<std::vector<int>> seen(4);
+  int unguarded = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int k = 0; k < 2000; ++k) {
+        device.submit("step", [&seen, &unguarded, t, k] {
+          seen[static_cast<std::size_t>(t)].push_back(k);
+          ++unguarded;
+        });
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(unguarded, 8000);
+  for (const auto& mine : seen) {
+    EXPECT_EQ(mine.size(), 2000u);
+    EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));
+  }
+}
+
+// S3: large callables work too, and everything captured is released once the task ended
+TEST_P(DeviceTest, KeepsCallablesOfAnySizeAndReleasesThem) {
+  const Device device = open("work");
+  const auto kept = std::make_shared<int>(7);
+  struct Large {
+    std::shared_ptr<int> value;
+    char padding[200] = {};
+    void operator()() const {}
+  };
+  const Event small = device.submit("small", [kept] {});
+  const Event large = device.submit("large", Large{kept});
+  EXPECT_TRUE(large.wait().ok());
+  EXPECT_TRUE(small.done());
+  EXPECT_EQ(kept.use_count(), 1);
+}
+
+// S7
+TEST_P(DeviceTest, EventsOutliveTheirDeviceAndKeepTheirEnd) {
+  Event good;
+  Event bad;
+  {
+    const Device device = open("gone");
+    good = device.submit("good", [] {});
+    bad = device.submit("bad", [] { throw std::runtime_error("boom"); });
+    device.await();
+  }
+  EXPECT_TRUE(good.done());
+  EXPECT_TRUE(good.wait().ok());
+  EXPECT_TRUE(bad.done());
+  EXPECT_THAT(text(bad.wait()), HasSubstr("boom"));
+}
+
+// S10, O15, bad input: a task that throws names device, task and ticket, and keeps the exception
+TEST_P(DeviceTest, FirstFailurePoisonsAndIsReportedEverywhere) {
+  const Device device = open("gpu7");
+  const Event before = device.submit("before", [] {});
+  const Event failing = device.submit("divide", [] { throw std::out_of_range("index 9"); });
+  EXPECT_EQ(failing.wait().code(), ErrorCode::device_failed);
+  const Status awaited = device.await();
+  EXPECT_THAT(text(awaited), testing::AllOf(HasSubstr("'gpu7'"), HasSubstr("'divide'"),
+                                            HasSubstr("ticket 2"), HasSubstr("index 9")));
+  EXPECT_THROW(std::rethrow_exception(awaited.exception()), std::out_of_range);
+  EXPECT_EQ(device.await(), awaited);  // await after the failure says the same (O15)
+  const Event refused = device.submit("after", [] { FAIL() << "ran on a poisoned device"; });
+  EXPECT_FALSE(refused.accepted());
+  EXPECT_EQ(refused.status(), awaited);
+  EXPECT_TRUE(before.status().ok());
+}
+
+// S10, bad input: what is no std::exception is reported too
+TEST_P(DeviceTest, ThrownIntAndFailedStatusFailTheTask) {
+  const Device a = open("a");
+  EXPECT_THAT(text(a.submit("int", [] { throw 7; }).wait()), HasSubstr("no std::exception"));
+  const Device b = open("b");
+  const Event failed =
+      b.submit("status", [] { return Status(ErrorCode::not_found, "no such file"); });
+  EXPECT_THAT(text(failed.wait()), HasSubstr("not_found: no such file"));
+  EXPECT_EQ(failed.status().root().code(), ErrorCode::not_found);
+}
+
+// S10, S11, S9, O15
+TEST_P(DeviceTest, RecoverSkipsWhatIsQueuedAndStartsAnew) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Event failing = device.submit("fail", [] { throw std::runtime_error("first"); });
+  std::vector<Event> queued;
+  for (int k = 0; k < 5; ++k)
+    queued.push_back(device.submit("queued", [] { ADD_FAILURE() << "ran after a failure"; }));
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_FALSE(device.await().ok());
+  EXPECT_TRUE(device.recover().ok());
+  EXPECT_EQ(device.snapshot().epoch, 2u);
+  bool ran = false;
+  EXPECT_TRUE(device.submit("again", [&] { ran = true; }).wait().ok());
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_THAT(text(failing.status()), HasSubstr("first"));
+  for (const Event& event : queued)
+    EXPECT_THAT(text(event.status()), testing::AllOf(HasSubstr("skipped"), HasSubstr("first")));
+  const auto c = device.counters();
+  EXPECT_EQ(c.submitted, c.done + c.failed + c.skipped + c.cancelled);
+  EXPECT_EQ(c.skipped, 5u);
+  EXPECT_EQ(c.failed, 1u);
+}
+
+// S10: contained failures stay with the task and those that list it
+TEST_P(DeviceTest, ContainedFailureLeavesTheDeviceUsable) {
+  const Device device = open("work");
+  sched::SubmitOptions contain;
+  contain.contain = true;
+  const Event failing =
+      device.submit("try", [] { throw std::runtime_error("tolerated"); }, contain);
+  EXPECT_THAT(text(failing.wait()), HasSubstr("tolerated"));
+  sched::SubmitOptions depends;
+  depends.after = {failing};
+  const Event dependent =
+      device.submit("dependent", [] { ADD_FAILURE() << "ran after a failed event"; }, depends);
+  EXPECT_THAT(text(dependent.wait()),
+              testing::AllOf(HasSubstr("'dependent'"), HasSubstr("tolerated")));
+  bool ran = false;
+  EXPECT_TRUE(device.submit("other", [&] { ran = true; }).wait().ok());
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(device.status().ok());
+}
+
+// S8, S10: failure crosses devices through waits, with its root
+TEST_P(DeviceTest, WaitingForAFailedEventPoisonsWithTheSameRoot) {
+  const Device a = open("a");
+  const Device b = open("b");
+  const Event failing = a.submit("origin", [] { throw std::runtime_error("root cause"); });
+  b.wait(failing);
+  const Event later = b.submit("later", [] { ADD_FAILURE() << "ran"; });
+  EXPECT_FALSE(b.await().ok());
+  EXPECT_THAT(text(b.status()),
+              testing::AllOf(HasSubstr("'b'"), HasSubstr("'origin'"), HasSubstr("root cause")));
+  EXPECT_EQ(b.status().root().message(), a.status().root().message());
+  EXPECT_FALSE(later.status().ok());
+}
+
+// S8
+TEST_P(DeviceTest, WaitsForOtherDevicesAndCostsNothingWhenDone) {
+  const Device io = open("io");
+  const Device work = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  io.wait(opened);
+  int value = 0;
+  const Event loaded = io.submit("load", [&] { value = 42; });
+  work.wait(loaded);
+  int seen = 0;
+  const Event stepped = work.submit("step", [&] { seen = value; });
+  EXPECT_FALSE(stepped.done());
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(stepped.wait().ok());
+  EXPECT_EQ(seen, 42);
+  const auto before = work.counters().submitted;
+  work.wait(loaded);
+  work.wait(stepped);
+  work.wait(Event());
+  EXPECT_EQ(work.counters().submitted, before);
+}
+
+// S16, bad input: a task that awaits its own later ticket
+TEST_P(DeviceTest, WaitingForItselfIsRefusedNotADeadlock) {
+  const Device device = open("work");
+  Status on_later, on_await, on_recover;
+  std::optional<Device> captured = device;
+  device.submit("selfish", [&] {
+    const Event later = captured->submit("later", [] {});
+    on_later = this_task::await(later);
+    on_await = captured->await();
+    on_recover = captured->recover();
+  });
+  EXPECT_TRUE(device.await().ok());
+  for (const Status& status : {on_later, on_await, on_recover}) {
+    EXPECT_EQ(status.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(status), HasSubstr("'selfish'"));
+  }
+}
+
+// S16
+TEST_P(DeviceTest, TasksMayAwaitOtherDevicesAndKnowThemselves) {
+  const Device a = open("a");
+  const Device b = open("b");
+  std::string label;
+  EXPECT_FALSE(this_task::running());
+  const Event outer = a.submit("outer", [&] {
+    label = this_task::label();
+    return this_task::await(b.submit("inner", [] {}));
+  });
+  EXPECT_TRUE(outer.wait().ok());
+  EXPECT_EQ(label, "outer");
+  EXPECT_FALSE(this_task::running());
+}
+
+// S4, O12: a full queue frees one slot at a time
+TEST_P(DeviceTest, FullQueueRefusesOrWaitsForOneSlot) {
+  const Device device = open("work", 2);
+  sched::ExternalTimeline gate("gate");
+  const Event first = gate.next();
+  const Event second = gate.next();
+  device.wait(first);
+  device.wait(second);
+  sched::SubmitOptions fail;
+  fail.full = FullPolicy::fail;
+  const Event refused = device.submit("too many", [] {}, fail);
+  EXPECT_FALSE(refused.accepted());
+  EXPECT_EQ(refused.status().code(), ErrorCode::exhausted);
+  EXPECT_THAT(text(refused.status()), testing::AllOf(HasSubstr("'work'"), HasSubstr("2 tasks")));
+  sched::SubmitOptions late;
+  late.full = FullPolicy::deadline;
+  late.deadline = Event::Clock::now() + 20ms;
+  EXPECT_EQ(device.submit("late", [] {}, late).status().code(), ErrorCode::deadline);
+  std::thread opener([&] { EXPECT_TRUE(gate.signal(first.ticket()).ok()); });
+  const Event accepted =
+      device.submit("fits", [] {});  // blocks until one slot frees, not until idle
+  EXPECT_TRUE(accepted.accepted());
+  EXPECT_FALSE(accepted.done());
+  opener.join();
+  EXPECT_TRUE(gate.signal(second.ticket()).ok());
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S4: a task that fills its own queue gets exhausted
+TEST_P(DeviceTest, TaskOnItsOwnFullQueueIsRefused) {
+  const Device device = open("work", 2);
+  std::optional<Device> captured = device;
+  Status last;
+  device.submit("greedy", [&] {
+    for (int k = 0; k < 3 && last.ok(); ++k) last = captured->submit("more", [] {}).status();
+  });
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(last.code(), ErrorCode::exhausted);
+}
+
+// S12
+TEST_P(DeviceTest, CancelEndsQueuedTasksAndStopsAWait) {
+  const Device device = open("work");
+  sched::ExternalTimeline never("never");
+  device.wait(never.next());
+  std::vector<Event> queued;
+  for (int k = 0; k < 3; ++k)
+    queued.push_back(device.submit("queued", [] { ADD_FAILURE() << "ran though cancelled"; }));
+  device.cancel_pending();
+  EXPECT_TRUE(device.await().ok());
+  for (const Event& event : queued) EXPECT_EQ(event.status().code(), ErrorCode::cancelled);
+  bool stopped = true;
+  EXPECT_TRUE(device.submit("next", [&] { stopped = this_task::stop_token().stop_requested(); })
+                  .wait()
+                  .ok());
+  EXPECT_FALSE(stopped);
+  const auto c = device.counters();
+  EXPECT_EQ(c.submitted, c.done + c.failed + c.skipped + c.cancelled);
+}
+
+// S13, O44
+TEST_P(DeviceTest, ShutdownDrainsThenRefuses) {
+  const Device device = open("work");
+  int ran = 0;
+  for (int k = 0; k < 100; ++k) device.submit("step", [&] { ++ran; });
+  EXPECT_TRUE(device.shutdown(10s).ok());
+  EXPECT_EQ(ran, 100);
+  const Event refused = device.submit("late", [] {});
+  EXPECT_EQ(refused.status().code(), ErrorCode::unavailable);
+  EXPECT_TRUE(device.shutdown(1s).ok());
+  EXPECT_TRUE(scheduler_.shutdown(1s).ok());
+  EXPECT_THROW(static_cast<void>(open("another")), Error);
+}
+
+// S13: bounded, whatever the device waits for
+TEST_P(DeviceTest, ShutdownCancelsAtTheDeadline) {
+  const Device device = open("work");
+  sched::ExternalTimeline never("never");
+  device.wait(never.next());
+  const Event queued = device.submit("queued", [] {});
+  EXPECT_TRUE(device.shutdown(10ms).ok());
+  EXPECT_EQ(queued.status().code(), ErrorCode::cancelled);
+}
+
+// S13, S16: the last handle may go inside the device's own task
+TEST_P(DeviceTest, LastHandleMayGoInsideItsOwnTask) {
+  std::latch released(1);
+  Event event;
+  {
+    auto device = std::make_shared<Device>(open("suicidal"));
+    std::weak_ptr<Device> weak = device;
+    auto* const raw = device.get();
+    event = raw->submit("last", [device = std::move(device), &released]() mutable {
+      device.reset();
+      released.count_down();
+    });
+  }
+  released.wait();
+  EXPECT_TRUE(event.wait().ok());
+}
+
+// S7: callbacks, at once and later, on an executor too
+TEST_P(DeviceTest, CallbacksRunOnceDoneWhereverAsked) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Event event = device.submit("step", [] {});
+  std::atomic<int> calls{0};
+  std::vector<std::function<void()>> posted;
+  std::mutex mutex;
+  event.then([&](const Status& status) { calls += status.ok() ? 1 : 100; });
+  event.then(
+      [&](std::function<void()> f) {
+        const std::lock_guard lock(mutex);
+        posted.push_back(std::move(f));
+      },
+      [&](const Status&) { calls += 10; });
+  EXPECT_EQ(calls, 0);
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(event.wait().ok());
+  EXPECT_TRUE(
+      device.submit("fence", [] {}).wait().ok());  // the callbacks of `step` ran before this one
+  EXPECT_EQ(calls, 1);
+  ASSERT_EQ(posted.size(), 1u);
+  posted[0]();
+  EXPECT_EQ(calls, 11);
+  event.then([&](const Status&) { calls += 1000; });
+  EXPECT_EQ(calls, 1011);
+}
+
+// S7
+TEST_P(DeviceTest, EventsArePollable) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Event event = device.submit("step", [] {});
+  const FileDescriptor fd = event.fd();
+  pollfd p{fd.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&p, 1, 0), 0);
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_EQ(::poll(&p, 1, 10'000), 1);
+  EXPECT_TRUE(event.done());
+  const FileDescriptor already = event.fd();
+  p.fd = already.get();
+  EXPECT_EQ(::poll(&p, 1, 0), 1);
+}
+
+// S6
+TEST_P(DeviceTest, TimedWaitsGiveDeadline) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  EXPECT_EQ(device.await_for(5ms).code(), ErrorCode::deadline);
+  EXPECT_EQ(opened.wait_for(5ms).code(), ErrorCode::deadline);
+  EXPECT_FALSE(device.is_idle());
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(device.await_for(10s).ok());
+}
+
+// S20
+TEST_P(DeviceTest, ExternalTimelinesWaitFailAndRefuseNonsense) {
+  sched::ExternalTimeline stream("stream");
+  const Event one = stream.next();
+  const Event two = stream.next();
+  const Event three = stream.next();
+  EXPECT_FALSE(one.done());
+  EXPECT_EQ(stream.signal(4).code(), ErrorCode::invalid_argument);
+  EXPECT_TRUE(stream.signal(2, Status(ErrorCode::device_failed, "lost")).ok());
+  EXPECT_TRUE(one.status().ok());
+  EXPECT_THAT(text(two.wait()), HasSubstr("lost"));
+  EXPECT_EQ(stream.signal(2).code(), ErrorCode::invalid_argument);
+  const Device device = open("work");
+  device.wait(two);
+  EXPECT_THAT(text(device.await()), HasSubstr("lost"));
+  EXPECT_TRUE(stream.signal(3).ok());
+  EXPECT_TRUE(three.wait().ok());
+}
+
+// S4
+TEST_P(DeviceTest, SingleProducerRefusesASecondThread) {
+  DeviceOptions o = options("solo");
+  o.single_producer = true;
+  const Device device = scheduler_.new_device(o);
+  EXPECT_TRUE(device.submit("mine", [] {}).accepted());
+  std::thread([&] {
+    const Event refused = device.submit("theirs", [] {});
+    EXPECT_EQ(refused.status().code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(refused.status()), HasSubstr("single_producer"));
+  }).join();
+  EXPECT_TRUE(device.submit("mine again", [] {}).wait().ok());
+}
+
+// S17
+TEST_P(DeviceTest, SnapshotSaysWhatRunsAndWhatIsQueued) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  sched::Snapshot inside;
+  std::optional<Device> captured = device;
+  EXPECT_TRUE(device.submit("look", [&] { inside = captured->snapshot(); }).wait().ok());
+  EXPECT_EQ(inside.running, "look");
+  EXPECT_EQ(inside.running_ticket, 1u);
+  EXPECT_THAT(inside.to_string(), HasSubstr("'look'"));
+  device.await();
+  EXPECT_EQ(device.snapshot().running, "");
+  EXPECT_EQ(device.snapshot().queued, 0u);
+}
+
+// S14
+TEST_P(DeviceTest, ForkedChildGetsUnavailable) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event pending = gate.next();
+  device.wait(pending);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Event refused = device.submit("child", [] {});
+    const bool good = refused.status().code() == ErrorCode::unavailable &&
+                      text(refused.status()).find("forked") != std::string::npos &&
+                      device.await().code() == ErrorCode::unavailable &&
+                      pending.wait().code() == ErrorCode::unavailable &&
+                      pending.wait_for(1h).code() == ErrorCode::unavailable;
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(gate.signal(pending.ticket()).ok());
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S15: any number of inline devices, no thread
+TEST(InlineDeviceTest, RunsOnTheCaller) {
+  Scheduler scheduler;
+  DeviceOptions o;
+  o.mode = Mode::inline_;
+  const Device device = scheduler.new_device(o);
+  std::thread::id where;
+  device.submit("here", [&] { where = std::this_thread::get_id(); });
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+// S4: two running tasks blocked on each other's full queues
+TEST(CycleTest, OneOfTwoMutuallyBlockedTasksIsRefused) {
+  Scheduler scheduler;
+  DeviceOptions o;
+  o.capacity = 1;
+  o.name = "a";
+  const Device a = scheduler.new_device(o);
+  o.name = "b";
+  const Device b = scheduler.new_device(o);
+  std::latch both(2);
+  std::atomic<int> refused{0};
+  const auto cross = [&](const Device& other) {
+    both.arrive_and_wait();
+    if (other.submit("cross", [] {}).status().code() == ErrorCode::exhausted) ++refused;
+  };
+  a.submit("to b", [&] { cross(b); });
+  b.submit("to a", [&] { cross(a); });
+  EXPECT_TRUE(a.await().ok());
+  EXPECT_TRUE(b.await().ok());
+  EXPECT_EQ(refused, 1);
+}
+
+// S14: ten thousand open and close cycles leave no thread behind; threads are counted by the kernel
+TEST(LifecycleTest, OpenAndCloseLeavesNothing) {
+  const auto threads = [] {
+    std::ifstream file("/proc/self/status");
+    std::string word;
+    while (file >> word && word != "Threads:") {
+    }
+    int n = 0;
+    file >> n;
+    return n;
+  };
+  const int before = threads();
+  for (int k = 0; k < 2000; ++k) {
+    Scheduler scheduler;
+    const Device device = scheduler.new_device("cycle");
+    device.submit("one", [] {});
+  }
+  EXPECT_LE(threads(), before);
+}
+
+// S21
+TEST(LogTest, GoesToTheHookAboveTheLevel) {
+  std::vector<std::string> lines;
+  set_log_hook([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  log(LogLevel::info, "quiet");
+  log(LogLevel::error, "loud");
+  {
+    Scheduler scheduler;
+    const Device device = scheduler.new_device("unwatched");
+    device.submit("fail", [] { throw std::runtime_error("unseen"); });
+  }
+  set_log_hook({});
+  ASSERT_GE(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "loud");
+}
+
+// S5, S19
+TEST(ProcessorsTest, AtLeastOneAndNoMoreThanThereAre) {
+  EXPECT_GE(available_processors(), 1u);
+  EXPECT_LE(available_processors(), std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+}  // namespace heddle
