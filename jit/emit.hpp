@@ -30,6 +30,9 @@ inline constexpr int value_depth_max = 2500;
 /// more addresses than buffers, or when a loop is missing or illegal (verify.hpp).
 void check_unit(const CompileUnit& unit);
 
+/// Throws invalid_argument: a value of the kernel is nested deeper than value_depth_max.
+[[noreturn]] void refuse_depth(const KernelSource& kernel);
+
 /// Row-major offset of an element, in elements. Wraps rather than throws: a subscript that could
 /// leave 64 bits is out of range and was refused before.
 [[nodiscard]] Affine flatten(const ArrayType& type, const std::vector<Affine>& subscripts);

@@ -238,12 +238,7 @@ class CKernel {
   std::string value(const Value& v) { return nested(v, 0).text; }
 
   Text nested(const Value& v, int level) {
-    if (level > value_depth_max) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("kernel '{}': a value is nested deeper than {} levels; split it with "
-                              "an intermediate tensor",
-                              kernel_.name, value_depth_max));
-    }
+    if (level > value_depth_max) refuse_depth(kernel_);
     switch (v.kind) {
       case ValueKind::constant:
         return {c_literal(v.scalar)};

@@ -222,6 +222,11 @@ void Child::collect_output() {
   }
 }
 
+std::string Child::take_output() {
+  collect_output();
+  return std::exchange(output_, {}).str();
+}
+
 Child::Event Child::wait_for(short events, Deadline deadline) {
   for (;;) {
     if (has_ended()) {
@@ -319,7 +324,7 @@ RunResult run_command(const Command& command, std::chrono::milliseconds timeout)
   RunResult result;
   result.timed_out = !child.wait(deadline);
   result.exit = child.finish();
-  result.output = child.output();
+  result.output = child.take_output();
   return result;
 }
 

@@ -103,7 +103,8 @@ class Child {
   /// Whether it has neither ended nor closed its channel.
   [[nodiscard]] bool alive();
 
-  [[nodiscard]] std::string output() const { return output_.str(); }
+  /// The head and tail of what it printed since the last call.
+  [[nodiscard]] std::string take_output();
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
  private:

@@ -22,9 +22,19 @@ kernel {
 }
 )";
 
-TEST(CompileTest, MultipliesMatrices) {
+/// Each test runs on every CPU compiler.
+class CompileTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  static std::shared_ptr<const Compiler> compiler(const ToolOptions& options = {}) {
+    return GetParam() == "cc" ? make_cc_compiler(options) : make_gccjit_compiler(options);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, CompileTest, ::testing::Values("cc", "gccjit"),
+                         [](const auto& each) { return each.param; });
+
+TEST_P(CompileTest, MultipliesMatrices) {
   // J3, O48
-  const auto compiler = make_cc_compiler({});
+  const auto compiler = CompileTest::compiler();
   const auto module = compiler->compile(unit_from("mm", matmul));
   Call call;
   std::vector<float> a(12);

@@ -1,0 +1,360 @@
+// See emit_gccjit.hpp. Statement for statement what emit_c.cpp prints.
+#include "jit/emit_gccjit.hpp"
+
+#include <fmt/format.h>
+
+#include "jit/gccjit_primitives.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// The structs of kernel.h in a context. Fields in their order there.
+struct KernelAbi {
+  explicit KernelAbi(GccjitContext& in) {
+    gcc_jit_context* c = in.get();
+    gcc_jit_type* void_ptr = gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID_PTR);
+    const auto field = [c](gcc_jit_type* type, const char* name) {
+      return gcc_jit_context_new_field(c, nullptr, type, name);
+    };
+    data = field(void_ptr, "data");
+    gcc_jit_field* buffer_fields[] = {data, field(in.type(DType::u64), "bytes")};
+    gcc_jit_type* buffer = gcc_jit_struct_as_type(
+        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_buffer", 2, buffer_fields));
+    gcc_jit_type* trace_params[] = {void_ptr,
+                                    in.type(DType::u32),
+                                    in.type(DType::u32),
+                                    in.type(DType::i64),
+                                    in.type(DType::f64),
+                                    in.type(DType::f64)};
+    trace_type = gcc_jit_context_new_function_ptr_type(
+        c, nullptr, gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID), 6, trace_params, 0);
+    buffers = field(gcc_jit_type_get_pointer(buffer), "buffers");
+    statics = field(gcc_jit_type_get_pointer(in.type(DType::i64)), "statics");
+    part = field(in.type(DType::u32), "part");
+    num_parts = field(in.type(DType::u32), "num_parts");
+    trace = field(trace_type, "trace");
+    trace_context = field(void_ptr, "trace_context");
+    gcc_jit_field* args_fields[] = {field(in.type(DType::u32), "struct_size"),
+                                    field(in.type(DType::u32), "abi"),
+                                    buffers,
+                                    field(in.type(DType::u32), "num_buffers"),
+                                    field(in.type(DType::u32), "num_statics"),
+                                    statics,
+                                    part,
+                                    num_parts,
+                                    field(void_ptr, "dims"),
+                                    field(void_ptr, "status"),
+                                    trace,
+                                    trace_context};
+    args_ptr = gcc_jit_type_get_pointer(gcc_jit_struct_as_type(
+        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_args", 12, args_fields)));
+  }
+
+  gcc_jit_field *data, *buffers, *statics, *part, *num_parts, *trace, *trace_context;
+  gcc_jit_type *trace_type, *args_ptr;
+};
+
+class GccjitKernel {
+ public:
+  GccjitKernel(GccjitContext& in, const KernelAbi& abi, const KernelSource& kernel, bool trace)
+      : in_(in), abi_(abi), kernel_(kernel), loop_(*kernel.loop), trace_(trace) {
+    gcc_jit_context* c = in.get();
+    gcc_jit_param* args = gcc_jit_context_new_param(c, nullptr, abi.args_ptr, "args");
+    args_ = gcc_jit_param_as_rvalue(args);
+    function_ = gcc_jit_context_new_function(c, nullptr, GCC_JIT_FUNCTION_EXPORTED,
+                                             gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID),
+                                             kernel_symbol(kernel.name).c_str(), 1, &args, 0);
+    block_ = new_block();
+  }
+
+  void emit() {
+    for (std::size_t k = 0; k < loop_.buffers.size(); ++k) buffer(k);
+    for (std::size_t k = 0; k < loop_.statics.size(); ++k) {
+      gcc_jit_rvalue* value = gcc_jit_lvalue_as_rvalue(gcc_jit_context_new_array_access(
+          in_.get(), nullptr, argument(abi_.statics), i64(static_cast<std::int64_t>(k))));
+      statics_.push_back(local(in_.type(DType::i64), fmt::format("s{}", k), value));
+    }
+    const bool split = has_parallel_loops(loop_);
+    if (!split) {
+      gcc_jit_block* whole = new_block();
+      gcc_jit_block* done = new_block();
+      gcc_jit_block_end_with_conditional(block_, nullptr, is_first_part(), whole, done);
+      gcc_jit_block_end_with_void_return(done, nullptr);
+      block_ = whole;
+    }
+    for (const StmtPtr& stmt : loop_.body) {
+      const bool assigns = stmt->kind == StmtKind::loop || stmt->kind == StmtKind::zero ||
+                           stmt->kind == StmtKind::store;
+      if (!split || !assigns) {
+        statement(*stmt);
+      } else if (stmt->kind == StmtKind::loop && stmt->mark == LoopMark::parallel) {
+        counted_loop(*stmt, slice(*stmt, 0), slice(*stmt, 1));
+      } else {
+        gcc_jit_block* mine = new_block();
+        gcc_jit_block* after = new_block();
+        gcc_jit_block_end_with_conditional(block_, nullptr, is_first_part(), mine, after);
+        block_ = mine;
+        statement(*stmt);
+        gcc_jit_block_end_with_jump(block_, nullptr, after);
+        block_ = after;
+      }
+    }
+    gcc_jit_block_end_with_void_return(block_, nullptr);
+  }
+
+ private:
+  gcc_jit_block* new_block() { return gcc_jit_function_new_block(function_, nullptr); }
+  gcc_jit_rvalue* i64(std::int64_t value) { return in_.integer(DType::i64, value); }
+  gcc_jit_rvalue* argument(gcc_jit_field* field) {
+    return gcc_jit_lvalue_as_rvalue(gcc_jit_rvalue_dereference_field(args_, nullptr, field));
+  }
+  gcc_jit_rvalue* is_first_part() {
+    return in_.compare(GCC_JIT_COMPARISON_EQ, argument(abi_.part), in_.integer(DType::u32, 0));
+  }
+  gcc_jit_lvalue* local(gcc_jit_type* type, const std::string& name, gcc_jit_rvalue* value) {
+    gcc_jit_lvalue* made = gcc_jit_function_new_local(function_, nullptr, type, name.c_str());
+    gcc_jit_block_add_assignment(block_, nullptr, made, value);
+    return made;
+  }
+
+  /// Bytes of bool buffers may hold more than 0 and 1, so they are not bool to the compiler.
+  gcc_jit_type* storage_type(BufferId k) {
+    const DType t = loop_.buffers[k].type.dtype;
+    return in_.type(t == DType::bool_ ? DType::u8 : t);
+  }
+
+  void buffer(std::size_t k) {
+    gcc_jit_type* pointer = gcc_jit_type_get_pointer(storage_type(static_cast<BufferId>(k)));
+    const auto address = embedded_address(kernel_, k);
+    gcc_jit_rvalue* value = nullptr;
+    if (address) {
+      value = gcc_jit_context_new_rvalue_from_ptr(in_.get(), pointer,
+                                                  reinterpret_cast<void*>(*address));
+    } else {
+      gcc_jit_lvalue* entry = gcc_jit_context_new_array_access(
+          in_.get(), nullptr, argument(abi_.buffers), i64(static_cast<std::int64_t>(k)));
+      value =
+          in_.cast(gcc_jit_rvalue_access_field(gcc_jit_lvalue_as_rvalue(entry), nullptr, abi_.data),
+                   pointer);
+    }
+    buffers_.push_back(local(pointer, fmt::format("t{}", k), value));
+  }
+
+  void statement(const Stmt& stmt) {
+    switch (stmt.kind) {
+      case StmtKind::comment:
+        return;
+      case StmtKind::loop:
+        counted_loop(stmt, i64(stmt.from), i64(stmt.to));
+        return;
+      case StmtKind::zero:
+        zero(stmt);
+        return;
+      case StmtKind::store:
+        store(stmt);
+        return;
+      case StmtKind::declare:
+        locals_[stmt.local] = local(in_.type(stmt.value->dtype), fmt::format("x{}", stmt.local),
+                                    value(*stmt.value, 0));
+        return;
+      case StmtKind::assign:
+        gcc_jit_block_add_assignment(block_, nullptr, locals_.at(stmt.local),
+                                     value(*stmt.value, 0));
+        return;
+    }
+  }
+
+  /// Where part + `next` of num_parts begins in the range of a parallel loop.
+  gcc_jit_rvalue* slice(const Stmt& stmt, std::int64_t next) {
+    gcc_jit_type* wide = gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_UINT128_T);
+    const auto binary = [&](gcc_jit_binary_op op, gcc_jit_rvalue* a, gcc_jit_rvalue* b) {
+      return gcc_jit_context_new_binary_op(in_.get(), nullptr, op, wide, a, b);
+    };
+    const auto count = static_cast<std::int64_t>(static_cast<std::uint64_t>(stmt.to) -
+                                                 static_cast<std::uint64_t>(stmt.from));
+    gcc_jit_rvalue* part = binary(GCC_JIT_BINARY_OP_PLUS, in_.cast(argument(abi_.part), wide),
+                                  in_.cast(i64(next), wide));
+    gcc_jit_rvalue* offset =
+        binary(GCC_JIT_BINARY_OP_DIVIDE,
+               binary(GCC_JIT_BINARY_OP_MULT, in_.cast(in_.integer(DType::u64, count), wide), part),
+               in_.cast(argument(abi_.num_parts), wide));
+    return in_.binary(GCC_JIT_BINARY_OP_PLUS, DType::i64, i64(stmt.from),
+                      in_.cast(offset, in_.type(DType::i64)));
+  }
+
+  void counted_loop(const Stmt& stmt, gcc_jit_rvalue* from, gcc_jit_rvalue* to) {
+    loop(fmt::format("i{}", stmt.var), from, to, [&](gcc_jit_lvalue* counter) {
+      vars_[stmt.var] = counter;
+      for (const StmtPtr& inner : stmt.body) statement(*inner);
+    });
+  }
+
+  template <class Body>
+  void loop(const std::string& name, gcc_jit_rvalue* from, gcc_jit_rvalue* to, Body&& fill) {
+    gcc_jit_type* index = in_.type(DType::i64);
+    gcc_jit_lvalue* end = local(index, name + "_to", to);
+    gcc_jit_lvalue* counter = local(index, name, from);
+    gcc_jit_block* head = new_block();
+    gcc_jit_block* body = new_block();
+    gcc_jit_block* after = new_block();
+    gcc_jit_block_end_with_jump(block_, nullptr, head);
+    gcc_jit_block_end_with_conditional(
+        head, nullptr,
+        in_.compare(GCC_JIT_COMPARISON_LT, gcc_jit_lvalue_as_rvalue(counter),
+                    gcc_jit_lvalue_as_rvalue(end)),
+        body, after);
+    block_ = body;
+    fill(counter);
+    gcc_jit_block_add_assignment_op(block_, nullptr, counter, GCC_JIT_BINARY_OP_PLUS, i64(1));
+    gcc_jit_block_end_with_jump(block_, nullptr, head);
+    block_ = after;
+  }
+
+  void zero(const Stmt& stmt) {
+    const ArrayType& type = loop_.buffers[stmt.buffer].type;
+    if (trace_) {
+      loop("at", i64(0), i64(*type.num_elements()), [&](gcc_jit_lvalue* at) {
+        traced_store(stmt.buffer, at, in_.literal(Scalar::of_int(type.dtype, 0)));
+      });
+      return;
+    }
+    gcc_jit_context* c = in_.get();
+    gcc_jit_rvalue* args[] = {
+        in_.cast(gcc_jit_lvalue_as_rvalue(buffers_[stmt.buffer]),
+                 gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID_PTR)),
+        gcc_jit_context_zero(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT)),
+        gcc_jit_context_new_rvalue_from_long(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_SIZE_T),
+                                             *type.num_bytes())};
+    gcc_jit_block_add_eval(
+        block_, nullptr,
+        gcc_jit_context_new_call(
+            c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_memset"), 3, args));
+  }
+
+  void store(const Stmt& stmt) {
+    const ArrayType& type = loop_.buffers[stmt.buffer].type;
+    gcc_jit_rvalue* at = affine(flatten(type, stmt.subscripts));
+    gcc_jit_rvalue* stored = value(*stmt.value, 0);
+    if (trace_) {
+      traced_store(stmt.buffer, local(in_.type(DType::i64), "at", at), stored);
+    } else {
+      assign_element(stmt.buffer, at, stored);
+    }
+  }
+
+  void assign_element(BufferId k, gcc_jit_rvalue* at, gcc_jit_rvalue* value) {
+    if (loop_.buffers[k].type.dtype == DType::bool_) value = in_.cast(value, storage_type(k));
+    gcc_jit_block_add_assignment(block_, nullptr, element(k, at), value);
+  }
+
+  gcc_jit_lvalue* element(BufferId k, gcc_jit_rvalue* at) {
+    return gcc_jit_context_new_array_access(in_.get(), nullptr,
+                                            gcc_jit_lvalue_as_rvalue(buffers_[k]), at);
+  }
+
+  gcc_jit_rvalue* loaded(BufferId k, gcc_jit_rvalue* at) {
+    gcc_jit_rvalue* raw = gcc_jit_lvalue_as_rvalue(element(k, at));
+    if (loop_.buffers[k].type.dtype != DType::bool_) return raw;
+    return in_.compare(GCC_JIT_COMPARISON_NE, raw, in_.integer(DType::u8, 0));
+  }
+
+  /// buffer[at] = value, told to the tracer.
+  void traced_store(BufferId k, gcc_jit_lvalue* at, gcc_jit_rvalue* value) {
+    const DType t = loop_.buffers[k].type.dtype;
+    const auto offset = [at] { return gcc_jit_lvalue_as_rvalue(at); };
+    const auto widened = [&](gcc_jit_lvalue* v) {
+      gcc_jit_rvalue* r = gcc_jit_lvalue_as_rvalue(v);
+      return t == DType::f64 ? r : in_.apply(cast_function(t, DType::f64), {r});
+    };
+    gcc_jit_lvalue* before = local(in_.type(t), "before", loaded(k, offset()));
+    gcc_jit_lvalue* after = local(in_.type(t), "after", value);
+    assign_element(k, offset(), gcc_jit_lvalue_as_rvalue(after));
+    gcc_jit_block* tell = new_block();
+    gcc_jit_block* next = new_block();
+    gcc_jit_block_end_with_conditional(
+        block_, nullptr,
+        in_.compare(GCC_JIT_COMPARISON_NE, argument(abi_.trace),
+                    gcc_jit_context_null(in_.get(), abi_.trace_type)),
+        tell, next);
+    gcc_jit_rvalue* args[] = {argument(abi_.trace_context),
+                              in_.integer(DType::u32, assignments_++),
+                              in_.integer(DType::u32, k),
+                              offset(),
+                              widened(before),
+                              widened(after)};
+    gcc_jit_block_add_eval(
+        tell, nullptr,
+        gcc_jit_context_new_call_through_ptr(in_.get(), nullptr, argument(abi_.trace), 6, args));
+    gcc_jit_block_end_with_jump(tell, nullptr, next);
+    block_ = next;
+  }
+
+  gcc_jit_rvalue* affine(const Affine& a) {
+    gcc_jit_rvalue* sum = nullptr;
+    const auto add = [&](gcc_jit_rvalue* term) {
+      sum = sum == nullptr ? term : in_.binary(GCC_JIT_BINARY_OP_PLUS, DType::i64, sum, term);
+    };
+    for (const AffineTerm& term : a.terms) {
+      gcc_jit_rvalue* variable = gcc_jit_lvalue_as_rvalue(
+          term.kind == AffineTerm::Kind::loop ? vars_.at(term.id) : statics_.at(term.id));
+      add(term.coefficient == 1
+              ? variable
+              : in_.binary(GCC_JIT_BINARY_OP_MULT, DType::i64, variable, i64(term.coefficient)));
+    }
+    if (sum == nullptr || a.constant != 0) add(i64(a.constant));
+    return sum;
+  }
+
+  gcc_jit_rvalue* value(const Value& v, int level) {
+    if (level > value_depth_max) refuse_depth(kernel_);
+    switch (v.kind) {
+      case ValueKind::constant:
+        return in_.literal(v.scalar);
+      case ValueKind::load:
+        return loaded(v.buffer, affine(flatten(loop_.buffers[v.buffer].type, v.subscripts)));
+      case ValueKind::local:
+        return gcc_jit_lvalue_as_rvalue(locals_.at(v.local));
+      case ValueKind::embed:
+        return affine(v.index);
+      case ValueKind::op:
+      case ValueKind::cast:
+        break;
+    }
+    std::vector<gcc_jit_rvalue*> args;
+    for (const ValuePtr& arg : v.args) args.push_back(value(*arg, level + 1));
+    return in_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
+                                             : cast_function(v.args[0]->dtype, v.dtype),
+                     std::move(args));
+  }
+
+  GccjitContext& in_;
+  const KernelAbi& abi_;
+  const KernelSource& kernel_;
+  const Loop& loop_;
+  const bool trace_;
+  gcc_jit_function* function_ = nullptr;
+  gcc_jit_block* block_ = nullptr;
+  gcc_jit_rvalue* args_ = nullptr;
+  std::vector<gcc_jit_lvalue*> buffers_;
+  std::vector<gcc_jit_lvalue*> statics_;
+  std::map<VarId, gcc_jit_lvalue*> vars_;
+  std::map<LocalId, gcc_jit_lvalue*> locals_;
+  int assignments_ = 0;
+};
+
+}  // namespace
+
+void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit) {
+  check_unit(unit);
+  GccjitContext in(context);
+  const KernelAbi abi(in);
+  gcc_jit_global_set_initializer_rvalue(
+      gcc_jit_context_new_global(context, nullptr, GCC_JIT_GLOBAL_EXPORTED, in.type(DType::u32),
+                                 unit_abi_symbol),
+      in.integer(DType::u32, HEDDLE_KERNEL_ABI));
+  for (const KernelSource& kernel : unit.kernels) {
+    GccjitKernel(in, abi, kernel, unit.trace_values).emit();
+  }
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,181 @@
+// See helper.hpp.
+#include "jit/helper.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace heddle::jit {
+namespace fs = std::filesystem;
+namespace {
+
+/// libgccjit leaks a little with every compile: helpers are replaced now and then.
+constexpr std::size_t compiles_per_helper_max = 500;
+
+/// The directory of the library (or program) that holds this code.
+std::optional<fs::path> own_directory() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&helper_places), &info) == 0 ||
+      info.dli_fname == nullptr) {
+    return std::nullopt;
+  }
+  std::error_code error;
+  fs::path file(info.dli_fname);
+  if (!file.has_parent_path()) file = "/proc/self/exe";  // a program found on PATH
+  file = fs::canonical(file, error);
+  if (error) return std::nullopt;
+  return file.parent_path();
+}
+
+Command helper_command(const ToolOptions& options, const fs::path& path,
+                       const fs::path& directory) {
+  Command command{{path.string(), "--serve", directory.string()}, {"LC_ALL=C"}};
+  command.environment.insert(command.environment.end(), options.environment.begin(),
+                             options.environment.end());
+  command.environment.push_back("TMPDIR=" + directory.string());
+  return command;
+}
+
+}  // namespace
+
+std::vector<fs::path> helper_places(const ToolOptions& options) {
+  if (!options.compile_helper.empty()) return {options.compile_helper};
+  std::vector<fs::path> places;
+  const auto add = [&places](const fs::path& directory) {
+    const fs::path place = (directory / "heddle-compile").lexically_normal();
+    if (std::ranges::find(places, place) == places.end()) places.push_back(place);
+  };
+  if (const auto here = own_directory()) {
+    add(*here);
+    // From the library's directory to libexec as installed, wherever the tree was moved to.
+    add(*here / HEDDLE_HELPER_DIR_FROM_LIB);
+    add(*here / "../libexec/heddle");
+  }
+  add(HEDDLE_HELPER_DIR);
+  add(HEDDLE_BUILD_HELPER_DIR);
+  return places;
+}
+
+fs::path find_helper(const ToolOptions& options) {
+  std::string tried;
+  for (const fs::path& place : helper_places(options)) {
+    if (const auto found = find_program(fs::absolute(place).string(), {})) return *found;
+    tried += "\n  " + place.string();
+  }
+  throw Error(
+      ErrorCode::unavailable,
+      fmt::format("heddle-compile, which compiles for gccjit, was not found as an executable "
+                  "file; install it, or set HEDDLE_COMPILE_HELPER to its path; tried:{}",
+                  tried));
+}
+
+Helper::Helper(const ToolOptions& options, Deadline deadline)
+    : path_(find_helper(options)),
+      directory_(options),
+      child_(helper_command(options, path_, directory_.path()), Child::Channel::socket) {
+  const wire::Bytes payload = receive_frame(wire::Kind::hello, deadline, ErrorCode::unavailable);
+  hello_ = wire::decode_hello(payload);
+  if (hello_.protocol != wire::protocol_version || hello_.kernel_abi != HEDDLE_KERNEL_ABI ||
+      hello_.version != HEDDLE_VERSION) {
+    throw Error(
+        ErrorCode::unavailable,
+        fmt::format("{} is of heddle {} (protocol {}, kernel ABI {}), this library of {} ({}, {}): "
+                    "install both from one build, or set HEDDLE_COMPILE_HELPER",
+                    path_.string(), hello_.version.empty() ? "another version" : hello_.version,
+                    hello_.protocol, hello_.kernel_abi, HEDDLE_VERSION, wire::protocol_version,
+                    HEDDLE_KERNEL_ABI));
+  }
+}
+
+wire::CompileReply Helper::compile(const wire::CompileRequest& request, Deadline deadline) {
+  ++compiles_;
+  const Child::Io sent = child_.send(wire::encode(request), deadline);
+  if (sent == Child::Io::timed_out) fail(ErrorCode::deadline, "did not take the request in time");
+  // Closed while sending: what it said before it died is read below.
+  return wire::decode_reply(receive_frame(wire::Kind::reply, deadline, ErrorCode::compile_failed));
+}
+
+wire::Bytes Helper::receive_frame(wire::Kind kind, Deadline deadline, ErrorCode broken) {
+  const auto receive = [&](std::span<std::byte> bytes) {
+    const Child::Io io = child_.receive(bytes, deadline);
+    if (io == Child::Io::timed_out) fail(ErrorCode::deadline, "did not answer in time");
+    if (io == Child::Io::closed) fail(broken, "ended");
+  };
+  const auto check = [&](const Status& status) {
+    if (!status.ok()) fail(broken, "sent nonsense: " + std::string(status.message()));
+  };
+  wire::FrameHeader header;
+  receive(std::as_writable_bytes(std::span(&header, 1)));
+  check(wire::check_header(header, kind));
+  wire::Bytes payload(header.payload_bytes);
+  receive(payload);
+  check(wire::check_payload(header, payload));
+  return payload;
+}
+
+void Helper::fail(ErrorCode code, const std::string& what) {
+  const Exit exit = child_.finish();
+  const std::string output = child_.take_output();
+  throw Error(code, fmt::format("{} {} ({}{})\n  output: {}", path_.string(), what,
+                                code == ErrorCode::deadline ? "killed after that: " : "",
+                                exit.describe(), output.empty() ? "(none)" : output));
+}
+
+bool Helper::reusable() { return compiles_ < compiles_per_helper_max && child_.alive(); }
+
+void Helper::abandon() noexcept {
+  child_.abandon();
+  directory_.abandon();
+}
+
+HelperPool::HelperPool(ToolOptions options)
+    : options_(std::move(options)),
+      owner_(getpid()),
+      helpers_max_(std::max(1u, std::thread::hardware_concurrency())) {}
+
+HelperPool::~HelperPool() {
+  if (getpid() == owner_) return;
+  for (const auto& helper : idle_) helper->abandon();
+}
+
+HelperPool::Lease HelperPool::lease() {
+  if (getpid() != owner_) {
+    throw Error(ErrorCode::unavailable,
+                "this process was forked from the one that opened the gccjit compiler, whose "
+                "helpers it may not use; open a backend of its own in the child");
+  }
+  std::unique_ptr<Helper> helper;
+  {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [this] { return leased_ < helpers_max_; });
+    ++leased_;
+    while (!idle_.empty() && !helper) {
+      helper = std::move(idle_.back());
+      idle_.pop_back();
+      if (!helper->reusable()) helper.reset();  // died while idle
+    }
+  }
+  if (!helper) {
+    try {
+      helper = std::make_unique<Helper>(
+          options_, std::chrono::steady_clock::now() + options_.compile_timeout);
+    } catch (...) {
+      give_back(nullptr);
+      throw;
+    }
+  }
+  return {*this, std::move(helper)};
+}
+
+void HelperPool::give_back(std::unique_ptr<Helper> helper) noexcept {
+  if (helper && !helper->reusable()) helper.reset();
+  const std::scoped_lock lock(mutex_);
+  --leased_;
+  if (helper) idle_.push_back(std::move(helper));
+  freed_.notify_one();
+}
+
+}  // namespace heddle::jit
