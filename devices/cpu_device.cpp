@@ -1,0 +1,72 @@
+// The CPU: host memory, kernels called directly on the virtual device's thread.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "devices/device.hpp"
+
+namespace heddle::dev {
+namespace {
+
+constexpr std::size_t alignment = 64;
+
+class CpuQueue final : public Queue {
+ public:
+  Status zero(void* data, std::size_t bytes) noexcept override {
+    std::memset(data, 0, bytes);
+    return {};
+  }
+  Status from_host(void* data, const void* host, std::size_t bytes) noexcept override {
+    return copy(data, host, bytes);
+  }
+  Status to_host(void* host, const void* data, std::size_t bytes) noexcept override {
+    return copy(host, data, bytes);
+  }
+  Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
+    std::memmove(to, from, bytes);
+    return {};
+  }
+  Status launch(heddle_kernel_function function, const heddle_kernel_args& args) noexcept override {
+    function(&args);
+    if (args.status == nullptr || args.status->code == 0) return {};
+    return Status(ErrorCode::device_failed, "kernel reported code " +
+                                                std::to_string(args.status->code) + ", detail " +
+                                                std::to_string(args.status->detail));
+  }
+};
+
+class CpuDevice final : public PhysicalDevice {
+ public:
+  CpuDevice() {
+    properties_.name = "cpu";
+    const long pages = ::sysconf(_SC_PHYS_PAGES);
+    const long page = ::sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0)
+      properties_.bytes_total =
+          static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
+  }
+
+  const Properties& properties() const noexcept override { return properties_; }
+
+  Status allocate(std::size_t bytes, void** data) noexcept override {
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    // Overcommit would grant what the machine never has, and the first write would end the process.
+    const bool possible =
+        rounded >= bytes && (properties_.bytes_total == 0 || rounded <= properties_.bytes_total);
+    *data = possible ? std::aligned_alloc(alignment, rounded) : nullptr;
+    if (*data != nullptr) return {};
+    return Status(ErrorCode::exhausted, "no memory for " + std::to_string(bytes) + " bytes");
+  }
+  void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
+  std::unique_ptr<Queue> new_queue() override { return std::make_unique<CpuQueue>(); }
+
+ private:
+  Properties properties_;
+};
+
+}  // namespace
+
+std::shared_ptr<PhysicalDevice> make_cpu_device() { return std::make_shared<CpuDevice>(); }
+
+}  // namespace heddle::dev

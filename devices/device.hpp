@@ -1,0 +1,67 @@
+// The device seam: all that heddle asks of a kind of hardware. Implement these two classes and
+// register a backend (heddle/backend.hpp) to add one, inside or outside the library. Knows no loop
+// IR.
+//
+// A PhysicalDevice may be used by any thread. A Queue belongs to one virtual device: one thread at
+// a time, in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "heddle/kernel.h"
+#include "heddle/status.hpp"
+
+namespace heddle::dev {
+
+/// Memory space of the host: buffers there may be read in place.
+inline constexpr std::uint64_t host_memory_space = 0;
+
+struct Properties {
+  std::string name;  ///< for people: "cpu"
+  /// Devices of one space can address each other's buffers; between spaces copies are staged
+  /// through the host.
+  std::uint64_t memory_space = host_memory_space;
+  std::uint64_t bytes_total = 0;  ///< memory in all; 0: unknown
+  unsigned copy_engines = 0;      ///< extra virtual devices worth having to overlap copies
+  unsigned parallel_width = 1;    ///< virtual devices worth having to fill it
+};
+
+/// One in-order stream of operations on a device. Operations may return before they are done where
+/// the hardware is asynchronous; synchronize() then waits for them. Pointers are addresses in the
+/// device's memory space.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  [[nodiscard]] virtual Status zero(void* data, std::size_t bytes) noexcept = 0;
+  [[nodiscard]] virtual Status from_host(void* data, const void* host,
+                                         std::size_t bytes) noexcept = 0;
+  [[nodiscard]] virtual Status to_host(void* host, const void* data,
+                                       std::size_t bytes) noexcept = 0;
+  /// Both in the same memory space.
+  [[nodiscard]] virtual Status copy(void* to, const void* from, std::size_t bytes) noexcept = 0;
+  [[nodiscard]] virtual Status launch(heddle_kernel_function function,
+                                      const heddle_kernel_args& args) noexcept = 0;
+  /// Everything asked so far is done. Default: operations are synchronous.
+  [[nodiscard]] virtual Status synchronize() noexcept { return {}; }
+};
+
+class PhysicalDevice {
+ public:
+  virtual ~PhysicalDevice() = default;
+  [[nodiscard]] virtual const Properties& properties() const noexcept = 0;
+  /// `bytes` (never 0) aligned to 64, contents undefined. `exhausted` when there are none.
+  [[nodiscard]] virtual Status allocate(std::size_t bytes, void** data) noexcept = 0;
+  virtual void release(void* data, std::size_t bytes) noexcept = 0;
+  [[nodiscard]] virtual std::unique_ptr<Queue> new_queue() = 0;
+};
+
+/// A processor core: its memory is the host's, kernels run on the calling thread.
+[[nodiscard]] std::shared_ptr<PhysicalDevice> make_cpu_device();
+/// Runs nothing and copies nothing: for measuring what heddle itself costs, and as a double in
+/// tests.
+[[nodiscard]] std::shared_ptr<PhysicalDevice> make_null_device();
+
+}  // namespace heddle::dev

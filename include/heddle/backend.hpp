@@ -1,0 +1,102 @@
+// Backends: a way to compile plus a way to run, opened by name. Any thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heddle/code.hpp"
+#include "heddle/device.hpp"
+
+namespace heddle {
+
+namespace dev {
+class PhysicalDevice;  // devices/device.hpp
+}
+
+/// How many virtual devices suggested_num_virtual_devices() proposes per physical one (O4, O5).
+enum class DeviceStrategy : std::uint8_t {
+  physical_devices_only,  ///< 1
+  for_parallel_copying,   ///< 1 + copy engines
+  most_parallel_devices,  ///< the device's parallel width
+};
+
+/// What the environment sets unless given here; see the table in the README.
+struct BackendOptions {
+  std::string name;  ///< empty: HEDDLE_BACKEND, else gccjit if it is available, else cc
+  DeviceStrategy strategy = DeviceStrategy::physical_devices_only;
+  std::optional<int> virtual_devices;  ///< overrides the suggestion
+  std::optional<std::uint32_t> queue_size;
+  std::optional<std::chrono::nanoseconds> spin;
+  std::optional<std::string> cc;
+  std::optional<std::vector<std::string>> cflags;
+  std::optional<std::string> compile_helper;
+  std::optional<std::chrono::milliseconds> compile_timeout;
+  std::optional<std::string> temp_dir;
+  std::optional<std::string> dump_dir;
+};
+
+/// A backend that can be opened, or why not.
+struct BackendInfo {
+  std::string name;
+  Status status;
+  std::string compiler;  ///< command and version, when available
+};
+
+class Backend {
+ public:
+  /// Throws invalid_argument for an unknown name (listing what exists), unavailable for one that
+  /// cannot be used here.
+  [[nodiscard]] static Backend open();
+  [[nodiscard]] static Backend open(std::string name);
+  [[nodiscard]] static Backend open(BackendOptions options);
+  [[nodiscard]] static std::vector<BackendInfo> list();
+
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] int num_physical_devices() const noexcept;
+  /// The same device for the same ordinal. Throws invalid_argument naming the range.
+  [[nodiscard]] PhysicalDevice physical_device(int ordinal) const;
+  [[nodiscard]] int suggested_num_virtual_devices() const noexcept;
+  /// Opens suggested virtual devices on each physical one, in order, never more than `max` (O53).
+  [[nodiscard]] std::vector<Device> all_devices(int max) const;
+
+  [[nodiscard]] Code compile(const Program& program, const CompileOptions& options = {}) const;
+  [[nodiscard]] CodeBatch compile_batch(std::span<const Program> programs,
+                                        const BatchOptions& options = {}) const;
+
+  /// Finalises its devices and takes no more work (D13). Idempotent.
+  void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  explicit Backend(std::shared_ptr<rt::BackendState> state) noexcept : state_(std::move(state)) {}
+  std::shared_ptr<rt::BackendState> state_;
+};
+
+/// A row of the backend table (B5).
+struct BackendSpec {
+  std::string name;
+  std::string compiler;  ///< "cc", "gccjit" or "null"
+  sched::Mode mode = sched::Mode::threaded;
+  std::function<std::vector<std::shared_ptr<dev::PhysicalDevice>>()> devices;
+};
+/// Adds a backend for this process. Throws invalid_argument for a name that exists or a spec that
+/// lacks a part.
+void register_backend(BackendSpec spec);
+
+/// A setting from the environment, for people.
+struct Setting {
+  std::string name;
+  std::string value;
+  std::string source;  ///< "environment" or "default"
+  std::string meaning;
+};
+/// All HEDDLE_ variables as they stand. Throws invalid_argument naming variable, value and what was
+/// expected.
+[[nodiscard]] std::vector<Setting> settings();
+
+}  // namespace heddle

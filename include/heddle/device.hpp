@@ -1,0 +1,136 @@
+// Physical and virtual devices of a backend, and buffers in their memory. Shared handles; any
+// thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heddle/scheduler.hpp"
+#include "heddle/types.hpp"
+
+namespace heddle {
+
+namespace rt {
+struct BackendState;  // runtime/backend_state.hpp
+struct DeviceState;   // runtime/device_state.hpp
+struct BufferState;   // runtime/device_state.hpp
+}  // namespace rt
+
+/// Bytes of device memory, and how transfers went, since the device was opened.
+struct DeviceStatistics {
+  std::uint64_t bytes_in_use = 0;
+  std::uint64_t bytes_peak = 0;
+  std::uint64_t launches = 0;
+  std::uint64_t copies = 0;  ///< device-to-device copies, merges left out
+  std::uint64_t merges_copied = 0;
+  std::uint64_t merges_streamed = 0;  ///< borrowed in place
+};
+
+/// A virtual device: one in-order timeline of tasks on a physical device, with memory and a merge
+/// buffer. The last handle lets accepted tasks end, then closes it; buffers survive.
+class Device {
+ public:
+  explicit Device(std::shared_ptr<rt::DeviceState> state) noexcept : state_(std::move(state)) {}
+
+  [[nodiscard]] const std::string& name() const noexcept;  ///< "gccjit:0.1"
+  [[nodiscard]] int ordinal() const noexcept;              ///< of the physical device
+  [[nodiscard]] int subordinal() const noexcept;  ///< among the virtual devices of that one
+  [[nodiscard]] std::string backend() const;
+
+  /// The timeline itself: submit host callbacks, wait for events, recover, cancel.
+  [[nodiscard]] const sched::Device& timeline() const noexcept;
+  template <class F>
+  Event submit(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) const {
+    return timeline().submit(label, std::forward<F>(f), options);
+  }
+  Event wait(const Event& event) const noexcept { return timeline().wait(event); }
+  [[nodiscard]] Event record() const noexcept { return timeline().record(); }
+  /// Throws Error with the device's failure, if it failed.
+  void await() const;
+  [[nodiscard]] bool is_idle() const noexcept { return timeline().is_idle(); }
+  void recover() const;
+  void cancel_pending() const noexcept { timeline().cancel_pending(); }
+  /// Ends its tasks and takes no more (D13). Idempotent; buffers and contexts keep their memory.
+  void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
+
+  [[nodiscard]] DeviceStatistics statistics() const noexcept;
+  [[nodiscard]] std::string to_string() const;
+  [[nodiscard]] const std::shared_ptr<rt::DeviceState>& state() const noexcept { return state_; }
+  friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }
+
+ private:
+  std::shared_ptr<rt::DeviceState> state_;
+};
+
+/// A core or a GPU.
+class PhysicalDevice {
+ public:
+  PhysicalDevice(std::shared_ptr<rt::BackendState> backend, int ordinal) noexcept
+      : backend_(std::move(backend)), ordinal_(ordinal) {}
+  [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
+  [[nodiscard]] std::string name() const;  ///< "gccjit:0"
+  /// Throws failed_precondition after the backend was finalised, unavailable when no thread can be
+  /// started.
+  [[nodiscard]] Device new_virtual_device() const;
+  friend bool operator==(const PhysicalDevice& a, const PhysicalDevice& b) noexcept {
+    return a.backend_ == b.backend_ && a.ordinal_ == b.ordinal_;
+  }
+
+ private:
+  std::shared_ptr<rt::BackendState> backend_;
+  int ordinal_;
+};
+
+/// Device memory: a shared handle, freed when the last handle and the last task that uses it are
+/// gone (D2).
+class Buffer {
+ public:
+  explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
+  /// Zero-filled. Throws exhausted naming the bytes, invalid_argument on overflow.
+  [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
+  [[nodiscard]] std::size_t num_bytes() const noexcept;
+  /// false once its memory was donated.
+  [[nodiscard]] bool live() const noexcept;
+  /// Gives the memory up to a new handle; this one and its copies are dead afterwards
+  /// (failed_precondition).
+  [[nodiscard]] Buffer donate() const;
+  [[nodiscard]] const std::shared_ptr<rt::BufferState>& state() const noexcept { return state_; }
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  std::shared_ptr<rt::BufferState> state_;
+};
+
+/// An array in a buffer: offset and type.
+class BufferView {
+ public:
+  /// Throws invalid_argument when the array does not fit at `offset` (bytes; a multiple of the
+  /// element size).
+  BufferView(Buffer buffer, ArrayType type, std::size_t offset = 0);
+  [[nodiscard]] const Buffer& buffer() const noexcept { return buffer_; }
+  [[nodiscard]] const ArrayType& type() const noexcept { return type_; }
+  [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
+  [[nodiscard]] std::size_t num_bytes() const noexcept {
+    return static_cast<std::size_t>(*type_.num_bytes());
+  }
+
+  /// On `device`'s timeline: copies from or to host memory, which must stay valid until the event
+  /// is done. The byte counts must be equal (invalid_argument).
+  Event from_host(const Device& device, std::span<const std::byte> host) const;
+  Event to_host(const Device& device, std::span<std::byte> host) const;
+  /// On `device`'s timeline: copies all of `source` into this view. The types must be equal.
+  Event copy_from(const Device& device, const BufferView& source) const;
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  Buffer buffer_;
+  ArrayType type_;
+  std::size_t offset_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,178 @@
+// Contexts and routines: which tensors have which memory on a device, and code linked into that.
+// Immutable shared handles; any thread.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/code.hpp"
+#include "heddle/device.hpp"
+#include "heddle/program.hpp"
+
+namespace heddle {
+
+namespace rt {
+struct ContextState;  // runtime/context_state.hpp
+struct RoutineState;  // runtime/context_state.hpp
+}  // namespace rt
+
+class Routine;
+
+/// How a request to move data went.
+enum class TransferOutcome : std::uint8_t {
+  scheduled,      ///< a task was put on the timeline; see the event
+  nothing_to_do,  ///< see the reason
+  in_place,       ///< the device reads the host memory itself
+  copied,         ///< merge: will be copied
+  streamed,       ///< merge: borrows the source's buffer
+};
+[[nodiscard]] std::string_view name(TransferOutcome outcome) noexcept;
+
+struct Transfer {
+  TransferOutcome outcome = TransferOutcome::nothing_to_do;
+  Event event{};
+  std::string reason{};  ///< why there was nothing to do
+};
+
+struct TransferOptions {
+  /// The destination waits for these first. Reading what another device is still writing is the
+  /// caller's to prevent (O38).
+  std::vector<Event> after{};
+};
+
+/// Values of static indices, taken when the routine is scheduled (J6).
+using Bindings = std::vector<std::pair<StaticIndex, std::int64_t>>;
+
+/// One assignment of a traced run: statement number, tensor, row-major offset, value before and
+/// after (O57).
+struct TracedValue {
+  std::uint32_t statement;
+  std::string tensor;
+  std::int64_t offset;
+  double before, after;
+};
+
+struct ScheduleOptions {
+  std::vector<Event> after{};
+  /// Called on the device's thread for each assignment; needs code compiled with trace_values.
+  std::function<void(const TracedValue&)> trace{};
+  bool contain = false;
+};
+
+struct LinkOptions {
+  /// Tensors that must be in the context already: linking must not make them anew (O29).
+  std::vector<Tensor> from_prior_context{};
+};
+
+class Context {
+ public:
+  /// An empty context on a device.
+  explicit Context(const Device& device);
+  explicit Context(std::shared_ptr<const rt::ContextState> state) noexcept
+      : state_(std::move(state)) {}
+
+  /// Links code: tensors that it needs and the context lacks get memory (zero-filled unless the
+  /// code overwrites them whole). The routine's context is a child; this one does not change.
+  /// Throws not_found for a missing prior tensor, exhausted naming tensor and bytes,
+  /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, or
+  /// after finalisation.
+  [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
+  /// Links each in the context of the one before; positions stay (O28).
+  [[nodiscard]] std::vector<std::optional<Routine>> link_batch(
+      const CodeBatch& batch, const LinkOptions& options = {}) const;
+
+  [[nodiscard]] Device device() const;
+  [[nodiscard]] const std::string& label() const noexcept;
+  [[nodiscard]] std::optional<Context> parent() const;
+  [[nodiscard]] bool contains(const Tensor& tensor) const;
+  [[nodiscard]] std::vector<Tensor> tensors() const;  ///< by creation
+  [[nodiscard]] std::size_t num_bytes() const;        ///< of all its tensors
+  /// Throws not_found naming tensor and context.
+  [[nodiscard]] BufferView view(const Tensor& tensor) const;
+  /// The context with `tensor` in that memory; its type must be the tensor's.
+  [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
+  /// The merge tensor that the routine of this context reads (O30).
+  [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
+
+  /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
+  /// touched when the task runs (O39, O40). nothing_to_do when the tensor is not here or has no
+  /// host storage.
+  Transfer from_host(const Tensor& tensor, const TransferOptions& options = {}) const;
+  Transfer to_host(const Tensor& tensor, const TransferOptions& options = {}) const;
+
+  /// Writes and waits. Throws invalid_argument for another dtype or count, not_found, or the
+  /// device's failure.
+  template <class T>
+  void write(const Tensor& tensor, std::span<const T> values) const {
+    write_bytes(tensor, dtype_of_v<T>, std::as_bytes(values), values.size());
+  }
+  template <class T>
+  void write(const Tensor& tensor, const std::vector<T>& values) const {
+    write(tensor, std::span<const T>(values));
+  }
+  /// Waits and reads, row-major.
+  template <class T>
+  [[nodiscard]] std::vector<T> read(const Tensor& tensor) const {
+    std::vector<T> values(static_cast<std::size_t>(tensor.num_elements()));
+    read_bytes(tensor, dtype_of_v<T>, std::as_writable_bytes(std::span<T>(values)));
+    return values;
+  }
+
+  /// Later use is failed_precondition; its routines and children go on (D13). Idempotent.
+  void finalize() const noexcept;
+  [[nodiscard]] std::string to_string() const;
+  [[nodiscard]] const std::shared_ptr<const rt::ContextState>& state() const noexcept {
+    return state_;
+  }
+
+ private:
+  void write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
+                   std::size_t count) const;
+  void read_bytes(const Tensor& tensor, DType dtype, std::span<std::byte> bytes) const;
+
+  std::shared_ptr<const rt::ContextState> state_;
+};
+
+class Routine {
+ public:
+  explicit Routine(std::shared_ptr<const rt::RoutineState> state) noexcept
+      : state_(std::move(state)) {}
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] Context context() const;  ///< after linking
+  [[nodiscard]] Code code() const;
+  [[nodiscard]] std::optional<Tensor> merge_tensor() const { return code().merge_tensor(); }
+
+  /// Puts the routine on its device's timeline. Every static index must be bound, once, within its
+  /// range (invalid_argument naming index, value and range). A refused submission throws.
+  Event schedule(const Bindings& bindings = {}, const ScheduleOptions& options = {}) const;
+  [[nodiscard]] std::string to_string() const;
+  [[nodiscard]] const std::shared_ptr<const rt::RoutineState>& state() const noexcept {
+    return state_;
+  }
+
+ private:
+  std::shared_ptr<const rt::RoutineState> state_;
+};
+
+/// Copies `tensor` from one context to another on the destination's timeline (D5). not_found when
+/// the source lacks it.
+Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
+              const TransferOptions& options = {});
+/// Fills the merge buffer of the consumer's device with the tensor that the consumer merges (D6).
+/// The source needs the tensor, the consumer only reads it.
+Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
+                    const TransferOptions& options = {});
+/// As above for any tensor and device; a routine that expects another is refused when it runs.
+Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
+                    MergeMode mode, const TransferOptions& options = {});
+/// Fills the merge buffer and schedules the consumer (D8).
+Event merge(const Routine& consumer, const Context& source, MergeMode mode,
+            const Bindings& bindings = {}, const TransferOptions& options = {});
+
+}  // namespace heddle
