@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compilers.hpp"
 #include "kernel_runner.hpp"
 
 namespace heddle::jit::testing {
@@ -22,19 +23,12 @@ kernel {
 }
 )";
 
-/// Each test runs on every CPU compiler.
-class CompileTest : public ::testing::TestWithParam<std::string> {
- protected:
-  static std::shared_ptr<const Compiler> compiler(const ToolOptions& options = {}) {
-    return GetParam() == "cc" ? make_cc_compiler(options) : make_gccjit_compiler(options);
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Cpu, CompileTest, ::testing::Values("cc", "gccjit"),
-                         [](const auto& each) { return each.param; });
+class CompileTest : public CompilerTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, CompileTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
 
 TEST_P(CompileTest, MultipliesMatrices) {
   // J3, O48
-  const auto compiler = CompileTest::compiler();
+  const auto compiler = make();
   const auto module = compiler->compile(unit_from("mm", matmul));
   Call call;
   std::vector<float> a(12);

@@ -1,0 +1,214 @@
+// Every conversion between every pair of types, on every CPU compiler, against an independent
+// reference; the 16-bit floats exhaustively.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "compilers.hpp"
+#include "edge_values.hpp"
+#include "kernel_runner.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+constexpr std::size_t small_bits_count = 65536;
+
+/// The two 16-bit formats: significand bits (the hidden one included) and the smallest exponent of
+/// a unit.
+struct Format {
+  int precision;
+  int unit_exponent_min;
+  double overflow;  // results from here on are infinite
+};
+constexpr Format half_format{11, -24, 65536.0};
+constexpr Format bfloat_format{8, -133, 0x1p128};
+
+const Format& format_of(DType t) { return t == f16 ? half_format : bfloat_format; }
+
+/// The value of 16 bits, by the definition of the format.
+double decode(DType t, std::uint16_t bits) {
+  const Format& format = format_of(t);
+  const int fraction_bits = format.precision - 1;
+  const int exponent_bits = 15 - fraction_bits;
+  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? NAN : sign * INFINITY;
+  const int hidden = exponent == 0 ? 0 : 1 << fraction_bits;
+  return sign * std::ldexp(hidden + fraction,
+                           format.unit_exponent_min + (exponent == 0 ? 0 : exponent - 1));
+}
+
+/// `value` rounded to nearest even in the format.
+double rounded(DType t, double value) {
+  if (std::isnan(value) || std::isinf(value) || value == 0) return value;
+  const Format& format = format_of(t);
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int unit = std::max(exponent - format.precision, format.unit_exponent_min);
+  const double result = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
+  return std::fabs(result) >= format.overflow ? std::copysign(INFINITY, value) : result;
+}
+
+/// A value of any type: integers and floats both exact.
+using Exact = long double;
+
+/// What storing `value` in `t` and reading it back gives.
+Exact converted(Exact value, DType from, DType to) {
+  if (to == bool_) return value != 0 ? 1 : 0;
+  if (is_storage_only(to)) {
+    return static_cast<Exact>(rounded(to, static_cast<double>(static_cast<float>(value))));
+  }
+  if (to == f32) return static_cast<Exact>(static_cast<float>(value));
+  if (to == f64) return static_cast<Exact>(static_cast<double>(value));
+  const int bits = static_cast<int>(8 * size_of(to));
+  const bool is_signed = info(to).is_signed;
+  if (is_floating(from) && std::fabs(value) < 1) return 0;  // never -0
+  const Exact lowest = is_signed ? -std::ldexp(1.0L, bits - 1) : 0.0L;
+  const Exact highest = std::ldexp(1.0L, is_signed ? bits - 1 : bits) - 1;
+  if (is_floating(from)) {
+    return std::isnan(value) ? 0 : std::clamp(std::trunc(value), lowest, highest);
+  }
+  const Exact span = std::ldexp(1.0L, bits);  // integers wrap
+  Exact wrapped = std::fmod(value, span);
+  if (wrapped == 0) return 0;
+  if (wrapped < lowest) wrapped += span;
+  if (wrapped > highest) wrapped -= span;
+  return wrapped;
+}
+
+template <class T>
+T element(const std::vector<std::byte>& bytes, std::size_t k) {
+  T value{};
+  std::memcpy(&value, bytes.data() + k * sizeof(T), sizeof(T));
+  return value;
+}
+
+Exact read_exact(DType t, const std::vector<std::byte>& bytes, std::size_t k) {
+  if (is_storage_only(t)) return static_cast<Exact>(decode(t, element<std::uint16_t>(bytes, k)));
+  if (t == bool_) return element<std::uint8_t>(bytes, k) != 0 ? 1 : 0;
+  return with_type(t,
+                   [&](auto tag) { return static_cast<Exact>(element<decltype(tag)>(bytes, k)); });
+}
+
+/// All 16-bit patterns, or edge values of the type and of every conversion's limits.
+std::vector<std::byte> inputs(DType from) {
+  if (is_storage_only(from)) {
+    std::vector<std::uint16_t> all(small_bits_count);
+    for (std::size_t k = 0; k < all.size(); ++k) all[k] = static_cast<std::uint16_t>(k);
+    return bytes_of(all);
+  }
+  if (from == bool_) return bytes_of(std::vector<std::uint8_t>{0, 1, 2, 255});
+  return with_type(from, [](auto tag) -> std::vector<std::byte> {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<T, bool>) {
+      return {};
+    } else {
+      std::vector<T> values = edge_values<T>(200);
+      if constexpr (std::is_floating_point_v<T>) {
+        for (int exponent = -150; exponent <= 130; ++exponent) {
+          for (const double factor : {1.0, 1.5, -1.0, -1.75}) {
+            const auto at = static_cast<T>(std::ldexp(factor, exponent));
+            values.insert(values.end(),
+                          {at, std::nextafter(at, T(0)), std::nextafter(at, T(4e38))});
+          }
+        }
+      }
+      return bytes_of(values);
+    }
+  });
+}
+
+/// Every value of a 16-bit format, the middle to its successor, and the floats around the middle.
+std::vector<std::byte> around_all(DType t) {
+  std::vector<float> values;
+  for (std::uint32_t k = 0; k < small_bits_count; ++k) {
+    const double here = decode(t, static_cast<std::uint16_t>(k));
+    const double next = decode(t, static_cast<std::uint16_t>(k + 1));
+    const auto middle = static_cast<float>((here + next) / 2);
+    values.insert(values.end(),
+                  {static_cast<float>(here), middle, std::nextafter(middle, -INFINITY),
+                   std::nextafter(middle, INFINITY)});
+  }
+  return bytes_of(values);
+}
+
+struct Pair {
+  DType from, to;
+  std::vector<std::byte> input;
+};
+
+CompileUnit unit_of(const std::vector<Pair>& pairs) {
+  CompileUnit unit;
+  unit.name = "casts";
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    const Pair& pair = pairs[k];
+    const auto count = static_cast<std::int64_t>(pair.input.size() / size_of(pair.from));
+    auto loop = std::make_shared<Loop>();
+    loop->buffers = {{Role::input, {pair.from, {count}}}, {Role::output, {pair.to, {count}}}};
+    auto load = make_load(0, pair.from, {affine_var(0)});
+    loop->body = {make_loop(0, 0, count,
+                            {make_store(1, {affine_var(0)}, make_cast(std::move(load), pair.to))})};
+    KernelSource kernel;
+    kernel.name = "cast" + std::to_string(k);
+    kernel.loop = std::move(loop);
+    unit.kernels.push_back(std::move(kernel));
+  }
+  return unit;
+}
+
+void check_pair(const Pair& pair, heddle_kernel_function function) {
+  const std::size_t count = pair.input.size() / size_of(pair.from);
+  Call call;
+  call.buffers = {pair.input, std::vector<std::byte>(count * size_of(pair.to), std::byte{0xaa})};
+  call.run(function);
+  int mismatches = 0;
+  for (std::size_t k = 0; k < count && mismatches < 5; ++k) {
+    const Exact value = read_exact(pair.from, pair.input, k);
+    const Exact got = read_exact(pair.to, call.buffers[1], k);
+    const Exact expected = converted(value, pair.from, pair.to);
+    const bool same = (std::isnan(got) && std::isnan(expected)) ||
+                      (got == expected && std::signbit(got) == std::signbit(expected));
+    if (same) continue;
+    ++mismatches;
+    ADD_FAILURE() << name(pair.from) << " " << value << " to " << name(pair.to) << " gave " << got
+                  << ", expected " << expected;
+  }
+}
+
+class CastsTest : public CompilerTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, CastsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+
+TEST_P(CastsTest, ConvertEveryPairOfTypes) {
+  // J1: the table of conversions; 16-bit floats exhaustively
+  std::vector<Pair> pairs;
+  for (std::size_t from = 0; from < dtype_count; ++from) {
+    for (std::size_t to = 0; to < dtype_count; ++to) {
+      if (from == to) continue;
+      pairs.push_back(
+          {static_cast<DType>(from), static_cast<DType>(to), inputs(static_cast<DType>(from))});
+    }
+  }
+  pairs.push_back({f32, f16, around_all(f16)});
+  pairs.push_back({f32, bf16, around_all(bf16)});
+  const auto module = make()->compile(unit_of(pairs));
+  for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->function(k));
+}
+
+TEST_P(CastsTest, KeepNotANumber) {
+  // J1: NaN stays NaN in the 16-bit types and becomes 0 as an integer
+  const std::vector<float> nans{std::bit_cast<float>(0x7f800001u),
+                                std::bit_cast<float>(0xff800001u),
+                                std::bit_cast<float>(0x7fffffffu), NAN};
+  std::vector<Pair> pairs;
+  for (const DType to : {f16, bf16, f64, i32, u8, bool_})
+    pairs.push_back({f32, to, bytes_of(nans)});
+  const auto module = make()->compile(unit_of(pairs));
+  for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->function(k));
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
