@@ -76,7 +76,8 @@ class Parser {
     skip(true);
     if (!text_.substr(at_).starts_with(token)) return false;
     const std::size_t end = at_ + token.size();
-    if (is_word(token.back()) && end < text_.size() && is_word(text_[end])) return false;
+    const bool whole_word = is_word(token.back()) && token != "-";
+    if (whole_word && end < text_.size() && is_word(text_[end])) return false;
     at_ = end;
     return true;
   }
