@@ -2,6 +2,8 @@
 #include "jit/loop.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "heddle/status.hpp"
@@ -39,6 +41,7 @@ ValuePtr make_constant(const Scalar& scalar) {
   value.kind = ValueKind::constant;
   value.dtype = scalar.dtype;
   value.scalar = scalar;
+  if (std::isnan(scalar.f)) value.scalar.f = std::numeric_limits<double>::quiet_NaN();
   return share(std::move(value));
 }
 
@@ -99,6 +102,8 @@ StmtPtr make_comment(std::string text) {
   Stmt stmt;
   stmt.kind = StmtKind::comment;
   stmt.text = std::move(text);
+  std::ranges::replace_if(
+      stmt.text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   return share(std::move(stmt));
 }
 

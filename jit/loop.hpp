@@ -20,6 +20,9 @@
 
 namespace heddle::jit {
 
+/// Loops nest at most this deep in a legal kernel, and so do values: walks may recurse.
+inline constexpr int loop_depth_max = 2500;
+
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
 using VarId = std::uint32_t;     ///< loop variable
 using StaticId = std::uint32_t;  ///< position in Loop::statics
@@ -125,6 +128,7 @@ struct Loop {
 };
 
 // Builders: the only way nodes are made, so that dtypes and canonical forms hold by construction.
+/// Every NaN becomes the one quiet NaN, as the text has only one.
 [[nodiscard]] ValuePtr make_constant(const Scalar& scalar);
 [[nodiscard]] ValuePtr make_load(BufferId buffer, DType dtype, std::vector<Affine> subscripts);
 [[nodiscard]] ValuePtr make_local(LocalId local, DType dtype);
@@ -133,6 +137,7 @@ struct Loop {
 [[nodiscard]] ValuePtr make_op(Op op, std::vector<ValuePtr> args);
 /// The value itself when it has that type already.
 [[nodiscard]] ValuePtr make_cast(ValuePtr value, DType to);
+/// Control characters become blanks: a comment is one line of the text.
 [[nodiscard]] StmtPtr make_comment(std::string text);
 [[nodiscard]] StmtPtr make_loop(VarId var, std::int64_t from, std::int64_t to, Block body,
                                 LoopMark mark = LoopMark::serial);

@@ -2,6 +2,7 @@
 // column.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -14,16 +15,13 @@
 namespace heddle::jit {
 namespace {
 
-/// Values and loops nest at most this deep, so that no input overflows the stack.
-constexpr int depth_max = 2500;
-
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
   Loop parse() {
     expect("heddle-loop");
-    expect("1");
+    if (!accept("1")) fail("'1', the version that this heddle reads");
     while (accept("buffer")) buffer();
     while (accept("static")) static_index();
     expect("kernel");
@@ -48,6 +46,7 @@ class Parser {
     }
     std::string found(text_.substr(at_, 20));
     found = found.substr(0, found.find('\n'));
+    std::ranges::replace_if(found, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("loop text line {} column {}: expected {}, found '{}'", line,
                             at_ - start + 1, expected, found.empty() ? "end of line" : found));
@@ -102,6 +101,7 @@ class Parser {
     skip(true);
     if (at_ + 1 >= text_.size() || text_[at_] != prefix) fail(what);
     ++at_;
+    if (text_[at_] < '0' || text_[at_] > '9') fail(what);
     return number<std::uint32_t>(what);
   }
   bool sees_id(char prefix) {
@@ -155,7 +155,7 @@ class Parser {
   }
 
   Block block(int depth) {
-    if (depth > depth_max) fail("loops nested less deep");
+    if (depth > loop_depth_max) fail("loops nested less deep");
     Block body;
     while (true) {
       skip(false);
@@ -249,7 +249,11 @@ class Parser {
       } else {
         term = affine_static(id('s', "i.. or s.."), factor);
       }
-      sum = affine_add(sum, term);
+      try {
+        sum = affine_add(sum, term);
+      } catch (const Error&) {
+        fail("coefficients of 64 bits before here");
+      }
       if (accept("+")) {
         minus = false;
       } else if (accept("-")) {
@@ -261,7 +265,7 @@ class Parser {
   }
 
   ValuePtr value(int depth) {
-    if (depth > depth_max) fail("values nested less deep");
+    if (depth > loop_depth_max) fail("values nested less deep");
     if (sees_id('t')) {
       const BufferId source = id('t', "a buffer such as t0");
       if (source >= loop_.buffers.size())

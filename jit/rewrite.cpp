@@ -26,6 +26,7 @@ ValuePtr rebuild(const ValuePtr& value, const std::function<ValuePtr(ValuePtr)>&
   args.reserve(value->args.size());
   for (const ValuePtr& arg : value->args) args.push_back(rebuild(arg, change));
   if (args == value->args) return change(value);
+  if (value->kind == ValueKind::cast) return change(make_cast(std::move(args[0]), value->dtype));
   Value copy = *value;
   copy.args = std::move(args);
   return change(std::make_shared<const Value>(std::move(copy)));

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
-#include "heddle/status.hpp"
+#include "jit/interval.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -44,7 +45,8 @@ class Reader {
     SignatureEntry& entry = signature_.entries[id];
     const Role declared = loop_.buffers[id].role;
     entry.type = loop_.buffers[id].type;
-    entry.overwrites_whole = covered_[id] && !entry.reads_before_writing;
+    entry.overwrites_whole =
+        (covered_[id] && !entry.reads_before_writing) || entry.type.num_elements() == 0;
     if (declared == Role::merge || declared == Role::scratch) {
       entry.role = declared;
       if (declared == Role::merge) signature_.merge = id;
@@ -137,44 +139,34 @@ class Reader {
 
   /// 0 <= coefficient * s + rest < extent for every value of the rest.
   void tighten(const AffineTerm& target, const Affine& a, std::int64_t extent) {
-    __int128 lowest = a.constant;
-    __int128 highest = a.constant;
-    for (const AffineTerm& term : a.terms) {
-      if (&term == &target) continue;
-      const auto [from, to] = range_of(term);
-      if (from >= to) continue;
-      const __int128 first = static_cast<__int128>(term.coefficient) * from;
-      const __int128 last = static_cast<__int128>(term.coefficient) * (to - 1);
-      lowest += std::min(first, last);
-      highest += std::max(first, last);
+    Affine rest = a;
+    std::erase(rest.terms, target);
+    const Interval others =
+        *reach(rest, [this](const AffineTerm& term) { return std::optional(ends(term)); });
+    // coefficient * s lies in [-others.lowest, extent - 1 - others.highest].
+    Wide from = -others.lowest;
+    Wide to = extent - 1 - others.highest;
+    Wide magnitude = target.coefficient;
+    if (magnitude < 0) {
+      magnitude = -magnitude;
+      from = -std::exchange(to, -from);
     }
-    // s * coefficient lies in [-lowest, extent - 1 - highest].
-    __int128 from = -lowest;
-    __int128 to = static_cast<__int128>(extent) - 1 - highest;
-    const __int128 c = target.coefficient;
-    if (c < 0) {
-      from = -from;
-      to = -to;
-      std::swap(from, to);
-    }
-    const __int128 magnitude = c < 0 ? -c : c;
     StaticBounds& bounds = signature_.statics[target.id];
-    bounds.lowest =
-        static_cast<std::int64_t>(std::max<__int128>(bounds.lowest, divide_up(from, magnitude)));
-    bounds.highest =
-        static_cast<std::int64_t>(std::min<__int128>(bounds.highest, divide_down(to, magnitude)));
+    bounds.lowest = std::max(bounds.lowest, narrow(divide_up(from, magnitude)));
+    bounds.highest = std::min(bounds.highest, narrow(divide_down(to, magnitude)));
   }
 
-  static __int128 divide_down(__int128 a, __int128 b) {
-    return a / b - ((a % b != 0 && a < 0) ? 1 : 0);
-  }
-  static __int128 divide_up(__int128 a, __int128 b) { return -divide_down(-a, b); }
+  static Wide divide_down(Wide a, Wide b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
+  static Wide divide_up(Wide a, Wide b) { return -divide_down(-a, b); }
 
-  /// Values of a loop variable, or of another static index in the same subscript: lowering saw to
-  /// its range.
-  std::pair<std::int64_t, std::int64_t> range_of(const AffineTerm& term) const {
-    if (term.kind == AffineTerm::Kind::loop) return vars_.at(term.id);
-    return {0, loop_.statics[term.id].range.value_or(0)};
+  /// Lowest and highest value of a loop variable, or of another static index in the same subscript:
+  /// lowering saw to its range. (One without values counts as 0: its own bounds admit nothing.)
+  std::pair<std::int64_t, std::int64_t> ends(const AffineTerm& term) const {
+    if (term.kind == AffineTerm::Kind::loop) {
+      const auto [from, to] = vars_.at(term.id);
+      return {from, to - 1};
+    }
+    return {0, std::max<std::int64_t>(loop_.statics[term.id].range.value_or(1) - 1, 0)};
   }
 
   const Loop& loop_;

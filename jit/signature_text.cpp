@@ -26,6 +26,12 @@ T read(std::istringstream& words, std::size_t line, std::string_view expected) {
   return value;
 }
 
+bool read_flag(std::istringstream& words, std::size_t line) {
+  const auto text = read<std::string>(words, line, "0 or 1");
+  if (text != "0" && text != "1") refuse(line, "0 or 1", text);
+  return text == "1";
+}
+
 ArrayType parse_type(const std::string& text, std::size_t line) {
   const auto open = text.find('[');
   const auto t = parse_dtype(std::string_view(text).substr(0, open));
@@ -40,6 +46,7 @@ ArrayType parse_type(const std::string& text, std::size_t line) {
     if (!digits) refuse(line, "an extent", extent);
     type.dims.push_back(std::stoll(extent));
   }
+  if (!type.num_bytes()) refuse(line, "a type of less than 2^63 bytes", text);
   return type;
 }
 
@@ -52,11 +59,29 @@ SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   entry.type = parse_type(read<std::string>(words, line, "a type"), line);
   for (bool* flag : {&entry.reads, &entry.writes, &entry.reads_before_writing,
                      &entry.overwrites_whole, &entry.may_donate}) {
-    *flag = read<int>(words, line, "0 or 1") != 0;
+    *flag = read_flag(words, line);
   }
   const auto alias = read<std::int64_t>(words, line, "an entry or -1");
+  if (alias < -1 || alias > 0xffff'ffff) refuse(line, "an entry or -1", std::to_string(alias));
   if (alias >= 0) entry.alias_of = static_cast<std::uint32_t>(alias);
   return entry;
+}
+
+void parse_header(Signature& signature, std::istringstream& words, std::size_t line) {
+  signature.version = read<std::uint32_t>(words, line, "a version");
+  if (signature.version != signature_version) {
+    refuse(line, fmt::format("version {}", signature_version), std::to_string(signature.version));
+  }
+  if (const auto word = read<std::string>(words, line, "'effects'"); word != "effects")
+    refuse(line, "'effects'", word);
+  signature.effects = read<std::uint32_t>(words, line, "effects");
+}
+
+void add_entry(Signature& signature, std::istringstream& words, std::size_t line) {
+  signature.entries.push_back(parse_entry(words, line));
+  if (signature.entries.back().role != Role::merge) return;
+  if (signature.merge) refuse(line, "at most one merge entry", words.str());
+  signature.merge = static_cast<std::uint32_t>(signature.entries.size() - 1);
 }
 
 }  // namespace
@@ -86,18 +111,9 @@ Signature Signature::parse(std::string_view text) {
     const auto kind = read<std::string>(words, line, "'heddle-signature', 'entry' or 'static'");
     if (line == 1) {
       if (kind != "heddle-signature") refuse(line, "'heddle-signature'", kind);
-      signature.version = read<std::uint32_t>(words, line, "a version");
-      if (signature.version != signature_version) {
-        refuse(line, fmt::format("version {}", signature_version),
-               std::to_string(signature.version));
-      }
-      if (read<std::string>(words, line, "'effects'") != "effects") refuse(line, "'effects'", row);
-      signature.effects = read<std::uint32_t>(words, line, "effects");
+      parse_header(signature, words, line);
     } else if (kind == "entry") {
-      signature.entries.push_back(parse_entry(words, line));
-      if (signature.entries.back().role == Role::merge) {
-        signature.merge = static_cast<std::uint32_t>(signature.entries.size() - 1);
-      }
+      add_entry(signature, words, line);
     } else if (kind == "static") {
       StaticBounds bounds;
       bounds.lowest = read<std::int64_t>(words, line, "a lowest value");
@@ -106,8 +122,13 @@ Signature Signature::parse(std::string_view text) {
     } else {
       refuse(line, "'entry' or 'static'", kind);
     }
+    if (std::string rest; words >> rest) refuse(line, "the end of the line", rest);
   }
   if (line == 0) refuse(1, "'heddle-signature'", "");
+  for (const SignatureEntry& entry : signature.entries) {
+    if (entry.alias_of && *entry.alias_of >= signature.entries.size())
+      refuse(line, "aliases of entries that exist", std::to_string(*entry.alias_of));
+  }
   return signature;
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "jit/interval.hpp"
+
 namespace heddle::jit {
 namespace {
 
@@ -23,6 +25,11 @@ struct Range {
   std::int64_t from, to;  // half-open
 };
 
+/// The scalar as its dtype holds it.
+Scalar canonical(const Scalar& s) {
+  return is_floating(s.dtype) ? Scalar::of_float(s.dtype, s.f) : Scalar::of_int(s.dtype, s.i);
+}
+
 class Verifier {
  public:
   explicit Verifier(const Loop& loop) : loop_(loop) {}
@@ -31,7 +38,8 @@ class Verifier {
     std::size_t merges = 0;
     for (std::size_t k = 0; k < loop_.buffers.size(); ++k) {
       if (!loop_.buffers[k].type.num_bytes()) {
-        broken("buffer t{} {}: its bytes do not fit 63 bits", k, loop_.buffers[k].type.to_string());
+        broken("buffer t{} {}: its bytes do not fit 63 bits, or an extent is negative", k,
+               loop_.buffers[k].type.to_string());
       }
       if (loop_.buffers[k].role == Role::merge) ++merges;
     }
@@ -46,7 +54,9 @@ class Verifier {
  private:
   void block(const Block& body) {
     std::vector<LocalId> mine;  // go out of scope at the end of the block
+    if (++depth_ > loop_depth_max + 1) broken("loops nest deeper than {}", loop_depth_max);
     for (const StmtPtr& stmt : body) statement(*stmt, mine);
+    --depth_;
     for (const LocalId local : mine) locals_.erase(local);
   }
 
@@ -146,28 +156,25 @@ class Verifier {
   /// make_signature().
   void inside(BufferId id, std::size_t axis, const Affine& a, std::int64_t extent) const {
     if (empty_) return;
-    __int128 lowest = a.constant;
-    __int128 highest = a.constant;
-    for (const AffineTerm& term : a.terms) {
-      if (term.kind == AffineTerm::Kind::static_index) return;
+    using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
+    const auto reached = reach(a, [this](const AffineTerm& term) {
+      if (term.kind == AffineTerm::Kind::static_index) return Ends();
       const Range range = vars_.at(term.id);
-      const __int128 first = static_cast<__int128>(term.coefficient) * range.from;
-      const __int128 last = static_cast<__int128>(term.coefficient) * (range.to - 1);
-      lowest += std::min(first, last);
-      highest += std::max(first, last);
-    }
-    if (lowest < 0 || highest >= extent) {
-      broken("axis {} of t{} {} is subscripted from {} to {}", axis, id,
-             loop_.buffers[id].type.to_string(), static_cast<std::int64_t>(lowest),
-             static_cast<std::int64_t>(highest));
-    }
+      return Ends({range.from, range.to - 1});
+    });
+    if (!reached || reached->inside(extent)) return;
+    broken("axis {} of t{} {} is subscripted from {} to {}", axis, id,
+           loop_.buffers[id].type.to_string(), narrow(reached->lowest), narrow(reached->highest));
   }
 
-  void value(const Value& v) const {
+  void value(const Value& v, int level = 0) const {
+    if (level > loop_depth_max) broken("a value nests deeper than {}", loop_depth_max);
     switch (v.kind) {
       case ValueKind::constant:
         if (v.scalar.dtype != v.dtype)
           broken("constant of {} typed {}", name(v.scalar.dtype), name(v.dtype));
+        if (const Scalar held = make_constant(canonical(v.scalar))->scalar; !(held == v.scalar))
+          broken("constant is no value of {}", name(v.dtype));
         return;
       case ValueKind::load:
         subscripts(v.buffer, v.subscripts);
@@ -183,27 +190,30 @@ class Verifier {
         affine(v.index);
         return;
       case ValueKind::op:
-        operation(v);
+        operation(v, level);
         return;
       case ValueKind::cast:
         if (v.args.size() != 1)
           broken("conversion to {} of {} values", name(v.dtype), v.args.size());
-        value(*v.args[0]);
+        value(*v.args[0], level + 1);
         return;
     }
   }
 
-  void operation(const Value& v) const {
+  void operation(const Value& v, int level) const {
     std::vector<DType> types;
     for (const ValuePtr& arg : v.args) {
-      value(*arg);
+      value(*arg, level + 1);
       if (is_storage_only(arg->dtype))
         broken("'{}' on {} (cast to f32 first)", op_info(v.op).name, name(arg->dtype));
       types.push_back(arg->dtype);
     }
     const auto typing = type_op(v.op, types);
     if (!typing) broken("'{}' has no meaning for its operands", op_info(v.op).name);
-    same_type(v.dtype, typing->result, op_info(v.op).name.data(), ' ', 0);
+    if (v.dtype != typing->result) {
+      broken("result of '{}' is {} (expected {})", op_info(v.op).name, name(v.dtype),
+             name(typing->result));
+    }
     for (std::size_t k = v.op == Op::where ? 1 : 0; k < types.size(); ++k) {
       if (types[k] != typing->operands) {
         broken("operand {} of '{}' is {} (expected {})", k, op_info(v.op).name, name(types[k]),
@@ -219,6 +229,7 @@ class Verifier {
   std::map<LocalId, DType> locals_;
   std::set<VarId> seen_vars_;
   std::set<LocalId> seen_locals_;
+  int depth_ = 0;
   bool empty_ = false;  // inside a loop without iterations
 };
 
