@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/expr.hpp"
+#include "jit/int128.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -117,8 +118,8 @@ class Space {
   void check(const Tensor& tensor, const std::vector<Subscript>& subscripts) const {
     if (empty_) return;
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
-      __int128 lowest = subscripts[axis].constant();
-      __int128 highest = lowest;
+      Int128 lowest = subscripts[axis].constant();
+      Int128 highest = lowest;
       bool bounded = true;
       for (const auto& term : subscripts[axis].terms()) {
         std::optional<std::int64_t> extent;
@@ -132,7 +133,7 @@ class Space {
           continue;
         }
         if (*extent == 0) continue;  // a static index without values: refused when scheduled
-        const __int128 reach = static_cast<__int128>(term.coefficient) * (*extent - 1);
+        const Int128 reach = static_cast<Int128>(term.coefficient) * (*extent - 1);
         (reach < 0 ? lowest : highest) += reach;
       }
       if (!bounded || (lowest >= 0 && highest < tensor.dims()[axis])) continue;

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "jit/int128.hpp"
+
 #include "jit/interval.hpp"
 
 namespace heddle::jit {

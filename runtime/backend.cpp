@@ -1,0 +1,162 @@
+// Backend: opening by name, its devices, compiling.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heddle/status.hpp"
+#include "jit/code.hpp"
+#include "runtime/backend_state.hpp"
+#include "runtime/config.hpp"
+#include "runtime/registry.hpp"
+
+namespace heddle {
+namespace {
+
+/// What exists, and why the others cannot be used here.
+std::string offers(const BackendOptions& options) {
+  std::string text;
+  for (const BackendSpec& spec : rt::all_specs()) {
+    const Status status = rt::make_compiler(spec, options)->available();
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", spec.name);
+    if (!status.ok()) text += fmt::format(" (unavailable: {})", status.message());
+  }
+  return text;
+}
+
+BackendSpec choose(const BackendOptions& options) {
+  if (options.name.empty()) {
+    const auto gccjit = rt::find_spec("gccjit");
+    if (rt::make_compiler(*gccjit, options)->available().ok()) return *gccjit;
+    return *rt::find_spec("cc");
+  }
+  if (auto spec = rt::find_spec(options.name)) return *std::move(spec);
+  throw Error(ErrorCode::invalid_argument, fmt::format("unknown backend '{}' (expected one of: {})",
+                                                       options.name, offers(options)));
+}
+
+}  // namespace
+
+Backend Backend::open() { return open(BackendOptions{}); }
+
+Backend Backend::open(std::string name) {
+  BackendOptions options;
+  options.name = std::move(name);
+  return open(std::move(options));
+}
+
+Backend Backend::open(BackendOptions asked) {
+  const BackendOptions options = rt::with_environment(std::move(asked));
+  if (options.virtual_devices && *options.virtual_devices < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::virtual_devices is {} (expected 1 or more)",
+                            *options.virtual_devices));
+  }
+  auto state = std::make_shared<rt::BackendState>();
+  state->spec = choose(options);
+  state->options = options;
+  state->compiler = rt::make_compiler(state->spec, options);
+  if (Status status = state->compiler->available(); !status.ok()) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("backend '{}' cannot be used here", state->spec.name), status);
+  }
+  state->physical = state->spec.devices();
+  if (state->physical.empty()) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("backend '{}' has no devices", state->spec.name));
+  }
+  state->opened.resize(state->physical.size(), 0);
+  return Backend(std::move(state));
+}
+
+std::vector<BackendInfo> Backend::list() {
+  const BackendOptions options = rt::with_environment({});
+  std::vector<BackendInfo> result;
+  for (const BackendSpec& spec : rt::all_specs()) {
+    const auto compiler = rt::make_compiler(spec, options);
+    Status status = compiler->available();
+    std::string description = status.ok() ? compiler->describe() : "";
+    result.push_back({spec.name, std::move(status), std::move(description)});
+  }
+  return result;
+}
+
+const std::string& Backend::name() const noexcept { return state_->spec.name; }
+int Backend::num_physical_devices() const noexcept {
+  return static_cast<int>(state_->physical.size());
+}
+
+PhysicalDevice Backend::physical_device(int ordinal) const {
+  if (ordinal < 0 || ordinal >= num_physical_devices()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("backend '{}' has physical devices 0 to {}, not {}", name(),
+                            num_physical_devices() - 1, ordinal));
+  }
+  return PhysicalDevice(state_, ordinal);
+}
+
+int Backend::suggested_num_virtual_devices() const noexcept {
+  if (state_->options.virtual_devices) return *state_->options.virtual_devices;
+  const dev::Properties& properties = state_->physical.front()->properties();
+  switch (state_->options.strategy) {
+    case DeviceStrategy::physical_devices_only:
+      return 1;
+    case DeviceStrategy::for_parallel_copying:
+      return 1 + static_cast<int>(properties.copy_engines);
+    case DeviceStrategy::most_parallel_devices:
+      return static_cast<int>(std::max(1u, properties.parallel_width));
+  }
+  return 1;
+}
+
+std::vector<Device> Backend::all_devices(int max) const {
+  if (max < 1)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("all_devices({}) (expected 1 or more)", max));
+  std::vector<Device> devices;
+  const int physical = std::min(num_physical_devices(), max);
+  for (int ordinal = 0; ordinal < physical; ++ordinal) {
+    // One place is kept for each physical device still to come.
+    const int room = max - static_cast<int>(devices.size()) - (physical - ordinal - 1);
+    for (int k = 0; k < std::min(suggested_num_virtual_devices(), room); ++k) {
+      devices.push_back(physical_device(ordinal).new_virtual_device());
+    }
+  }
+  return devices;
+}
+
+namespace {
+
+void require_open(rt::BackendState& state) {
+  const std::lock_guard lock(state.mutex);
+  if (!state.finalized) return;
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("backend '{}' was finalised; open another", state.spec.name));
+}
+
+}  // namespace
+
+Code Backend::compile(const Program& program, const CompileOptions& options) const {
+  require_open(*state_);
+  return jit::compile_program(program, options, state_->compiler);
+}
+
+CodeBatch Backend::compile_batch(std::span<const Program> programs,
+                                 const BatchOptions& options) const {
+  require_open(*state_);
+  return jit::compile_programs(programs, options, state_->compiler);
+}
+
+void Backend::finalize(std::chrono::nanoseconds timeout) const {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->finalized = true;
+  }
+  throw_if_failed(state_->scheduler.shutdown(timeout));
+}
+
+std::string Backend::to_string() const {
+  return fmt::format("backend {}: {} physical devices, {}", name(), num_physical_devices(),
+                     state_->compiler->describe());
+}
+
+}  // namespace heddle

@@ -1,0 +1,26 @@
+// What is behind Backend: one open instance.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "heddle/backend.hpp"
+#include "jit/compile.hpp"
+#include "runtime/device_state.hpp"
+
+namespace heddle::rt {
+
+struct BackendState {
+  BackendSpec spec;
+  BackendOptions options;
+  std::shared_ptr<const jit::Compiler> compiler;
+  std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
+  Scheduler scheduler;
+  std::mutex mutex;
+  std::vector<int> opened;  // virtual devices per physical one, ever; guarded by mutex
+  bool finalized = false;   // guarded by mutex
+};
+
+}  // namespace heddle::rt

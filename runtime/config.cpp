@@ -1,0 +1,155 @@
+// Reading HEDDLE_ variables, with one table of what exists.
+#include "runtime/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+
+#include "heddle/observe.hpp"
+#include "heddle/status.hpp"
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace heddle {
+namespace {
+
+struct Variable {
+  const char* name;
+  const char* fallback;
+  const char* meaning;
+};
+
+constexpr Variable variables[] = {
+    {"HEDDLE_BACKEND", "gccjit, else cc", "backend that Backend::open() opens"},
+    {"HEDDLE_LOG", "warn", "error, warn, info, debug or trace, to stderr"},
+    {"HEDDLE_CC", "cc", "C compiler of the cc backends"},
+    {"HEDDLE_CFLAGS", "", "flags added to heddle's own, separated by blanks"},
+    {"HEDDLE_COMPILE_HELPER", "", "path of heddle-compile, searched beside the library otherwise"},
+    {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take"},
+    {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work"},
+    {"HEDDLE_DUMP_DIR", "", "keeps loop text and emitted source of every compile here"},
+    {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device"},
+    {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device"},
+    {"HEDDLE_SPIN_NS", "20000", "nanoseconds an idle worker spins before it sleeps"},
+};
+
+/// Set and not empty.
+std::optional<std::string> get(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+[[noreturn]] void refuse(const char* name, const std::string& value, std::string_view expected) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("environment variable {}='{}' (expected {})",
+                                                       name, value.substr(0, 200), expected));
+}
+
+template <class T>
+std::optional<T> number(const char* name, T lowest, T highest) {
+  const auto text = get(name);
+  if (!text) return std::nullopt;
+  T value{};
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size() || value < lowest ||
+      value > highest) {
+    refuse(name, *text, fmt::format("a number from {} to {}", lowest, highest));
+  }
+  return value;
+}
+
+std::optional<LogLevel> level() {
+  const auto text = get("HEDDLE_LOG");
+  if (!text) return std::nullopt;
+  constexpr std::string_view names[] = {"off", "error", "warn", "info", "debug", "trace"};
+  const auto* const at = std::ranges::find(names, *text);
+  if (at == std::end(names)) refuse("HEDDLE_LOG", *text, "off, error, warn, info, debug or trace");
+  return static_cast<LogLevel>(at - std::begin(names));
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row[b.size()];
+}
+
+/// A misspelt variable is silently without effect: say so once.
+void warn_of_unknown() {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("HEDDLE_") ||
+        std::ranges::find(variables, name, &Variable::name) != std::end(variables))
+      continue;
+    const auto nearest = std::ranges::min(
+        variables, {}, [&](const Variable& v) { return edit_distance(name, v.name); });
+    log(LogLevel::warn, fmt::format("environment variable {} is none of heddle's; did you mean {}?",
+                                    name, nearest.name));
+  }
+}
+
+}  // namespace
+
+namespace rt {
+
+std::string default_temp_dir() {
+  return get("HEDDLE_TEMP_DIR").value_or(get("TMPDIR").value_or("/tmp"));
+}
+
+BackendOptions with_environment(BackendOptions options) {
+  static std::once_flag once;
+  if (const auto wanted = level()) set_log_level(*wanted);
+  std::call_once(once, warn_of_unknown);
+  if (options.name.empty()) options.name = get("HEDDLE_BACKEND").value_or("");
+  if (!options.virtual_devices)
+    options.virtual_devices = number<int>("HEDDLE_VIRTUAL_DEVICES", 1, 4096);
+  if (!options.queue_size)
+    options.queue_size = number<std::uint32_t>("HEDDLE_QUEUE_SIZE", 1, 1u << 30);
+  if (!options.spin) {
+    if (const auto ns = number<std::int64_t>("HEDDLE_SPIN_NS", 0, 1'000'000'000))
+      options.spin = std::chrono::nanoseconds(*ns);
+  }
+  if (!options.cc) options.cc = get("HEDDLE_CC");
+  if (!options.cflags) {
+    if (const auto text = get("HEDDLE_CFLAGS")) {
+      std::istringstream words(*text);
+      options.cflags.emplace();
+      for (std::string word; words >> word;) options.cflags->push_back(word);
+    }
+  }
+  if (!options.compile_helper) options.compile_helper = get("HEDDLE_COMPILE_HELPER");
+  if (!options.compile_timeout) {
+    if (const auto s = number<int>("HEDDLE_COMPILE_TIMEOUT", 1, 86'400))
+      options.compile_timeout = std::chrono::seconds(*s);
+  }
+  if (!options.temp_dir) options.temp_dir = default_temp_dir();
+  if (!options.dump_dir) options.dump_dir = get("HEDDLE_DUMP_DIR");
+  return options;
+}
+
+}  // namespace rt
+
+std::vector<Setting> settings() {
+  static_cast<void>(rt::with_environment({}));  // throws on malformed values
+  std::vector<Setting> result;
+  for (const Variable& v : variables) {
+    const auto value = get(v.name);
+    result.push_back(
+        {v.name, value.value_or(v.fallback), value ? "environment" : "default", v.meaning});
+  }
+  return result;
+}
+
+}  // namespace heddle

@@ -1,0 +1,15 @@
+// The environment: the only place that reads it. Malformed values throw invalid_argument. Any
+// thread (while nobody calls setenv).
+#pragma once
+
+#include "heddle/backend.hpp"
+
+namespace heddle::rt {
+
+/// What is not set in `options` comes from the environment. Also sets the log level from
+/// HEDDLE_LOG, once.
+[[nodiscard]] BackendOptions with_environment(BackendOptions options);
+/// The temporary directory when none is set: TMPDIR, else /tmp.
+[[nodiscard]] std::string default_temp_dir();
+
+}  // namespace heddle::rt

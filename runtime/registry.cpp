@@ -1,0 +1,96 @@
+// The table of backends. A CPU backend is a compiler and a mode: the four names are four rows.
+#include "runtime/registry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <mutex>
+
+#include "devices/device.hpp"
+#include "heddle/scheduler.hpp"
+#include "heddle/status.hpp"
+
+namespace heddle {
+namespace rt {
+namespace {
+
+std::vector<std::shared_ptr<dev::PhysicalDevice>> cpu_devices() {
+  std::vector<std::shared_ptr<dev::PhysicalDevice>> devices;
+  for (unsigned k = 0; k < available_processors(); ++k) devices.push_back(dev::make_cpu_device());
+  return devices;
+}
+
+struct Table {
+  std::mutex mutex;
+  std::vector<BackendSpec> rows{
+      {"gccjit", "gccjit", sched::Mode::threaded, cpu_devices},
+      {"cc", "cc", sched::Mode::threaded, cpu_devices},
+      {"sync_gccjit", "gccjit", sched::Mode::inline_, cpu_devices},
+      {"sync_cc", "cc", sched::Mode::inline_, cpu_devices},
+      {"null", "null", sched::Mode::threaded, [] { return std::vector{dev::make_null_device()}; }},
+  };
+};
+
+Table& table() {
+  static auto* const rows =
+      new Table();  // never destroyed: backends may be opened by static objects
+  return *rows;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+}  // namespace
+
+std::vector<BackendSpec> all_specs() {
+  const std::lock_guard lock(table().mutex);
+  return table().rows;
+}
+
+std::optional<BackendSpec> find_spec(std::string_view name) {
+  const std::string wanted = lower(name);
+  for (BackendSpec& spec : all_specs()) {
+    if (lower(spec.name) == wanted) return std::move(spec);
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
+                                                   const BackendOptions& options) {
+  jit::ToolOptions tools;
+  if (options.cc) tools.cc = *options.cc;
+  if (options.cflags) tools.cflags = *options.cflags;
+  if (options.compile_helper) tools.compile_helper = *options.compile_helper;
+  if (options.compile_timeout) tools.compile_timeout = *options.compile_timeout;
+  if (options.temp_dir) tools.temp_dir = *options.temp_dir;
+  if (options.dump_dir) tools.dump_dir = *options.dump_dir;
+  if (spec.compiler == "cc") return jit::make_cc_compiler(tools);
+  if (spec.compiler == "gccjit") return jit::make_gccjit_compiler(tools);
+  if (spec.compiler == "null") return jit::make_null_compiler();
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("backend '{}' asks for compiler '{}' (expected cc, gccjit or null)",
+                          spec.name, spec.compiler));
+}
+
+}  // namespace rt
+
+void register_backend(BackendSpec spec) {
+  if (spec.name.empty() || !spec.devices) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("backend '{}' needs a name and a function that gives its devices", spec.name));
+  }
+  static_cast<void>(rt::make_compiler(spec, {}));  // refuses an unknown compiler
+  if (rt::find_spec(spec.name)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a backend '{}' exists already; choose another name", spec.name));
+  }
+  const std::lock_guard lock(rt::table().mutex);
+  rt::table().rows.push_back(std::move(spec));
+}
+
+}  // namespace heddle

@@ -1,0 +1,374 @@
+// Devices, memory, transfers, merge buffers: the D clauses.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <thread>
+
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TransferTest : public Conformance {
+ protected:
+  /// A routine that fills `t` with a value, linked on a device.
+  Routine filler(const Device& on, const Tensor& t, double value) const {
+    Index i;
+    Program p("fill");
+    p << (t(i) = Expr(value));
+    return Context(on).link(backend.compile(p));
+  }
+  /// A routine that adds the merge buffer of `t` to it.
+  Routine adder(const Device& on, const Tensor& t) const {
+    Index i;
+    Program p("add");
+    p << (t(i) += merge(t)(i));
+    return Context(on).link(backend.compile(p));
+  }
+};
+HEDDLE_CONFORMANCE_SUITE(TransferTest);
+
+// D1, O7, O8, O9: unique ids, memoised physical devices, range errors
+TEST_P(TransferTest, DevicesHaveUniqueNames) {
+  const PhysicalDevice first = backend.physical_device(0);
+  EXPECT_TRUE(first == backend.physical_device(0));
+  const Device other = first.new_virtual_device();
+  EXPECT_EQ(device.name(), GetParam() + ":0.0");
+  EXPECT_EQ(other.name(), GetParam() + ":0.1");
+  EXPECT_EQ(other.subordinal(), 1);
+  EXPECT_GE(backend.num_physical_devices(), 1);
+  for (const int bad : {-1, backend.num_physical_devices(), 1 << 30}) {
+    EXPECT_THAT(text(failure([&] { static_cast<void>(backend.physical_device(bad)); })),
+                AllOf(HasSubstr(std::to_string(bad)), HasSubstr("0 to")));
+  }
+}
+
+// D1, O5, O53: suggestions and the exact cap
+TEST_P(TransferTest, AllDevicesHonoursItsCap) {
+  BackendOptions options;
+  options.name = GetParam();
+  options.virtual_devices = 3;
+  const Backend many = Backend::open(options);
+  EXPECT_EQ(many.suggested_num_virtual_devices(), 3);
+  const int physical = many.num_physical_devices();
+  for (int max = 1; max <= 3 * physical + 2; ++max) {
+    EXPECT_EQ(static_cast<int>(many.all_devices(max).size()), std::min(max, 3 * physical));
+  }
+  EXPECT_EQ(failure([&] { static_cast<void>(many.all_devices(0)); }).code(),
+            ErrorCode::invalid_argument);
+}
+
+// D2: counted, reused, aligned
+TEST_P(TransferTest, MemoryIsCountedAlignedAndReused) {
+  const auto before = device.statistics();
+  {
+    const Buffer buffer = Buffer::allocate(device, {f32, {1000}});
+    EXPECT_EQ(device.statistics().bytes_in_use, before.bytes_in_use + 4000);
+    std::vector<float> values(1000, 1);
+    const BufferView view(buffer, {f32, {1000}});
+    EXPECT_TRUE(view.to_host(device, std::as_writable_bytes(std::span(values))).wait().ok());
+    EXPECT_EQ(values, std::vector<float>(1000, 0));
+    for (float& v : values) v = 7;
+    EXPECT_TRUE(view.from_host(device, std::as_bytes(std::span(values))).wait().ok());
+  }
+  EXPECT_EQ(device.statistics().bytes_in_use, before.bytes_in_use);
+  EXPECT_GE(device.statistics().bytes_peak, before.bytes_in_use + 4000);
+  const Buffer again = Buffer::allocate(device, {f32, {1000}});  // reuses the block, zero again
+  std::vector<float> values(1000, 1);
+  EXPECT_TRUE(BufferView(again, {f32, {1000}})
+                  .to_host(device, std::as_writable_bytes(std::span(values)))
+                  .wait()
+                  .ok());
+  EXPECT_EQ(values, std::vector<float>(1000, 0));
+}
+
+// D3, bad input: no memory is `exhausted`, names tensor and bytes, and everything stays usable
+TEST_P(TransferTest, OutOfMemoryNamesTheTensorAndLeavesAllUsable) {
+  const Tensor huge("huge", f32, {std::int64_t{1} << 58}), small("small", f32, {2});
+  Index i;
+  Program p("p"), q("q");
+  p << (huge(i) += 1.0);
+  const Status refused =
+      failure([&] { static_cast<void>(Context(device).link(backend.compile(p))); });
+  EXPECT_EQ(refused.code(), ErrorCode::exhausted);
+  EXPECT_THAT(text(refused),
+              AllOf(HasSubstr("'huge'"), HasSubstr(std::to_string(std::int64_t{1} << 60))));
+  const Routine fine = filler(device, small, 3);
+  fine.schedule();
+  EXPECT_THAT(fine.context().read<float>(small), ElementsAre(3, 3));
+}
+
+// D4, O39, O40: host storage; nothing to do is told apart; memory is touched when the task runs
+TEST_P(TransferTest, HostTransfersRunInOrder) {
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor x("x", host), plain("plain", f32, {3}),
+      elsewhere("elsewhere", HostArray({f32, {3}}));
+  Index i;
+  Program p("p");
+  p << (x(i) *= 2.0) << (plain(i) = x(i));
+  const Routine run = Context(device).link(backend.compile(p));
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Transfer in = run.context().from_host(x);
+  EXPECT_EQ(in.outcome, TransferOutcome::scheduled);
+  host.set(0, 10);  // before the task runs
+  run.schedule();
+  const Transfer out = run.context().to_host(x);
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(out.event.wait().ok());
+  EXPECT_THAT(host.values<float>(), ElementsAre(20, 2, 4));
+  EXPECT_EQ(run.context().from_host(plain).outcome, TransferOutcome::nothing_to_do);
+  EXPECT_THAT(run.context().from_host(plain).reason, HasSubstr("host storage"));
+  EXPECT_THAT(run.context().to_host(elsewhere).reason, HasSubstr("not in context"));
+}
+
+// D4: constants are read in place where memory is shared
+TEST_P(TransferTest, HostedConstantsAreReadInPlace) {
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor x("x", host, MemoryMode::hosted_constant), y("y", f32, {3});
+  Index i;
+  Program p("p");
+  p << (y(i) = x(i) + 1.0);
+  const auto before = device.statistics().bytes_in_use;
+  const Routine run = Context(device).link(backend.compile(p));
+  EXPECT_EQ(run.context().from_host(x).outcome, TransferOutcome::in_place);
+  EXPECT_EQ(device.statistics().bytes_in_use, before + 12);  // y alone
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(y), ElementsAre(1, 2, 3));
+}
+
+// D5, O33, O34
+TEST_P(TransferTest, CopiesBetweenDevices) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor t("t", f32, {2}), absent("absent", f32, {2});
+  const Routine from = filler(device, t, 5);
+  const Routine to = filler(other, t, 1);
+  const Event filled = from.schedule();
+  to.schedule();
+  TransferOptions after;
+  after.after = {filled};
+  const Transfer moved = copy(t, from.context(), to.context(), after);
+  EXPECT_EQ(moved.outcome, TransferOutcome::scheduled);
+  EXPECT_TRUE(moved.event.wait().ok());
+  EXPECT_THAT(to.context().read<float>(t), ElementsAre(5, 5));
+  EXPECT_EQ(other.statistics().copies, 1u);
+  const Status missing =
+      failure([&] { static_cast<void>(copy(absent, from.context(), to.context())); });
+  EXPECT_EQ(missing.code(), ErrorCode::not_found);
+  EXPECT_THAT(text(missing), HasSubstr("'absent'"));
+  EXPECT_EQ(copy(t, from.context(), Context(other)).outcome, TransferOutcome::nothing_to_do);
+}
+
+// D5, bad input: copy between two backends and open instances
+TEST_P(TransferTest, CopiesBetweenBackends) {
+  const Backend second = Backend::open(GetParam() == "cc" ? "sync_gccjit" : "cc");
+  const Device other = second.physical_device(0).new_virtual_device();
+  const Tensor t("t", f32, {2});
+  const Routine from = filler(device, t, 5);
+  EXPECT_TRUE(from.schedule().wait().ok());
+  Index i;
+  Program p("use");
+  p << (t(i) += 1.0);
+  const Routine to = Context(other).link(second.compile(p));
+  static_cast<void>(copy(t, from.context(), to.context()));
+  to.schedule();
+  EXPECT_THAT(to.context().read<float>(t), ElementsAre(6, 6));
+}
+
+// D6, D8, O35, O36, O37: both modes; the slot grows and is reused for any tensor
+TEST_P(TransferTest, MergesByCopyAndByStream) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor g("g", f32, {2});
+  const Routine source = filler(device, g, 5);
+  const Routine consumer = adder(other, g);
+  EXPECT_TRUE(source.schedule().wait().ok());
+  EXPECT_TRUE(consumer.context().expected_merge_tensor() == g);
+  EXPECT_TRUE(merge(consumer, source.context(), MergeMode::copy).wait().ok());
+  EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(5, 5));
+  const Transfer streamed = load_merge(consumer, source.context(), MergeMode::stream);
+  EXPECT_EQ(streamed.outcome, TransferOutcome::streamed);
+  consumer.schedule();
+  EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(10, 10));
+  EXPECT_EQ(other.statistics().merges_copied, 1u);
+  EXPECT_EQ(other.statistics().merges_streamed, 1u);
+  const Tensor large("large", f32, {1000});
+  const Routine large_source = filler(device, large, 2);
+  const Routine large_consumer = adder(other, large);
+  EXPECT_TRUE(large_source.schedule().wait().ok());
+  EXPECT_TRUE(merge(large_consumer, large_source.context(), MergeMode::copy).wait().ok());
+  EXPECT_EQ(large_consumer.context().read<float>(large)[999], 2);
+}
+
+// D6: stream borrows the live buffer, copy does not
+TEST_P(TransferTest, StreamSeesLaterWritesAndCopyDoesNot) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor g("g", f32, {1});
+  const Routine source = filler(device, g, 5);
+  for (const MergeMode mode : {MergeMode::copy, MergeMode::stream}) {
+    EXPECT_TRUE(source.schedule().wait().ok());
+    const Routine consumer = adder(other, g);
+    EXPECT_TRUE(load_merge(consumer, source.context(), mode).event.wait().ok());
+    source.context().write(g, std::vector<float>{7});
+    consumer.schedule();
+    EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(mode == MergeMode::copy ? 5 : 7));
+  }
+}
+
+// D7, O31, O32, O58, bad input: another tensor, an empty buffer, no merge at all, another mode
+TEST_P(TransferTest, MergeMismatchNamesBothTensors) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor g("g", f32, {2}), h("h", f32, {2});
+  const Routine consumer = adder(other, g);
+  EXPECT_THAT(text(consumer.schedule().wait()), AllOf(HasSubstr("'g'"), HasSubstr("none")));
+  other.recover();
+  const Routine source = filler(device, h, 1);
+  EXPECT_TRUE(source.schedule().wait().ok());
+  const Status lacking =
+      failure([&] { static_cast<void>(load_merge(consumer, source.context(), MergeMode::copy)); });
+  EXPECT_EQ(lacking.code(), ErrorCode::not_found);
+  static_cast<void>(load_merge(other, h, source.context(), MergeMode::stream));
+  EXPECT_THAT(text(consumer.schedule().wait()), AllOf(HasSubstr("'g'"), HasSubstr("'h'")));
+  other.recover();
+  const Routine plain = filler(other, g, 1);
+  EXPECT_THAT(text(failure([&] {
+                static_cast<void>(load_merge(plain, source.context(), MergeMode::copy));
+              })),
+              HasSubstr("reads no merge buffer"));
+  Index i;
+  Program p("only_copy");
+  p << (g(i) += merge(g)(i));
+  CompileOptions options;
+  options.merge_mode = MergeMode::copy;
+  const Routine strict = Context(other).link(backend.compile(p, options));
+  EXPECT_THAT(
+      text(failure([&] {
+        static_cast<void>(load_merge(strict, filler(device, g, 1).context(), MergeMode::stream));
+      })),
+      AllOf(HasSubstr("copy only"), HasSubstr("'only_copy'")));
+}
+
+// D12, O41
+TEST_P(TransferTest, BuffersAreFirstClass) {
+  const Buffer buffer = Buffer::allocate(device, {i32, {8}});
+  const BufferView all(buffer, {i32, {8}});
+  const BufferView tail(buffer, {i32, {2, 2}}, 16);
+  const std::vector<std::int32_t> values{1, 2, 3, 4};
+  EXPECT_TRUE(tail.from_host(device, std::as_bytes(std::span(values))).wait().ok());
+  std::vector<std::int32_t> read(8);
+  EXPECT_TRUE(all.to_host(device, std::as_writable_bytes(std::span(read))).wait().ok());
+  EXPECT_THAT(read, ElementsAre(0, 0, 0, 0, 1, 2, 3, 4));
+  for (const auto& [type, offset] :
+       {std::pair<ArrayType, std::size_t>{{i32, {9}}, 0}, {{i32, {1}}, 2}, {{i32, {1}}, 32}}) {
+    EXPECT_EQ(failure([&] { static_cast<void>(BufferView(buffer, type, offset)); }).code(),
+              ErrorCode::invalid_argument);
+  }
+  EXPECT_EQ(failure([&] { tail.from_host(device, std::as_bytes(std::span(read))); }).code(),
+            ErrorCode::invalid_argument);
+  EXPECT_THAT(text(failure([&] { all.copy_from(device, BufferView(buffer, {f32, {8}})); })),
+              AllOf(HasSubstr("i32[8]"), HasSubstr("f32[8]")));
+  const Buffer donated = buffer.donate();
+  EXPECT_FALSE(buffer.live());
+  EXPECT_TRUE(donated.live());
+  EXPECT_EQ(failure([&] { all.to_host(device, std::as_writable_bytes(std::span(read))); }).code(),
+            ErrorCode::failed_precondition);
+  const Tensor t("t", i32, {8});
+  const Context context = Context(device).with(t, BufferView(donated, {i32, {8}}));
+  EXPECT_EQ(context.read<std::int32_t>(t)[7], 4);
+}
+
+// D13, O21, bad input: finalising in any order, use afterwards by name, children and buffers go on
+TEST_P(TransferTest, FinalisedThingsRefuseByNameAndChildrenGoOn) {
+  const Tensor t("t", f32, {2});
+  const Context root(device);
+  Index i;
+  Program p("p");
+  p << (t(i) += 1.0);
+  const Code code = backend.compile(p);
+  const Routine run = root.link(code);
+  root.finalize();
+  root.finalize();
+  EXPECT_EQ(failure([&] { static_cast<void>(root.link(code)); }).code(),
+            ErrorCode::failed_precondition);
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(t), ElementsAre(1, 1));
+  const BufferView view = run.context().view(t);
+  device.finalize();
+  device.finalize();
+  EXPECT_EQ(failure([&] { run.schedule(); }).code(), ErrorCode::unavailable);
+  EXPECT_TRUE(view.buffer().live());
+  backend.finalize();
+  backend.finalize();
+  EXPECT_EQ(failure([&] { static_cast<void>(backend.compile(p)); }).code(),
+            ErrorCode::failed_precondition);
+  EXPECT_EQ(
+      failure([&] { static_cast<void>(backend.physical_device(0).new_virtual_device()); }).code(),
+      ErrorCode::failed_precondition);
+}
+
+// D13, S13: any order of destruction, with work queued
+TEST_P(TransferTest, HandlesMayGoInAnyOrder) {
+  for (unsigned order = 0; order < 24; ++order) {
+    auto b = std::make_unique<Backend>(Backend::open(GetParam()));
+    auto d = std::make_unique<Device>(b->physical_device(0).new_virtual_device());
+    const Tensor t("t", f32, {64});
+    Index i;
+    Program p("p");
+    p << (t(i) += 1.0);
+    static const std::map<std::string, Code> codes = [] {
+      std::map<std::string, Code> made;
+      const Tensor once("once", f32, {64});
+      Index j;
+      Program q("once");
+      q << (once(j) += 1.0);
+      for (const auto& name : backends_under_test())
+        made.emplace(name, Backend::open(name).compile(q));
+      return made;
+    }();
+    auto r = std::make_unique<Routine>(Context(*d).link(codes.at(GetParam())));
+    for (int k = 0; k < 20; ++k) r->schedule();
+    auto e = std::make_unique<Event>(r->schedule());
+    const std::array<std::function<void()>, 4> drops{[&] { b.reset(); }, [&] { d.reset(); },
+                                                     [&] { r.reset(); }, [&] { e.reset(); }};
+    std::array<std::size_t, 4> positions{0, 1, 2, 3};
+    for (unsigned k = 0; k < order; ++k) std::next_permutation(positions.begin(), positions.end());
+    for (const std::size_t k : positions) drops[k]();
+  }
+}
+
+// S10, S11: a failing host task poisons the device; recover keeps buffers
+TEST_P(TransferTest, RecoverKeepsBuffers) {
+  const Tensor t("t", f32, {2});
+  const Routine run = filler(device, t, 4);
+  EXPECT_TRUE(run.schedule().wait().ok());
+  device.submit("bad", [] { throw std::runtime_error("broken sensor"); });
+  EXPECT_THAT(text(failure([&] { device.await(); })),
+              AllOf(HasSubstr(device.name()), HasSubstr("'bad'"), HasSubstr("broken sensor")));
+  EXPECT_THAT(text(failure([&] { run.schedule(); })), HasSubstr("broken sensor"));
+  device.recover();
+  EXPECT_THAT(run.context().read<float>(t), ElementsAre(4, 4));
+}
+
+// J5, S2: compile, link and transfers from many threads at once
+TEST_P(TransferTest, ThreadsCompileLinkAndTransferAtOnce) {
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 8; ++k) {
+    threads.emplace_back([&, k] {
+      const Device mine = backend.physical_device(0).new_virtual_device();
+      const Tensor t("t", f32, {4});
+      const Routine source = filler(device, t, k);
+      const Routine consumer = adder(mine, t);
+      EXPECT_TRUE(source.schedule().wait().ok());
+      EXPECT_TRUE(merge(consumer, source.context(), MergeMode::copy).wait().ok());
+      EXPECT_EQ(consumer.context().read<float>(t)[3], static_cast<float>(k));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,57 @@
+// Data-parallel training of the demo's network: each round the devices compute the gradients of
+// one shard each, gradients go up a pairwise tree of merge buffers to device 0, which updates the
+// parameters and sends them back. One host thread drives it; it waits once an epoch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "heddle/backend.hpp"
+#include "tools/demo/digits.hpp"
+
+namespace heddle::demo {
+
+struct TrainingOptions {
+  int devices = 1;
+  int batch = 32;  ///< images per round over all devices; rounded up to a multiple of devices
+  int epochs = 40;
+  double rate = 0.3;  ///< of the first epoch, per image; falls linearly to rate / epochs
+  std::uint64_t seed = 1;
+};
+
+struct EpochReport {
+  int epoch = 0;   ///< from 1
+  float loss = 0;  ///< mean cross-entropy over the training images, while they were learned
+  double train_accuracy = 0;
+  float test_loss = 0;
+  double test_accuracy = 0;
+  std::int64_t test_correct = 0;
+};
+
+struct DeviceReport {
+  std::string name;
+  std::uint64_t tasks = 0;
+  DeviceStatistics statistics;
+};
+
+struct TrainingReport {
+  std::vector<EpochReport> epochs;
+  std::vector<DeviceReport> devices;
+  int shard = 0;                ///< images per device and round
+  double compile_seconds = 0;   ///< lowering, compiling and loading all programs
+  double training_seconds = 0;  ///< all epochs, with their evaluation
+  double images_per_second = 0;
+};
+
+/// Virtual devices to use when nobody says: one per core.
+[[nodiscard]] int default_devices(const Backend& backend);
+
+/// Trains from scratch. The result depends on `data`, `options` and nothing else: not on timing,
+/// not on the backend. Calls `on_epoch` after each epoch. Throws Error.
+[[nodiscard]] TrainingReport train(const Backend& backend, const DigitsSplit& data,
+                                   const TrainingOptions& options,
+                                   const std::function<void(const EpochReport&)>& on_epoch);
+
+}  // namespace heddle::demo

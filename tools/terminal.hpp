@@ -1,0 +1,19 @@
+// What the terminal allows: colours and lines that are drawn over. One thread.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace heddle::tools {
+
+enum class Colour { good, bad, dim, strong };
+
+/// A terminal that understands escape codes, and no NO_COLOR (https://no-color.org).
+[[nodiscard]] bool use_colour(std::FILE* stream);
+/// A terminal, so that a line may be drawn again.
+[[nodiscard]] bool is_terminal(std::FILE* stream);
+/// `text` in that colour if `on`, else `text`.
+[[nodiscard]] std::string paint(std::string_view text, Colour colour, bool on);
+
+}  // namespace heddle::tools
