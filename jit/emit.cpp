@@ -61,13 +61,6 @@ void check_unit(const CompileUnit& unit) {
   }
 }
 
-void refuse_depth(const KernelSource& kernel) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("kernel '{}': a value is nested deeper than {} levels; split it with an "
-                          "intermediate tensor",
-                          kernel.name, value_depth_max));
-}
-
 Affine flatten(const ArrayType& type, const std::vector<Affine>& subscripts) {
   std::map<std::pair<AffineTerm::Kind, std::uint32_t>, std::int64_t> terms;
   Affine flat;

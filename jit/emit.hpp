@@ -20,8 +20,6 @@
 namespace heddle::jit {
 
 inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
-/// Values nested deeper than this are refused by every emitter, and by the parser of loop text.
-inline constexpr int value_depth_max = 2500;
 
 /// The exported symbol of a kernel. The prefix keeps user names off C's keywords and library.
 [[nodiscard]] std::string kernel_symbol(std::string_view kernel_name);
@@ -29,9 +27,6 @@ inline constexpr int value_depth_max = 2500;
 /// Throws invalid_argument when a kernel's name is not [A-Za-z0-9_]+ or repeats, when there are
 /// more addresses than buffers, or when a loop is missing or illegal (verify.hpp).
 void check_unit(const CompileUnit& unit);
-
-/// Throws invalid_argument: a value of the kernel is nested deeper than value_depth_max.
-[[noreturn]] void refuse_depth(const KernelSource& kernel);
 
 /// Row-major offset of an element, in elements. Wraps rather than throws: a subscript that could
 /// leave 64 bits is out of range and was refused before.

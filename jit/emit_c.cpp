@@ -235,10 +235,9 @@ class CKernel {
     return a.constant == 0 ? text : text + " + " + i64_literal(a.constant);
   }
 
-  std::string value(const Value& v) { return nested(v, 0).text; }
+  std::string value(const Value& v) { return nested(v).text; }
 
-  Text nested(const Value& v, int level) {
-    if (level > value_depth_max) refuse_depth(kernel_);
+  Text nested(const Value& v) {
     switch (v.kind) {
       case ValueKind::constant:
         return {c_literal(v.scalar)};
@@ -255,7 +254,7 @@ class CKernel {
     std::vector<std::string> args;
     Text result;
     for (const ValuePtr& arg : v.args) {
-      Text text = nested(*arg, level + 1);
+      Text text = nested(*arg);
       result.depth = std::max(result.depth, text.depth + 1);
       args.push_back(std::move(text.text));
     }

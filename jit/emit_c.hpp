@@ -9,7 +9,7 @@
 namespace heddle::jit {
 
 /// The text of a unit: types of the kernel ABI, the primitive functions it uses, its kernels.
-/// Throws invalid_argument as check_unit(), or when values are nested too deep.
+/// Throws invalid_argument as check_unit().
 [[nodiscard]] std::string emit_c(const CompileUnit& unit);
 
 }  // namespace heddle::jit

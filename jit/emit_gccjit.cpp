@@ -154,12 +154,11 @@ class GccjitKernel {
         store(stmt);
         return;
       case StmtKind::declare:
-        locals_[stmt.local] = local(in_.type(stmt.value->dtype), fmt::format("x{}", stmt.local),
-                                    value(*stmt.value, 0));
+        locals_[stmt.local] =
+            local(in_.type(stmt.value->dtype), fmt::format("x{}", stmt.local), value(*stmt.value));
         return;
       case StmtKind::assign:
-        gcc_jit_block_add_assignment(block_, nullptr, locals_.at(stmt.local),
-                                     value(*stmt.value, 0));
+        gcc_jit_block_add_assignment(block_, nullptr, locals_.at(stmt.local), value(*stmt.value));
         return;
     }
   }
@@ -234,7 +233,7 @@ class GccjitKernel {
   void store(const Stmt& stmt) {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
     gcc_jit_rvalue* at = affine(flatten(type, stmt.subscripts));
-    gcc_jit_rvalue* stored = value(*stmt.value, 0);
+    gcc_jit_rvalue* stored = value(*stmt.value);
     if (trace_) {
       traced_store(stmt.buffer, local(in_.type(DType::i64), "at", at), stored);
     } else {
@@ -305,8 +304,7 @@ class GccjitKernel {
     return sum;
   }
 
-  gcc_jit_rvalue* value(const Value& v, int level) {
-    if (level > value_depth_max) refuse_depth(kernel_);
+  gcc_jit_rvalue* value(const Value& v) {
     switch (v.kind) {
       case ValueKind::constant:
         return in_.literal(v.scalar);
@@ -321,7 +319,7 @@ class GccjitKernel {
         break;
     }
     std::vector<gcc_jit_rvalue*> args;
-    for (const ValuePtr& arg : v.args) args.push_back(value(*arg, level + 1));
+    for (const ValuePtr& arg : v.args) args.push_back(value(*arg));
     return in_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
                                              : cast_function(v.args[0]->dtype, v.dtype),
                      std::move(args));
