@@ -59,7 +59,8 @@ class Drawing {
   }
   void text(double x, double y, const char* anchor, const char* colour, const std::string& words,
             int size = 13) {
-    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\" font-size=\"{}\">{}</text>\n",
+    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\" "
+        "font-size=\"{}\">{}</text>\n",
         x, y, anchor, colour, size, escaped(words));
   }
   void upright_text(double x, double y, const char* colour, const std::string& words) {
@@ -143,7 +144,8 @@ std::string plot_svg(std::span<const EpochReport> epochs, const std::string& tit
   if (epochs.empty()) return drawing.finish();
 
   const auto [low, high] = std::ranges::minmax(epochs, {}, log_loss);
-  const double accuracy_low = std::ranges::min(epochs, {}, &EpochReport::test_accuracy).test_accuracy;
+  const double accuracy_low =
+      std::ranges::min(epochs, {}, &EpochReport::test_accuracy).test_accuracy;
   const double last = epochs.back().epoch;
   const Scale x{1, std::max(last, 2.0), left + 8, right - 8};
   // A little room above and below, so that no point lies on the frame.
@@ -156,9 +158,8 @@ std::string plot_svg(std::span<const EpochReport> epochs, const std::string& tit
   drawing.line(left, top, left, bottom, "#444");
   drawing.line(right, top, right, bottom, "#444");
   drawing.line(left, bottom, right, bottom, "#444");
-  drawing.curve(epochs, loss_colour, [&](const EpochReport& e) {
-    return std::pair(x(e.epoch), loss(log_loss(e)));
-  });
+  drawing.curve(epochs, loss_colour,
+                [&](const EpochReport& e) { return std::pair(x(e.epoch), loss(log_loss(e))); });
   drawing.curve(epochs, accuracy_colour, [&](const EpochReport& e) {
     return std::pair(x(e.epoch), accuracy(e.test_accuracy));
   });

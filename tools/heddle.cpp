@@ -1,0 +1,144 @@
+// The heddle command: info, env, demo. Exit codes: 0 done, 1 failed, 2 misuse, 3 no such device or
+// backend, or none that can be used here.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "heddle/heddle.hpp"
+#include "tools/demo/digits_demo.hpp"
+#include "tools/info.hpp"
+#include "tools/terminal.hpp"
+
+namespace heddle::tools {
+namespace {
+
+enum Exit : int { done = 0, failed = 1, misuse = 2, no_device = 3 };
+
+struct Options {
+  bool json = false;
+  std::string backend;
+  demo::DigitsDemoOptions digits;
+};
+
+/// Says it on stderr, in one message.
+int complain(Exit code, std::string_view words) {
+  fmt::print(stderr, "{} {}\n", paint("heddle:", Colour::bad, use_colour(stderr)), words);
+  return code;
+}
+
+std::string_view without_prefix(std::string_view text) {
+  constexpr std::string_view prefix = "heddle: ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+int info(const Options& options) {
+  const Facts facts = gather_facts();
+  const std::string text = options.json ? facts_json(facts) : facts_text(facts, use_colour(stdout));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return Exit::done;
+}
+
+int env() {
+  const std::string text = settings_text(settings(), use_colour(stdout));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return Exit::done;
+}
+
+int demo_digits(const Options& options) {
+  std::optional<Backend> backend;
+  try {
+    backend = options.backend.empty() ? Backend::open() : Backend::open(options.backend);
+  } catch (const Error& error) {
+    return complain(Exit::no_device, without_prefix(error.what()));
+  }
+  demo::run_digits_demo(*backend, options.digits);
+  return Exit::done;
+}
+
+/// The settings first: a malformed variable is misuse, whatever is asked for.
+template <class Command>
+int guarded(const Command& command) {
+  try {
+    static_cast<void>(settings());
+  } catch (const Error& error) {
+    return complain(Exit::misuse, without_prefix(error.what()));
+  }
+  try {
+    return command();
+  } catch (const Error& error) {
+    return complain(Exit::failed, without_prefix(error.what()));
+  } catch (const std::bad_alloc&) {
+    return complain(Exit::failed, "out of memory");
+  } catch (const std::exception& error) {
+    return complain(Exit::failed, error.what());
+  }
+}
+
+void describe_demo(CLI::App& digits, Options& options) {
+  demo::DigitsDemoOptions& demo = options.digits;
+  digits.add_option("--devices", demo.devices, "Virtual devices (default: one per core)")
+      ->check(CLI::Range(1, 256));
+  digits.add_option("--epochs", demo.epochs, "Passes over the training images")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  digits
+      .add_option("--batch", demo.batch,
+                  "Images per update, over all devices; rounded up to a multiple of their number")
+      ->check(CLI::Range(1, 1437))
+      ->capture_default_str();
+  digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
+      ->capture_default_str();
+  digits.add_option("--backend", options.backend,
+                    "cc, gccjit, sync_cc, sync_gccjit, ... (default: HEDDLE_BACKEND, else the best "
+                    "one here)");
+  digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file");
+  digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "heddle: describe array computations, compile them just in time, run them on devices"};
+  app.name("heddle");
+  app.set_version_flag("--version", "heddle " HEDDLE_VERSION);
+  app.require_subcommand(1);
+  Options options;
+
+  CLI::App* info_command =
+      app.add_subcommand("info", "Backends, or why not; devices, toolchains, settings in force");
+  info_command->add_flag("--json", options.json, "As JSON, for programs");
+  CLI::App* env_command =
+      app.add_subcommand("env", "The environment variables that heddle reads, and their values");
+  CLI::App* demo_command = app.add_subcommand("demo", "Train something");
+  demo_command->require_subcommand(1);
+  CLI::App* digits_command = demo_command->add_subcommand(
+      "digits", "A perceptron on handwritten digits, data-parallel over virtual devices");
+  describe_demo(*digits_command, options);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? Exit::done : Exit::misuse;
+  }
+  return guarded([&] {
+    if (*info_command) return info(options);
+    if (*env_command) return env();
+    return demo_digits(options);
+  });
+}
+
+}  // namespace
+}  // namespace heddle::tools
+
+int main(int argc, char** argv) {
+  try {
+    return heddle::tools::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "heddle: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,36 @@
+// `heddle info` and `heddle env`: what this heddle can do here, and which settings are in force.
+// One thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "heddle/backend.hpp"
+
+namespace heddle::tools {
+
+struct BackendFacts {
+  BackendInfo info;
+  std::vector<std::string> devices;  ///< names of its physical devices; empty when unavailable
+};
+
+struct Facts {
+  std::string version;
+  std::string cpu;                    ///< model name; empty where the system does not say
+  std::vector<std::string> features;  ///< instruction sets that matter to generated code
+  unsigned processors = 0;            ///< that this process may use
+  std::string default_backend;        ///< what Backend::open() gives; empty when it refuses
+  std::string default_refusal;        ///< why it refuses
+  std::vector<BackendFacts> backends;
+  std::vector<Setting> settings;
+};
+
+/// Opens each available backend for a moment. Throws Error for malformed settings.
+[[nodiscard]] Facts gather_facts();
+[[nodiscard]] std::string facts_text(const Facts& facts, bool colour);
+/// The same as JSON, keys as in Facts.
+[[nodiscard]] std::string facts_json(const Facts& facts);
+/// One line per HEDDLE_ variable: name, value, where it comes from, meaning.
+[[nodiscard]] std::string settings_text(const std::vector<Setting>& settings, bool colour);
+
+}  // namespace heddle::tools
