@@ -41,14 +41,10 @@ std::vector<std::string> own_flags(const ToolOptions& options) {
 #else
   flags.emplace_back("-mcpu=native");
 #endif
-  for (const char* flag : {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv",
-                           "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"}) {
+  for (const char* flag :
+       {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
+        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
     flags.emplace_back(flag);
-  }
-  for (const char* function :
-       {"exp", "log", "exp2", "log2", "sin", "cos", "tanh", "erf", "pow", "fmod"}) {
-    flags.push_back(fmt::format("-fno-builtin-{}", function));
-    flags.push_back(fmt::format("-fno-builtin-{}f", function));
   }
   if (options.fast_math) {
     // Not -ffast-math: linking with it makes the whole process flush denormals.

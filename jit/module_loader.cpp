@@ -95,11 +95,10 @@ FileDescriptor seal(const Library& library, const ModuleInfo& info) {
   const Checksum sealed = checksum({static_cast<const std::byte*>(mapped), library.bytes.size()});
   munmap(mapped, library.bytes.size());
   if (sealed != library.sum) {
-    throw Error(
-        ErrorCode::compile_failed,
-        fmt::format("the library of unit '{}' was damaged on its way (its checksum differs); "
-                    "compile again",
-                    info.unit_name));
+    throw Error(ErrorCode::compile_failed,
+                fmt::format("the library made for unit '{}' is unusable: it was damaged on its way "
+                            "(its checksum differs); compile again",
+                            info.unit_name));
   }
   return fd;
 }

@@ -1,0 +1,259 @@
+// A C compiler that is missing, fails, dies, hangs or lies: each time an error that says so,
+// nothing left behind, and the next compile works.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+
+#include "kernel_runner.hpp"
+#include "scratch.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string adder(int value) {
+  return "buffer t0 inout i32[]\nkernel {\n  t0[] = add.i32(t0[], " + std::to_string(value) +
+         ":i32)\n}\n";
+}
+
+void expect_works(const Compiler& compiler, int value = 7) {
+  const auto module = compiler.compile(unit_from("good", adder(value)));
+  Call call;
+  call.buffers = {bytes_of(std::vector<std::int32_t>{1})};
+  call.run(module->function(0));
+  EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]), ElementsAre(1 + value));
+}
+
+Status failure(const Compiler& compiler, const CompileUnit& unit = unit_from("bad", adder(1))) {
+  try {
+    static_cast<void>(compiler.compile(unit));
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
+}
+
+/// Output of `-o`, for scripts that write it themselves.
+const char* const output_file = "while [ \"$1\" != -o ]; do shift; done; out=$2\n";
+
+/// A compiler that misbehaves as `script` says while the file `broken` exists.
+class FaultyCc {
+ public:
+  explicit FaultyCc(const std::string& script) {
+    const auto flag = scratch.path() / "broken";
+    std::ofstream(flag) << "yes";
+    options = scratch.options();
+    options.cc =
+        scratch
+            .tool("cc", "if [ -e " + flag.string() + " ]; then\n" + script + "\nfi\nexec cc \"$@\"")
+            .string();
+    options.compile_timeout = 1s;
+  }
+  void mend() {
+    std::filesystem::remove(scratch.path() / "broken");
+    options.compile_timeout = 60s;
+  }
+
+  Scratch scratch;
+  ToolOptions options;
+};
+
+struct Fault {
+  const char* name;
+  const char* script;  // OUT: sets $out to the library's path
+  ErrorCode code;
+  const char* words;  // the message has these
+};
+
+const Fault faults[] = {
+    {"ExitsOne", "echo 'unit.c:1: error: no such luck' >&2; exit 1", ErrorCode::compile_failed,
+     "no such luck"},
+    {"ExitStatus", "exit 42", ErrorCode::compile_failed, "exit status 42"},
+    {"Killed", "kill -9 $$", ErrorCode::compile_failed, "signal 9"},
+    {"Crashes", "kill -SEGV $$", ErrorCode::compile_failed, "signal 11"},
+    {"Hangs", "sleep 1000 & exec sleep 1000", ErrorCode::deadline, "1000 ms"},
+    {"HangsDeafly", "trap '' TERM INT HUP; while :; do sleep 10; done", ErrorCode::deadline,
+     "1000 ms"},
+    {"PrintsTenMegabytes",
+     "echo begin; head -c 10000000 /dev/zero | tr '\\0' x; echo; echo end >&2; exit 1",
+     ErrorCode::compile_failed, "bytes left out"},
+    {"WritesNothing", "exit 0", ErrorCode::compile_failed, "cannot open"},
+    {"WritesGarbage", "OUT echo garbage > $out; exit 0", ErrorCode::compile_failed,
+     "not an ELF file"},
+    {"WritesADirectory", "OUT mkdir $out; exit 0", ErrorCode::compile_failed, "cannot read"},
+    {"WritesALink", "OUT ln -s /etc/passwd $out; exit 0", ErrorCode::compile_failed, "cannot open"},
+    {"WritesHalf", "cc \"$@\"; OUT truncate -s 6000 $out; exit 0", ErrorCode::compile_failed,
+     "cut short"},
+    {"WritesAnObject", "OUT echo 'int x;' > $out.c; cc -c -o $out $out.c; exit 0",
+     ErrorCode::compile_failed, "not a shared library"},
+    {"WritesAnotherUnit", "OUT echo 'int x;' > $out.c; cc -shared -o $out $out.c; exit 0",
+     ErrorCode::compile_failed, "heddle_unit_abi"},
+};
+
+class CcFaultTest : public ::testing::TestWithParam<Fault> {};
+INSTANTIATE_TEST_SUITE_P(All, CcFaultTest, ::testing::ValuesIn(faults),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(CcFaultTest, IsAnErrorAndTheNextCompileWorks) {
+  // J10, A.4, O48
+  const Fault& fault = GetParam();
+  std::string script = fault.script;
+  if (const auto at = script.find("OUT "); at != std::string::npos)
+    script.replace(at, 4, output_file);
+  FaultyCc faulty(script);
+  const int descriptors = open_descriptors();
+  const int processes = children();
+  const auto compiler = make_cc_compiler(faulty.options);
+  const Status status = failure(*compiler);
+  EXPECT_EQ(status.code(), fault.code) << status.to_string();
+  const std::string text = status.to_string();
+  EXPECT_THAT(text, HasSubstr(fault.words));
+  EXPECT_THAT(text, HasSubstr("unit 'bad'"));
+  EXPECT_THAT(text, HasSubstr(faulty.options.cc)) << "the command is named";
+  EXPECT_LT(text.size(), 50'000u);
+  const auto at = text.find("the source is kept in ");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string path = text.substr(at + 22, text.find('\n', at) - at - 22);
+  EXPECT_THAT(read_text(path), HasSubstr("heddle_run_bad"));
+  EXPECT_EQ(faulty.scratch.leftovers(), 0);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  EXPECT_EQ(children(), processes);
+  faulty.mend();
+  if (fault.code == ErrorCode::deadline) {
+    expect_works(*make_cc_compiler(faulty.options));
+  } else {
+    expect_works(*compiler);
+  }
+  EXPECT_EQ(faulty.scratch.leftovers(), 0);
+}
+
+TEST(CcFaultsTest, AMissingCompilerIsUnavailable) {
+  // J10, B1: names the command, PATH and what to do
+  const Scratch scratch;
+  ToolOptions options = scratch.options(true);
+  const auto by_name = make_cc_compiler(options);
+  EXPECT_EQ(by_name->available().code(), ErrorCode::unavailable);
+  EXPECT_EQ(failure(*by_name).code(), ErrorCode::unavailable);
+  EXPECT_THAT(failure(*by_name).to_string(), HasSubstr("PATH=" + scratch.tools().string()));
+  EXPECT_THAT(by_name->describe(), HasSubstr("not found"));
+  for (const char* command : {"/nowhere/cc", "", "  "}) {
+    options.cc = command;
+    const Status status = failure(*make_cc_compiler(options));
+    EXPECT_EQ(status.code(), ErrorCode::unavailable);
+    EXPECT_THAT(status.to_string(), HasSubstr("HEDDLE_CC"));
+  }
+  EXPECT_EQ(scratch.leftovers(), 0);
+}
+
+TEST(CcFaultsTest, TheCommandMayHaveWords) {
+  // HEDDLE_CC="ccache gcc": words are arguments, a path with blanks is one
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  options.cc = "env HEDDLE_TEST=1 cc";
+  expect_works(*make_cc_compiler(options));
+  options.cc = scratch.tool("my cc", "exec cc \"$@\"").string();
+  expect_works(*make_cc_compiler(options));
+}
+
+TEST(CcFaultsTest, FlagsOfTheUserComeLastAndBadOnesAreShown) {
+  // O48: flags are configurable
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  options.cflags = {"-O0", "-DHEDDLE_TEST=1"};
+  expect_works(*make_cc_compiler(options));
+  options.cflags = {"--no-such-flag"};
+  EXPECT_THAT(failure(*make_cc_compiler(options)).to_string(), HasSubstr("no-such-flag"));
+}
+
+TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {
+  // A.4
+  for (const char* directory : {"/nowhere/temp", "/proc/self", "/etc/passwd"}) {
+    ToolOptions options;
+    options.temp_dir = directory;
+    const Status status = failure(*make_cc_compiler(options));
+    EXPECT_EQ(status.code(), ErrorCode::unavailable);
+    EXPECT_THAT(status.to_string(), HasSubstr(directory));
+    EXPECT_THAT(status.to_string(), HasSubstr("TMPDIR"));
+  }
+  expect_works(*make_cc_compiler({}));
+}
+
+TEST(CcFaultsTest, AFullTempDirectoryIsAnError) {
+  // A.4: full disk
+  const Scratch scratch;
+  if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=16k") != 0)
+    GTEST_SKIP() << "cannot mount a small file system here";
+  const auto compiler = make_cc_compiler(scratch.options());
+  const Status status = failure(*compiler);
+  EXPECT_TRUE(status.code() == ErrorCode::compile_failed || status.code() == ErrorCode::unavailable)
+      << status.to_string();
+  EXPECT_THAT(status.to_string(), HasSubstr("o space left"));
+  EXPECT_EQ(scratch.leftovers(), 0);
+  EXPECT_EQ(mount("none", scratch.temp().c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+  expect_works(*compiler);
+  EXPECT_EQ(umount2(scratch.temp().c_str(), MNT_DETACH), 0);
+}
+
+TEST(CcFaultsTest, KeptSourcesAreBounded) {
+  // J10: a failed compile leaves no more than its source, and not without end
+  FaultyCc faulty("exit 1");
+  faulty.options.compile_timeout = 60s;
+  const auto compiler = make_cc_compiler(faulty.options);
+  for (int k = 0; k < 40; ++k) {
+    EXPECT_FALSE(failure(*compiler, unit_from("bad", adder(k))).ok());
+  }
+  std::set<std::string> kept;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(faulty.scratch.temp())) {
+    if (entry.is_regular_file()) kept.insert(entry.path().filename());
+  }
+  EXPECT_EQ(kept.size(), 32u);
+  EXPECT_EQ(faulty.scratch.leftovers(), 0);
+}
+
+TEST(CcFaultsTest, AKeptSourceIsNotWrittenThroughALink) {
+  // A.6: a directory that is not ours and private is not used
+  FaultyCc faulty("exit 1");
+  const auto target = faulty.scratch.path() / "target";
+  std::filesystem::create_directory(target);
+  std::filesystem::create_directory_symlink(
+      target, faulty.scratch.temp() / ("heddle-failed-" + std::to_string(geteuid())));
+  EXPECT_THAT(failure(*make_cc_compiler(faulty.options)).to_string(),
+              HasSubstr("could not be kept"));
+  EXPECT_TRUE(std::filesystem::is_empty(target));
+}
+
+TEST(CcFaultsTest, WorksInAHostThatIgnoresSigchld) {
+  // A.4: success is then told by the library, failure by its absence
+  const Scratch scratch;
+  const auto old = signal(SIGCHLD, SIG_IGN);
+  expect_works(*make_cc_compiler(scratch.options()));
+  ToolOptions options = scratch.options();
+  options.cflags = {"--no-such-flag"};
+  const Status status = failure(*make_cc_compiler(options));
+  signal(SIGCHLD, old);
+  EXPECT_EQ(status.code(), ErrorCode::compile_failed);
+  EXPECT_THAT(status.to_string(), HasSubstr("no-such-flag"));
+}
+
+TEST(CcFaultsTest, EightThreadsCompileAtOnce) {
+  // J5: any thread; nothing is left
+  const Scratch scratch;
+  const auto compiler = make_cc_compiler(scratch.options());
+  const int descriptors = open_descriptors();
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 8; ++k) threads.emplace_back([&, k] { expect_works(*compiler, k); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(scratch.leftovers(), 0);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  EXPECT_EQ(children(), 0);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
