@@ -1,0 +1,105 @@
+// Long lives: open and close, compile and drop, many times, leave threads, descriptors and memory
+// flat. The counts are small by default; HEDDLE_SOAK=1 runs the long form.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "heddle/heddle.hpp"
+
+namespace heddle {
+namespace {
+
+struct Footprint {
+  long threads = 0;
+  long descriptors = 0;
+  long resident_kib = 0;
+};
+
+Footprint footprint() {
+  Footprint now;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word == "Threads:") status >> now.threads;
+    if (word == "VmRSS:") status >> now.resident_kib;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    static_cast<void>(entry);
+    ++now.descriptors;
+  }
+  return now;
+}
+
+bool soak() { return std::getenv("HEDDLE_SOAK") != nullptr; }
+
+void expect_flat(const Footprint& before, const Footprint& after, long grown_kib_max,
+                 const char* what) {
+  EXPECT_LE(after.threads, before.threads) << what;
+  EXPECT_LE(after.descriptors, before.descriptors) << what;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow grows by itself
+#if !defined(__has_feature)
+#define __has_feature(x) 0
+#endif
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+  EXPECT_LE(after.resident_kib, before.resident_kib + grown_kib_max) << what;
+#endif
+#endif
+  std::printf("%s: threads %ld to %ld, descriptors %ld to %ld, resident %ld to %ld KiB\n", what,
+              before.threads, after.threads, before.descriptors, after.descriptors,
+              before.resident_kib, after.resident_kib);
+}
+
+// S14, B2, O2, O44: open and close
+TEST(SoakTest, OpenAndCloseStayFlat) {
+  const auto cycle = [] {
+    const Backend backend = Backend::open("cc");
+    const Device device = backend.physical_device(0).new_virtual_device();
+    device.submit("one", [] {});
+  };
+  for (int k = 0; k < 50; ++k) cycle();
+  const Footprint before = footprint();
+  const int cycles = soak() ? 1000 : 100;
+  for (int k = 0; k < cycles; ++k) cycle();
+  expect_flat(before, footprint(), 4096, "open and close");
+}
+
+// J7, D2, O48: compile, link, run, drop
+TEST(SoakTest, CompileLinkRunDropStaysFlat) {
+  const Backend backend = Backend::open("gccjit");
+  const auto round = [&](int k) {
+    const Tensor x("x", i32, {64});
+    Index i;
+    Program p("round");
+    p << (x(i) += k);
+    const Device device = backend.physical_device(0).new_virtual_device();
+    const Routine run = Context(device).link(backend.compile(p));
+    run.schedule();
+    EXPECT_EQ(run.context().read<std::int32_t>(x)[63], k);
+  };
+  for (int k = 0; k < 10; ++k) round(k);
+  const Footprint before = footprint();
+  const int rounds = soak() ? 10'000 : 30;
+  for (int k = 0; k < rounds; ++k) round(k);
+  expect_flat(before, footprint(), 8192, "compile, link, run, drop");
+}
+
+// D13: contexts and devices of a long chain go without recursion trouble
+TEST(LifetimeTest, LongChainsOfContextsEndQuietly) {
+  const Backend backend = Backend::open("sync_cc");
+  const Tensor x("x", i32, {4});
+  Index i;
+  Program p("inc");
+  p << (x(i) += 1);
+  const Code code = backend.compile(p);
+  Context at(backend.physical_device(0).new_virtual_device());
+  for (int k = 0; k < 20'000; ++k) {
+    const Routine run = at.link(code);
+    if (k % 1000 == 0) run.schedule();
+    at = run.context();
+  }
+  EXPECT_EQ(at.read<std::int32_t>(x)[0], 20);
+}
+
+}  // namespace
+}  // namespace heddle

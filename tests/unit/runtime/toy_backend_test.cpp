@@ -1,0 +1,180 @@
+// A backend from outside: a device with its own memory space and counters, registered by name (B5).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "devices/device.hpp"
+#include "heddle/heddle.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::atomic<int> launches{0};
+std::atomic<bool> broken{false};
+
+class ToyQueue final : public dev::Queue {
+ public:
+  Status zero(void* data, std::size_t bytes) noexcept override {
+    std::memset(data, 0, bytes);
+    return {};
+  }
+  Status from_host(void* data, const void* host, std::size_t bytes) noexcept override {
+    return copy(data, host, bytes);
+  }
+  Status to_host(void* host, const void* data, std::size_t bytes) noexcept override {
+    return copy(host, data, bytes);
+  }
+  Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  Status launch(heddle_kernel_function function, const heddle_kernel_args& args) noexcept override {
+    if (broken) return Status(ErrorCode::device_failed, "the toy broke");
+    ++launches;
+    function(&args);
+    return {};
+  }
+};
+
+class ToyDevice final : public dev::PhysicalDevice {
+ public:
+  const dev::Properties& properties() const noexcept override { return properties_; }
+  Status allocate(std::size_t bytes, void** data) noexcept override {
+    *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    return *data != nullptr ? Status() : Status(ErrorCode::exhausted, "the toy is full");
+  }
+  void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
+  std::unique_ptr<dev::Queue> new_queue() override { return std::make_unique<ToyQueue>(); }
+
+ private:
+  // A space of its own: transfers are staged, merges copied, constants uploaded.
+  dev::Properties properties_{"toy", 42, 0, 2, 3};
+};
+
+const Backend& toy() {
+  static const Backend backend = [] {
+    register_backend({"toy", "cc", sched::Mode::threaded, [] {
+                        return std::vector<std::shared_ptr<dev::PhysicalDevice>>{
+                            std::make_shared<ToyDevice>()};
+                      }});
+    return Backend::open("TOY");
+  }();
+  return backend;
+}
+
+Program increment(const Tensor& x) {
+  Index i;
+  Program p("inc");
+  p << (x(i) += 1.0);
+  return p;
+}
+
+// B5, D11
+TEST(ToyBackendTest, RunsProgramsOnItsOwnDevice) {
+  const Tensor x("x", f32, {2});
+  const Device device = toy().physical_device(0).new_virtual_device();
+  const int before = launches;
+  const Routine run = Context(device).link(toy().compile(increment(x)));
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(x), ElementsAre(1, 1));
+  EXPECT_EQ(launches, before + 1);
+  EXPECT_THAT(device.name(), HasSubstr("toy:0."));
+}
+
+// D5, D6: another memory space is staged, and a stream becomes a copy that says so
+TEST(ToyBackendTest, TransfersBetweenSpacesAreStaged) {
+  const Tensor x("x", f32, {2});
+  const Backend cc = Backend::open("cc");
+  const Routine source =
+      Context(cc.physical_device(0).new_virtual_device()).link(cc.compile(increment(x)));
+  EXPECT_TRUE(source.schedule().wait().ok());
+  const Device device = toy().physical_device(0).new_virtual_device();
+  Index i;
+  Program add("add");
+  add << (x(i) += merge(x)(i) * 10.0);
+  const Routine consumer = Context(device).link(toy().compile(add));
+  EXPECT_EQ(load_merge(consumer, source.context(), MergeMode::stream).outcome,
+            TransferOutcome::copied);
+  consumer.schedule();
+  EXPECT_THAT(consumer.context().read<float>(x), ElementsAre(10, 10));
+  EXPECT_TRUE(copy(x, consumer.context(), source.context()).event.wait().ok());
+  EXPECT_THAT(source.context().read<float>(x), ElementsAre(10, 10));
+}
+
+// D4: constants are uploaded where memory is not shared
+TEST(ToyBackendTest, HostedConstantsAreUploaded) {
+  const Tensor c("c", HostArray::range({f32, {3}}), MemoryMode::hosted_constant), y("y", f32, {3});
+  Index i;
+  Program p("use");
+  p << (y(i) = c(i) * 2.0);
+  const Routine run = Context(toy().physical_device(0).new_virtual_device()).link(toy().compile(p));
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(y), ElementsAre(0, 2, 4));
+  EXPECT_EQ(run.context().from_host(c).outcome, TransferOutcome::scheduled);
+}
+
+// D1, O5: strategies ask the device
+TEST(ToyBackendTest, StrategiesFollowTheDevice) {
+  static_cast<void>(toy());
+  const std::pair<DeviceStrategy, int> expected[] = {{DeviceStrategy::physical_devices_only, 1},
+                                                     {DeviceStrategy::for_parallel_copying, 3},
+                                                     {DeviceStrategy::most_parallel_devices, 3}};
+  for (const auto& [strategy, count] : expected) {
+    BackendOptions options;
+    options.name = "toy";
+    options.strategy = strategy;
+    EXPECT_EQ(Backend::open(options).suggested_num_virtual_devices(), count);
+  }
+}
+
+// S10: a device's failure names device, routine and cause
+TEST(ToyBackendTest, DeviceFailureNamesRoutineAndCause) {
+  const Tensor x("x", f32, {2});
+  const Device device = toy().physical_device(0).new_virtual_device();
+  const Routine run = Context(device).link(toy().compile(increment(x)));
+  broken = true;
+  const Status status = run.schedule().wait();
+  broken = false;
+  EXPECT_THAT(status.to_string(), testing::AllOf(HasSubstr(device.name()), HasSubstr("'inc'"),
+                                                 HasSubstr("the toy broke")));
+  device.recover();
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(x), ElementsAre(1, 1));
+}
+
+// B5, bad input
+TEST(ToyBackendTest, BadRegistrationsAreRefused) {
+  static_cast<void>(toy());
+  const auto refusal = [](BackendSpec spec) {
+    try {
+      register_backend(std::move(spec));
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const auto none = [] { return std::vector<std::shared_ptr<dev::PhysicalDevice>>{}; };
+  EXPECT_THAT(refusal({"Toy", "cc", sched::Mode::threaded, none}), HasSubstr("exists already"));
+  EXPECT_THAT(refusal({"toy2", "tcc", sched::Mode::threaded, none}), HasSubstr("'tcc'"));
+  EXPECT_THAT(refusal({"", "cc", sched::Mode::threaded, none}), HasSubstr("needs a name"));
+  EXPECT_THAT(refusal({"toy3", "cc", sched::Mode::threaded, nullptr}), HasSubstr("function"));
+}
+
+// D11: the null device takes everything and runs nothing
+TEST(NullBackendTest, TakesEverythingAndRunsNothing) {
+  const Backend null = Backend::open("null");
+  const Tensor x("x", f32, {2});
+  const Routine run =
+      Context(null.physical_device(0).new_virtual_device()).link(null.compile(increment(x)));
+  EXPECT_TRUE(run.schedule().wait().ok());
+  EXPECT_EQ(run.context().device().statistics().launches, 1u);
+}
+
+}  // namespace
+}  // namespace heddle
