@@ -1,0 +1,93 @@
+"""What tools/tidy.py must catch: a clean tree, and one violation of each rule planted in it. Run by
+tidy.py --self-test."""
+import pathlib
+import shutil
+import tempfile
+
+
+def clean_tree(tidy):
+    """Files without a finding."""
+    return {
+        "include/heddle/a.hpp": "// Owns a.\n#pragma once\n",
+        "include/heddle/devices.hpp": '// Owns b.\n#pragma once\n#include "heddle/a.hpp"\n',
+        "jit/meson.build": "# Floor 2.\nx = files('a.cpp')\n",
+        "jit/a.hpp": "// Owns c.\n#pragma once\n",
+        "jit/a.cpp": '// Implements c.\n#include "jit/a.hpp"\n#include "heddle/devices.hpp"\n'
+                     "int f() {\n  // relaxed: a count.\n  return n.load(std::memory_order_relaxed);\n"
+                     "}\nconst char* text = \"getenv { ( \"; int big = 1'000'000;\n",
+        "scheduler/meson.build": "# Floor 1.\nx = files('s.cpp')\n",
+        "scheduler/s.cpp": '// Implements s.\n#include "heddle/a.hpp"\n',
+        "tests/meson.build": "# Tests.\ntest('alone', x)\nx = files('t.cpp')\n",
+        "tests/t.cpp": "// Tests.\n// S1\nTEST(Suite, Works) {}\n",
+        "README.md": "# Words\n| " + "wide " * 50 + "|\n",
+        "docs/clauses.md": "".join(f"| {c} | `Suite.Works` |\n" for c in tidy.CLAUSES[:-2]) +
+                           "| O57 | decided: not here |\n| O58 | `meson test alone` |\n",
+    }
+
+
+def planted(tidy, clean):
+    """(what, rule, file, line, content): each breaks one rule of the clean tree."""
+    start = "// Owns c.\n#pragma once\n"
+    body = "".join(f"  g({n});\n" for n in range(tidy.FUNCTION_LINES_MAX))
+    clauses = clean["docs/clauses.md"]
+    return [
+        ("wide source", "columns", "jit/a.hpp", 3, start + "//" + "x" * 99 + "\n"),
+        ("wide prose", "columns", "README.md", 1, "word " * 25 + "\n"),
+        ("wide build file", "columns", "jit/meson.build", 2, clean["jit/meson.build"][:11] +
+         "x = files('a.cpp')" + " " * 90 + "#\n"),
+        ("long file", "file-length", "jit/a.hpp", 453, start + "int x;\n" * 451),
+        ("long function", "function-length", "jit/a.hpp", 3, start + "int f() {\n" + body + "}\n"),
+        ("long template member", "function-length", "jit/a.hpp", 4, start +
+         "class A {\n  template <class T> A(T t) : t_{1} {\n" + body + "}\n};\n"),
+        ("bare order", "order-comment", "jit/a.hpp", 7, start + "// relaxed: a count\n" +
+         "int a;\n" * 3 + "auto x = n.load(std::memory_order_relaxed);\n"),
+        ("fence", "fence", "jit/a.hpp", 4, start +
+         "// seq_cst: pairs with nothing\nstd::atomic_thread_fence(std::memory_order_seq_cst);\n"),
+        ("no guard", "include-guard", "jit/a.hpp", 1, "// Owns c.\n"),
+        ("no header comment", "header-comment", "jit/a.hpp", 1, "#pragma once\n"),
+        ("tab", "tab", "jit/a.hpp", 3, start + "\tint x;\n"),
+        ("unfinished", "unfinished", "README.md", 1, "TO" + "DO: more\n"),
+        ("machine path", "machine-path", "README.md", 1, "see /wo" + "rk/main\n"),
+        ("environment", "environment", "jit/a.hpp", 3, start + 'auto x = getenv("X");\n'),
+        ("higher floor", "floors", "scheduler/s.cpp", 2, '// s\n#include "jit/a.hpp"\n'),
+        ("upward from the vocabulary", "floors", "include/heddle/a.hpp", 3,
+         start + '#include "scheduler/s.cpp"\n'),
+        ("sibling", "floors", "devices/d.hpp", 3, start + '#include "jit/a.hpp"\n'),
+        ("unknown include", "floors", "jit/a.hpp", 3, start + '#include "jit/none.hpp"\n'),
+        ("conformance looks inside", "floors", "tests/device/c.hpp", 3,
+         start + '#include "jit/a.hpp"\n'),
+        ("dead source", "dead-file", "jit/b.cpp", 1, "// Implements b.\n"),
+        ("dead header", "dead-file", "jit/b.hpp", 1, start),
+        ("missing test", "clauses", "docs/clauses.md", 1,
+         clauses.replace("Suite.Works", "Suite.Gone", 1)),
+        ("missing meson test", "clauses", "docs/clauses.md", len(tidy.CLAUSES),
+         clauses.replace("test alone", "test gone")),
+        ("missing clause", "clauses", "docs/clauses.md", 1, clauses.split("\n", 1)[1]),
+        ("empty clause", "clauses", "docs/clauses.md", len(tidy.CLAUSES) - 1,
+         clauses.replace("decided: not here", "-")),
+    ]
+
+
+def write(root, files):
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+def self_test(tidy):
+    """0 when every planted violation is found, and none in the clean tree."""
+    clean, failed = clean_tree(tidy), 0
+    with tempfile.TemporaryDirectory(prefix="heddle-tidy-") as folder:
+        root = pathlib.Path(folder)
+        cases = [("clean tree", None, "README.md", 0, clean["README.md"]), *planted(tidy, clean)]
+        for what, rule, path, line, text in cases:
+            shutil.rmtree(root)
+            write(root, clean | {path: text})
+            found = tidy.findings(root)
+            caught = not found if rule is None else any(
+                (f.rule, f.path, f.line) == (rule, path, line) for f in found)
+            print(f"{'ok' if caught else 'FAILED'}: {what}")
+            if not caught:
+                print(*found, sep="\n")
+                failed = 1
+    return failed

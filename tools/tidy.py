@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Checks what compilers do not: floors, columns, lengths, dead files, comments at atomic orderings,
+and that docs/clauses.md names tests that exist.
+
+usage: tidy.py [--root DIR] [--self-test | --cited]
+Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
+any. --self-test plants a violation of each rule and fails unless each is caught. --cited prints,
+clause by clause, the tests whose comments cite it: the raw material of docs/clauses.md.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+COLUMNS_MAX = 100
+PROSE_COLUMNS_MAX = 120  # markdown; tables, links and code blocks are free
+FILE_LINES_MAX = 450
+FUNCTION_LINES_MAX = 80
+ORDER_COMMENT_REACH = 3  # lines above an ordering in which its comment may be
+
+# Top folder of an include (include/heddle counts as heddle) to its floor. Siblings share a number.
+FLOORS = {"heddle": 0, "scheduler": 1, "jit": 2, "devices": 2, "runtime": 3, "tools": 4, "tests": 4}
+# May be used by outsiders, hence must not look inside the library.
+PUBLIC_ONLY = ("tests/device/", "tests/consumers/", "examples/")
+ENVIRONMENT_READERS = ("runtime/config.cpp", "tools/", "tests/")
+SOURCE = (".cpp", ".hpp", ".h")
+BUILD_FILES = ("meson.build", "meson_options.txt", "CMakeLists.txt", ".build")
+TEXT = SOURCE + BUILD_FILES + (".py", ".md", ".txt", ".in", ".yml", ".sh")
+SELF = ("tools/tidy.py", "tests/tidy/")  # spell out what they forbid
+
+Finding = collections.namedtuple("Finding", "path line rule text")
+
+CLAUSES = ([f"S{n}" for n in [*range(1, 17), 20, 21, 22]] +
+           [f"D{n}" for n in [*range(1, 9), 11, 12, 13]] +
+           [f"J{n}" for n in [*range(1, 9), 10]] +
+           ["B1", "B2", "B3", "B5"] + [f"O{n}" for n in range(1, 59)])
+
+
+class Tree:
+    """The files of the project, read once."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root).resolve()
+        self.files = {path: (self.root / path).read_text(encoding="utf-8", errors="replace")
+                      for path in self.list_files() if path.endswith(TEXT)}
+
+    def list_files(self):
+        if (self.root / ".git").exists():
+            listed = subprocess.run(
+                ["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"],
+                text=True, check=True, stdout=subprocess.PIPE).stdout.splitlines()
+            return sorted(path for path in set(listed) if (self.root / path).is_file())
+        found = []
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [f for f in folders if not f.startswith((".", "build", "obj-"))]
+            found += [str((pathlib.Path(folder) / n).relative_to(self.root)) for n in names]
+        return sorted(found)
+
+    def with_suffix(self, *suffixes):
+        return [(path, text) for path, text in self.files.items() if path.endswith(suffixes)]
+
+
+def lines_of(text):
+    return enumerate(text.splitlines(), start=1)
+
+
+# Strings, character literals and comments; blanked before code is looked at. A quote after a digit
+# or letter separates digits (1'000'000).
+TOKENS = re.compile(
+    r'R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\''
+    r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def code_only(text):
+    """`text` with comments and literals blanked; lines stay where they are."""
+    return TOKENS.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+# --- rules on one file ---
+
+
+def check_columns(tree):
+    for path, text in tree.files.items():
+        prose = path.endswith(".md")
+        limit = PROSE_COLUMNS_MAX if prose else COLUMNS_MAX
+        fenced = False
+        for number, line in lines_of(text):
+            fenced ^= prose and line.lstrip().startswith("```")
+            if prose and (fenced or line.lstrip().startswith("|") or "](" in line or "://" in line):
+                continue
+            if len(line) > limit:
+                yield Finding(path, number, "columns", f"{len(line)} (expected at most {limit})")
+
+
+def check_file_length(tree):
+    for path, text in tree.with_suffix(*SOURCE, ".py"):
+        count = len(text.splitlines())
+        if count > FILE_LINES_MAX:
+            yield Finding(path, count, "file-length",
+                          f"{count} lines (expected at most {FILE_LINES_MAX})")
+
+
+def strip_templates(head):
+    """`head` without leading template<...> parameter lists."""
+    while (match := re.match(r"\s*template\s*<", head)):
+        depth, at = 1, match.end()
+        while at < len(head) and depth:
+            depth += {"<": 1, ">": -1}.get(head[at], 0)
+            at += 1
+        head = head[at:]
+    return head.strip()
+
+
+def opens_function(head):
+    """Whether a `{` after `head` (the text since the last `;`, `{` or `}`) opens a function."""
+    head = strip_templates(head)
+    if "(" not in head or re.search(r"(?<![=!<>])=(?!=)\s*[^)]*$", head):
+        return False
+    return not re.match(r"(\w+\s+)*(class|struct|union|enum|namespace|concept)\b", head)
+
+
+def functions(text):
+    """(first line, last line) of each outermost function body. As clang-format leaves it, a `{`
+    that touches what is before it initialises something; it ends nothing and opens nothing."""
+    code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*",
+                  lambda m: re.sub(r"[^\n]", " ", m.group()), code_only(text), flags=re.MULTILINE)
+    head_at, line, start, opened = 0, 1, 0, []
+    for at, char in enumerate(code):
+        if char == "\n":
+            line += 1
+        elif char == "{":
+            head = code[head_at:at]
+            kind = "value" if not head[-1:].isspace() and head else "scope"
+            if kind == "scope" and "function" not in opened and opens_function(head):
+                kind, start = "function", line - head.lstrip().count("\n")
+            opened.append(kind)
+            if kind != "value":
+                head_at = at + 1
+        elif char == "}" and opened:
+            kind = opened.pop()
+            if kind == "function":
+                yield start, line
+            if kind != "value":
+                head_at = at + 1
+        elif char == ";":
+            head_at = at + 1
+
+
+def check_function_length(tree):
+    for path, text in tree.with_suffix(*SOURCE):
+        for first, last in functions(text):
+            if last - first + 1 > FUNCTION_LINES_MAX:
+                yield Finding(path, first, "function-length",
+                              f"{last - first + 1} lines (expected at most {FUNCTION_LINES_MAX})")
+
+
+ORDER = re.compile(r"memory_order(?:_|::)(?:relaxed|consume|acquire|release|acq_rel|seq_cst)")
+
+
+def check_orders(tree):
+    for path, text in tree.with_suffix(*SOURCE):
+        lines, code = text.splitlines(), code_only(text).splitlines()
+        for number, line in lines_of("\n".join(code)):
+            if "atomic_thread_fence" in line:
+                yield Finding(path, number, "fence",
+                              "a standalone fence (expected an ordering on an access)")
+            if not ORDER.search(line):
+                continue
+            near = range(max(0, number - 1 - ORDER_COMMENT_REACH), number)
+            if not any("//" in lines[k] or "/*" in lines[k] for k in near):
+                yield Finding(path, number, "order-comment",
+                              f"{ORDER.search(line).group()} without a comment (expected the access"
+                              f" it pairs with, here or within {ORDER_COMMENT_REACH} lines above)")
+
+
+def check_headers(tree):
+    for path, text in tree.with_suffix(".hpp", ".h"):
+        if not re.search(r"^#pragma once$|^#ifndef HEDDLE_\w+_H$", text, re.MULTILINE):
+            yield Finding(path, 1, "include-guard", "none (expected #pragma once)")
+    for path, text in tree.with_suffix(*SOURCE, *BUILD_FILES, ".py"):
+        start = re.sub(r"\A#!.*\n", "", text)
+        if not start.startswith(("//", "/*", "#", '"""', "project(", "option(")):
+            yield Finding(path, 1, "header-comment",
+                          "none (expected what the file owns and which thread may call it)")
+        elif path.endswith(SOURCE) and not start.startswith(("//", "/*")):
+            yield Finding(path, 1, "header-comment",
+                          f"{start.splitlines()[0]!r} (expected a comment first)")
+
+
+def check_words(tree):
+    unfinished = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    machine = re.compile(r"(?<![\w.}*])/(work|root|farm)/")
+    for path, text in tree.files.items():
+        for number, line in lines_of(text):
+            if "\t" in line:
+                yield Finding(path, number, "tab", "a tab (expected spaces)")
+            if path.startswith(SELF):
+                continue
+            if (match := unfinished.search(line)):
+                yield Finding(path, number, "unfinished", f"{match.group()} (expected done work)")
+            if (match := machine.search(line)):
+                yield Finding(path, number, "machine-path",
+                              f"{match.group()} (expected nothing of one machine)")
+
+
+def check_environment(tree):
+    for path, text in tree.with_suffix(*SOURCE):
+        if path.startswith(ENVIRONMENT_READERS):
+            continue
+        for number, line in lines_of(code_only(text)):
+            if (match := re.search(r"\b(secure_)?getenv\b", line)):
+                yield Finding(path, number, "environment",
+                              f"{match.group()} (expected in runtime/config.cpp alone)")
+
+
+# --- rules on the whole tree ---
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def resolve(tree, path, name):
+    """The project file that `#include name` in `path` means; None when it is none of ours."""
+    beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+    installed = name[len("heddle/"):] if name.startswith("heddle/devices/") else name
+    for candidate in (beside, "include/" + name, name, "tests/" + name, installed):
+        if candidate in tree.files:
+            return candidate
+    return None
+
+
+def floor_of(path):
+    top = path.removeprefix("include/").split("/")[0]
+    return top, FLOORS.get(top)
+
+
+def check_floors(tree):
+    for path, text in tree.with_suffix(*SOURCE):
+        top, floor = floor_of(path)
+        public_only = path.startswith(PUBLIC_ONLY)
+        for match in INCLUDE.finditer(text):
+            number = text.count("\n", 0, match.start(2)) + 1
+            target = resolve(tree, path, match.group(2))
+            if target is None:
+                if match.group(1) == '"' and match.group(2).endswith(SOURCE):
+                    yield Finding(path, number, "floors", f'"{match.group(2)}" is no file of the '
+                                  "project (expected <...> for others' headers)")
+                continue
+            into, into_floor = floor_of(target)
+            if public_only:
+                own = target.startswith(PUBLIC_ONLY) or target == "devices/device.hpp"
+                if not own and into != "heddle":
+                    yield Finding(path, number, "floors", f"{target} included by what users could "
+                                  "have written (expected installed headers alone)")
+            elif None not in (floor, into_floor) and into != top and into_floor >= floor:
+                yield Finding(path, number, "floors", f"{target} (floor {into_floor}) included from"
+                              f" {top} (floor {floor}; expected a lower floor or its own)")
+
+
+def check_dead_files(tree):
+    built, included = set(), set()
+    for path, text in tree.with_suffix(*BUILD_FILES, ".py"):
+        for name in re.findall(r"[\w./-]+\.(?:cpp|hpp|h)\b|'[\w/-]+'", text):
+            name = name[1:-1] + ".cpp" if name[0] == "'" else name
+            built.add(os.path.normpath(os.path.join(os.path.dirname(path), name)))
+    for path, text in tree.with_suffix(*SOURCE):
+        included |= {resolve(tree, path, m.group(2)) for m in INCLUDE.finditer(text)}
+    for path in tree.files:
+        if path.endswith(".cpp") and path not in built:
+            yield Finding(path, 1, "dead-file", "named by no build file (expected one)")
+        if path.endswith((".hpp", ".h")) and path not in included | built:
+            yield Finding(path, 1, "dead-file", "included by nobody (expected somebody)")
+
+
+TEST = re.compile(r"^[ \t]*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)"
+                  r"\(\s*(\w+)\s*,\s*(\w+)", re.MULTILINE)
+
+
+def tests_of(tree):
+    """Full name to (path, the comment right above) of every GoogleTest."""
+    found = {}
+    for path, text in tree.with_suffix(".cpp"):
+        if not path.startswith("tests/"):
+            continue
+        for match in TEST.finditer(text):
+            above = []
+            for line in reversed(text[:match.start()].splitlines()):
+                if not line.lstrip().startswith("//"):
+                    break
+                above.insert(0, line.strip().lstrip("/ "))
+            found[f"{match.group(1)}.{match.group(2)}"] = (path, " ".join(above))
+    return found
+
+
+def check_clauses(tree):
+    path = "docs/clauses.md"
+    if path not in tree.files:
+        yield Finding(path, 1, "clauses", "no such file (expected the table of clauses and tests)")
+        return
+    tests = tests_of(tree)
+    meson = {name for _, text in tree.with_suffix("meson.build")
+             for name in re.findall(r"\btest\('([\w-]+)'", text)}
+    seen = collections.Counter()
+    for number, line in lines_of(tree.files[path]):
+        row = re.match(r"\|\s*([SDJBO]\d+)\s*\|(.*)\|\s*$", line)
+        if not row:
+            continue
+        clause, entry = row.groups()
+        seen[clause] += 1
+        names = re.findall(r"`(\w+\.\w+)`", entry)
+        runs = re.findall(r"`meson test ([\w-]+)`", entry)
+        for name in names:
+            if name not in tests:
+                yield Finding(path, number, "clauses", f"{clause} names {name} (expected a test)")
+        for name in runs:
+            if name not in meson:
+                yield Finding(path, number, "clauses",
+                              f"{clause} names meson test {name} (expected one that exists)")
+        if not names and not runs and not re.search(r"(decided|open): \w", entry):
+            yield Finding(path, number, "clauses", f"{clause} has nothing (expected tests, "
+                          "'decided: why' or 'open: what is missing')")
+    for clause in CLAUSES:
+        if seen[clause] != 1:
+            yield Finding(path, 1, "clauses", f"{clause} has {seen[clause]} rows (expected 1)")
+
+
+RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
+         check_words, check_environment, check_floors, check_dead_files, check_clauses]
+
+
+def findings(root):
+    tree = Tree(root)
+    return [finding for rule in RULES for finding in rule(tree)]
+
+
+def print_cited(root):
+    cited = collections.defaultdict(list)
+    for name, (_, comment) in tests_of(Tree(root)).items():
+        for clause in re.findall(r"\b([SDJBO]\d+)\b", comment):
+            cited[clause].append(name)
+    for clause in CLAUSES:
+        print(clause, *cited[clause])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--self-test", action="store_true", help="check the rules themselves")
+    parser.add_argument("--cited", action="store_true", help="print which tests cite each clause")
+    args = parser.parse_args()
+    if args.self_test:
+        sys.path.insert(0, str(pathlib.Path(args.root) / "tests" / "tidy"))
+        import planted  # pylint: disable=import-outside-toplevel
+        return planted.self_test(sys.modules[__name__])
+    if args.cited:
+        return print_cited(args.root)
+    found = findings(args.root)
+    for finding in found:
+        print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.text}")
+    if found:
+        print(f"tidy: {len(found)} findings", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
