@@ -141,8 +141,9 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
       fmt::format("{} '{}' on {}", what, tensor.label(), context.device->execution->name));
   sched::SubmitOptions after;
   after.after = options.after;
-  Event event = submit(*context.device->timeline, context.device->execution, view,
-                       {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)}, after);
+  Event event =
+      submit(*context.device->timeline, context.device->execution, view,
+             {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)}, after);
   return {TransferOutcome::scheduled, std::move(event), {}};
 }
 

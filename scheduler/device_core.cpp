@@ -374,6 +374,7 @@ Snapshot DeviceCore::snapshot() const {
   s.running_ticket = running_ticket_.load(std::memory_order_relaxed);
   if (label != nullptr && s.running_ticket != 0) {
     s.running = label;
+    // relaxed: as above.
     const std::chrono::nanoseconds since(running_since_ns_.load(std::memory_order_relaxed));
     s.running_for = Clock::now().time_since_epoch() - since;
   }

@@ -1,6 +1,7 @@
-/* The kernel ABI: what a compiled kernel is called with. Plain C, versioned, struct_size first, so that code
- * compiled by any heddle of the same major version can be launched. A kernel may be called from any thread;
- * two calls must not share a writable buffer unless their parts are disjoint. */
+/* The kernel ABI: what a compiled kernel is called with. Plain C, versioned, struct_size first, so
+ * that code compiled by any heddle of the same major version can be launched. A kernel may be
+ * called from any thread; two calls must not share a writable buffer unless their parts are
+ * disjoint. */
 #ifndef HEDDLE_KERNEL_H
 #define HEDDLE_KERNEL_H
 
@@ -12,16 +13,18 @@ extern "C" {
 
 #define HEDDLE_KERNEL_ABI 1u
 
-/* One buffer entry of a kernel, in the order of its signature. `data` points at the first element. */
+/* One buffer entry of a kernel, in the order of its signature. `data` points at the first
+ * element. */
 typedef struct heddle_kernel_buffer {
   void* data;
   uint64_t bytes;
 } heddle_kernel_buffer;
 
-/* Called for each assignment of a kernel compiled with value tracing: `entry` is the buffer's position,
- * `offset` its row-major element offset, values widened to double (u64 and i64 above 2^53 round). */
-typedef void (*heddle_kernel_trace)(void* context, uint32_t statement, uint32_t entry, int64_t offset,
-                                    double before, double after);
+/* Called for each assignment of a kernel compiled with value tracing: `entry` is the buffer's
+ * position, `offset` its row-major element offset, values widened to double (u64 and i64 above 2^53
+ * round). */
+typedef void (*heddle_kernel_trace)(void* context, uint32_t statement, uint32_t entry,
+                                    int64_t offset, double before, double after);
 
 /* Where a kernel says that it could not go on. code 0: fine. */
 typedef struct heddle_kernel_status {

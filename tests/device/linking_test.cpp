@@ -268,7 +268,8 @@ TEST_P(LinkingTest, TracesEachAssignment) {
 // D3: zero-sized and scalar tensors, alone and together
 TEST_P(LinkingTest, EmptyAndScalarTensorsWork) {
   const Tensor empty("empty", f32, {0, 3}), s("s", f32, {}), e2("e2", f32, {0, 3});
-  s.set_mode(MemoryMode::on_device);  // assigned before it is read: else the routine keeps it to itself
+  // Assigned before it is read: else the routine keeps it to itself.
+  s.set_mode(MemoryMode::on_device);
   Index i, j;
   Program p("p");
   p << (s() = 2.5) << (s() += empty(i, j)) << (e2(i, j) = empty(i, j) * s());
