@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "heddle/program.hpp"
@@ -50,11 +51,17 @@ struct StatementNode {
   std::shared_ptr<const ExprNode> value;
 };
 
-/// Calls `visit` with each node of the tree, operands before their operation.
+/// Calls `visit` with each node once, operands before their operation. Expressions share their
+/// parts: e = e * e, thirty times, is thirty nodes but a tree of 2^30.
 template <class Visit>
-void walk(const ExprNode& node, const Visit& visit) {
-  for (const auto& arg : node.args) walk(*arg, visit);
-  visit(node);
+void walk(const ExprNode& root, const Visit& visit) {
+  std::unordered_set<const ExprNode*> seen;
+  const auto step = [&](const auto& self, const ExprNode& node) -> void {
+    if (!seen.insert(&node).second) return;
+    for (const auto& arg : node.args) self(self, *arg);
+    visit(node);
+  };
+  step(step, root);
 }
 
 /// The iteration space of a statement: its indices in order (left-hand side first, then by first

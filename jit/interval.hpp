@@ -7,22 +7,20 @@
 #include <limits>
 #include <optional>
 
+#include "jit/int128.hpp"
 #include "jit/loop.hpp"
 
 namespace heddle::jit {
 
-// __extension__: ISO C++ has no 128-bit integer, and this is the one place that needs the name.
-__extension__ typedef __int128 Wide;  // NOLINT: an alias-declaration takes no __extension__
-
 /// Lowest and highest value, both included. Ends saturate at +-2^120, far beyond any extent.
 struct Interval {
-  Wide lowest = 0;
-  Wide highest = 0;
+  Int128 lowest = 0;
+  Int128 highest = 0;
 
   /// Adds coefficient * [from, to].
   constexpr void add(std::int64_t coefficient, std::int64_t from, std::int64_t to) noexcept {
-    const Wide a = static_cast<Wide>(coefficient) * from;
-    const Wide b = static_cast<Wide>(coefficient) * to;
+    const Int128 a = static_cast<Int128>(coefficient) * from;
+    const Int128 b = static_cast<Int128>(coefficient) * to;
     lowest = saturate(lowest + saturate(std::min(a, b)));
     highest = saturate(highest + saturate(std::max(a, b)));
   }
@@ -31,16 +29,16 @@ struct Interval {
   }
 
  private:
-  static constexpr Wide saturate(Wide v) noexcept {
-    constexpr Wide end = static_cast<Wide>(1) << 120;
+  static constexpr Int128 saturate(Int128 v) noexcept {
+    constexpr Int128 end = static_cast<Int128>(1) << 120;
     return std::clamp(v, -end, end);
   }
 };
 
 /// The nearest 64-bit number.
-constexpr std::int64_t narrow(Wide v) noexcept {
-  return static_cast<std::int64_t>(std::clamp<Wide>(v, std::numeric_limits<std::int64_t>::min(),
-                                                    std::numeric_limits<std::int64_t>::max()));
+constexpr std::int64_t narrow(Int128 v) noexcept {
+  return static_cast<std::int64_t>(std::clamp<Int128>(v, std::numeric_limits<std::int64_t>::min(),
+                                                      std::numeric_limits<std::int64_t>::max()));
 }
 
 /// What `index` reaches. `range` gives each term's lowest and highest value as a pair, nullopt

@@ -1,15 +1,14 @@
-// Lowering: each statement of a Program becomes a loop nest over its iteration space. Pure; any
-// thread.
-//
-// Statements run one after another, each in row-major order of its space with reduced indices
-// innermost. A statement that reads other elements of its own target sees what earlier iterations
-// wrote, as the loops say.
+// Lowering: each statement of a Program becomes a loop nest over its iteration space; lower.hpp
+// says in which order it runs. Pure; any thread.
 #include "jit/lower.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "heddle/status.hpp"
 #include "jit/expr.hpp"
@@ -24,7 +23,8 @@ class Lowering {
     merge_ = program.merge_tensor();
     for (const Tensor& tensor : program.tensors()) {
       buffer_of(tensor);
-      result_.placements.emplace_back(tensor, Placement{tensor.mode(), tensor.mode_provenance()});
+      const MemoryMode mode = tensor.mode();
+      result_.placements.emplace_back(tensor, Placement{mode, tensor.mode_provenance(), mode});
     }
     for (const Statement& statement : program.statements()) lower(statement.node());
     set_roles();
@@ -63,7 +63,7 @@ class Lowering {
     for (const auto& term : subscript.terms()) {
       const Affine part =
           std::holds_alternative<Index>(term.index)
-              ? affine_var(vars_.at(std::get<Index>(term.index).id()), term.coefficient)
+              ? affine_scale(indices_.at(std::get<Index>(term.index).id()), term.coefficient)
               : affine_static(static_of(std::get<StaticIndex>(term.index)), term.coefficient);
       sum = affine_add(sum, part);
     }
@@ -101,8 +101,28 @@ class Lowering {
     return result;
   }
 
-  /// A value in its compute type; what is stored in 16 bits is widened as it is read.
-  ValuePtr value(const ExprNode& node) {
+  /// What a statement assigns, in its own type. Nodes that several others share become locals, so
+  /// that an expression of n nodes lowers to about n nodes however often its parts are reused.
+  struct Computed {
+    Block before;
+    ValuePtr value;
+  };
+
+  Computed compute(const StatementNode& node) {
+    uses_.clear();
+    shared_.clear();
+    count_uses(*node.value);
+    Computed result;
+    result.value = value(*node.value, result.before);
+    return result;
+  }
+
+  void count_uses(const ExprNode& node) {
+    if (uses_[&node]++ > 0) return;
+    for (const auto& arg : node.args) count_uses(*arg);
+  }
+
+  ValuePtr value(const ExprNode& node, Block& before) {
     switch (node.kind) {
       case ExprKind::constant:
         return make_constant(convert(node.scalar, node.dtype));
@@ -114,13 +134,24 @@ class Lowering {
       case ExprKind::embed:
         return make_embed(affine(node.subscripts[0]));
       case ExprKind::cast:
-        return make_cast(value(*node.args[0]), node.dtype);
       case ExprKind::op:
         break;
     }
+    if (const auto at = shared_.find(&node); at != shared_.end()) return at->second;
+    ValuePtr result = computed(node, before);
+    const bool leaf = result->kind != ValueKind::op && result->kind != ValueKind::cast;
+    if (uses_.at(&node) == 1 || leaf) return result;
+    const LocalId local = next_local_++;
+    before.push_back(make_declare(local, result));
+    return shared_.emplace(&node, make_local(local, result->dtype)).first->second;
+  }
+
+  /// What is stored in 16 bits is widened where an operation takes it: make_op() does.
+  ValuePtr computed(const ExprNode& node, Block& before) {
+    if (node.kind == ExprKind::cast) return make_cast(value(*node.args[0], before), node.dtype);
     std::vector<ValuePtr> args;
     args.reserve(node.args.size());
-    for (const auto& arg : node.args) args.push_back(value(*arg));
+    for (const auto& arg : node.args) args.push_back(value(*arg, before));
     return make_op(node.op, std::move(args));
   }
 
@@ -130,14 +161,41 @@ class Lowering {
       return;
     }
     const std::vector<SpaceAxis> space = iteration_space(node);
-    const bool whole_space = std::ranges::none_of(space, &SpaceAxis::reduced);
-    if (node.accumulate && node.initialize_neutral && !(whole_space && injective(node, space))) {
-      reduce(node, space);
+    const auto nothing = [&](const SpaceAxis& axis) {
+      return axis.extent == 0 && !(axis.reduced && node.initialize_neutral);
+    };
+    if (std::ranges::any_of(space, nothing)) {
+      touch(node);
     } else if (node.accumulate && !node.initialize_neutral) {
       accumulate(node, space);
+    } else if (node.accumulate && (reduces(space) || !injective(node, space))) {
+      reduce(node, space);
     } else {
       assign(node, space);  // one term per element: the neutral element changes nothing (3E)
     }
+  }
+
+  /// An empty statement runs nothing, but its merge buffer and static indices are still the
+  /// program's.
+  void touch(const StatementNode& node) {
+    const auto note = [this](const std::vector<Subscript>& subscripts) {
+      for (const Subscript& s : subscripts) {
+        for (const auto& term : s.terms()) {
+          if (const auto* index = std::get_if<StaticIndex>(&term.index)) {
+            static_cast<void>(static_of(*index));
+          }
+        }
+      }
+    };
+    note(node.subscripts);
+    walk(*node.value, [&](const ExprNode& e) {
+      note(e.subscripts);
+      if (e.kind == ExprKind::merge) static_cast<void>(merge_buffer());
+    });
+  }
+
+  static bool reduces(const std::vector<SpaceAxis>& space) {
+    return std::ranges::any_of(space, &SpaceAxis::reduced);
   }
 
   /// Every index is a plain subscript on the left: each element is assigned once.
@@ -150,14 +208,20 @@ class Lowering {
     });
   }
 
+  /// Gives each index its loop variable; an axis of one element is fixed at 0 (3D).
   void bind(const std::vector<SpaceAxis>& space) {
-    vars_.clear();
-    for (const SpaceAxis& axis : space) vars_[axis.index.id()] = next_var_++;
+    indices_.clear();
+    for (const SpaceAxis& axis : space)
+      indices_[axis.index.id()] = axis.extent == 1 ? Affine() : affine_var(next_var_++);
   }
 
-  Block nest(const std::vector<SpaceAxis>& axes, Block body) {
+  /// Loops over `axes` around `body`; nothing when one of them is empty.
+  Block nest(const std::vector<SpaceAxis>& axes, Block body) const {
     for (std::size_t k = axes.size(); k-- > 0;) {
-      Block outer{make_loop(vars_.at(axes[k].index.id()), 0, axes[k].extent, std::move(body))};
+      if (axes[k].extent == 0) return {};
+      const Affine& index = indices_.at(axes[k].index.id());
+      if (index.terms.empty()) continue;
+      Block outer{make_loop(index.terms[0].id, 0, axes[k].extent, std::move(body))};
       body = std::move(outer);
     }
     return body;
@@ -170,36 +234,39 @@ class Lowering {
   void assign(const StatementNode& node, const std::vector<SpaceAxis>& space) {
     bind(space);
     const BufferId target = buffer_of(*node.target);
-    // A one-term reduction still passes through the operation's type: all and any give truth
+    const DType type = node.target->dtype();
+    auto [body, v] = compute(node);
+    // A reduction of one term still passes through its operation's type: all and any give truth
     // values.
-    ValuePtr v = value(*node.value);
     if (node.accumulate && (*node.accumulate == Op::and_ || *node.accumulate == Op::or_)) {
       v = make_cast(std::move(v), DType::bool_);
     }
+    v = make_cast(std::move(v), type);
     std::vector<Affine> at = affines(*node.target, node.subscripts);
     const bool clears =
-        v->kind == ValueKind::constant &&
-        make_cast(v, node.target->dtype())->scalar == convert(Scalar{}, node.target->dtype());
-    if (clears && covers(node, space)) {
-      append({make_zero(target)});
-      return;
-    }
-    v = make_cast(std::move(v), node.target->dtype());
-    append(nest(space, {make_store(target, std::move(at), std::move(v))}));
+        v->kind == ValueKind::constant && v->scalar == make_cast(no_value(), type)->scalar;
+    if (clears && covers(node, space)) return append({make_zero(target)});
+    body.push_back(make_store(target, std::move(at), std::move(v)));
+    append(nest(space, std::move(body)));
   }
 
-  /// The statement writes every element of its target, once.
+  static ValuePtr no_value() { return make_constant(Scalar{}); }
+
+  /// The statement writes every element of its target.
   static bool covers(const StatementNode& node, const std::vector<SpaceAxis>& space) {
-    if (space.size() != node.subscripts.size()) return false;
-    for (std::size_t k = 0; k < space.size(); ++k) {
+    std::set<std::uint64_t> used;
+    for (std::size_t k = 0; k < node.subscripts.size(); ++k) {
       const Subscript& s = node.subscripts[k];
+      const std::int64_t extent = node.target->dims()[k];
+      if (extent == 1 && s.terms().empty()) continue;
       const bool plain = s.constant() == 0 && s.terms().size() == 1 &&
                          s.terms()[0].coefficient == 1 &&
                          std::holds_alternative<Index>(s.terms()[0].index);
-      if (!plain || std::get<Index>(s.terms()[0].index).id() != space[k].index.id() ||
-          space[k].extent != node.target->dims()[k]) {
-        return false;
-      }
+      if (!plain) return false;
+      const std::uint64_t id = std::get<Index>(s.terms()[0].index).id();
+      const auto axis =
+          std::ranges::find(space, id, [](const SpaceAxis& a) { return a.index.id(); });
+      if (axis->extent != extent || !used.insert(id).second) return false;
     }
     return true;
   }
@@ -241,30 +308,33 @@ class Lowering {
                                ? make_constant(*neutral(*node.accumulate, type))
                                : make_cast(make_load(target, node.target->dtype(), at), type);
     Block body{make_declare(local, start)};
-    const ValuePtr sum = join(*node.accumulate, make_local(local, type), value(*node.value), type);
-    for (StmtPtr& stmt : nest(reduced, {make_assign(local, sum)})) body.push_back(std::move(stmt));
+    auto [step, term] = compute(node);
+    step.push_back(
+        make_assign(local, join(*node.accumulate, make_local(local, type), std::move(term), type)));
+    for (StmtPtr& stmt : nest(reduced, std::move(step))) body.push_back(std::move(stmt));
     body.push_back(
         make_store(target, at, make_cast(make_local(local, type), node.target->dtype())));
     append(nest(kept, std::move(body)));
   }
 
   void accumulate(const StatementNode& node, const std::vector<SpaceAxis>& space) {
-    const bool reduces = std::ranges::any_of(space, &SpaceAxis::reduced);
-    if (reduces && !reads_target(node)) {
+    if (reduces(space) && !reads_target(node)) {
       accumulate_in_local(node, space, false);
       return;
     }
     bind(space);
-    append(nest(space, {load_join_store(node)}));
+    append(nest(space, load_join_store(node)));
   }
 
-  StmtPtr load_join_store(const StatementNode& node) {
+  Block load_join_store(const StatementNode& node) {
     const BufferId target = buffer_of(*node.target);
     const DType type = accumulator_type(node.target->dtype());
     std::vector<Affine> at = affines(*node.target, node.subscripts);
     const ValuePtr before = make_cast(make_load(target, node.target->dtype(), at), type);
-    const ValuePtr sum = join(*node.accumulate, before, value(*node.value), type);
-    return make_store(target, std::move(at), make_cast(sum, node.target->dtype()));
+    auto [body, term] = compute(node);
+    const ValuePtr sum = join(*node.accumulate, before, std::move(term), type);
+    body.push_back(make_store(target, std::move(at), make_cast(sum, node.target->dtype())));
+    return body;
   }
 
   void reduce(const StatementNode& node, const std::vector<SpaceAxis>& space) {
@@ -282,7 +352,7 @@ class Lowering {
     append(nest(kept, {make_store(buffer_of(*node.target), affines(*node.target, node.subscripts),
                                   start)}));
     bind(space);
-    append(nest(space, {load_join_store(node)}));
+    append(nest(space, load_join_store(node)));
   }
 
   void set_roles() {
@@ -298,7 +368,10 @@ class Lowering {
   std::optional<Tensor> merge_;
   std::optional<BufferId> merge_id_;
   std::map<std::uint64_t, BufferId> buffers_;  // by tensor id
-  std::map<std::uint64_t, VarId> vars_;        // by index id, of the statement at hand
+  // Of the statement at hand: indices by id, and the nodes of its value.
+  std::map<std::uint64_t, Affine> indices_;
+  std::unordered_map<const ExprNode*, int> uses_;
+  std::unordered_map<const ExprNode*, ValuePtr> shared_;
   VarId next_var_ = 0;
   LocalId next_local_ = 0;
 };

@@ -17,6 +17,7 @@ namespace heddle::jit {
 struct Placement {
   MemoryMode mode = MemoryMode::unset;
   std::string provenance;  ///< "file:line" of the user's request, or the inference that decided
+  MemoryMode asked = MemoryMode::unset;  ///< the user's request, as lowering found it
 };
 
 /// A kernel together with what its numbers stand for. loop.buffers[k] is tensors[k].
@@ -30,14 +31,22 @@ struct Lowered {
 };
 
 struct OptimizeOptions {
-  bool fast_math = false;   ///< allow x*0=0, reassociation and the like (NaN/Inf carelessness)
-  int max_visits = 1;       ///< cells read more often than this are not inlined
-  int max_tracing_dim = 5;  ///< iterations of each loop that tracing looks at
-  bool inline_virtual = true;
+  bool fast_math = false;      ///< allow x*0=0, reassociation and the like (NaN/Inf carelessness)
+  int max_visits = 1;          ///< cells read more often than this are not inlined
+  int max_tracing_dim = 5;     ///< tracing looks at one iteration more of each loop
+  bool inline_virtual = true;  ///< false: virtual tensors are stored like local ones
 };
 
-/// Statements to loops, one nest each; every tensor is a buffer still. Throws on misuse the Program
-/// let through.
+/// Statements to loops, one nest each; every tensor is a buffer still. Throws invalid_argument
+/// where two static indices share a subscript and one has no range.
+///
+/// Order: statements run one after another; each runs over its space in row-major order, the
+/// indices of the left side outermost, reduced ones innermost in order of appearance. A statement
+/// that reads its own target at other subscripts (a(i) = a(i + 1)) sees what its earlier iterations
+/// wrote, as the same loops in C would. `t = sum(...)` starts every element it reaches from the
+/// neutral element before anything is read, except that with one term per element it is a plain
+/// assignment. 16-bit floats accumulate in f32 and round once per element (once per term where the
+/// value reads the target or several elements of the left side's space meet in one).
 [[nodiscard]] Lowered lower(const Program& program);
 
 /// Called with the name of each pass that changed something and the kernel after it.

@@ -8,7 +8,7 @@ namespace heddle::jit {
 Lowered optimize(Lowered lowered, const OptimizeOptions& options, const PassObserver& observer) {
   // A pass that breaks the IR is heddle's fault: found here, between two passes, not in a
   // compiler's words.
-  const auto check = [&](std::string_view pass, const Lowered& after) {
+  const auto check = [](std::string_view pass, const Lowered& after) {
     if (Status legal = verify(after.loop); !legal.ok()) {
       throw Error(ErrorCode::internal, std::string(pass) + " made an illegal kernel",
                   std::move(legal));
@@ -23,6 +23,7 @@ Lowered optimize(Lowered lowered, const OptimizeOptions& options, const PassObse
   run("infer_placements", infer_placements(lowered, options));
   run("inline_virtual", inline_virtual(lowered));
   run("simplify", simplify(lowered, options.fast_math));
+  run("drop_dead", drop_dead(lowered));
   run("renumber", renumber(lowered));
   return lowered;
 }

@@ -1,6 +1,15 @@
-// Memory-mode inference: where each tensor of a program lives. The user's requests stay on the
-// tensors; what is decided here lives in the kernel's placements, so compiling has no effect on
-// anything else (O56).
+// Memory-mode inference: where each tensor of a program lives (reference 3C, 3F). The user's
+// requests stay on the tensors; what is decided here lives in the kernel's placements, so compiling
+// has no effect on anything else (O56). Pure; any thread.
+//
+//   never written                     hosted(constant) with host storage, else on_device
+//   read before it is written         on_device, or hosted(changed_on_devices)
+//   written, never read               an output: on_device. Nobody asked for it to be thrown away
+//   written whole, then read          virtual where an element is read at most max_visits times or
+//                                     is a constant, else local; on_device where asked
+//
+// A request of the user refines these by the table of jit/tensor.hpp; what excludes them is
+// refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +23,20 @@ namespace {
 
 using enum MemoryMode;
 
+/// What the program does with a tensor, and what follows.
+struct Usage {
+  std::string_view text;
+  std::string_view cure;
+};
+constexpr Usage never_written{"the program reads it but never assigns it",
+                              "assign it in the program, or ask for on_device"};
+constexpr Usage recurrent{
+    "the program reads it before it has assigned all of it, so it must keep its values between "
+    "runs",
+    "ask for on_device, or assign it whole first"};
+constexpr Usage assigned{"the program assigns it", "ask for hosted(changed_on_devices)"};
+constexpr Usage varying{"the program changes it from run to run", "ask for materialized"};
+
 class Inference {
  public:
   Inference(Lowered lowered, const OptimizeOptions& options)
@@ -24,35 +47,33 @@ class Inference {
 
   Lowered run() {
     for (auto& [tensor, placement] : lowered_.placements) {
-      const auto at = std::ranges::find_if(lowered_.tensors, [&](const Tensor& t) {
-        const auto id = static_cast<std::size_t>(&t - lowered_.tensors.data());
-        return t == tensor && lowered_.loop.buffers[id].role != Role::merge;
-      });
-      decide(tensor, static_cast<BufferId>(at - lowered_.tensors.begin()), placement);
+      const BufferId id = buffer_of(lowered_, tensor);
+      decide(tensor, id, placement);
+      if (placement.mode == local || placement.mode == virtual_)
+        lowered_.loop.buffers[id].role = Role::scratch;
     }
     return std::move(lowered_);
   }
 
  private:
-  [[noreturn]] static void refuse(const Tensor& tensor, const Placement& asked,
-                                  std::string_view why, std::string_view cure) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("tensor '{}' cannot be {} (asked for at {}): {}; {}", tensor.label(),
-                            name(asked.mode), asked.provenance, why, cure));
+  void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
+    const SignatureEntry& entry = signature_.entries[id];
+    if (!entry.writes) return read_only(tensor, placement);
+    if (placement.mode == hosted_constant) refuse(tensor, placement, assigned);
+    if (placement.mode == hosted_nonconstant)
+      settle(placement, hosted_changed_on_devices, "inferred: written");
+    if (entry.reads_before_writing) return keep_between_runs(tensor, placement);
+    if (entry.reads) return intermediate(placement, traced_[id]);
+    // An output. Virtual and local ones are dropped as the user asked; nothing else is.
+    if (placement.mode != virtual_ && placement.mode != local)
+      keep_on_device(placement, "inferred: an output");
   }
 
-  void decide(const Tensor& tensor, BufferId id, Placement& placement) {
-    const SignatureEntry& entry = signature_.entries[id];
-    if (!entry.writes) {
-      read_only(tensor, placement);
-    } else if (entry.reads_before_writing) {
-      recurrent(tensor, placement);
-    } else if (!entry.reads) {
-      output(tensor, placement);
-    } else {
-      intermediate(tensor, id, placement);
-    }
-    set_role(id, placement.mode);
+  [[noreturn]] static void refuse(const Tensor& tensor, const Placement& asked,
+                                  const Usage& usage) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tensor '{}' cannot be {} (asked for at {}): {}; {}", tensor.label(),
+                            name(asked.mode), asked.provenance, usage.text, usage.cure));
   }
 
   static void settle(Placement& placement, MemoryMode mode, std::string_view reason) {
@@ -63,84 +84,53 @@ class Inference {
                                : fmt::format("{}, then {}", placement.provenance, reason);
   }
 
-  static void keep_on_device(const Tensor& tensor, Placement& placement, std::string_view reason) {
-    if (is_hosted(placement.mode) || placement.mode == on_device) return;
-    settle(placement, tensor.host() ? hosted_nonconstant : on_device, reason);
+  /// The user's request must leave room for a buffer that outlives the run.
+  static void require_storage(const Tensor& tensor, const Placement& placement,
+                              const Usage& usage) {
+    const bool constant = placement.mode == effectively_constant;
+    if (!constant && !is_hosted(placement.mode) && !try_refine(placement.mode, materialized))
+      refuse(tensor, placement, usage);
+  }
+
+  static void keep_on_device(Placement& placement, std::string_view reason) {
+    if (!is_hosted(placement.mode)) settle(placement, on_device, reason);
   }
 
   static void read_only(const Tensor& tensor, Placement& placement) {
-    if (placement.mode == virtual_ || placement.mode == local) {
-      refuse(tensor, placement, "the program reads it but never assigns it",
-             "assign it in the program, or ask for on_device");
-    }
-    if (tensor.host() && !is_hosted(placement.mode)) {
-      settle(placement, hosted_constant, "inferred: host storage, never written");
-    }
-    keep_on_device(tensor, placement, "inferred: never written");
+    require_storage(tensor, placement, never_written);
+    keep_on_device(placement, "inferred: never written");
   }
 
-  static void recurrent(const Tensor& tensor, Placement& placement) {
-    if (placement.mode == virtual_ || placement.mode == local) {
-      refuse(tensor, placement,
-             "the program reads it before it assigns it, so it must keep its values between runs",
-             "ask for on_device, or assign it first");
-    }
-    if (placement.mode == hosted_constant) {
-      refuse(tensor, placement, "the program assigns it", "ask for hosted_changed_on_devices");
-    }
-    if (placement.mode == hosted_nonconstant)
-      settle(placement, hosted_changed_on_devices, "inferred: written");
-    keep_on_device(tensor, placement, "inferred: read before it is written");
+  static void keep_between_runs(const Tensor& tensor, Placement& placement) {
+    if (placement.mode == effectively_constant) refuse(tensor, placement, varying);
+    require_storage(tensor, placement, recurrent);
+    keep_on_device(placement, "inferred: read before it is written");
   }
 
-  static void output(const Tensor& tensor, Placement& placement) {
-    if (placement.mode == virtual_ || placement.mode == local ||
-        placement.mode == hosted_constant) {
-      if (placement.mode == hosted_constant) {
-        refuse(tensor, placement, "the program assigns it", "ask for hosted_changed_on_devices");
-      }
-      settle(placement, local, "inferred: never read");
-      return;
-    }
-    if (placement.mode == hosted_nonconstant)
-      settle(placement, hosted_changed_on_devices, "inferred: written");
-    keep_on_device(tensor, placement, "inferred: an output");
-  }
-
-  void intermediate(const Tensor& tensor, BufferId id, Placement& placement) {
-    if (placement.mode == hosted_constant) {
-      refuse(tensor, placement, "the program assigns it", "ask for hosted_changed_on_devices");
-    }
-    if (placement.mode == hosted_nonconstant)
-      settle(placement, hosted_changed_on_devices, "inferred: written");
-    if (is_hosted(placement.mode) || placement.mode == on_device || placement.mode == local) return;
-    if (placement.mode == materialized)
-      return keep_on_device(tensor, placement, "inferred: materialized");
-    if (placement.mode == never_virtual || placement.mode == device_only) {
-      return settle(placement, local,
-                    "inferred: assigned before it is read, used in this program only");
-    }
-    const Inlinable found = options_.inline_virtual ? find_definition(lowered_.loop, id)
-                                                    : Inlinable{{}, "0: inlining is switched off"};
-    if (placement.mode == virtual_) {
-      if (!found.definition)
-        refuse(tensor, placement, "cause " + found.refusal, "ask for on_device or local");
-      return;
-    }
-    const Traced& facts = traced_[id];
+  void intermediate(Placement& placement, const Traced& facts) const {
+    constexpr std::string_view within =
+        "inferred: assigned before it is read, used in this program only";
     const bool cheap = facts.constant || facts.visits_max <= options_.max_visits;
-    if (found.definition && (cheap || placement.mode == effectively_constant)) {
-      settle(placement, virtual_, "inferred: recomputed where it is read");
-    } else if (placement.mode == effectively_constant) {
-      keep_on_device(tensor, placement,
-                     "inferred: cannot be recomputed (cause " + found.refusal + ")");
-    } else {
-      settle(placement, local, "inferred: assigned before it is read, used in this program only");
+    switch (placement.mode) {
+      case virtual_:
+        if (!options_.inline_virtual) settle(placement, local, "stored: inlining is switched off");
+        return;
+      case unset:
+        if (cheap && options_.inline_virtual)
+          return settle(placement, virtual_, "inferred: recomputed where it is read");
+        return settle(placement, local, within);
+      case effectively_constant:
+        if (options_.inline_virtual)
+          return settle(placement, virtual_, "inferred: recomputed where it is read");
+        return settle(placement, on_device, "stored: inlining is switched off");
+      case never_virtual:
+      case device_only:
+        return settle(placement, local, within);
+      case materialized:
+        return settle(placement, on_device, "inferred: materialized");
+      default:
+        return;  // local, on_device and hosted say where
     }
-  }
-
-  void set_role(BufferId id, MemoryMode mode) {
-    if (mode == local) lowered_.loop.buffers[id].role = Role::scratch;
   }
 
   Lowered lowered_;
@@ -150,6 +140,13 @@ class Inference {
 };
 
 }  // namespace
+
+BufferId buffer_of(const Lowered& lowered, const Tensor& tensor) {
+  for (BufferId id = 0; id < lowered.tensors.size(); ++id) {
+    if (lowered.tensors[id] == tensor && lowered.loop.buffers[id].role != Role::merge) return id;
+  }
+  throw Error(ErrorCode::internal, "tensor '" + tensor.label() + "' has no buffer in its program");
+}
 
 Lowered infer_placements(Lowered lowered, const OptimizeOptions& options) {
   return Inference(std::move(lowered), options).run();

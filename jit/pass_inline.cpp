@@ -1,10 +1,9 @@
-// Virtual tensors: finding a definition that can be recomputed, and putting it where the tensor was
-// read.
+// Virtual tensors: their definitions go where they were read, as locals computed just before the
+// statement that needs them. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <utility>
 
 #include "heddle/status.hpp"
 #include "jit/passes.hpp"
@@ -13,122 +12,9 @@
 namespace heddle::jit {
 namespace {
 
-bool writes(const Stmt& top, BufferId buffer) {
-  bool found = false;
-  walk(Block{std::make_shared<const Stmt>(top)}, [&](const Stmt& stmt) {
-    found = found || ((stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) &&
-                      stmt.buffer == buffer);
-  });
-  return found;
-}
-
-bool reads(const Stmt& top, BufferId buffer) {
-  bool found = false;
-  walk_values(Block{std::make_shared<const Stmt>(top)}, [&](const Value& v) {
-    found = found || (v.kind == ValueKind::load && v.buffer == buffer);
-  });
-  return found;
-}
-
-/// The causes for which a tensor cannot be virtual (reference 3F).
-std::string no_setter() { return "1: the program never assigns it"; }
-std::string many_setters(std::size_t n) { return fmt::format("2: {} statements assign it", n); }
-std::string reads_itself() { return "3: its definition reads it"; }
-std::string not_a_nest() {
-  return "4: its definition is not a nest of loops around one assignment";
-}
-std::string writes_others() { return "5: the loops of its definition assign other tensors too"; }
-std::string odd_subscripts() {
-  return "6: its definition does not assign each element once, by plain distinct indices over the "
-         "whole extents";
-}
-std::string source_changes() {
-  return "7: a tensor that its definition reads is assigned before its last use";
-}
-std::string read_before() { return "8: it is read before it is assigned"; }
-
-/// The loop variable per axis, when the store covers the buffer by plain, distinct subscripts.
-std::optional<std::vector<std::optional<VarId>>> axes_of(
-    const Stmt& store, const Dims& dims, const std::map<VarId, std::int64_t>& extents) {
-  std::vector<std::optional<VarId>> axes;
-  std::set<VarId> used;
-  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-    const Affine& a = store.subscripts[axis];
-    if (dims[axis] == 1 && a.terms.empty()) {
-      axes.emplace_back();
-      continue;
-    }
-    const bool plain = a.constant == 0 && a.terms.size() == 1 && a.terms[0].coefficient == 1 &&
-                       a.terms[0].kind == AffineTerm::Kind::loop;
-    if (!plain || !used.insert(a.terms[0].id).second) return std::nullopt;
-    const auto at = extents.find(a.terms[0].id);
-    if (at == extents.end() || at->second != dims[axis]) return std::nullopt;
-    axes.emplace_back(a.terms[0].id);
-  }
-  if (used.size() != extents.size()) return std::nullopt;
-  return axes;
-}
-
-}  // namespace
-
-Inlinable find_definition(const Loop& loop, BufferId buffer) {
-  std::vector<std::size_t> setters;
-  std::size_t first_read = loop.body.size();
-  std::size_t last_read = 0;
-  for (std::size_t k = 0; k < loop.body.size(); ++k) {
-    if (writes(*loop.body[k], buffer)) setters.push_back(k);
-    if (reads(*loop.body[k], buffer)) {
-      first_read = std::min(first_read, k);
-      last_read = k;
-    }
-  }
-  if (setters.empty()) return {{}, no_setter()};
-  if (setters.size() > 1) return {{}, many_setters(setters.size())};
-  Definition definition;
-  definition.position = setters[0];
-  if (first_read == definition.position) return {{}, reads_itself()};
-  if (first_read < definition.position) return {{}, read_before()};
-
-  std::map<VarId, std::int64_t> extents;
-  const Stmt* at = loop.body[definition.position].get();
-  if (at->kind == StmtKind::zero) {  // every element is the constant 0
-    const BufferDecl& decl = loop.buffers[buffer];
-    const ValuePtr zero = make_constant(convert(Scalar{}, decl.type.dtype));
-    definition.axes.resize(decl.type.dims.size());
-    definition.body = {make_store(buffer, std::vector<Affine>(decl.type.dims.size()), zero)};
-    return {std::move(definition), {}};
-  }
-  definition.body = {loop.body[definition.position]};
-  while (definition.body.size() == 1 && definition.body[0]->kind == StmtKind::loop) {
-    at = definition.body[0].get();
-    if (at->from != 0) return {{}, odd_subscripts()};
-    extents[at->var] = at->to;
-    Block inner = at->body;
-    definition.body = std::move(inner);
-  }
-  if (definition.body.empty() || definition.body.back()->kind != StmtKind::store)
-    return {{}, not_a_nest()};
-  std::size_t stores = 0;
-  walk(definition.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) ++stores;
-  });
-  if (stores != 1) return {{}, writes_others()};
-  auto axes = axes_of(*definition.body.back(), loop.buffers[buffer].type.dims, extents);
-  if (!axes) return {{}, odd_subscripts()};
-  definition.axes = std::move(*axes);
-
-  bool changes = false;
-  walk_values(definition.body, [&](const Value& v) {
-    if (v.kind != ValueKind::load) return;
-    for (std::size_t k = definition.position + 1; k <= last_read; ++k) {
-      changes = changes || writes(*loop.body[k], v.buffer);
-    }
-  });
-  if (changes) return {{}, source_changes()};
-  return {std::move(definition), {}};
-}
-
-namespace {
+/// Kernels do not grow past this by inlining: a definition read at two elements of a virtual tensor
+/// that is itself read at two, and so on, would double at each step.
+constexpr std::size_t statements_max = 20'000;
 
 class Inliner {
  public:
@@ -140,36 +26,88 @@ class Inliner {
   }
 
   Lowered run() {
-    for (const auto& [tensor, placement] : lowered_.placements) {
+    for (auto& [tensor, placement] : lowered_.placements) {
       if (placement.mode != MemoryMode::virtual_) continue;
-      const auto at = std::ranges::find(lowered_.tensors, tensor);
-      inline_buffer(static_cast<BufferId>(at - lowered_.tensors.begin()));
+      buffer_ = buffer_of(lowered_, tensor);
+      if (count_reads() == 0) continue;  // its assignments are dead code
+      Inlinable found = find_definition(lowered_.loop, buffer_);
+      if (found.definition && grows_too_large(*found.definition)) {
+        found.refusal = fmt::format("10: recomputing it makes the kernel longer than {} statements",
+                                    statements_max);
+      }
+      if (found.refusal.empty()) {
+        inline_buffer(std::move(*found.definition));
+      } else {
+        store_instead(tensor, placement, found.refusal);
+      }
     }
     return std::move(lowered_);
   }
 
  private:
-  void inline_buffer(BufferId buffer) {
-    Inlinable found = find_definition(lowered_.loop, buffer);
-    if (!found.definition) {
-      throw Error(ErrorCode::internal, "virtual tensor lost its definition: " + found.refusal);
+  /// Reads by statements that do not assign the tensor themselves.
+  std::size_t count_reads() const {
+    std::size_t reads = 0;
+    for (const StmtPtr& stmt : lowered_.loop.body) {
+      std::size_t here = 0;
+      bool assigns = false;
+      walk_values(Block{stmt}, [&](const Value& v) { here += is_own(v) ? 1 : 0; });
+      walk(Block{stmt}, [&](const Stmt& s) { assigns = assigns || is_own(s); });
+      reads += assigns ? 0 : here;
     }
-    definition_ = &*found.definition;
-    buffer_ = buffer;
-    Block body = lowered_.loop.body;
-    body.erase(body.begin() + static_cast<std::ptrdiff_t>(definition_->position));
-    lowered_.loop.body = block(body);
+    return reads;
   }
 
-  Block block(const Block& body) {
+  bool is_own(const Value& v) const { return v.kind == ValueKind::load && v.buffer == buffer_; }
+  bool is_own(const Stmt& s) const {
+    return (s.kind == StmtKind::store || s.kind == StmtKind::zero) && s.buffer == buffer_;
+  }
+
+  static std::size_t count(const Block& block) {
+    std::size_t n = 0;
+    walk(block, [&n](const Stmt&) { ++n; });
+    return n;
+  }
+
+  bool grows_too_large(const Definition& definition) const {
+    std::size_t size = 0;
+    for (const DefinitionPart& part : definition.parts) size += count(part.body);
+    return count(lowered_.loop.body) + size * count_reads() > statements_max;
+  }
+
+  void store_instead(const Tensor& tensor, Placement& placement, const std::string& cause) {
+    if (placement.asked == MemoryMode::virtual_) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("tensor '{}' cannot be virtual (asked for at {}): cause {}; ask for "
+                              "local, on_device or never_virtual",
+                              tensor.label(), placement.provenance, cause));
+    }
+    const bool keep = placement.asked == MemoryMode::effectively_constant;
+    placement.mode = keep ? MemoryMode::on_device : MemoryMode::local;
+    placement.provenance += fmt::format(", then cannot be: cause {}", cause);
+    if (keep) lowered_.loop.buffers[buffer_].role = Role::inout;
+  }
+
+  void inline_buffer(Definition definition) {
+    definition_ = std::move(definition);
+    Block rest;
+    for (std::size_t k = 0; k < lowered_.loop.body.size(); ++k) {
+      if (!std::ranges::binary_search(definition_.positions, k))
+        rest.push_back(lowered_.loop.body[k]);
+    }
+    lowered_.loop.body = replace(rest);
+  }
+
+  Block replace(const Block& body) {
     Block result;
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::loop) {
-        result.push_back(with_body(*stmt, block(stmt->body)));
+        result.push_back(with_body(*stmt, replace(stmt->body)));
       } else if (stmt->value) {
-        std::vector<std::pair<ValuePtr, ValuePtr>> done;  // loads replaced in this statement
-        ValuePtr value =
-            rebuild(stmt->value, [&](ValuePtr v) { return replace(std::move(v), result, done); });
+        done_.clear();
+        ValuePtr value = rebuild(stmt->value, [&](ValuePtr v) {
+          return is_own(*v) ? element(v->subscripts, v->dtype, result) : v;
+        });
         result.push_back(value == stmt->value ? stmt : with_value(*stmt, std::move(value)));
       } else {
         result.push_back(stmt);
@@ -178,33 +116,50 @@ class Inliner {
     return result;
   }
 
-  /// A read of the virtual tensor becomes a local computed just before the statement.
-  ValuePtr replace(ValuePtr v, Block& before, std::vector<std::pair<ValuePtr, ValuePtr>>& done) {
-    if (v->kind != ValueKind::load || v->buffer != buffer_) return v;
-    for (const auto& [load, local] : done) {
-      if (equal(*load, *v)) return local;
+  /// The element at `subscripts` as a local, computed at the end of `before`. Its type is the
+  /// buffer's: 16-bit floats round as if they had been stored.
+  ValuePtr element(const std::vector<Affine>& subscripts, DType dtype, Block& before) {
+    for (const auto& [at, local] : done_) {
+      if (at == subscripts) return local;
     }
-    Substitution by;
-    for (std::size_t axis = 0; axis < definition_->axes.size(); ++axis) {
-      if (definition_->axes[axis]) by.vars[*definition_->axes[axis]] = v->subscripts[axis];
+    ValuePtr local = make_local(next_local_++, dtype);
+    bool first = true;
+    for (const DefinitionPart& part : definition_.parts) {
+      Substitution by;
+      for (std::size_t axis = 0; axis < part.axes.size(); ++axis) {
+        if (part.axes[axis]) by.vars[*part.axes[axis]] = subscripts[axis];
+      }
+      walk(part.body, [&](const Stmt& stmt) {
+        if (stmt.kind == StmtKind::loop) by.loops[stmt.var] = next_var_++;
+        if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = next_local_++;
+      });
+      for (const StmtPtr& stmt : part.body)
+        before.push_back(in_local(substitute(stmt, by), local, first));
+      first = false;
     }
-    walk(definition_->body, [&](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::loop) by.loops[stmt.var] = next_var_++;
-      if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = next_local_++;
-    });
-    for (std::size_t k = 0; k + 1 < definition_->body.size(); ++k) {
-      before.push_back(substitute(definition_->body[k], by));
+    done_.emplace_back(subscripts, local);
+    return local;
+  }
+
+  /// The statement with the tensor's element held in `local`.
+  StmtPtr in_local(const StmtPtr& stmt, const ValuePtr& local, bool declares) const {
+    if (stmt->kind == StmtKind::loop) {
+      Block body;
+      for (const StmtPtr& inner : stmt->body) body.push_back(in_local(inner, local, declares));
+      return with_body(*stmt, std::move(body));
     }
-    const LocalId local = next_local_++;
-    before.push_back(make_declare(local, substitute(definition_->body.back()->value, by)));
-    ValuePtr result = make_local(local, v->dtype);
-    done.emplace_back(std::move(v), result);
-    return result;
+    if (!stmt->value) return stmt;
+    ValuePtr value =
+        rebuild(stmt->value, [&](ValuePtr v) { return is_own(*v) ? local : std::move(v); });
+    if (!is_own(*stmt)) return with_value(*stmt, std::move(value));
+    return declares ? make_declare(local->local, std::move(value))
+                    : make_assign(local->local, std::move(value));
   }
 
   Lowered lowered_;
-  const Definition* definition_ = nullptr;
+  Definition definition_;
   BufferId buffer_ = 0;
+  std::vector<std::pair<std::vector<Affine>, ValuePtr>> done_;  // elements at hand in a statement
   VarId next_var_ = 0;
   LocalId next_local_ = 0;
 };

@@ -1,7 +1,9 @@
 // Tracing: a symbolic run of the first iterations of each loop, to see how often cells are read
-// (reference 3F).
+// (reference 3F). Pure; any thread.
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
 
 #include "jit/passes.hpp"
 #include "jit/rewrite.hpp"
@@ -9,58 +11,71 @@
 namespace heddle::jit {
 namespace {
 
-/// Reads looked at in all; a kernel with more is taken to read its cells often.
-constexpr std::int64_t steps_max = 1 << 18;
+/// Reads followed per statement; one with more is taken to read its cells often.
+constexpr std::int64_t steps_max = 1 << 16;
 
 class Tracer {
  public:
-  Tracer(const Loop& loop, int iterations_max)
-      : loop_(loop),
-        iterations_max_(iterations_max),
-        cells_(loop.buffers.size()),
-        facts_(loop.buffers.size()) {}
+  Tracer(const Loop& loop, int iterations)
+      : loop_(loop), iterations_(iterations), facts_(loop.buffers.size()) {}
 
   std::vector<Traced> run() {
-    std::vector<bool> written(loop_.buffers.size(), false);
+    find_setters();
+    cells_.resize(loop_.buffers.size());
     for (const StmtPtr& stmt : loop_.body) {
+      const Block alone{stmt};
+      steps_ = 0;
+      own_ = written_by(alone);
       statement(*stmt);
-      note_writes(*stmt, written);
+      if (steps_ <= steps_max) continue;
+      walk_values(alone, [this](const Value& v) {
+        if (counts(v)) facts_[v.buffer].visits_max = std::numeric_limits<std::int64_t>::max();
+      });
     }
     for (std::size_t id = 0; id < facts_.size(); ++id) {
       for (const auto& [cell, visits] : cells_[id])
         facts_[id].visits_max = std::max(facts_[id].visits_max, visits);
-      if (steps_ > steps_max && !cells_[id].empty()) facts_[id].visits_max = steps_max;
     }
     return std::move(facts_);
   }
 
  private:
-  void note_writes(const Stmt& top, std::vector<bool>& written) {
-    const auto note_reads = [&](const Value& v) {
-      if (v.kind == ValueKind::load && written[v.buffer]) facts_[v.buffer].read_after_write = true;
-    };
-    const Block alone{std::make_shared<const Stmt>(top)};
-    walk_values(alone, note_reads);
-    std::map<BufferId, bool> setters;  // by constant stores alone?
-    walk(alone, [&](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::zero) setters.try_emplace(stmt.buffer, true);
-      if (stmt.kind != StmtKind::store) return;
-      const bool constant = stmt.value->kind == ValueKind::constant;
-      const auto at = setters.try_emplace(stmt.buffer, constant).first;
-      at->second = at->second && constant;
+  static std::set<BufferId> written_by(const Block& block) {
+    std::set<BufferId> written;
+    walk(block, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) written.insert(stmt.buffer);
     });
-    for (const auto& [id, constant] : setters) {
-      written[id] = true;
-      ++facts_[id].setters;
-      facts_[id].constant = constant && facts_[id].setters == 1;
+    return written;
+  }
+
+  /// Which buffers are assigned at all, and which hold a constant expression.
+  void find_setters() {
+    for (const StmtPtr& stmt : loop_.body) {
+      const Block alone{stmt};
+      const std::set<BufferId> written = written_by(alone);
+      bool constant = true;
+      walk_values(alone, [&](const Value& v) {
+        const bool known = v.kind == ValueKind::load && facts_[v.buffer].constant;
+        const bool fixed =
+            v.kind != ValueKind::load && v.kind != ValueKind::embed && v.kind != ValueKind::local;
+        constant = constant && (known || fixed);
+      });
+      for (const BufferId id : written)
+        facts_[id].constant = written_.insert(id).second && constant;
     }
+  }
+
+  /// Reads of inputs are free: they are never recomputed. A statement that accumulates reads its
+  /// own target, which costs its definition no second evaluation.
+  bool counts(const Value& v) const {
+    return v.kind == ValueKind::load && written_.contains(v.buffer) && !own_.contains(v.buffer);
   }
 
   void statement(const Stmt& stmt) {
     if (stmt.value) value(*stmt.value);
     if (stmt.kind != StmtKind::loop) return;
-    const std::int64_t end = std::min(stmt.to, stmt.from + iterations_max_);
-    for (std::int64_t k = stmt.from; k < end && steps_ <= steps_max; ++k) {
+    for (std::int64_t k = stmt.from; k < stmt.to && k - stmt.from < iterations_; ++k) {
+      if (steps_ > steps_max) return;
       vars_[stmt.var] = k;
       for (const StmtPtr& inner : stmt.body) statement(*inner);
     }
@@ -68,32 +83,39 @@ class Tracer {
 
   void value(const Value& v) {
     for (const ValuePtr& arg : v.args) value(*arg);
-    if (v.kind != ValueKind::load) return;
     ++steps_;
+    if (!counts(v)) return;
     std::vector<std::int64_t> cell;
-    for (const Affine& a : v.subscripts) {
-      std::int64_t at = a.constant;
-      for (const AffineTerm& term : a.terms) {
-        if (term.kind == AffineTerm::Kind::loop) at += term.coefficient * vars_.at(term.id);
-      }
-      cell.push_back(at);
-    }
+    cell.reserve(v.subscripts.size());
+    for (const Affine& a : v.subscripts) cell.push_back(at(a));
     ++cells_[v.buffer][std::move(cell)];
   }
 
+  std::int64_t at(const Affine& a) const {
+    auto sum = static_cast<std::uint64_t>(a.constant);  // wraps: cells need only be told apart
+    for (const AffineTerm& term : a.terms) {
+      if (term.kind == AffineTerm::Kind::loop) {
+        sum += static_cast<std::uint64_t>(term.coefficient) *
+               static_cast<std::uint64_t>(vars_.at(term.id));
+      }
+    }
+    return static_cast<std::int64_t>(sum);
+  }
+
   const Loop& loop_;
-  int iterations_max_;
+  int iterations_;
   std::int64_t steps_ = 0;
+  std::set<BufferId> written_;  // by any statement
+  std::set<BufferId> own_;      // by the statement at hand
   std::map<VarId, std::int64_t> vars_;
-  std::vector<std::map<std::vector<std::int64_t>, std::int64_t>>
-      cells_;  // per buffer: visits of each cell
+  std::vector<std::map<std::vector<std::int64_t>, std::int64_t>> cells_;  // visits, per buffer
   std::vector<Traced> facts_;
 };
 
 }  // namespace
 
-std::vector<Traced> trace(const Loop& loop, int max_tracing_dim) {
-  return Tracer(loop, max_tracing_dim).run();
+std::vector<Traced> trace(const Loop& loop, int iterations) {
+  return Tracer(loop, iterations).run();
 }
 
 }  // namespace heddle::jit

@@ -11,41 +11,56 @@
 
 namespace heddle::jit {
 
-/// What tracing saw of one buffer (reference 3F).
+/// What tracing saw of one buffer (reference 3F). What is read before it is written, or never
+/// written, is read off all iterations by make_signature() instead.
 struct Traced {
-  std::int64_t visits_max = 0;  ///< reads of the most read cell among the traced iterations
-  std::size_t setters = 0;      ///< top-level statements that write it
-  bool read_after_write = false;
-  bool constant = false;  ///< one setter, and it stores the same constant everywhere
+  /// Reads of the most read cell, those of statements that assign the buffer left out.
+  std::int64_t visits_max = 0;
+  /// A constant expression: one statement assigns it, from constants and constant buffers alone.
+  bool constant = false;
 };
-/// Interprets the loops symbolically: the first `max_tracing_dim` iterations of each, static
-/// indices as 0.
-[[nodiscard]] std::vector<Traced> trace(const Loop& loop, int max_tracing_dim);
+/// Interprets the loops symbolically: the first `iterations` of each, static indices as 0.
+[[nodiscard]] std::vector<Traced> trace(const Loop& loop, int iterations);
 
-/// The definition of a buffer that could be recomputed where it is read.
-struct Definition {
-  std::size_t position = 0;  ///< of its statement in the kernel's body
-  std::vector<std::optional<VarId>>
-      axes;    ///< per axis the loop variable that is its subscript; none for extent 1
-  Block body;  ///< innermost block; ends in the store
+/// One of the statements that assign a buffer, seen from a single element of it: what is left when
+/// the loops over the buffer's axes are taken away.
+struct DefinitionPart {
+  /// Per axis the loop variable that was its subscript; none for an axis of one element, or where
+  /// the element does not matter.
+  std::vector<std::optional<VarId>> axes;
+  /// Holds one store to the buffer, and reads of it at that store's subscripts alone.
+  Block body;
 };
-/// The definition of `buffer`, or why it has none: one of reference 3F's refusal causes, numbered.
+/// How an element can be computed where it is read: the parts, one after another.
+struct Definition {
+  std::vector<DefinitionPart> parts;
+  std::vector<std::size_t> positions;  ///< of the parts' statements in the kernel's body
+};
+/// The definition of a buffer, or why it cannot be recomputed: a numbered cause (reference 3F).
 struct Inlinable {
   std::optional<Definition> definition;
   std::string refusal;
 };
 [[nodiscard]] Inlinable find_definition(const Loop& loop, BufferId buffer);
 
-/// Decides where each tensor lives: fills Lowered::placements with final modes. Throws
-/// invalid_argument when a user's request cannot be met, naming tensor, request and reason.
+/// The buffer of a tensor that is not its merge buffer.
+[[nodiscard]] BufferId buffer_of(const Lowered& lowered, const Tensor& tensor);
+
+/// Decides where each tensor lives: fills Lowered::placements. `virtual_` is a proposal that
+/// inline_virtual() settles. Throws invalid_argument when a user's request cannot be met, naming
+/// tensor, request and reason.
 [[nodiscard]] Lowered infer_placements(Lowered lowered, const OptimizeOptions& options);
-/// Replaces reads of virtual tensors by their definitions, and drops those definitions.
+/// Replaces reads of virtual tensors by their definitions. What cannot be recomputed becomes local,
+/// unless the user asked for virtual: then throws invalid_argument with the numbered cause.
 [[nodiscard]] Lowered inline_virtual(Lowered lowered);
-/// Folds constants and identities; drops empty loops, single-iteration loops and dead locals. Exact
-/// unless fast_math.
+/// Folds constants and identities; drops empty loops, unrolls single iterations, joins locals.
+/// Exact unless fast_math.
 [[nodiscard]] Lowered simplify(Lowered lowered, bool fast_math);
-/// Numbers everything by first appearance, sets roles, drops buffers that no longer exist (virtual
-/// ones).
+/// The same for one value: constants, identities, conversions that cancel.
+[[nodiscard]] ValuePtr simplify_value(const ValuePtr& value, bool fast_math);
+/// Drops what no output depends on: stores to scratch that nobody reads, locals, loops left empty.
+[[nodiscard]] Lowered drop_dead(Lowered lowered);
+/// Numbers everything by first appearance, sets roles, drops scratch that is not used any more.
 [[nodiscard]] Lowered renumber(Lowered lowered);
 
 }  // namespace heddle::jit

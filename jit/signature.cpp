@@ -144,9 +144,9 @@ class Reader {
     const Interval others =
         *reach(rest, [this](const AffineTerm& term) { return std::optional(ends(term)); });
     // coefficient * s lies in [-others.lowest, extent - 1 - others.highest].
-    Wide from = -others.lowest;
-    Wide to = extent - 1 - others.highest;
-    Wide magnitude = target.coefficient;
+    Int128 from = -others.lowest;
+    Int128 to = extent - 1 - others.highest;
+    Int128 magnitude = target.coefficient;
     if (magnitude < 0) {
       magnitude = -magnitude;
       from = -std::exchange(to, -from);
@@ -156,8 +156,8 @@ class Reader {
     bounds.highest = std::min(bounds.highest, narrow(divide_down(to, magnitude)));
   }
 
-  static Wide divide_down(Wide a, Wide b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
-  static Wide divide_up(Wide a, Wide b) { return -divide_down(-a, b); }
+  static Int128 divide_down(Int128 a, Int128 b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
+  static Int128 divide_up(Int128 a, Int128 b) { return -divide_down(-a, b); }
 
   /// Lowest and highest value of a loop variable, or of another static index in the same subscript:
   /// lowering saw to its range. (One without values counts as 0: its own bounds admit nothing.)

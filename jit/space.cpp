@@ -8,7 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/expr.hpp"
-#include "jit/int128.hpp"
+#include "jit/interval.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -38,8 +38,10 @@ class Space {
     fix(*statement_.target, statement_.subscripts);
     each_read([this](const Tensor& t, const std::vector<Subscript>& s) { fix(t, s); });
     std::vector<SpaceAxis> axes = close();
-    check(*statement_.target, statement_.subscripts);
-    each_read([this](const Tensor& t, const std::vector<Subscript>& s) { check(t, s); });
+    // What never runs reaches nothing; an empty reduction still writes its neutral element.
+    if (!empty_) check(*statement_.target, statement_.subscripts);
+    if (!empty_ && !empty_sum_)
+      each_read([this](const Tensor& t, const std::vector<Subscript>& s) { check(t, s); });
     return axes;
   }
 
@@ -108,7 +110,8 @@ class Space {
             name(order_[k]), statement_.target->label()));
       }
       axes.push_back({order_[k], at->second.extent, reduced});
-      empty_ = empty_ || at->second.extent == 0;
+      bool& empty = reduced ? empty_sum_ : empty_;
+      empty = empty || at->second.extent == 0;
     }
     return axes;
   }
@@ -116,10 +119,8 @@ class Space {
   /// Every subscript stays inside its axis for all values of its indices. A static index without a
   /// range is checked when the routine is scheduled.
   void check(const Tensor& tensor, const std::vector<Subscript>& subscripts) const {
-    if (empty_) return;
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
-      Int128 lowest = subscripts[axis].constant();
-      Int128 highest = lowest;
+      Interval reached{subscripts[axis].constant(), subscripts[axis].constant()};
       bool bounded = true;
       for (const auto& term : subscripts[axis].terms()) {
         std::optional<std::int64_t> extent;
@@ -133,13 +134,12 @@ class Space {
           continue;
         }
         if (*extent == 0) continue;  // a static index without values: refused when scheduled
-        const Int128 reach = static_cast<Int128>(term.coefficient) * (*extent - 1);
-        (reach < 0 ? lowest : highest) += reach;
+        reached.add(term.coefficient, 0, *extent - 1);
       }
-      if (!bounded || (lowest >= 0 && highest < tensor.dims()[axis])) continue;
+      if (!bounded || reached.inside(tensor.dims()[axis])) continue;
       refuse(fmt::format("{} is subscripted from {} to {} (expected 0 to {})",
-                         axis_of(tensor, axis), static_cast<std::int64_t>(lowest),
-                         static_cast<std::int64_t>(highest), tensor.dims()[axis] - 1));
+                         axis_of(tensor, axis), narrow(reached.lowest), narrow(reached.highest),
+                         tensor.dims()[axis] - 1));
     }
   }
 
@@ -148,7 +148,8 @@ class Space {
   std::map<std::uint64_t, std::size_t> positions_;
   std::map<std::uint64_t, Fixed> fixed_;
   std::size_t lhs_count_ = 0;
-  bool empty_ = false;
+  bool empty_ = false;      // an index of the left side has no values
+  bool empty_sum_ = false;  // a reduced index has none
 };
 
 }  // namespace

@@ -1,0 +1,256 @@
+// Which buffers can be recomputed where they are read: one element's definition, or the cause why
+// there is none (reference 3F, refusals of virtualisation). Pure; any thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "jit/interval.hpp"
+#include "jit/passes.hpp"
+#include "jit/rewrite.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Thrown inside this file only: the first cause ends the search.
+struct Refused {
+  std::string cause;
+};
+
+[[noreturn]] void differing_indices() {
+  throw Refused{"1: a statement that assigns it also reads it at other subscripts"};
+}
+[[noreturn]] void repeated_symbol() { throw Refused{"2: one index subscripts two of its axes"}; }
+[[noreturn]] void partial() {
+  throw Refused{
+      "3: a statement assigns it other than element by element, by plain indices over whole axes"};
+}
+[[noreturn]] void writes_others() {
+  throw Refused{"4: the loops that assign it assign another tensor too"};
+}
+[[noreturn]] void source_changes() {
+  throw Refused{"5: a tensor that its definition reads is assigned before its last use"};
+}
+[[noreturn]] void escaping_local() {
+  throw Refused{"6: its definition passes a value from one of its elements to another"};
+}
+[[noreturn]] void read_early() { throw Refused{"7: it is read before its last assignment"}; }
+[[noreturn]] void no_setter() { throw Refused{"8: no statement assigns it"}; }
+[[noreturn]] void loose_static() {
+  throw Refused{
+      "9: it is read through a static index whose range is not known to stay inside it; declare "
+      "the index with a range"};
+}
+
+bool is_write(const Stmt& stmt) {
+  return stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero;
+}
+
+bool writes(const StmtPtr& top, BufferId buffer) {
+  bool found = false;
+  walk(Block{top}, [&](const Stmt& s) { found = found || (is_write(s) && s.buffer == buffer); });
+  return found;
+}
+
+bool reads(const StmtPtr& top, BufferId buffer) {
+  bool found = false;
+  walk_values(Block{top}, [&](const Value& v) {
+    found = found || (v.kind == ValueKind::load && v.buffer == buffer);
+  });
+  return found;
+}
+
+class Finder {
+ public:
+  Finder(const Loop& loop, BufferId buffer)
+      : loop_(loop), buffer_(buffer), dims_(loop.buffers[buffer].type.dims) {
+    walk(loop.body, [this](const Stmt& s) {
+      if (s.kind == StmtKind::loop) loops_[s.var] = {s.from, s.to};
+    });
+  }
+
+  Definition find() {
+    Definition result;
+    std::vector<std::size_t> readers;
+    for (std::size_t k = 0; k < loop_.body.size(); ++k) {
+      if (writes(loop_.body[k], buffer_)) {
+        result.positions.push_back(k);
+      } else if (reads(loop_.body[k], buffer_)) {
+        readers.push_back(k);
+      }
+    }
+    if (result.positions.empty()) no_setter();
+    if (!readers.empty() && readers.front() < result.positions.back()) read_early();
+    last_read_ = readers.empty() ? result.positions.back() : readers.back();
+    for (const std::size_t position : result.positions) {
+      result.parts.push_back(part(position, result.parts.empty()));
+      check_sources(position);
+    }
+    for (const std::size_t reader : readers) check_bounds(loop_.body[reader]);
+    return result;
+  }
+
+ private:
+  DefinitionPart part(std::size_t position, bool first) const {
+    const StmtPtr& top = loop_.body[position];
+    DefinitionPart result;
+    if (top->kind == StmtKind::zero) {  // every element is the constant 0
+      const ValuePtr zero = make_constant(convert(Scalar{}, loop_.buffers[buffer_].type.dtype));
+      result.axes.resize(dims_.size());
+      result.body = {make_store(buffer_, std::vector<Affine>(dims_.size()), zero)};
+      return result;
+    }
+    const Stmt& store = only_store(top);
+    result.axes = axes_of(store);
+    std::set<VarId> axes;
+    for (const auto& axis : result.axes) {
+      if (axis) axes.insert(*axis);
+    }
+    check_own_reads(top, store, first);
+    check_locals(position, axes);
+    result.body = strip({top}, axes);
+    // The first part starts the element: no loop of its own may leave it out or start it twice.
+    const bool starts = result.body.back().get() == &store;
+    if (first && !starts) partial();
+    return result;
+  }
+
+  const Stmt& only_store(const StmtPtr& top) const {
+    const Stmt* store = nullptr;
+    walk(Block{top}, [&](const Stmt& s) {
+      if (!is_write(s)) return;
+      if (s.buffer != buffer_) writes_others();
+      if (store != nullptr || s.kind == StmtKind::zero) partial();
+      store = &s;
+    });
+    return *store;
+  }
+
+  /// The loop variable per axis: plain and distinct, each over its whole axis.
+  std::vector<std::optional<VarId>> axes_of(const Stmt& store) const {
+    std::vector<std::optional<VarId>> axes;
+    std::set<VarId> used;
+    for (std::size_t axis = 0; axis < dims_.size(); ++axis) {
+      const Affine& a = store.subscripts[axis];
+      if (dims_[axis] == 1 && a.terms.empty()) {
+        axes.emplace_back();
+        continue;
+      }
+      const bool plain = a.constant == 0 && a.terms.size() == 1 && a.terms[0].coefficient == 1 &&
+                         a.terms[0].kind == AffineTerm::Kind::loop;
+      if (!plain) partial();
+      const VarId var = a.terms[0].id;
+      if (!used.insert(var).second) repeated_symbol();
+      if (loops_.at(var) != std::pair<std::int64_t, std::int64_t>(0, dims_[axis])) partial();
+      axes.emplace_back(var);
+    }
+    return axes;
+  }
+
+  void check_own_reads(const StmtPtr& top, const Stmt& store, bool first) const {
+    walk_values(Block{top}, [&](const Value& v) {
+      if (v.kind != ValueKind::load || v.buffer != buffer_) return;
+      if (first) read_early();
+      if (v.subscripts != store.subscripts) differing_indices();
+    });
+  }
+
+  /// Locals that the definition assigns belong to one element; those from outside stay as they are.
+  void check_locals(std::size_t position, const std::set<VarId>& axes) const {
+    std::set<LocalId> inner;
+    declared_inside({loop_.body[position]}, axes.size(), axes, inner);
+    std::set<LocalId> outer;
+    walk_values(Block{loop_.body[position]}, [&](const Value& v) {
+      if (v.kind == ValueKind::local && !inner.contains(v.local)) outer.insert(v.local);
+    });
+    for (std::size_t k = position; k <= last_read_; ++k) {
+      walk(Block{loop_.body[k]}, [&](const Stmt& s) {
+        if (s.kind != StmtKind::assign) return;
+        if (outer.contains(s.local) || (k == position && !inner.contains(s.local)))
+          escaping_local();
+      });
+    }
+  }
+
+  /// Locals declared inside all loops over the axes.
+  static void declared_inside(const Block& block, std::size_t missing, const std::set<VarId>& axes,
+                              std::set<LocalId>& inner) {
+    for (const StmtPtr& stmt : block) {
+      if (stmt->kind == StmtKind::declare && missing == 0) inner.insert(stmt->local);
+      const bool axis = stmt->kind == StmtKind::loop && axes.contains(stmt->var);
+      declared_inside(stmt->body, axis ? missing - 1 : missing, axes, inner);
+    }
+  }
+
+  /// The block without the loops over the axes.
+  static Block strip(const Block& block, const std::set<VarId>& axes) {
+    Block result;
+    for (const StmtPtr& stmt : block) {
+      if (stmt->kind != StmtKind::loop) {
+        result.push_back(stmt);
+        continue;
+      }
+      Block body = strip(stmt->body, axes);
+      if (axes.contains(stmt->var)) {
+        result.insert(result.end(), body.begin(), body.end());
+      } else {
+        result.push_back(with_body(*stmt, std::move(body)));
+      }
+    }
+    return result;
+  }
+
+  /// What the part at `position` reads holds the same values until the last use.
+  void check_sources(std::size_t position) const {
+    walk_values(Block{loop_.body[position]}, [&](const Value& v) {
+      if (v.kind != ValueKind::load || v.buffer == buffer_) return;
+      for (std::size_t k = position + 1; k <= last_read_; ++k) {
+        if (writes(loop_.body[k], v.buffer)) source_changes();
+      }
+    });
+  }
+
+  /// Recomputing must not lose the bounds that a subscript puts on a static index.
+  void check_bounds(const StmtPtr& reader) const {
+    using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
+    const auto ends = [this](const AffineTerm& term) -> Ends {
+      if (term.kind == AffineTerm::Kind::loop) {
+        const auto [from, to] = loops_.at(term.id);
+        return Ends({from, to - 1});
+      }
+      const auto range = loop_.statics[term.id].range;
+      return range && *range > 1 ? Ends({0, *range - 1}) : Ends();
+    };
+    walk_values(Block{reader}, [&](const Value& v) {
+      if (v.kind != ValueKind::load || v.buffer != buffer_) return;
+      for (std::size_t axis = 0; axis < dims_.size(); ++axis) {
+        const Affine& a = v.subscripts[axis];
+        const bool bound = std::ranges::any_of(a.terms, [](const AffineTerm& term) {
+          return term.kind == AffineTerm::Kind::static_index;
+        });
+        if (!bound) continue;
+        const auto reached = reach(a, ends);
+        if (!reached || !reached->inside(dims_[axis])) loose_static();
+      }
+    });
+  }
+
+  const Loop& loop_;
+  const BufferId buffer_;
+  const Dims& dims_;
+  std::map<VarId, std::pair<std::int64_t, std::int64_t>> loops_;  // bounds, half-open
+  std::size_t last_read_ = 0;
+};
+
+}  // namespace
+
+Inlinable find_definition(const Loop& loop, BufferId buffer) {
+  try {
+    return {Finder(loop, buffer).find(), {}};
+  } catch (const Refused& refused) {
+    return {{}, refused.cause};
+  }
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,289 @@
+// See random_program.hpp.
+#include "random_program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "heddle/status.hpp"
+#include "jit/element.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+constexpr std::array all_dtypes{bool_, u8, i8, u16, i16, i32, u32, i64, u64, f16, bf16, f32, f64};
+
+class Generator {
+ public:
+  Generator(std::uint64_t seed, const RandomProgramOptions& options)
+      : random_(seed), options_(options) {}
+
+  RandomProgram run() {
+    RandomProgram result{Program("random"), {}};
+    const auto count = 3 + below(4);
+    for (std::size_t k = 0; k < count; ++k) add_tensor("t" + std::to_string(k));
+    const auto statics = below(3);
+    for (std::size_t k = 0; k < statics; ++k) {
+      const auto range = static_cast<std::int64_t>(1 + below(4));
+      StaticIndex index("s" + std::to_string(k), range);
+      result.statics.emplace_back(index, static_cast<std::int64_t>(below(4)) % range);
+      statics_.push_back(index);
+    }
+    for (std::size_t wanted = 1 + below(6), tries = 0; wanted > 0 && tries < 60; ++tries) {
+      try {  // a statement that does not type or fit is not the point here
+        result.program << statement();
+        --wanted;
+      } catch (const Error& e) {
+        if (e.code() != ErrorCode::invalid_argument) throw;
+      }
+    }
+    return result;
+  }
+
+ private:
+  struct Known {
+    Index index;
+    std::int64_t extent;
+    bool declared;
+  };
+
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+  bool chance(std::size_t percent) { return below(100) < percent; }
+  template <class C>
+  const auto& pick(const C& from) {
+    return from[below(from.size())];
+  }
+
+  void add_tensor(const std::string& label) {
+    Dims dims(below(4));
+    for (auto& extent : dims) extent = chance(3) ? 0 : static_cast<std::int64_t>(1 + below(4));
+    const Tensor tensor(label, chance(50) ? f32 : pick(all_dtypes), dims);
+    constexpr std::array modes{MemoryMode::virtual_,     MemoryMode::virtual_,
+                               MemoryMode::local,        MemoryMode::never_virtual,
+                               MemoryMode::device_only,  MemoryMode::on_device,
+                               MemoryMode::materialized, MemoryMode::effectively_constant};
+    if (options_.modes && chance(35)) tensor.set_mode(pick(modes));
+    tensors_.push_back(tensor);
+  }
+
+  /// A new index of `extent`, declared or left to be inferred from a plain subscript.
+  const Index& fresh(std::int64_t extent, bool declared) {
+    indices_.push_back({declared ? Index(extent) : Index(), extent, declared});
+    return indices_.back().index;
+  }
+
+  /// A subscript for an axis, mostly in range. `grow`: new indices may appear.
+  Subscript subscript(std::int64_t extent, bool grow) {
+    if (extent == 0) return grow ? Subscript(fresh(0, false)) : reuse(0);
+    const auto reach = static_cast<std::int64_t>(1 + below(static_cast<std::size_t>(extent)));
+    switch (grow ? below(9) : 9 + below(4)) {
+      case 0:
+      case 1:
+      case 2:
+        return fresh(extent, false);
+      case 3:
+        return fresh(reach, true) + Subscript(extent - reach);
+      case 4:
+        return Subscript(extent - 1) - Subscript(fresh(reach, true));
+      case 5:
+        return 2 * Subscript(fresh((extent + 1) / 2, true));
+      case 6:
+      case 12:
+        return static_cast<std::int64_t>(below(static_cast<std::size_t>(extent)));
+      case 7:
+      case 11:
+        return with_static(extent);
+      default:
+        return reuse(extent);
+    }
+  }
+
+  Subscript reuse(std::int64_t extent) {
+    std::vector<Known> fitting;
+    for (const Known& known : indices_) {
+      if (known.extent == extent || (known.declared && known.extent <= extent))
+        fitting.push_back(known);
+    }
+    if (fitting.empty()) return 0;
+    const Known known = pick(fitting);
+    const std::int64_t room = extent - known.extent;
+    if (chance(20)) return Subscript(extent - 1) - Subscript(known.index);
+    if (room > 0 && chance(50)) return known.index + Subscript(room);
+    return known.index;
+  }
+
+  Subscript with_static(std::int64_t extent) {
+    for (const StaticIndex& index : statics_) {
+      const std::int64_t room = extent - *index.range();
+      if (room < 0 || chance(30)) continue;
+      if (room > 0 && chance(50)) return Subscript(index) + Subscript(room);
+      return index;
+    }
+    return 0;
+  }
+
+  std::vector<Subscript> subscripts(const Tensor& tensor, bool grow) {
+    std::vector<Subscript> result;
+    for (const std::int64_t extent : tensor.dims()) result.push_back(subscript(extent, grow));
+    return result;
+  }
+
+  Statement statement() {
+    indices_.clear();
+    values_.clear();
+    const Tensor& target = pick(tensors_);
+    const Access at = target.at(subscripts(target, chance(90)));
+    const bool assigns = chance(40);
+    grow_ = !assigns;
+    const Expr value = expression(3);
+    if (assigns) return at = value;
+    switch (below(14)) {
+      case 0:
+      case 1:
+        return at += value;
+      case 2:
+        return at -= value;
+      case 3:
+        return at *= value;
+      case 4:
+        return at /= value;
+      case 5:
+        return at &= value;
+      case 6:
+        return at |= value;
+      case 7:
+        return at.max_with(value);
+      case 8:
+        return at.min_with(value);
+      case 9:
+        return at = sum(value);
+      case 10:
+        return at = product(value);
+      case 11:
+        return at = maximum(value);
+      case 12:
+        return at = minimum(value);
+      default:
+        return at = chance(50) ? all(value) : any(value);
+    }
+  }
+
+  Expr expression(int depth) {
+    if (!values_.empty() && chance(10)) return pick(values_);
+    Expr result = depth == 0 || chance(20) ? leaf() : operation(depth);
+    values_.push_back(result);
+    return result;
+  }
+
+  Expr leaf() {
+    if (chance(15)) return pick(std::array<double, 6>{0.0, 1.0, -1.0, 2.0, 0.5, -0.0});
+    if (chance(10)) return static_cast<std::int64_t>(below(5)) - 2;
+    if (chance(8) && !indices_.empty()) return embed(pick(indices_).index);
+    const bool grow = grow_ && chance(40);
+    if (chance(6)) {
+      if (!merged_) merged_ = pick(tensors_);
+      return merge(*merged_).at(subscripts(*merged_, grow));
+    }
+    const Tensor& tensor = pick(tensors_);
+    return tensor.at(subscripts(tensor, grow));
+  }
+
+  Expr operation(int depth) {
+    const auto x = [&] { return expression(depth - 1); };
+    switch (below(options_.library ? 32 : 28)) {
+      case 0:
+      case 1:
+        return x() + x();
+      case 2:
+        return x() - x();
+      case 3:
+      case 4:
+        return x() * x();
+      case 5:
+        return x() / x();
+      case 6:
+        return x() % x();
+      case 7:
+        return max(x(), x());
+      case 8:
+        return min(x(), x());
+      case 9:
+        return relu_gate(x(), x());
+      case 10:
+        return satur01_gate(x(), x());
+      case 11:
+        return x() < x();
+      case 12:
+        return x() == x();
+      case 13:
+        return x() && x();
+      case 14:
+        return where(x(), x(), x());
+      case 15:
+        return fma(x(), x(), x());
+      case 16:
+        return mul3(x(), x(), x());
+      case 17:
+        return -x();
+      case 18:
+        return !x();
+      case 19:
+        return relu(x());
+      case 20:
+        return abs(x());
+      case 21:
+        return sqrt(x());
+      case 22:
+        return floor(x());
+      case 23:
+        return satur01(x());
+      case 24:
+        return arg2(x(), x());
+      case 25:
+      case 26:
+        return cast(x(), pick(all_dtypes));
+      case 27:
+        return uniform(threefry(x(), x()));
+      case 28:
+        return exp(x());
+      case 29:
+        return tanh(x());
+      case 30:
+        return pow(x(), static_cast<int>(below(5)));
+      default:
+        return sin(x());
+    }
+  }
+
+  std::mt19937_64 random_;
+  RandomProgramOptions options_;
+  std::vector<Tensor> tensors_;
+  std::vector<StaticIndex> statics_;
+  std::optional<Tensor> merged_;
+  std::vector<Known> indices_;  // of the statement at hand
+  std::vector<Expr> values_;    // of the statement at hand, to be shared
+  bool grow_ = false;
+};
+
+}  // namespace
+
+RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& options) {
+  return Generator(seed, options).run();
+}
+
+HostArray random_array(const ArrayType& type, std::uint64_t seed) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr std::array values{
+      0.0, 1.0, -1.0, 2.0,  3.0, -2.0, 0.5,   -0.0,
+      7.0, 0.1, 1e6,  -3.5, inf, 0.25, 100.0, std::numeric_limits<double>::quiet_NaN()};
+  std::mt19937_64 random(seed);
+  HostArray array(type);
+  for (std::int64_t k = 0; k < array.num_elements(); ++k) {
+    const std::size_t rare = random() % 8 == 0 ? values.size() : 8;
+    array.set(k, values[random() % rare]);
+  }
+  return array;
+}
+
+}  // namespace heddle::jit::testing

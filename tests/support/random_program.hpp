@@ -1,0 +1,34 @@
+// Random programs in index notation, for differential tests: small tensors of all dtypes, affine
+// and static subscripts, every accumulation and reduction, merge reads, memory modes. The seed
+// decides everything. One thread per generator.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/host_array.hpp"
+#include "heddle/program.hpp"
+
+namespace heddle::jit::testing {
+
+struct RandomProgram {
+  Program program;
+  /// Every static index of the program, with a value in its range.
+  std::vector<std::pair<StaticIndex, std::int64_t>> statics;
+};
+
+struct RandomProgramOptions {
+  bool modes = true;    ///< ask for random memory modes on some tensors
+  bool library = true;  ///< exp, sin, ...: operations that are left to the C library
+};
+
+[[nodiscard]] RandomProgram random_program(std::uint64_t seed,
+                                           const RandomProgramOptions& options = {});
+/// An array with varied contents: zeros of both signs, small and large numbers, fractions, for
+/// floats now and then NaN and infinity.
+[[nodiscard]] HostArray random_array(const ArrayType& type, std::uint64_t seed);
+
+}  // namespace heddle::jit::testing
