@@ -8,6 +8,24 @@
 namespace heddle {
 namespace rt {
 
+ContextState::~ContextState() {
+  // The outermost destructor of this thread; those of ancestors leave their parent to it. One at a
+  // time is pending.
+  thread_local std::shared_ptr<const ContextState>* outermost = nullptr;
+  if (outermost != nullptr) {
+    *outermost = std::move(parent);
+    return;
+  }
+  std::shared_ptr<const ContextState> pending = std::move(parent);
+  outermost = &pending;
+  while (pending) {
+    const std::shared_ptr<const ContextState> ending = std::move(pending);
+    pending = nullptr;
+    static_cast<void>(ending);  // its destructor may set `pending`
+  }
+  outermost = nullptr;
+}
+
 void require_usable(const ContextState& context) {
   // acquire: pairs with the release in Context::finalize().
   if (!context.finalized.load(std::memory_order_acquire)) return;

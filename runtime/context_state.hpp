@@ -27,6 +27,12 @@ struct Held {
 };
 
 struct ContextState {
+  ContextState() = default;
+  ContextState(const ContextState&) = delete;
+  ContextState& operator=(const ContextState&) = delete;
+  /// Ends a long chain of parents one by one, not by recursion.
+  ~ContextState();
+
   std::shared_ptr<DeviceState> device;
   std::shared_ptr<const ContextState> parent;
   std::string label;

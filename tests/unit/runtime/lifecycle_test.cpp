@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "heddle/format.hpp"
 #include "heddle/heddle.hpp"
 
 namespace heddle {
@@ -99,6 +100,28 @@ TEST(LifetimeTest, LongChainsOfContextsEndQuietly) {
     at = run.context();
   }
   EXPECT_EQ(at.read<std::int32_t>(x)[0], 20);
+}
+
+// Every handle prints itself, through fmt too, in bounded text
+TEST(PrintingTest, HandlesPrintThemselves) {
+  const Backend backend = Backend::open("sync_cc");
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Tensor x("x", f32, {1000, 1000});
+  Index i, j;
+  Program p("inc");
+  p << (x(i, j) += 1);
+  const Code code = backend.compile(p);
+  const Routine run = Context(device).link(code);
+  const Event event = run.schedule();
+  const BufferView view = run.context().view(x);
+  const std::string all =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", backend, device, x, p, code, run,
+                  run.context(), event, view, view.buffer(), HostArray(x.type()));
+  for (const char* part : {"backend sync_cc", "device sync_cc:0.0", "f32[1000,1000]", "program inc",
+                           "code inc", "routine inc", "done", "4000000 bytes", "..."}) {
+    EXPECT_NE(all.find(part), std::string::npos) << part << " in " << all;
+  }
+  EXPECT_LT(all.size(), 4000u);
 }
 
 }  // namespace
