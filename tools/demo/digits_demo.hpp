@@ -11,8 +11,8 @@ namespace heddle::demo {
 
 struct DigitsDemoOptions {
   std::optional<int> devices;  ///< default: one per core
-  int batch = 32;
-  int epochs = 40;
+  int batch = 16;
+  int epochs = 60;
   std::uint64_t seed = 1;
   std::string out;     ///< file for the curve; empty: none
   bool quiet = false;  ///< no progress

@@ -132,8 +132,22 @@ void draw_accuracy_axis(Drawing& drawing, const Scale& y) {
   drawing.upright_text(width - 14, (top + bottom) / 2, accuracy_colour, "test accuracy");
 }
 
-double log_loss(const EpochReport& epoch) {
-  return std::isfinite(epoch.loss) ? std::log10(std::max(epoch.loss, 1e-9F)) : 1.0;
+double log_loss(const EpochReport& epoch) { return std::log10(std::max(epoch.loss, 1e-9F)); }
+
+/// The log10 of the 1, 2 or 5 times a power of ten next below (or above) 10^x, so that an axis
+/// always ends at ticks.
+double tick_below(double x) {
+  const double rest = x - std::floor(x);
+  for (const double factor : {5.0, 2.0}) {
+    if (rest >= std::log10(factor)) return std::floor(x) + std::log10(factor);
+  }
+  return std::floor(x);
+}
+double tick_above(double x) {
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (x <= std::floor(x) + std::log10(factor)) return std::floor(x) + std::log10(factor);
+  }
+  return std::floor(x) + 1;
 }
 
 }  // namespace
@@ -141,15 +155,21 @@ double log_loss(const EpochReport& epoch) {
 std::string plot_svg(std::span<const EpochReport> epochs, const std::string& title) {
   Drawing drawing;
   drawing.text(width / 2, 26, "middle", "#222", title, 17);
-  if (epochs.empty()) return drawing.finish();
+  // A run that went wrong has losses that are no numbers; they cannot be drawn.
+  std::vector<EpochReport> drawn;
+  std::ranges::copy_if(epochs, std::back_inserter(drawn), [](const EpochReport& epoch) {
+    return std::isfinite(epoch.loss) && std::isfinite(epoch.test_accuracy);
+  });
+  if (drawn.empty()) {
+    drawing.text(width / 2, height / 2, "middle", "#222", "no finite losses");
+    return drawing.finish();
+  }
 
-  const auto [low, high] = std::ranges::minmax(epochs, {}, log_loss);
+  const auto [low, high] = std::ranges::minmax(drawn, {}, log_loss);
   const double accuracy_low =
-      std::ranges::min(epochs, {}, &EpochReport::test_accuracy).test_accuracy;
-  const double last = epochs.back().epoch;
-  const Scale x{1, std::max(last, 2.0), left + 8, right - 8};
-  // A little room above and below, so that no point lies on the frame.
-  const Scale loss{log_loss(low) - 0.08, log_loss(high) + 0.08, bottom, top};
+      std::ranges::min(drawn, {}, &EpochReport::test_accuracy).test_accuracy;
+  const Scale x{1, std::max(drawn.back().epoch, 2) * 1.0, left + 8, right - 8};
+  const Scale loss{tick_below(log_loss(low)), tick_above(log_loss(high)), bottom, top};
   const Scale accuracy{std::max(0.0, std::floor(accuracy_low * 20) / 20), 1.0, bottom, top};
 
   draw_loss_axis(drawing, loss);
@@ -158,15 +178,15 @@ std::string plot_svg(std::span<const EpochReport> epochs, const std::string& tit
   drawing.line(left, top, left, bottom, "#444");
   drawing.line(right, top, right, bottom, "#444");
   drawing.line(left, bottom, right, bottom, "#444");
-  drawing.curve(epochs, loss_colour,
+  drawing.curve(drawn, loss_colour,
                 [&](const EpochReport& e) { return std::pair(x(e.epoch), loss(log_loss(e))); });
-  drawing.curve(epochs, accuracy_colour, [&](const EpochReport& e) {
+  drawing.curve(drawn, accuracy_colour, [&](const EpochReport& e) {
     return std::pair(x(e.epoch), accuracy(e.test_accuracy));
   });
   drawing.text(width / 2 - 12, 48, "end", loss_colour,
-               fmt::format("\u25cf training loss {:.4f}", epochs.back().loss));
+               fmt::format("\u25cf training loss {:.4f}", drawn.back().loss));
   drawing.text(width / 2 + 12, 48, "start", accuracy_colour,
-               fmt::format("\u25cf test accuracy {:.2f}%", 100 * epochs.back().test_accuracy));
+               fmt::format("\u25cf test accuracy {:.2f}%", 100 * drawn.back().test_accuracy));
   return drawing.finish();
 }
 
