@@ -26,6 +26,11 @@ inline std::vector<std::string> backends_under_test() {
   return names;
 }
 
+/// Whether a backend's device memory is the host's own. Devices from outside need not share it.
+inline bool is_cpu_row(const std::string& name) {
+  return name == "cc" || name == "gccjit" || name == "sync_cc" || name == "sync_gccjit";
+}
+
 /// One open backend and a device on it.
 class Conformance : public testing::TestWithParam<std::string> {
  protected:
