@@ -9,6 +9,7 @@ clause by clause, the tests whose comments cite it: the raw material of docs/cla
 """
 import argparse
 import collections
+import itertools
 import os
 import pathlib
 import re
@@ -279,18 +280,16 @@ TEST = re.compile(r"^[ \t]*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTE
 
 
 def tests_of(tree):
-    """Full name to (path, the comment right above) of every GoogleTest."""
+    """Full name to (path, the comment right above and on its first lines) of every GoogleTest."""
     found = {}
     for path, text in tree.with_suffix(".cpp"):
         if not path.startswith("tests/"):
             continue
         for match in TEST.finditer(text):
-            above = []
-            for line in reversed(text[:match.start()].splitlines()):
-                if not line.lstrip().startswith("//"):
-                    break
-                above.insert(0, line.strip().lstrip("/ "))
-            found[f"{match.group(1)}.{match.group(2)}"] = (path, " ".join(above))
+            is_comment = re.compile(r"\s*//").match
+            above = itertools.takewhile(is_comment, reversed(text[:match.start()].splitlines()))
+            below = itertools.takewhile(is_comment, text[match.end():].splitlines()[1:])
+            found[f"{match.group(1)}.{match.group(2)}"] = (path, "\n".join([*above, *below]))
     return found
 
 
