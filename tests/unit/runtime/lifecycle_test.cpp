@@ -1,5 +1,5 @@
 // Long lives: open and close, compile and drop, many times, leave threads, descriptors and memory
-// flat. The counts are small by default; HEDDLE_SOAK=1 runs the long form.
+// flat. The counts are small by default; SOAK=1 runs the long form.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ Footprint footprint() {
   return now;
 }
 
-bool soak() { return std::getenv("HEDDLE_SOAK") != nullptr; }
+bool soak() { return std::getenv("SOAK") != nullptr; }
 
 void expect_flat(const Footprint& before, const Footprint& after, long grown_kib_max,
                  const char* what) {
