@@ -4,7 +4,7 @@
 //
 //   never written                     hosted(constant) with host storage, else on_device
 //   read before it is written         on_device, or hosted(changed_on_devices)
-//   written, never read               an output: on_device. Nobody asked for it to be thrown away
+//   last written, not read after      an output: on_device. Nobody asked for it to be thrown away
 //   written whole, then read          virtual where an element is read at most max_visits times or
 //                                     is a constant, else local; on_device where asked
 //
@@ -16,6 +16,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/passes.hpp"
+#include "jit/rewrite.hpp"
 #include "jit/tensor.hpp"
 
 namespace heddle::jit {
@@ -43,7 +44,18 @@ class Inference {
       : lowered_(std::move(lowered)),
         options_(options),
         signature_(make_signature(lowered_.loop)),
-        traced_(trace(lowered_.loop, options.max_tracing_dim + 1)) {}
+        traced_(trace(lowered_.loop, options.max_tracing_dim + 1)),
+        read_last_(lowered_.loop.buffers.size(), false) {
+    for (const StmtPtr& stmt : lowered_.loop.body) {
+      const Block alone{stmt};
+      walk_values(alone, [this](const Value& v) {
+        if (v.kind == ValueKind::load) read_last_[v.buffer] = true;
+      });
+      walk(alone, [this](const Stmt& s) {
+        if (s.kind == StmtKind::store || s.kind == StmtKind::zero) read_last_[s.buffer] = false;
+      });
+    }
+  }
 
   Lowered run() {
     for (auto& [tensor, placement] : lowered_.placements) {
@@ -63,7 +75,7 @@ class Inference {
     if (placement.mode == hosted_nonconstant)
       settle(placement, hosted_changed_on_devices, "inferred: written");
     if (entry.reads_before_writing) return keep_between_runs(tensor, placement);
-    if (entry.reads) return intermediate(placement, traced_[id]);
+    if (read_last_[id]) return intermediate(placement, traced_[id]);
     // An output. Virtual and local ones are dropped as the user asked; nothing else is.
     if (placement.mode != virtual_ && placement.mode != local)
       keep_on_device(placement, "inferred: an output");
@@ -137,6 +149,7 @@ class Inference {
   const OptimizeOptions& options_;
   Signature signature_;
   std::vector<Traced> traced_;
+  std::vector<bool> read_last_;  // per buffer: a statement after its last assignment reads it
 };
 
 }  // namespace

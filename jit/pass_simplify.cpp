@@ -38,8 +38,8 @@ class Simplifier {
     ValuePtr v = simplify_value(known(stmt->value), fast_math_);
     if (stmt->kind == StmtKind::declare && is_fixed(*stmt, *v)) known_.emplace(stmt->local, v);
     if (stmt->kind == StmtKind::assign) {
-      if (ValuePtr joined = joined_with_declaration(*stmt, v, result)) {
-        result.back() = make_declare(stmt->local, simplify_value(joined, fast_math_));
+      if (ValuePtr joined = joined_with_last(*stmt, v, result)) {
+        result.back() = with_value(*result.back(), simplify_value(joined, fast_math_));
         return;
       }
     }
@@ -76,14 +76,12 @@ class Simplifier {
            (v.kind == ValueKind::local && !assigned_.contains(v.local));
   }
 
-  /// `let x = e` and right after it `x = f(x)`, x used at most once: f(e), to declare x with. Null
-  /// where it is not so.
-  static ValuePtr joined_with_declaration(const Stmt& assign, const ValuePtr& v,
-                                          const Block& before) {
-    if (before.empty() || before.back()->kind != StmtKind::declare ||
-        before.back()->local != assign.local) {
-      return nullptr;
-    }
+  /// `x = e` and right after it `x = f(x)`, x used at most once: f(e), to be assigned in the place
+  /// of e. Null where it is not so.
+  static ValuePtr joined_with_last(const Stmt& assign, const ValuePtr& v, const Block& before) {
+    const bool sets = !before.empty() && (before.back()->kind == StmtKind::declare ||
+                                          before.back()->kind == StmtKind::assign);
+    if (!sets || before.back()->local != assign.local) return nullptr;
     const ValuePtr& start = before.back()->value;
     int uses = 0;
     walk(*v, [&](const Value& x) {
@@ -117,7 +115,7 @@ class Simplifier {
   }
 
   /// `let` used once, by a later statement of the same block with nothing but other declarations in
-  /// between, moves into it.
+  /// between, moves into it; unused ones go.
   Block join_once_used(const Block& body) const {
     const std::map<LocalId, Uses> uses = count_uses(body);
     std::map<LocalId, ValuePtr> moving;
@@ -132,11 +130,13 @@ class Simplifier {
         });
         if (v != now->value) now = with_value(*now, std::move(v));
       }
-      const auto use = uses.find(now->local);
-      if (now->kind == StmtKind::declare && use != uses.end() && use->second.reads == 1 &&
-          !assigned_.contains(now->local) && movable(*now, *use->second.reader, body, k)) {
-        moving[now->local] = now->value;
-        continue;
+      if (now->kind == StmtKind::declare && !assigned_.contains(now->local)) {
+        const auto use = uses.find(now->local);
+        if (use == uses.end()) continue;
+        if (use->second.reads == 1 && movable(*now, *use->second.reader, body, k)) {
+          moving[now->local] = now->value;
+          continue;
+        }
       }
       result.push_back(std::move(now));
     }
