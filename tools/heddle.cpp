@@ -105,7 +105,7 @@ int run(int argc, char** argv) {
       "heddle: describe array computations, compile them just in time, run them on devices"};
   app.name("heddle");
   app.set_version_flag("--version", "heddle " HEDDLE_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   Options options;
 
   CLI::App* info_command =
@@ -114,7 +114,7 @@ int run(int argc, char** argv) {
   CLI::App* env_command =
       app.add_subcommand("env", "The environment variables that heddle reads, and their values");
   CLI::App* demo_command = app.add_subcommand("demo", "Train something");
-  demo_command->require_subcommand(1);
+  demo_command->require_subcommand(0, 1);
   CLI::App* digits_command = demo_command->add_subcommand(
       "digits", "A perceptron on handwritten digits, data-parallel over virtual devices");
   describe_demo(*digits_command, options);
@@ -122,13 +122,14 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? Exit::done : Exit::misuse;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return complain(Exit::misuse, fmt::format("{}; see heddle --help", error.what()));
   }
-  return guarded([&] {
-    if (*info_command) return info(options);
-    if (*env_command) return env();
-    return demo_digits(options);
-  });
+  if (*info_command) return guarded([&] { return info(options); });
+  if (*env_command) return guarded([] { return env(); });
+  if (*digits_command) return guarded([&] { return demo_digits(options); });
+  if (*demo_command) return complain(Exit::misuse, "which demo? There is: digits");
+  return complain(Exit::misuse, "which command? info, env or demo; see heddle --help");
 }
 
 }  // namespace

@@ -54,14 +54,16 @@ class Trainer {
     set_parameters();
   }
 
-  /// All shards once, in an order of this epoch's own, and a look at the test images.
+  /// All rounds once, in an order of this epoch's own, and a look at the test images. A round is
+  /// the same images however many devices share them.
   EpochReport run_epoch(int epoch) {
+    const auto width = static_cast<std::int64_t>(replicas_.size());
+    const std::int64_t rounds = (shards_ + width - 1) / width;
     const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(epoch) * 0x9e3779b9u;
-    const std::vector<std::size_t> order = permutation(static_cast<std::size_t>(shards_), seed);
     begin_epoch_->schedule();
-    for (std::size_t first = 0; first < order.size(); first += replicas_.size()) {
-      const std::size_t active = std::min(replicas_.size(), order.size() - first);
-      run_round({order.data() + first, active}, epoch);
+    for (const std::size_t round : permutation(static_cast<std::size_t>(rounds), seed)) {
+      const std::int64_t first = static_cast<std::int64_t>(round) * width;
+      run_round(first, static_cast<std::size_t>(std::min(width, shards_ - first)), epoch);
     }
     evaluate_->schedule();
     return report(epoch);
@@ -126,12 +128,13 @@ class Trainer {
     broadcast(replicas_[0].device.record());
   }
 
-  void run_round(std::span<const std::size_t> shards, int epoch) {
-    for (std::size_t k = 0; k < shards.size(); ++k) {
-      replicas_[k].gradient.schedule({{shard_, static_cast<std::int64_t>(shards[k])}});
+  /// One update from `active` shards; the last round may have fewer than there are devices.
+  void run_round(std::int64_t first_shard, std::size_t active, int epoch) {
+    for (std::size_t k = 0; k < active; ++k) {
+      replicas_[k].gradient.schedule({{shard_, first_shard + static_cast<std::int64_t>(k)}});
     }
-    for (std::size_t stride = 1; stride < shards.size(); stride *= 2) {
-      for (std::size_t k = 0; k + stride < shards.size(); k += 2 * stride) {
+    for (std::size_t stride = 1; stride < active; stride *= 2) {
+      for (std::size_t k = 0; k + stride < active; k += 2 * stride) {
         add_up(replicas_[k], replicas_[k + stride]);
       }
     }

@@ -1,0 +1,175 @@
+// The heddle program as people and scripts meet it: output, exit codes, messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/unit/tools/run_program.hpp"
+
+namespace heddle::tools {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::Outcome;
+using testing::run_heddle;
+using testing::run_heddle_in_terminal;
+using ::testing::StartsWith;
+
+/// One message on stderr, in words, and nothing on stdout.
+void expect_message(const Outcome& outcome, int exit_code, const std::string& part) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(part), Not(HasSubstr("terminate"))));
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+TEST(CommandTest, SaysItsVersion) {
+  const Outcome outcome = run_heddle({"--version"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("heddle 0."));
+}
+
+TEST(CommandTest, HelpIsNoFailure) {
+  const Outcome outcome = run_heddle({"demo", "digits", "--help"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("--devices"), HasSubstr("--seed")));
+}
+
+TEST(CommandTest, MisuseExitsWithTwo) {
+  expect_message(run_heddle({}), 2, "which command?");
+  expect_message(run_heddle({"demo"}), 2, "digits");
+  expect_message(run_heddle({"weave"}), 2, "weave");
+  expect_message(run_heddle({"demo", "digits", "--devices", "0"}), 2, "devices");
+  expect_message(run_heddle({"demo", "digits", "--epochs", "many"}), 2, "epochs");
+}
+
+// B1: what exists, what is available, and why the rest is not.
+TEST(InfoTest, JsonListsBackendsDevicesAndSettings) {
+  const Outcome outcome = run_heddle({"info", "--json"}, {{"HEDDLE_QUEUE_SIZE", "77"}});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_GE(json["cpu"]["processors"].get<int>(), 1);
+  std::set<std::string> names;
+  for (const auto& backend : json["backends"]) {
+    names.insert(backend["name"]);
+    if (backend["available"].get<bool>()) {
+      EXPECT_FALSE(backend["devices"].empty()) << backend;
+      EXPECT_FALSE(backend["compiler"].get<std::string>().empty()) << backend;
+    } else {
+      EXPECT_FALSE(backend["reason"].get<std::string>().empty()) << backend;
+    }
+  }
+  for (const std::string name : {"cc", "gccjit", "sync_cc", "sync_gccjit"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  bool found = false;
+  for (const auto& setting : json["settings"]) {
+    if (setting["name"] != "HEDDLE_QUEUE_SIZE") continue;
+    found = true;
+    EXPECT_EQ(setting["value"], "77");
+    EXPECT_EQ(setting["source"], "environment");
+  }
+  EXPECT_TRUE(found);
+}
+
+// B1, B4: an unavailable backend says what is missing; bytes that are no text do not stop it.
+TEST(InfoTest, SaysWhyABackendIsMissing) {
+  const Outcome outcome =
+      run_heddle({"info", "--json"}, {{"HEDDLE_CC", "/nowhere/c\xff"}, {"HEDDLE_BACKEND", "cc"}});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_TRUE(json["default_backend"].is_null());
+  for (const auto& backend : json["backends"]) {
+    if (backend["name"] != "cc") continue;
+    EXPECT_FALSE(backend["available"].get<bool>());
+    EXPECT_THAT(backend["reason"].get<std::string>(), HasSubstr("/nowhere/c"));
+  }
+}
+
+TEST(InfoTest, TextForPeople) {
+  const Outcome outcome = run_heddle({"info"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Backends"), HasSubstr("sync_cc"),
+                                 HasSubstr("HEDDLE_BACKEND"), Not(HasSubstr("\x1b["))));
+}
+
+TEST(InfoTest, ColoursInATerminalUnlessTold) {
+  const Outcome colourful =
+      run_heddle_in_terminal({"env"}, {{"TERM", "xterm"}, {"NO_COLOR", ""}, {"HEDDLE_CC", "gcc"}});
+  EXPECT_EQ(colourful.exit_code, 0);
+  EXPECT_THAT(colourful.out, AllOf(HasSubstr("HEDDLE_CC"), HasSubstr("\x1b[")));
+  const Outcome plain =
+      run_heddle_in_terminal({"env"}, {{"TERM", "xterm"}, {"NO_COLOR", "1"}, {"HEDDLE_CC", "gcc"}});
+  EXPECT_EQ(plain.exit_code, 0);
+  EXPECT_THAT(plain.out, AllOf(HasSubstr("HEDDLE_CC"), Not(HasSubstr("\x1b["))));
+}
+
+TEST(EnvTest, ShowsValueAndSource) {
+  const Outcome outcome = run_heddle({"env"}, {{"HEDDLE_CFLAGS", "-fno-plt"}});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("HEDDLE_CFLAGS"), HasSubstr("-fno-plt"),
+                                 HasSubstr("environment"), HasSubstr("default")));
+}
+
+TEST(EnvTest, MalformedValueIsMisuse) {
+  for (const std::string command : {"env", "info"}) {
+    const Outcome outcome = run_heddle({command}, {{"HEDDLE_QUEUE_SIZE", "lots"}});
+    expect_message(outcome, 2, "HEDDLE_QUEUE_SIZE='lots'");
+  }
+}
+
+// B1: unknown and unavailable backends have an exit code of their own.
+TEST(DemoTest, BackendThatCannotBeHadExitsWithThree) {
+  expect_message(run_heddle({"demo", "digits", "--backend", "loom"}), 3, "loom");
+  expect_message(run_heddle({"demo", "digits"}, {{"HEDDLE_BACKEND", "cdua"}}), 3, "cdua");
+  expect_message(run_heddle({"demo", "digits", "--backend", "cc"}, {{"HEDDLE_CC", "/nowhere/cc"}}),
+                 3, "/nowhere/cc");
+}
+
+TEST(DemoTest, BadCurvePathIsRefusedBeforeTraining) {
+  expect_message(run_heddle({"demo", "digits", "--backend", "null", "--out", "/nowhere/curve.svg"}),
+                 1, "/nowhere/curve.svg");
+}
+
+TEST(DemoTest, ReportsAndDraws) {
+  const std::string curve = ::testing::TempDir() + "/heddle-curve.svg";
+  std::filesystem::remove(curve);
+  const Outcome outcome = run_heddle(
+      {"demo", "digits", "--backend", "cc", "--epochs", "2", "--devices", "2", "--out", curve});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("test accuracy"), HasSubstr("samples/s"), HasSubstr("compile time"),
+                    HasSubstr("cc:0.0"), HasSubstr("final loss"), HasSubstr("(0x1.")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("epoch   2/2"), Not(HasSubstr("\x1b["))));
+  std::ifstream file(curve);
+  std::string first_line;
+  std::getline(file, first_line);
+  EXPECT_THAT(first_line, StartsWith("<svg"));
+  std::filesystem::remove(curve);
+}
+
+TEST(DemoTest, QuietSaysTheResultOnly) {
+  const Outcome outcome =
+      run_heddle({"demo", "digits", "--backend", "sync_cc", "--epochs", "1", "--quiet"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(outcome.out, HasSubstr("test accuracy"));
+}
+
+TEST(DemoTest, DrawsAProgressBarInATerminal) {
+  const Outcome outcome =
+      run_heddle_in_terminal({"demo", "digits", "--backend", "sync_cc", "--epochs", "2"},
+                             {{"TERM", "xterm"}, {"NO_COLOR", "1"}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("\r\u2501"), HasSubstr("epoch   2/2"), HasSubstr("final loss")));
+}
+
+}  // namespace
+}  // namespace heddle::tools
