@@ -11,5 +11,6 @@ with open(expected_path, encoding="utf-8") as file:
 if run.returncode != 0 or run.stderr:
     sys.exit(f"{program}: exit status {run.returncode}, stderr:\n{run.stderr}")
 if run.stdout != expected:
-    lines = difflib.unified_diff(expected.splitlines(), run.stdout.splitlines(), expected_path, program, lineterm="")
+    lines = difflib.unified_diff(expected.splitlines(), run.stdout.splitlines(), expected_path,
+                                 program, lineterm="")
     sys.exit("\n".join(lines))

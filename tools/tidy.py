@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what compilers do not: floors, columns, lengths, dead files, comments at atomic orderings,
-and that docs/clauses.md names tests that exist.
+commented-out code; that documents quote and link what exists, docs/clauses.md tests above all.
 
 usage: tidy.py [--root DIR] [--self-test | --cited]
 Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
@@ -18,6 +18,7 @@ import sys
 
 COLUMNS_MAX = 100
 PROSE_COLUMNS_MAX = 120  # markdown; tables, links and code blocks are free
+DATA = ("tests/golden/",)  # .txt files there are what programs print
 FILE_LINES_MAX = 450
 FUNCTION_LINES_MAX = 80
 ORDER_COMMENT_REACH = 3  # lines above an ordering in which its comment may be
@@ -85,6 +86,8 @@ def code_only(text):
 
 def check_columns(tree):
     for path, text in tree.files.items():
+        if path.startswith(DATA) and path.endswith(".txt"):
+            continue
         prose = path.endswith(".md")
         limit = PROSE_COLUMNS_MAX if prose else COLUMNS_MAX
         fenced = False
@@ -207,6 +210,23 @@ def check_words(tree):
                               f"{match.group()} (expected nothing of one machine)")
 
 
+# A statement in a comment: return, an assignment, a call, a condition, a directive. A sentence that
+# happens to end in a semicolon is none of these.
+STATEMENT = re.compile(
+    r"//\s*(?:(?:return|throw|delete|break|continue)\b[^;]*;|"
+    r"[\w:<>,*& ]*[\w\])]\s*[-+*/|&]?=(?:(?!\w \w)[^=;])+;|"
+    r"[\w:.>-]+\([^;]*\);|(?:\} else )?(?:if|for|while|switch) \(.*\)\s*\{?|"
+    r"#\s*(?:include|define|ifdef|ifndef|endif|if|else)\b.*)\s*")
+
+
+def check_commented_code(tree):
+    for path, text in tree.with_suffix(*SOURCE):
+        for number, line in lines_of(text):
+            if STATEMENT.fullmatch(line.strip()):
+                yield Finding(path, number, "commented-code",
+                              f"{line.strip()!r} (expected code or prose)")
+
+
 def check_environment(tree):
     for path, text in tree.with_suffix(*SOURCE):
         if path.startswith(ENVIRONMENT_READERS):
@@ -255,6 +275,8 @@ def check_floors(tree):
                 if not own and into != "heddle":
                     yield Finding(path, number, "floors", f"{target} included by what users could "
                                   "have written (expected installed headers alone)")
+            elif top == "tests":  # opens the floor it examines
+                continue
             elif None not in (floor, into_floor) and into != top and into_floor >= floor:
                 yield Finding(path, number, "floors", f"{target} (floor {into_floor}) included from"
                               f" {top} (floor {floor}; expected a lower floor or its own)")
@@ -293,6 +315,29 @@ def tests_of(tree):
     return found
 
 
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
+QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def check_documents(tree):
+    """Relative links lead somewhere; a block under `<!-- FILE -->` holds lines of it, in order."""
+    for path, text in tree.with_suffix(".md"):
+        folder = (tree.root / path).parent
+        for match in LINK.finditer(text):
+            if not (folder / match.group(1)).exists():
+                yield Finding(path, text.count("\n", 0, match.start()) + 1, "link",
+                              f"{match.group(1)} (expected a file or folder of the project)")
+        for match in QUOTE.finditer(text):
+            number = text.count("\n", 0, match.start(2)) + 1
+            source = folder / match.group(1)
+            rest = iter(source.read_text(encoding="utf-8").splitlines() if source.exists() else [])
+            for offset, line in enumerate(match.group(2).splitlines()):
+                if line and not any(line.strip() == other.strip() for other in rest):
+                    yield Finding(path, number + offset, "quote", f"{line.strip()!r} (expected "
+                                  f"lines of {match.group(1)}, in order)")
+                    break
+
+
 def check_clauses(tree):
     path = "docs/clauses.md"
     if path not in tree.files:
@@ -326,7 +371,8 @@ def check_clauses(tree):
 
 
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
-         check_words, check_environment, check_floors, check_dead_files, check_clauses]
+         check_words, check_commented_code, check_environment, check_floors, check_dead_files,
+         check_documents, check_clauses]
 
 
 def findings(root):

@@ -13,13 +13,16 @@ def clean_tree(tidy):
         "jit/meson.build": "# Floor 2.\nx = files('a.cpp')\n",
         "jit/a.hpp": "// Owns c.\n#pragma once\n",
         "jit/a.cpp": '// Implements c.\n#include "jit/a.hpp"\n#include "heddle/devices.hpp"\n'
-                     "int f() {\n  // relaxed: a count.\n  return n.load(std::memory_order_relaxed);\n"
-                     "}\nconst char* text = \"getenv { ( \"; int big = 1'000'000;\n",
+                     "// n = 1 means a wait;\n// f(n) is of one thread;\n// if (rarely) ever\n"
+                     "int f() {\n  // relaxed: a count.\n"
+                     "  return n.load(std::memory_order_relaxed);\n}\n"
+                     "const char* text = \"getenv { ( \"; int big = 1'000'000;\n",
         "scheduler/meson.build": "# Floor 1.\nx = files('s.cpp')\n",
         "scheduler/s.cpp": '// Implements s.\n#include "heddle/a.hpp"\n',
         "tests/meson.build": "# Tests.\ntest('alone', x)\nx = files('t.cpp')\n",
         "tests/t.cpp": "// Tests.\n// S1\nTEST(Suite, Works) {}\n",
-        "README.md": "# Words\n| " + "wide " * 50 + "|\n",
+        "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
+                     "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n",
         "docs/clauses.md": "".join(f"| {c} | `Suite.Works` |\n" for c in tidy.CLAUSES[:-2]) +
                            "| O57 | decided: not here |\n| O58 | `meson test alone` |\n",
     }
@@ -48,6 +51,12 @@ def planted(tidy, clean):
         ("tab", "tab", "jit/a.hpp", 3, start + "\tint x;\n"),
         ("unfinished", "unfinished", "README.md", 1, "TO" + "DO: more\n"),
         ("machine path", "machine-path", "README.md", 1, "see /wo" + "rk/main\n"),
+        ("commented call", "commented-code", "jit/a.hpp", 3, start + "// f(1, g());\n"),
+        ("commented assignment", "commented-code", "jit/a.hpp", 3, start + "// int x = 1;\n"),
+        ("commented loop", "commented-code", "jit/a.hpp", 3, start + "  // for (;;) {\n"),
+        ("dead link", "link", "README.md", 2, "# Words\n[b](jit/gone.cpp)\n"),
+        ("false quote", "quote", "README.md", 4,
+         "<!-- jit/a.hpp -->\n```cpp\n#pragma once\nint gone;\n```\n"),
         ("environment", "environment", "jit/a.hpp", 3, start + 'auto x = getenv("X");\n'),
         ("higher floor", "floors", "scheduler/s.cpp", 2, '// s\n#include "jit/a.hpp"\n'),
         ("upward from the vocabulary", "floors", "include/heddle/a.hpp", 3,

@@ -1,0 +1,32 @@
+// The scheduler alone: no tensor, no JIT. One device loads while another waits for it, and the host
+// waits once, at the end.
+#include <heddle/scheduler.hpp>
+
+#include <cstdio>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+int main() {
+  std::vector<int> numbers;
+  long sum = 0;
+
+  heddle::Scheduler scheduler;
+  auto io = scheduler.new_device("io"), work = scheduler.new_device("work");
+
+  auto loaded = io.submit("load", [&] { numbers.assign(1000, 42); });
+  work.wait(loaded);  // the device waits, not the host
+  work.submit("add", [&] { sum = std::accumulate(numbers.begin(), numbers.end(), 0L); }).wait();
+  std::printf("sum: %ld\n", sum);
+
+  // A failure ends what depends on it, and is told to whoever asks.
+  auto broken = io.submit("load", [] { throw std::runtime_error("sensor unplugged"); });
+  work.wait(broken);
+  heddle::Event skipped = work.submit("add", [&] { sum = 0; });
+  if (heddle::Status status = skipped.wait(); !status.ok())
+    std::printf("%s\n", status.to_string().c_str());
+
+  io.recover();  // a new epoch: both work again
+  work.recover();
+  io.submit("load", [&] { numbers.assign(1000, 43); }).wait();
+}
