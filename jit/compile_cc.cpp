@@ -169,12 +169,13 @@ class CcCompiler final : public Compiler {
                                  ? fmt::format("it did not end within {} ms and was killed",
                                                options_.compile_timeout.count())
                                  : result.exit.describe();
-    throw Error(result.timed_out ? ErrorCode::deadline : ErrorCode::compile_failed,
-                fmt::format("cc could not compile unit '{}': {}\n  command: {}\n  {}\n  output: {}",
-                            unit.name, what, fmt::join(command.argv, " "),
-                            keep_source(options_, unit.name, "c", source),
-                            result.output.empty() ? "(none)" : result.output),
-                cause);
+    throw Error(
+        result.timed_out ? ErrorCode::deadline : ErrorCode::compile_failed,
+        fmt::format("cc could not compile unit '{:.200}': {}\n  command: {}\n  {}\n  output: {}",
+                    unit.name, what, fmt::join(command.argv, " "),
+                    keep_source(options_, unit.name, "c", source),
+                    result.output.empty() ? "(none)" : result.output),
+        cause);
   }
 
   ToolOptions options_;

@@ -3,6 +3,8 @@
 // CPUs.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "jit/emit.hpp"
 #include "jit/helper.hpp"
 #include "jit/temp_dir.hpp"
@@ -11,6 +13,9 @@ namespace heddle::jit {
 namespace {
 
 using std::chrono::steady_clock;
+
+/// The host ends a slow helper; the helper's own alarm is for when there is no host any more.
+constexpr std::uint32_t grace_seconds = 5;
 
 class GccjitCompiler final : public Compiler {
  public:
@@ -46,7 +51,7 @@ class GccjitCompiler final : public Compiler {
     const auto start = steady_clock::now();
     wire::CompileReply reply;
     try {
-      reply = helper->compile(request, start + options_.compile_timeout);
+      reply = helper->compile(request, deadline_after(options_.compile_timeout));
     } catch (const Error& error) {
       fail(unit, source, error.code(), error.status().message(), {});
     }
@@ -75,8 +80,10 @@ class GccjitCompiler final : public Compiler {
     request.fast_math = options_.fast_math;
     request.trace_values = unit.trace_values;
     request.want_dump = !options_.dump_dir.empty();
-    const auto timeout = std::chrono::ceil<std::chrono::seconds>(options_.compile_timeout);
-    request.seconds_max = static_cast<std::uint32_t>(timeout.count()) + 5;
+    const auto timeout = std::chrono::ceil<std::chrono::seconds>(
+        deadline_after(options_.compile_timeout) - steady_clock::now());
+    request.seconds_max =
+        static_cast<std::uint32_t>(std::max<std::int64_t>(timeout.count(), 0)) + grace_seconds;
     for (const KernelSource& kernel : unit.kernels) {
       wire::KernelText text{kernel.name, print(*kernel.loop, &kernel.names), kernel.addresses};
       source += fmt::format("# kernel {}\n{}", kernel.name, text.loop);
@@ -88,7 +95,7 @@ class GccjitCompiler final : public Compiler {
   [[noreturn]] void fail(const CompileUnit& unit, const std::string& source, ErrorCode code,
                          std::string_view what, const Status& cause) const {
     throw Error(code,
-                fmt::format("gccjit could not compile unit '{}': {}\n  {}", unit.name, what,
+                fmt::format("gccjit could not compile unit '{:.200}': {}\n  {}", unit.name, what,
                             keep_source(options_, unit.name, "loop", source)),
                 cause);
   }

@@ -14,6 +14,8 @@ namespace {
 
 /// Long names are legal but useless; symbol tables and file names have limits.
 constexpr std::size_t kernel_name_max = 1024;
+/// A user's name may be of any length; a comment only has to tell it apart.
+constexpr std::size_t comment_bytes_max = 200;
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -21,7 +23,7 @@ bool is_name_char(char c) {
 
 [[noreturn]] void refuse(const CompileUnit& unit, const std::string& text) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("unit '{}' cannot be compiled: {}", unit.name, text));
+              fmt::format("unit '{:.200}' cannot be compiled: {}", unit.name, text));
 }
 
 std::int64_t wrapping_mul(std::int64_t a, std::int64_t b) {
@@ -54,8 +56,8 @@ void check_unit(const CompileUnit& unit) {
     }
     if (const Status status = verify(*kernel.loop); !status.ok()) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("unit '{}' cannot be compiled: kernel '{}' is illegal", unit.name,
-                              kernel.name),
+                  fmt::format("unit '{:.200}' cannot be compiled: kernel '{}' is illegal",
+                              unit.name, kernel.name),
                   status);
     }
   }
@@ -82,7 +84,7 @@ Affine flatten(const ArrayType& type, const std::vector<Affine>& subscripts) {
 
 std::string comment_text(std::string_view text) {
   std::string safe;
-  for (const char c : text) {
+  for (const char c : text.substr(0, comment_bytes_max)) {
     const bool plain = c >= 0x20 && c < 0x7f && c != '\\' && c != '*' && c != '?';
     safe += plain ? c : (c == '*' ? '+' : '_');
   }

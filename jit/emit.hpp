@@ -32,7 +32,7 @@ void check_unit(const CompileUnit& unit);
 /// leave 64 bits is out of range and was refused before.
 [[nodiscard]] Affine flatten(const ArrayType& type, const std::vector<Affine>& subscripts);
 
-/// `text` as one line that is safe inside a C comment.
+/// The beginning of `text` as one line that is safe inside a C comment.
 [[nodiscard]] std::string comment_text(std::string_view text);
 
 /// Whether the kernel has a parallel loop at its top level, so that its calls may be split.

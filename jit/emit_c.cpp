@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <set>
 
@@ -127,8 +128,8 @@ class CKernel {
         line("// {}", comment_text(stmt.text));
         return;
       case StmtKind::loop:
-        line("for (i64 i{0} = {1}; i{0} < {2}; ++i{0}) {{", stmt.var, i64_literal(stmt.from),
-             i64_literal(stmt.to));
+        line("for (i64 i{0} = {1}; i{0} < {2}; ++i{0}) {{", stmt.var, index_literal(stmt.from),
+             index_literal(stmt.to));
         body(stmt.body);
         return;
       case StmtKind::zero:
@@ -139,12 +140,12 @@ class CKernel {
         return;
       case StmtKind::declare: {
         const std::string text = value(*stmt.value);
-        line("{} x{} = {};", c_type(stmt.value->dtype), stmt.local, text);
+        line("{} x{} = {};", c_type(stmt.value->dtype), stmt.local, c_bare(text));
         return;
       }
       case StmtKind::assign: {
         const std::string text = value(*stmt.value);
-        line("x{} = {};", stmt.local, text);
+        line("x{} = {};", stmt.local, c_bare(text));
         return;
       }
     }
@@ -160,7 +161,7 @@ class CKernel {
   void sliced_loop(const Stmt& stmt) {
     const std::string count = fmt::format(
         "{}ull", static_cast<std::uint64_t>(stmt.to) - static_cast<std::uint64_t>(stmt.from));
-    const std::string from = i64_literal(stmt.from);
+    const std::string from = index_literal(stmt.from);
     line("const i64 i{}_from = {} + (i64)((unsigned __int128){} * args->part / args->num_parts);",
          stmt.var, from, count);
     line(
@@ -177,7 +178,7 @@ class CKernel {
       line("__builtin_memset(t{}, 0, {});", stmt.buffer, *type.num_bytes());
       return;
     }
-    line("for (i64 at = 0; at < {}; ++at) {{", i64_literal(*type.num_elements()));
+    line("for (i64 at = 0; at < {}; ++at) {{", index_literal(*type.num_elements()));
     ++depth_;
     traced_store(stmt.buffer, "0");
     --depth_;
@@ -189,7 +190,7 @@ class CKernel {
     const std::string at = affine(flatten(type, stmt.subscripts));
     const std::string text = value(*stmt.value);
     if (!trace_) {
-      line("t{}[{}] = {};", stmt.buffer, at, text);
+      line("t{}[{}] = {};", stmt.buffer, at, c_bare(text));
       return;
     }
     line("{{");
@@ -204,7 +205,7 @@ class CKernel {
   void traced_store(BufferId buffer, const std::string& text) {
     const DType dtype = loop_.buffers[buffer].type.dtype;
     line("const {} before = {};", c_type(dtype), loaded(buffer, "at"));
-    line("const {} after = {};", c_type(dtype), text);
+    line("const {} after = {};", c_type(dtype), c_bare(text));
     line("t{}[at] = after;", buffer);
     const auto widened = [&](const char* name) {
       if (dtype == DType::f64) return std::string(name);
@@ -220,19 +221,27 @@ class CKernel {
     return fmt::format("t{}[{}]", buffer, at);
   }
 
-  static std::string i64_literal(std::int64_t v) {
-    return c_literal(Scalar::of_int(DType::i64, v));
+  /// A number in a place that converts to i64 by itself: bounds, subscripts, sums with i64.
+  static std::string index_literal(std::int64_t v) {
+    return v == static_cast<std::int32_t>(v) && v != INT32_MIN
+               ? fmt::format("{}", v)
+               : c_literal(Scalar::of_int(DType::i64, v));
   }
 
   static std::string affine(const Affine& a) {
     std::string text;
     for (const AffineTerm& term : a.terms) {
-      if (!text.empty()) text += " + ";
-      if (term.coefficient != 1) text += i64_literal(term.coefficient) + " * ";
+      const bool minus = term.coefficient == -1 ||
+                         (term.coefficient < 0 && !text.empty() && term.coefficient > INT32_MIN);
+      text += text.empty() ? (minus ? "-" : "") : (minus ? " - " : " + ");
+      const std::int64_t size = minus ? -term.coefficient : term.coefficient;
+      if (size != 1) text += index_literal(size) + " * ";
       text += fmt::format("{}{}", term.kind == AffineTerm::Kind::loop ? 'i' : 's', term.id);
     }
-    if (text.empty()) return i64_literal(a.constant);
-    return a.constant == 0 ? text : text + " + " + i64_literal(a.constant);
+    if (text.empty()) return index_literal(a.constant);
+    if (a.constant > 0) return text + " + " + index_literal(a.constant);
+    if (a.constant < 0 && a.constant > INT32_MIN) return text + " - " + index_literal(-a.constant);
+    return a.constant == 0 ? text : text + " + " + index_literal(a.constant);
   }
 
   std::string value(const Value& v) { return nested(v).text; }
@@ -246,7 +255,8 @@ class CKernel {
       case ValueKind::local:
         return {fmt::format("x{}", v.local)};
       case ValueKind::embed:
-        return {fmt::format("({})", affine(v.index))};
+        return {v.index.terms.empty() ? c_literal(Scalar::of_int(DType::i64, v.index.constant))
+                                      : fmt::format("({})", affine(v.index))};
       case ValueKind::op:
       case ValueKind::cast:
         break;

@@ -95,6 +95,19 @@ std::string expression(const Prim& prim, const std::vector<std::string>& args) {
 
 std::string_view c_type(DType type) noexcept { return name(machine_type(type)); }
 
+std::string_view c_bare(std::string_view expression) noexcept {
+  if (!expression.starts_with('(')) return expression;
+  int depth = 0;
+  for (std::size_t k = 0; k < expression.size(); ++k) {
+    if (expression[k] == '(') ++depth;
+    if (expression[k] == ')' && --depth == 0) {
+      const bool outer = k + 1 == expression.size();
+      return outer ? expression.substr(1, k - 1) : expression;
+    }
+  }
+  return expression;
+}
+
 std::string c_literal(const Scalar& scalar) {
   switch (scalar.dtype) {
     case DType::f16:
@@ -166,7 +179,7 @@ std::string CPrimitives::define(const PrimFunction& function) {
                           num_operands(prim) == 2 ? fmt::format(", {}", type) : "");
         }
         line(fmt::format("{}{} {} = {};", prim.op == PrimOp::variable ? "" : "const ",
-                         c_type(prim.type), result, expression(prim, args)));
+                         c_type(prim.type), result, c_bare(expression(prim, args))));
     }
     names.push_back(std::move(result));
   }

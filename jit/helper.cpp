@@ -134,7 +134,9 @@ void Helper::abandon() noexcept {
 HelperPool::HelperPool(ToolOptions options)
     : options_(std::move(options)),
       owner_(getpid()),
-      helpers_max_(std::max(1u, std::thread::hardware_concurrency())) {}
+      helpers_max_(std::max(1u, std::thread::hardware_concurrency())) {
+  idle_.reserve(helpers_max_);  // so that give_back() cannot fail
+}
 
 HelperPool::~HelperPool() {
   if (getpid() == owner_) return;
@@ -160,8 +162,7 @@ HelperPool::Lease HelperPool::lease() {
   }
   if (!helper) {
     try {
-      helper = std::make_unique<Helper>(
-          options_, std::chrono::steady_clock::now() + options_.compile_timeout);
+      helper = std::make_unique<Helper>(options_, deadline_after(options_.compile_timeout));
     } catch (...) {
       give_back(nullptr);
       throw;

@@ -74,8 +74,8 @@ std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset)
 /// The library's bytes in an anonymous file that nobody can change any more.
 FileDescriptor seal(const Library& library, const ModuleInfo& info) {
   const auto fail = [&info](const char* what) {
-    throw Error(ErrorCode::unavailable, fmt::format("cannot load unit '{}': {}: {}", info.unit_name,
-                                                    what, errno_text(errno)));
+    throw Error(ErrorCode::unavailable, fmt::format("cannot load unit '{:.200}': {}: {}",
+                                                    info.unit_name, what, errno_text(errno)));
   };
   const std::string name = "heddle:" + info.unit_name.substr(0, 200);
   FileDescriptor fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -95,10 +95,11 @@ FileDescriptor seal(const Library& library, const ModuleInfo& info) {
   const Checksum sealed = checksum({static_cast<const std::byte*>(mapped), library.bytes.size()});
   munmap(mapped, library.bytes.size());
   if (sealed != library.sum) {
-    throw Error(ErrorCode::compile_failed,
-                fmt::format("the library made for unit '{}' is unusable: it was damaged on its way "
-                            "(its checksum differs); compile again",
-                            info.unit_name));
+    throw Error(
+        ErrorCode::compile_failed,
+        fmt::format("the library made for unit '{:.200}' is unusable: it was damaged on its way "
+                    "(its checksum differs); compile again",
+                    info.unit_name));
   }
   return fd;
 }
@@ -155,7 +156,7 @@ std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo inf
   const auto refuse = [&info](const std::string& text) {
     throw Error(
         ErrorCode::compile_failed,
-        fmt::format("the library made for unit '{}' is unusable: {}", info.unit_name, text));
+        fmt::format("the library made for unit '{:.200}' is unusable: {}", info.unit_name, text));
   };
   if (const Status status = check_library(library.bytes); !status.ok())
     refuse(std::string(status.message()));

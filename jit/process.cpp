@@ -30,11 +30,11 @@ namespace {
 /// How often a child is looked at where there is no pidfd to wait for.
 constexpr int poll_ms_without_pidfd = 5;
 
-/// Milliseconds until `deadline` for poll(), rounded up; 0 when it has passed.
+/// Milliseconds until `deadline` for one poll(), rounded up and bounded; 0 when it has passed.
 int remaining_ms(Deadline deadline) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000'000));
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
 }
 
 [[noreturn]] void cannot_start(const Command& command, const char* what, int error) {
@@ -113,6 +113,11 @@ std::vector<std::string> child_environment(const std::vector<std::string>& overr
 }
 
 }  // namespace
+
+Deadline deadline_after(std::chrono::milliseconds time) noexcept {
+  constexpr std::chrono::milliseconds longest = std::chrono::hours(30 * 24);
+  return std::chrono::steady_clock::now() + std::min(time, longest);
+}
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
@@ -319,7 +324,7 @@ Exit Child::finish() {
 }
 
 RunResult run_command(const Command& command, std::chrono::milliseconds timeout) {
-  const Deadline deadline = std::chrono::steady_clock::now() + timeout;
+  const Deadline deadline = deadline_after(timeout);
   Child child(command, Child::Channel::none);
   RunResult result;
   result.timed_out = !child.wait(deadline);

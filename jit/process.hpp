@@ -19,6 +19,8 @@
 namespace heddle::jit {
 
 using Deadline = std::chrono::steady_clock::time_point;
+/// That long from now; a time beyond any patience (30 days) is taken as that.
+[[nodiscard]] Deadline deadline_after(std::chrono::milliseconds time) noexcept;
 
 /// Owns a file descriptor; -1 is none.
 class FileDescriptor {

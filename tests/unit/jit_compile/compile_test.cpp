@@ -57,17 +57,19 @@ TEST_P(CompileTest, MultipliesMatrices) {
 
 TEST_P(CompileTest, SubscriptsAreAffineInLoopsAndStatics) {
   // J2: affine subscripts, static slices, embedded indices; negative coefficients
-  const auto module = make()->compile(unit_from("affine", R"(buffer t0 input i32[3,10]
+  const std::string text = R"(buffer t0 input i32[3,10]
 buffer t1 output i64[4,2]
 static s0 range 3
 kernel {
   for i0 in 0..4 {
     for i1 in 2..4 {
-      t1[-i0 + 3, i1 - 2] = add.i64(i64(t0[s0, 2*i0 + i1]), mul.i64(index(1000*i0 - 10*i1 + s0 - 7), 100000:i64))
+      let x0: i64 = mul.i64(index(1000*i0 - 10*i1 + s0 - 7), 100000:i64)
+      t1[-i0 + 3, i1 - 2] = add.i64(i64(t0[s0, 2*i0 + i1]), x0)
     }
   }
 }
-)"));
+)";
+  const auto module = make()->compile(unit_from("affine", text));
   Call call;
   std::vector<std::int32_t> in(30);
   for (std::size_t k = 0; k < in.size(); ++k) in[k] = static_cast<std::int32_t>(k * k);
