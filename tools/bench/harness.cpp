@@ -1,0 +1,117 @@
+// Gauges, and the alternation of slices.
+#include "tools/bench/harness.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "tools/bench/limit_ping_pong.hpp"
+#include "tools/bench/processors.hpp"
+
+namespace heddle::bench {
+namespace {
+
+/// A pair during which the gauge changed by more than this saw two machines.
+constexpr double gauge_change_max = 1.3;
+/// Of attempts to wanted pairs; a machine that never holds still ends the case with what there is.
+constexpr int attempts_factor = 4;
+
+double percentile_of(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const auto at = static_cast<std::ptrdiff_t>(
+      std::min(static_cast<double>(values.size()) - 1, share * static_cast<double>(values.size())));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<std::size_t>(at)];
+}
+
+bool steady(double before, double after) {
+  return std::max(before, after) <= gauge_change_max * std::min(before, after);
+}
+
+/// Dependent multiply-adds: bound by the core, not by memory. Returns operations per ns.
+double arithmetic_speed(nanoseconds length) {
+  volatile float sink = 1;
+  const double ns = timed_loop(length, 4096, [&sink](std::size_t count) {
+    float lanes[32] = {};
+    for (std::size_t k = 0; k < count; ++k) {
+      for (float& lane : lanes) lane = lane * 0.999F + 0.5F;
+    }
+    sink = lanes[0] + lanes[31];
+  });
+  return 1 / ns;
+}
+
+}  // namespace
+
+double Samples::percentile(double share) const { return percentile_of(values_, share); }
+
+double gauge_ping_pong() {
+  if (processors().size() < 2) return 0;
+  PingPong ping_pong(worker_processor);
+  for (int k = 0; k < 500; ++k) ping_pong.round_trip();
+  std::vector<double> parts;  // the median of parts shrugs off an interrupt
+  for (int part = 0; part < 9; ++part) {
+    const auto start = Clock::now();
+    for (int k = 0; k < 400; ++k) ping_pong.round_trip();
+    parts.push_back(ns_between(start, Clock::now()) / 400);
+  }
+  return percentile_of(parts, 0.5);
+}
+
+double gauge_scaling() {
+  if (processors().size() < 2) return 1;
+  constexpr auto length = std::chrono::milliseconds(5);
+  const double alone = arithmetic_speed(length);
+  double other = 0;
+  std::thread helper([&other, length] {
+    pin_this_thread(worker_processor);
+    other = arithmetic_speed(length);
+  });
+  const double own = arithmetic_speed(length);
+  helper.join();
+  return (own + other) / alone;
+}
+
+Result measure(const Case& which, const Plan& plan) {
+  std::vector<double> ratios, subject, anchor, gauges;
+  Samples subject_samples, anchor_samples;
+  Result result{which.workload, which.unit, which.subject.name, which.anchor.name};
+  const auto end = Clock::now() + std::chrono::duration_cast<nanoseconds>(
+                                      std::chrono::duration<double>(plan.seconds_max));
+  Samples warming;
+  which.subject.slice(which.slice / 4, warming);
+  which.anchor.slice(which.slice / 4, warming);
+
+  double before = gauge_ping_pong();
+  for (int attempt = 0; attempt < attempts_factor * plan.pairs_wanted; ++attempt) {
+    if (static_cast<int>(ratios.size()) >= plan.pairs_wanted || Clock::now() > end) break;
+    double s = 0, a = 0;
+    for (const bool subject_now : {attempt % 2 == 0, attempt % 2 != 0}) {
+      (subject_now ? s : a) = subject_now ? which.subject.slice(which.slice, subject_samples)
+                                          : which.anchor.slice(which.slice, anchor_samples);
+    }
+    const double after = gauge_ping_pong();
+    gauges.push_back(after);
+    if (steady(before, after)) {
+      ratios.push_back(s / a);
+      subject.push_back(s);
+      anchor.push_back(a);
+    } else {
+      ++result.dropped;
+    }
+    before = after;
+  }
+  result.pairs = static_cast<int>(ratios.size());
+  result.ratio = percentile_of(ratios, 0.5);
+  result.ratio_low = percentile_of(ratios, 0.25);
+  result.ratio_high = percentile_of(ratios, 0.75);
+  result.subject_ns = percentile_of(subject, 0.5);
+  result.anchor_ns = percentile_of(anchor, 0.5);
+  result.subject_p99_ns = subject_samples.percentile(0.99);
+  result.anchor_p99_ns = anchor_samples.percentile(0.99);
+  result.ping_pong_ns = percentile_of(gauges, 0.5);
+  return result;
+}
+
+}  // namespace heddle::bench

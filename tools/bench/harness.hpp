@@ -1,0 +1,110 @@
+// How heddle is measured: ratios of a subject to an anchor, in one process and in the same seconds.
+//
+// On shared machines processors move and clocks wander: absolute times of two runs do not compare.
+// So subject and anchor run in slices of some 10 ms, in alternation; a spin ping-pong between two
+// processors gauges the machine around each pair, and pairs during which it changed are dropped.
+// The result is the median of the pairs' ratios. One thread drives.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace heddle::bench {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
+
+[[nodiscard]] inline double ns_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::nano>(to - from).count();
+}
+
+/// Times of single operations, in ns, for percentiles. Reading the clock (some 20 to 40 ns) is in
+/// them.
+class Samples {
+ public:
+  void add(double ns) {
+    if (values_.size() < samples_max) values_.push_back(ns);
+  }
+  /// 0 <= share <= 1; 0 when there are none.
+  [[nodiscard]] double percentile(double share) const;
+
+ private:
+  static constexpr std::size_t samples_max = 4'000'000;
+  std::vector<double> values_;
+};
+
+/// One way to do some work. `slice` works for about the given time and returns ns per operation;
+/// what it starts (threads) it ends before it returns, so that the other slices have the machine to
+/// themselves.
+struct Contender {
+  std::string name;
+  std::function<double(nanoseconds length, Samples& samples)> slice;
+};
+
+struct Case {
+  std::string workload;
+  std::string unit;  ///< of one operation: "task", "hop", "call"
+  Contender subject;
+  Contender anchor;
+  nanoseconds slice = std::chrono::milliseconds(20);
+};
+
+struct Plan {
+  double seconds_max = 8;  ///< per case
+  int pairs_wanted = 30;   ///< undisturbed ones; fewer when the time is up
+};
+
+struct Result {
+  std::string workload, unit, subject, anchor;
+  double ratio = 0, ratio_low = 0, ratio_high = 0;  ///< median and quartiles of subject / anchor
+  double subject_ns = 0, subject_p99_ns = 0;        ///< medians over slices; p99 of samples, or 0
+  double anchor_ns = 0, anchor_p99_ns = 0;
+  int pairs = 0, dropped = 0;
+  double ping_pong_ns = 0;  ///< median of the gauge while this ran; 0 with one processor
+};
+
+/// Round trip of a flag between two pinned spinning threads, ns: tells how far apart the two
+/// processors are at the moment. 0 with one processor.
+[[nodiscard]] double gauge_ping_pong();
+
+/// Throughput of two threads of arithmetic over that of one: about 2 on two cores, 1 on one shared
+/// core.
+[[nodiscard]] double gauge_scaling();
+
+[[nodiscard]] Result measure(const Case& which, const Plan& plan);
+
+/// Calls body(count) until `length` is over; returns ns per operation.
+template <class Body>
+double timed_loop(nanoseconds length, std::size_t count, const Body& body) {
+  const auto start = Clock::now();
+  std::size_t done = 0;
+  Clock::time_point now;
+  do {
+    body(count);
+    done += count;
+    now = Clock::now();
+  } while (now - start < length);
+  return ns_between(start, now) / static_cast<double>(done);
+}
+
+/// As above for single operations: most of the slice is timed as a whole, the rest one by one into
+/// `samples`.
+template <class Operation>
+double timed_operations(nanoseconds length, Samples& samples, const Operation& operation) {
+  const double mean = timed_loop(length * 3 / 4, 16, [&operation](std::size_t count) {
+    for (std::size_t k = 0; k < count; ++k) operation();
+  });
+  const auto end = Clock::now() + length / 4;
+  for (auto from = Clock::now(); from < end;) {
+    operation();
+    const auto to = Clock::now();
+    samples.add(ns_between(from, to));
+    from = to;
+  }
+  return mean;
+}
+
+}  // namespace heddle::bench

@@ -1,0 +1,37 @@
+// c = a b, square: the naive nest. How well a compiler orders and tiles it is what is measured.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/bench/cases.hpp"
+#include "tools/bench/compiled_kernel.hpp"
+#include "tools/bench/plain_kernels.hpp"
+
+namespace heddle::bench {
+namespace {
+
+KernelSetup setup(std::int64_t n) {
+  KernelSetup made{Program("matmul"), {}, {}};
+  const Tensor a = made.add("a", {n, n}), b = made.add("b", {n, n}), c = made.add("c", {n, n});
+  const Index i, j, k;
+  made.program << (c(i, j) = sum(a(i, k) * b(k, j)));
+  return made;
+}
+
+void plain(const KernelSetup& made) {
+  plain_matmul(static_cast<std::size_t>(made.tensors[0].dims()[0]), made.data(0), made.data(1),
+               made.data(2));
+}
+
+}  // namespace
+
+void add_matmul_cases(std::vector<Case>& cases) {
+  for (const std::int64_t n : {128, 512}) {
+    for (const std::string& backend : compiling_backends()) {
+      cases.push_back(kernel_case(
+          fmt::format("matmul {0}x{0}", n), backend, 1, [n] { return setup(n); }, plain));
+    }
+  }
+}
+
+}  // namespace heddle::bench

@@ -1,0 +1,66 @@
+// The floor of waking: a thread asleep in a futex is woken and answers; nothing else.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "tools/bench/processors.hpp"
+
+namespace heddle::bench {
+
+class FutexSleeper {
+ public:
+  explicit FutexSleeper(int k) : sleeper_([this, k] { run(k); }) {}
+  FutexSleeper(const FutexSleeper&) = delete;
+  FutexSleeper& operator=(const FutexSleeper&) = delete;
+  ~FutexSleeper() {
+    // relaxed: ordered by the release in wake().
+    stopping_.store(true, std::memory_order_relaxed);
+    wake();
+    sleeper_.join();
+  }
+
+  /// Wakes the sleeper and spins until it has answered.
+  void wake_and_wait() {
+    const std::uint32_t sent = wake();
+    // acquire: pairs with the release in run().
+    while (answer_.load(std::memory_order_acquire) != sent) spin_pause();
+  }
+
+ private:
+  std::uint32_t wake() {
+    // release: pairs with the acquire in run().
+    const std::uint32_t sent = call_.fetch_add(1, std::memory_order_release) + 1;
+    syscall(SYS_futex, &call_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    return sent;
+  }
+
+  void run(int k) {
+    pin_this_thread(k);
+    for (std::uint32_t seen = 0;;) {
+      // acquire: pairs with the release in wake().
+      const std::uint32_t now = call_.load(std::memory_order_acquire);
+      if (now == seen) {
+        syscall(SYS_futex, &call_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+        continue;
+      }
+      seen = now;
+      // release: pairs with the acquire in wake_and_wait().
+      answer_.store(seen, std::memory_order_release);
+      // relaxed: ordered by the acquire above.
+      if (stopping_.load(std::memory_order_relaxed)) return;
+    }
+  }
+
+  alignas(64) std::atomic<std::uint32_t> call_{0};
+  alignas(64) std::atomic<std::uint32_t> answer_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread sleeper_;
+};
+
+}  // namespace heddle::bench

@@ -1,0 +1,32 @@
+// See processors.hpp.
+#include "tools/bench/processors.hpp"
+
+#include <sched.h>
+
+namespace heddle::bench {
+
+const std::vector<int>& processors() {
+  static const std::vector<int> found = [] {
+    std::vector<int> numbers;
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+      for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+        if (CPU_ISSET(cpu, &allowed)) numbers.push_back(cpu);
+      }
+    }
+    if (numbers.empty()) numbers.push_back(0);
+    return numbers;
+  }();
+  return found;
+}
+
+void pin_this_thread(int k) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processors()[static_cast<std::size_t>(k) % processors().size()], &one);
+  // Refused (a mask changed under us): the measurement is noisier, not wrong.
+  static_cast<void>(sched_setaffinity(0, sizeof one, &one));
+}
+
+}  // namespace heddle::bench

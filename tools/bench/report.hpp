@@ -1,0 +1,21 @@
+// The results of a run as a table for people and as JSON for programs. One thread.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tools/bench/harness.hpp"
+
+namespace heddle::bench {
+
+/// What was measured around the cases.
+struct Machine {
+  std::size_t processors = 0;
+  double ping_pong_ns = 0;  ///< see gauge_ping_pong
+  double scaling = 0;       ///< see gauge_scaling
+};
+
+[[nodiscard]] std::string results_table(std::span<const Result> results, const Machine& machine);
+[[nodiscard]] std::string results_json(std::span<const Result> results, const Machine& machine);
+
+}  // namespace heddle::bench

@@ -1,0 +1,114 @@
+// Hops between two workers: a task on one makes a task on the other run, back and forth. Posted:
+// each task submits the next. Awaited: all are submitted before, and the devices wait for each
+// other's events. The host sleeps meanwhile.
+#include <semaphore>
+
+#include "tools/bench/cases.hpp"
+#include "tools/bench/limit_ping_pong.hpp"
+#include "tools/bench/limit_ring.hpp"
+#include "tools/bench/rival_deque.hpp"
+#include "tools/bench/subject.hpp"
+#ifdef HEDDLE_BENCH_TBB
+#include "tools/bench/rival_tbb.hpp"
+#endif
+
+namespace heddle::bench {
+namespace {
+
+/// A token that two workers hand to each other until the time is up. Only its holder touches it.
+template <class Worker>
+struct Chain {
+  Worker* workers[2];
+  Clock::time_point end;
+  std::uint64_t hops = 0;
+  std::binary_semaphore over{0};
+
+  void hop() {
+    ++hops;
+    if (hops % 32 == 0 && Clock::now() > end) {
+      over.release();
+      return;
+    }
+    workers[hops % 2]->submit([this] { hop(); });
+  }
+};
+
+template <class Worker>
+Contender posted() {
+  return {Worker::name, [](nanoseconds length, Samples&) {
+            Worker first(host_processor), second(worker_processor);
+            Chain<Worker> chain{{&first, &second}, Clock::now() + length};
+            const auto start = Clock::now();
+            first.submit([&chain] { chain.hop(); });
+            chain.over.acquire();
+            return ns_between(start, Clock::now()) / static_cast<double>(chain.hops);
+          }};
+}
+
+/// Both workers awake for longer than any hop takes.
+class AwakeHeddleWorker : public HeddleWorker {
+ public:
+  explicit AwakeHeddleWorker(int k) : HeddleWorker(k, std::chrono::milliseconds(1)) {}
+};
+
+/// One chain of waits, timed from its first task to its last.
+double awaited_chain(const sched::Device& first, const sched::Device& second, int hops) {
+  Clock::time_point start, end;
+  std::binary_semaphore over{0};  // the host must not spin on the first worker's processor
+  sched::ExternalTimeline host("host");
+  const Event go = host.next();
+  first.wait(go);
+  Event last = first.submit("start", [&start] { start = Clock::now(); });
+  for (int k = 0; k < hops; ++k) {
+    const sched::Device& next = k % 2 == 0 ? second : first;
+    next.wait(last);
+    last = next.submit("hop", [] {});
+  }
+  (hops % 2 == 0 ? first : second).submit("end", [&end, &over] {
+    end = Clock::now();
+    over.release();
+  });
+  throw_if_failed(host.signal(go.ticket()));
+  over.acquire();
+  return ns_between(start, end) / hops;
+}
+
+Contender awaited() {
+  return {"heddle", [](nanoseconds length, Samples& samples) {
+            constexpr int hops = 1000;
+            const AwakeHeddleWorker first(host_processor), second(worker_processor);
+            Samples chains;
+            const auto end = Clock::now() + length;
+            do {
+              const double ns = awaited_chain(first.device(), second.device(), hops);
+              chains.add(ns);
+              samples.add(ns);
+            } while (Clock::now() < end);
+            return chains.percentile(0.5);
+          }};
+}
+
+Contender half_ping_pong() {
+  return {"half a spin ping-pong", [](nanoseconds length, Samples&) {
+            PingPong partner(worker_processor);
+            return 0.5 * timed_loop(length, 256, [&](std::size_t count) {
+                     for (std::size_t k = 0; k < count; ++k) partner.round_trip();
+                   });
+          }};
+}
+
+}  // namespace
+
+void add_hop_cases(std::vector<Case>& cases) {
+  const auto against = [&cases](const Contender& anchor) {
+    cases.push_back({"hop, posted", "hop", posted<AwakeHeddleWorker>(), anchor});
+  };
+  against(posted<RingWorker>());
+#ifdef HEDDLE_BENCH_TBB
+  against(posted<TbbWorker>());
+#endif
+  against(posted<DequeWorker>());
+  cases.push_back({"hop, awaited", "hop", awaited(), half_ping_pong()});
+}
+
+}  // namespace heddle::bench
