@@ -49,7 +49,15 @@ Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core
                 fmt::format("device '{}': capacity {} (expected 1 to {})", options.name,
                             options.capacity, tuning::capacity_max));
   }
-  const auto made = std::make_shared<DeviceCore>(std::move(options));
+  std::shared_ptr<DeviceCore> made;
+  try {
+    made = std::make_shared<DeviceCore>(options);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::exhausted,
+                fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
+                            options.name, options.capacity));
+  }
+  const auto handle = std::make_shared<Device::Handle>(made);
   if (made->options_.mode == Mode::threaded) {
     const BlockSignals blocked;
     try {
@@ -64,7 +72,7 @@ Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core
     pthread_setname_np(made->thread_.native_handle(), made->options_.name.substr(0, 15).c_str());
   }
   *core = made;
-  return Device(std::make_shared<Device::Handle>(made));
+  return Device(handle);
 }
 
 Event Device::submit_task(Label label, const TaskOps& task, void* callable,
@@ -81,7 +89,7 @@ Event Device::record() const noexcept { return handle_->core->record(); }
 Event Device::wait(const Event& event) const noexcept { return handle_->core->wait(event); }
 Status Device::await() const noexcept { return handle_->core->await({}); }
 Status Device::await_for(std::chrono::nanoseconds timeout) const noexcept {
-  return handle_->core->await(Clock::now() + timeout);
+  return handle_->core->await(deadline_after(timeout));
 }
 Status Device::await_until(Clock::time_point deadline) const noexcept {
   return handle_->core->await(deadline);
@@ -100,7 +108,12 @@ Counters Device::counters() const noexcept { return handle_->core->counters(); }
 Snapshot Device::snapshot() const { return handle_->core->snapshot(); }
 
 ExternalTimeline::ExternalTimeline(std::string name)
-    : timeline_(std::make_shared<ExternalState>(std::move(name))) {}
+    : timeline_([&name] {
+        const auto state = std::make_shared<ExternalState>(std::move(name));
+        // The handles have a count of their own: events keep the timeline, not its signaller.
+        return std::shared_ptr<ExternalState>(state.get(),
+                                              [state](ExternalState* s) { s->abandon(); });
+      }()) {}
 
 Event ExternalTimeline::next() noexcept {
   // relaxed: handing out numbers; signal() reads it under its lock.
@@ -108,18 +121,7 @@ Event ExternalTimeline::next() noexcept {
 }
 
 Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
-  const std::lock_guard lock(timeline_->signalling);
-  // relaxed: see next().
-  const std::uint64_t handed_out = timeline_->tickets.load(std::memory_order_relaxed);
-  const std::uint64_t ended = timeline_->completed();
-  if (ticket <= ended || ticket > handed_out) {
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("timeline '{}': signal of ticket {} (expected {} to {})",
-                              timeline_->name(), ticket, ended + 1, handed_out));
-  }
-  if (!status.ok()) timeline_->note(ticket, End::failed, status, true);
-  timeline_->complete(ticket);
-  return {};
+  return timeline_->signal(ticket, status);
 }
 
 const std::string& ExternalTimeline::name() const noexcept { return timeline_->name(); }
@@ -173,7 +175,7 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
     const std::lock_guard lock(core_->mutex);
     core_->closed = true;
   }
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = sched::deadline_after(timeout);
   Status first;
   for (const auto& device : core_->live()) {
     const auto left = std::max<std::chrono::nanoseconds>(

@@ -19,18 +19,28 @@ struct BlockedOn {
     return m;
   }
 
-  /// false: `target` waits, through others, for the task at hand.
-  static bool enter(DeviceCore* self, DeviceCore* target) noexcept {
+  /// Notes that all tasks on this thread wait for `target` (inline devices nest). false: `target`
+  /// waits, through others, for one of them.
+  static bool enter(TaskContext* innermost, DeviceCore* target) noexcept {
     const std::lock_guard lock(mutex());
     for (const DeviceCore* at = target; at != nullptr; at = at->blocked_on_) {
-      if (at == self) return false;
+      for (const TaskContext* task = innermost; task != nullptr; task = task->outer) {
+        if (at == task->device) return false;
+      }
     }
-    self->blocked_on_ = target;
+    note(innermost, target);
     return true;
   }
-  static void leave(DeviceCore* self) noexcept {
+  static void leave(TaskContext* innermost) noexcept {
     const std::lock_guard lock(mutex());
-    self->blocked_on_ = nullptr;
+    note(innermost, nullptr);
+  }
+
+ private:
+  static void note(TaskContext* innermost, DeviceCore* target) noexcept {
+    for (TaskContext* task = innermost; task != nullptr; task = task->outer) {
+      task->device->blocked_on_ = target;
+    }
   }
 };
 
@@ -79,8 +89,7 @@ Status DeviceCore::refusal() noexcept {
   if (Status status = forked(); !status.ok()) return status;
   // acquire: pairs with the release in end_badly().
   if (poisoned_.load(std::memory_order_acquire)) return status();
-  // acquire: pairs with the release in shutdown().
-  if (closing_.load(std::memory_order_acquire)) {
+  if (lane_.closed()) {
     return Status(ErrorCode::unavailable,
                   fmt::format("device '{}' is shut down and takes no new tasks; open another",
                               timeline_->name()));
@@ -145,6 +154,7 @@ Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
 
 /// The queue is full: does what the policy says. ok: try again.
 Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
+  if (lane_.closed()) return {};  // not full: the next try says so
   const FullPolicy policy = options.full.value_or(options_.full);
   const auto full = [&](const char* more) {
     return Status(ErrorCode::exhausted, fmt::format("device '{}': its queue of {} tasks is full{}",
@@ -157,12 +167,12 @@ Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
   if (policy == FullPolicy::deadline) deadline = options.deadline;
   TaskContext* const task = current_task();
   if (task == nullptr) return wait_for_slot(tickets, deadline);
-  if (!BlockedOn::enter(task->device, this)) {
+  if (!BlockedOn::enter(task, this)) {
     return full(
         ", and its running task waits, in a cycle of full queues, for the task that submits");
   }
   Status status = wait_for_slot(tickets, deadline);
-  BlockedOn::leave(task->device);
+  BlockedOn::leave(task);
   return status;
 }
 
@@ -202,14 +212,22 @@ Event DeviceCore::wait(const Event& event) noexcept {
 
 Status DeviceCore::await(Deadline deadline) noexcept {
   if (inside_own_task()) return own_task_refusal("await");
+  if (Status status = forked(); !status.ok()) return status;
   const std::uint64_t last = lane_.tickets();
   if (!timeline_->reached(last)) {
-    if (Status status = forked(); !status.ok()) return status;
+    std::uint64_t epoch = 0;
+    {
+      const std::lock_guard lock(control_);
+      epoch = epoch_;
+    }
     if (!timeline_->wait(last, deadline, spin())) {
       return Status(ErrorCode::deadline,
                     fmt::format("device '{}': {} tasks had not ended at the deadline",
                                 timeline_->name(), last - std::min(last, timeline_->completed())));
     }
+    const std::lock_guard lock(control_);
+    // Somebody may have recovered before this thread woke: what it waited for failed all the same.
+    if (epoch_ != epoch) return last_poison_;
   }
   return status();
 }
@@ -222,6 +240,7 @@ bool DeviceCore::drained() const noexcept {
 }
 
 Status DeviceCore::status() const noexcept {
+  if (Status status = forked(); !status.ok()) return status;
   const std::lock_guard lock(control_);
   poison_observed_ = true;
   return poison_;
@@ -232,12 +251,18 @@ Status DeviceCore::recover() noexcept {
   if (inside_own_task()) return own_task_refusal("recover");
   // acquire: pairs with the release in end_badly().
   if (!poisoned_.load(std::memory_order_acquire)) return {};
+  std::uint64_t epoch = 0;
+  {
+    const std::lock_guard lock(control_);
+    epoch = epoch_;
+  }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   timeline_->wait(lane_.tickets(), {}, spin());
   const std::lock_guard lock(control_);
-  // relaxed: guarded by the lock against another recover.
-  if (!poisoned_.load(std::memory_order_relaxed)) return {};
-  poison_ = {};
+  // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
+  // may have failed since.
+  if (epoch_ != epoch || !poisoned_.load(std::memory_order_relaxed)) return {};
+  last_poison_ = std::exchange(poison_, {});
   skip_reason_ = {};
   poison_observed_ = true;
   ++epoch_;
@@ -247,6 +272,7 @@ Status DeviceCore::recover() noexcept {
 }
 
 void DeviceCore::cancel_pending() noexcept {
+  if (timeline_->in_forked_child()) return;
   std::stop_source running;
   {
     const std::lock_guard lock(control_);
@@ -265,22 +291,43 @@ std::stop_token DeviceCore::stop_token() noexcept {
   return stop_source_.get_token();
 }
 
+/// Says in snapshots what the running task waits for.
+class DeviceCore::Waiting {
+ public:
+  Waiting(DeviceCore& core, const Event& event) : core_(core) {
+    std::string text = event.to_string();
+    const std::lock_guard lock(core_.control_);
+    core_.waiting_for_ = std::move(text);
+  }
+  ~Waiting() {
+    const std::lock_guard lock(core_.control_);
+    core_.waiting_for_.clear();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  DeviceCore& core_;
+};
+
 Status DeviceCore::wait_inside(const Event& event) noexcept {
+  run_put_off();
   const auto& timeline = Timeline::of(event);
   const std::stop_token stop = stop_token();
   const auto ended = [&] { return event.done() || stop.stop_requested(); };
-  if (!spin_until(ended, spin())) {
-    const auto parker = std::make_shared<Parker>();
-    {
-      const std::lock_guard lock(control_);
-      waiting_for_ = event.to_string();
+  // The consumer calls this, as it writes drain_until_.
+  if (!spin_until(ended, drain_until_ ? std::chrono::nanoseconds(0) : spin())) {
+    try {
+      const auto parker = std::make_shared<Parker>();
+      const Waiting waiting(*this, event);
+      const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
+      const std::uint64_t id = timeline->call(event.ticket(), [parker] { parker->unpark(); });
+      while (!ended() && parker->park(drain_until_)) {
+      }
+      timeline->uncall(id);
+    } catch (...) {  // no memory to sleep with: poll
+      while (!ended() && !(drain_until_ && Clock::now() >= *drain_until_)) cpu_relax();
     }
-    const std::uint64_t id = timeline->call(event.ticket(), [parker] { parker->unpark(); });
-    const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
-    while (!ended()) parker->park();
-    timeline->uncall(id);
-    const std::lock_guard lock(control_);
-    waiting_for_.clear();
   }
   if (event.done()) return event.status();
   return Status(ErrorCode::cancelled, fmt::format("device '{}': the wait for {} was cancelled",
@@ -288,15 +335,10 @@ Status DeviceCore::wait_inside(const Event& event) noexcept {
 }
 
 Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
-  if (Status status = forked(); !status.ok()) {
-    stop_worker(false);
-    return status;
-  }
-  // release: pairs with the acquire in refusal().
-  closing_.store(true, std::memory_order_release);
+  if (Status status = forked(); !status.ok()) return status;
+  lane_.close();
   if (inside_own_task()) return own_task_refusal("shutdown");
-  const auto deadline =
-      Clock::now() + std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(24 * 365)));
+  const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
     return timeline_->wait(lane_.tickets(), until, spin());
   };
@@ -329,15 +371,18 @@ void DeviceCore::stop_worker(bool join) noexcept {
 }
 
 void DeviceCore::abandon() noexcept {
+  // The worker does not exist in a forked child, and its locks may be held for ever.
+  if (timeline_->in_forked_child()) return;
   {
     const std::lock_guard lock(control_);
-    if (!poison_observed_)
+    if (!poison_observed_ && !timeline_->observed())
       log(LogLevel::error, "nobody asked for this failure: " + poison_.to_string());
     poison_observed_ = true;
   }
   if (inside_own_task()) {
-    closing_.store(true,
-                   std::memory_order_release);  // release: pairs with the acquire in refusal()
+    lane_.close();
+    drain_until_ = deadline_after(options_.mode == Mode::threaded ? options_.drain_max
+                                                                  : std::chrono::nanoseconds(0));
     stop_worker(false);
     return;
   }
@@ -345,59 +390,6 @@ void DeviceCore::abandon() noexcept {
       !status.ok() && status.code() != ErrorCode::unavailable) {
     log(LogLevel::warn, status.to_string());
   }
-}
-
-Counters DeviceCore::counters() const noexcept {
-  Counters c;
-  // relaxed: numbers for people; exact when the device is idle. They pair with the stores of the
-  // consumer.
-  constexpr auto order = std::memory_order_relaxed;
-  c.done = done_.load(order);
-  c.failed = failed_.load(order);
-  c.skipped = skipped_.load(order);
-  c.cancelled = cancelled_.load(order);
-  c.parks = parks_.load(order);
-  c.wakes = wakes_.load(order);
-  c.queue_max = queue_max_.load(order);
-  c.submitted = lane_.tickets();
-  return c;
-}
-
-Snapshot DeviceCore::snapshot() const {
-  Snapshot s;
-  s.device = timeline_->name();
-  const std::uint64_t completed = timeline_->completed();
-  const std::uint64_t tickets = lane_.tickets();
-  s.queued = tickets - std::min(completed, tickets);
-  // relaxed: a picture for people; pairs with the stores in run() and finish().
-  const char* const label = running_label_.load(std::memory_order_relaxed);
-  s.running_ticket = running_ticket_.load(std::memory_order_relaxed);
-  if (label != nullptr && s.running_ticket != 0) {
-    s.running = label;
-    // relaxed: as above.
-    const std::chrono::nanoseconds since(running_since_ns_.load(std::memory_order_relaxed));
-    s.running_for = Clock::now().time_since_epoch() - since;
-  }
-  s.counters = counters();
-  const std::lock_guard lock(control_);
-  s.waiting_for = waiting_for_;
-  s.epoch = epoch_;
-  s.status = poison_;
-  return s;
-}
-
-std::string Snapshot::to_string() const {
-  std::string text = fmt::format("{}: {} queued, epoch {}", device, queued, epoch);
-  if (!running.empty()) {
-    text += fmt::format(", runs '{}' (ticket {}) for {} ms", running, running_ticket,
-                        std::chrono::duration_cast<std::chrono::milliseconds>(running_for).count());
-  }
-  if (!waiting_for.empty()) text += ", waits for " + waiting_for;
-  text += fmt::format("; {} submitted = {} done + {} failed + {} skipped + {} cancelled",
-                      counters.submitted, counters.done, counters.failed, counters.skipped,
-                      counters.cancelled);
-  if (!status.ok()) text += "; poisoned: " + status.to_string();
-  return text;
 }
 
 }  // namespace heddle::sched

@@ -44,7 +44,7 @@ Status Event::wait() const noexcept {
 }
 
 Status Event::wait_for(std::chrono::nanoseconds timeout) const noexcept {
-  return wait_until(Clock::now() + timeout);
+  return wait_until(sched::deadline_after(timeout));
 }
 
 Status Event::wait_until(Clock::time_point deadline) const noexcept {
@@ -57,7 +57,7 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 
 void Event::then(std::function<void(const Status&)> callback) const {
   if (!timeline_) {
-    callback(refusal_);
+    sched::Timeline::run_callback([&] { callback(refusal_); });
     return;
   }
   timeline_->call(ticket_,

@@ -50,16 +50,28 @@ class Lane {
   [[nodiscard]] std::uint64_t tickets() const noexcept {
     // acquire: pairs with the release in reserve(), so a reader of ticket t sees what happened
     // before it was taken.
-    return tickets_.load(std::memory_order_acquire);
+    return tickets_.load(std::memory_order_acquire) & ~closed_bit;
   }
 
-  /// Takes the next ticket if fewer than capacity are outstanding; nullopt when the lane is full.
-  /// `completed` is read anew on each try. Any thread.
+  /// No ticket is handed out from here on; those handed out stay good. Any thread.
+  void close() noexcept {
+    // acq_rel: release pairs with the acquire in closed(); who closes sees all tickets taken
+    // before.
+    tickets_.fetch_or(closed_bit, std::memory_order_acq_rel);
+  }
+  [[nodiscard]] bool closed() const noexcept {
+    // acquire: pairs with the release in close().
+    return (tickets_.load(std::memory_order_acquire) & closed_bit) != 0;
+  }
+
+  /// Takes the next ticket if fewer than capacity are outstanding; nullopt when the lane is full
+  /// or closed. `completed` is read anew on each try. Any thread.
   template <class Completed>
   [[nodiscard]] std::optional<std::uint64_t> reserve(const Completed& completed) noexcept {
     // relaxed: the compare-exchange below validates it.
     std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
     while (true) {
+      if ((taken & closed_bit) != 0) return std::nullopt;
       if (taken - completed() >= capacity_) {
         // The count may be stale: full only if no ticket was taken meanwhile.
         // relaxed: validated as above.
@@ -106,6 +118,10 @@ class Lane {
   [[nodiscard]] std::size_t index(std::uint64_t ticket) const noexcept {
     return static_cast<std::size_t>(ticket) & (capacity_ - 1);
   }
+
+  /// Kept with the count, so that closing and taking a ticket are ordered by one word: a ticket
+  /// taken before the close is seen by who closes, and none is taken after.
+  static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
 
   const std::size_t capacity_;
   const std::unique_ptr<Slot[]> slots_;

@@ -1,5 +1,6 @@
-// What runs on the calling thread: a chain of tasks, innermost first (inline devices nest).
-// Thread-local.
+// What runs on the calling thread: a chain of tasks, innermost first (inline devices nest). A task
+// counts until its callable is destroyed and the callbacks of its event have run: who waits there
+// for a later ticket of that device waits for itself. Thread-local.
 #pragma once
 
 #include <cstdint>
@@ -31,5 +32,11 @@ class TaskScope {
 /// Whether this thread runs a task of `timeline` with this ticket or an earlier one: waiting for
 /// `ticket` here cannot end.
 [[nodiscard]] bool waits_for_itself(const Timeline& timeline, std::uint64_t ticket) noexcept;
+
+/// Drains the inline devices that this thread has put off: before it blocks, since it may wait for
+/// them.
+void run_put_off() noexcept;
+/// The same after callbacks, unless a caller of this one is at it already: it will do these too.
+void settle_put_off() noexcept;
 
 }  // namespace heddle::sched

@@ -1,11 +1,13 @@
 // Timeline: how far a device (or a foreign signaller) has come, how tickets ended, and who waits
 // for them. Shared by its events, so it outlives its device. Any thread, unless said otherwise.
 //
-// Wake protocol (Dekker): the completer stores `completed`, then reads `waiters`; a waiter adds
+// Wake protocol (Dekker): the completer stores `completed`, then reads `waiters` (advance(), then
+// call_back()); a waiter adds
 // itself to `waiters`, then reads `completed` again. Both are seq_cst, so at least one of them sees
 // the other.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -49,7 +51,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   [[nodiscard]] Status fork_refusal() const noexcept;
 
   [[nodiscard]] std::uint64_t completed() const noexcept {
-    // acquire: pairs with the store in complete(): what the task did is visible to who sees it
+    // acquire: pairs with the store in advance(): what the task did is visible to who sees it
     // done.
     return completed_.load(std::memory_order_acquire);
   }
@@ -68,12 +70,23 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     return observed_.load(std::memory_order_relaxed);
   }
 
-  /// Notes that `ticket` ends badly; before complete(). The completer alone. Runs of equal ends are
-  /// one entry.
-  void note(std::uint64_t ticket, End end, const Status& status, bool contained) noexcept;
-  /// All tickets up to this one have ended: wakes and calls back who waits for them. The completer
-  /// alone.
-  void complete(std::uint64_t ticket) noexcept;
+  void forget_observed() noexcept {
+    // relaxed: as above.
+    observed_.store(false, std::memory_order_relaxed);
+  }
+
+  /// Notes that the tickets `from` to `to` end badly; before advance(). The completer alone. Runs
+  /// of equal ends are one entry.
+  void note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
+            bool contained) noexcept;
+  /// All tickets up to this one have ended. The completer alone; call_back() must follow.
+  void advance(std::uint64_t ticket) noexcept;
+  /// Wakes and calls back who waits for tickets up to this one. Holds no lock while it does.
+  void call_back(std::uint64_t ticket) noexcept;
+  void complete(std::uint64_t ticket) noexcept {
+    advance(ticket);
+    call_back(ticket);
+  }
 
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
   bool wait(std::uint64_t ticket, std::optional<Clock::time_point> deadline,
@@ -81,6 +94,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   /// Calls back once `ticket` ended: from complete(), or at once. The id takes it back; 0 when
   /// called at once.
   std::uint64_t call(std::uint64_t ticket, Callback callback);
+  /// Runs a callback; what it throws goes to the log.
+  static void run_callback(const Callback& callback) noexcept;
   /// Takes a pending callback back. After this it will not begin (it may have run).
   void uncall(std::uint64_t id) noexcept;
 
@@ -92,6 +107,9 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     Status status;
   };
 
+  /// Locks the mutex; in a forked child only if nobody held it when the process forked.
+  [[nodiscard]] std::unique_lock<std::mutex> lock_or_fork() const noexcept;
+  bool run_next_callback(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool reached_seq_cst(std::uint64_t ticket) const noexcept;
 
   const std::uint64_t id_;
@@ -111,9 +129,20 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
 /// A timeline that a foreign signaller completes.
 struct ExternalState : Timeline {
   using Timeline::Timeline;
+  Status signal(std::uint64_t ticket, const Status& status) noexcept;
+  /// The last handle went: what was handed out and not signalled ends as failed.
+  void abandon() noexcept;
+
   std::atomic<std::uint64_t> tickets{0};
   std::mutex signalling;  // signallers complete one at a time
 };
+
+/// Now plus `timeout`, at most some centuries away, and not before now.
+[[nodiscard]] inline Timeline::Clock::time_point deadline_after(
+    std::chrono::nanoseconds timeout) noexcept {
+  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365 * 100);
+  return Timeline::Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
+}
 
 /// Spins until `done()` or `spin` has passed; whether it was done.
 template <class Done>

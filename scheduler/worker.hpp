@@ -51,8 +51,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   /// Waits for `event` inside a task of this device; cancelled when the task is asked to stop.
   Status wait_inside(const Event& event) noexcept;
+  /// See run_put_off().
+  static void drain_put_off() noexcept;
 
  private:
+  class Waiting;
   enum class Step : std::uint8_t { ran, idle };
 
   /// Ends at most one task: runs, skips or cancels it. The consumer.
@@ -67,6 +70,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   void work() noexcept;   // the worker thread
   void drain() noexcept;  // inline mode
+  void gate_opened() noexcept;
+  [[nodiscard]] bool arm(const Event& event) noexcept;
+  void disarm() noexcept;
+  void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
+                 bool contained) noexcept;
+  Status skip_reason() const noexcept;
   void wake() noexcept;
 
   [[nodiscard]] Status refusal() noexcept;
@@ -89,12 +98,18 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::atomic<std::int64_t> running_since_ns_{0};
   std::atomic<std::uint64_t> done_{0}, failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
   std::uint64_t cancels_seen_ = 0;
-  std::uint64_t armed_ticket_ = 0;  // inline mode: whose gate will call drain()
+  /// Inline mode: the event of the first task's gate that will call gate_opened().
+  struct Armed {
+    std::shared_ptr<Timeline> timeline;
+    std::uint64_t ticket = 0;
+    std::uint64_t call = 0;
+  } armed_;
+  /// The last handle went inside a task: how long waits of later tasks may take.
+  Deadline drain_until_;
 
   // Written by producers and controllers.
   alignas(tuning::line_bytes) std::atomic<bool> parked_{false};
   std::atomic<std::uint64_t> drain_requests_{0};
-  std::atomic<bool> closing_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> poisoned_{false};
   std::atomic<std::uint64_t> cancel_upto_{0};
@@ -106,12 +121,17 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   mutable std::mutex control_;  // guards what follows
   Status poison_;
   Status skip_reason_;
+  Status last_poison_;  // what recover() cleared last
   mutable bool poison_observed_ = true;
   std::uint64_t epoch_ = 1;
   std::string waiting_for_;
   std::stop_source stop_source_;
   std::mutex join_;  // one joiner; guards thread_
   std::thread thread_;
+
+  // Inline devices whose gate opened while their thread drained another one.
+  std::atomic<bool> put_off_{false};
+  std::shared_ptr<DeviceCore> next_put_off_;  // guarded by put_off_: belongs to who raised it
 
   friend struct BlockedOn;
   DeviceCore* blocked_on_ =

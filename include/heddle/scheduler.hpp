@@ -87,7 +87,8 @@ class Event {
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
   Status wait_until(Clock::time_point deadline) const noexcept;
   /// Calls back once done: on the worker that ends the task, or here and now when it is done
-  /// already. Never under a lock. What a callback throws goes to the log.
+  /// already. Never under a lock. What a callback throws goes to the log. On a worker it counts as
+  /// part of the task that ended: waiting there for that device is failed_precondition.
   void then(std::function<void(const Status&)> callback) const;
   void then(const Executor& executor, std::function<void(const Status&)> callback) const;
   /// Readable once done (eventfd). Throws Error(exhausted) without descriptors.
@@ -271,7 +272,7 @@ class Device {
 };
 
 /// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own
-/// I/O.
+/// I/O. A shared handle: when the last one goes, tickets that were never signalled end as failed.
 class ExternalTimeline {
  public:
   explicit ExternalTimeline(std::string name);

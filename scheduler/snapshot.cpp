@@ -1,0 +1,64 @@
+// What a device is at, for people and watchdogs: counters and snapshots. Any thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/worker.hpp"
+
+namespace heddle::sched {
+
+Counters DeviceCore::counters() const noexcept {
+  Counters c;
+  // relaxed: numbers for people; exact when the device is idle. They pair with the stores of the
+  // consumer.
+  constexpr auto order = std::memory_order_relaxed;
+  c.done = done_.load(order);
+  c.failed = failed_.load(order);
+  c.skipped = skipped_.load(order);
+  c.cancelled = cancelled_.load(order);
+  c.parks = parks_.load(order);
+  c.wakes = wakes_.load(order);
+  c.queue_max = queue_max_.load(order);
+  c.submitted = lane_.tickets();
+  return c;
+}
+
+Snapshot DeviceCore::snapshot() const {
+  Snapshot s;
+  s.device = timeline_->name();
+  const std::uint64_t completed = timeline_->completed();
+  const std::uint64_t tickets = lane_.tickets();
+  s.queued = tickets - std::min(completed, tickets);
+  // relaxed: a picture for people; pairs with the stores in run() and finish().
+  const char* const label = running_label_.load(std::memory_order_relaxed);
+  s.running_ticket = running_ticket_.load(std::memory_order_relaxed);
+  if (label != nullptr && s.running_ticket != 0) {
+    s.running = label;
+    // relaxed: as above.
+    const std::chrono::nanoseconds since(running_since_ns_.load(std::memory_order_relaxed));
+    s.running_for = Clock::now().time_since_epoch() - since;
+  }
+  s.counters = counters();
+  if (s.status = forked(); !s.status.ok()) return s;
+  const std::lock_guard lock(control_);
+  s.waiting_for = waiting_for_;
+  s.epoch = epoch_;
+  s.status = poison_;
+  return s;
+}
+
+std::string Snapshot::to_string() const {
+  std::string text = fmt::format("{}: {} queued, epoch {}", device, queued, epoch);
+  if (!running.empty()) {
+    text += fmt::format(", runs '{}' (ticket {}) for {} ms", running, running_ticket,
+                        std::chrono::duration_cast<std::chrono::milliseconds>(running_for).count());
+  }
+  if (!waiting_for.empty()) text += ", waits for " + waiting_for;
+  text += fmt::format("; {} submitted = {} done + {} failed + {} skipped + {} cancelled",
+                      counters.submitted, counters.done, counters.failed, counters.skipped,
+                      counters.cancelled);
+  if (!status.ok()) text += "; poisoned: " + status.to_string();
+  return text;
+}
+
+}  // namespace heddle::sched

@@ -1,0 +1,218 @@
+// Bounds and ends: full queues, cancelling, shutting down, one producer, what is left behind, logs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <latch>
+#include <thread>
+
+#include "heddle/observe.hpp"
+#include "heddle/scheduler.hpp"
+#include "tests/unit/scheduler/device_fixture.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using sched::Device;
+using sched::DeviceOptions;
+using sched::FullPolicy;
+using sched::Mode;
+using testing::HasSubstr;
+
+class LimitsTest : public DeviceTest {};
+HEDDLE_DEVICE_SUITE(LimitsTest);
+
+// S4, O12: a full queue frees one slot at a time
+TEST_P(LimitsTest, FullQueueRefusesOrWaitsForOneSlot) {
+  const Device device = open("work", 2);
+  sched::ExternalTimeline gate("gate");
+  const Event first = gate.next();
+  const Event second = gate.next();
+  device.wait(first);
+  device.wait(second);
+  sched::SubmitOptions fail;
+  fail.full = FullPolicy::fail;
+  const Event refused = device.submit("too many", [] {}, fail);
+  EXPECT_FALSE(refused.accepted());
+  EXPECT_EQ(refused.status().code(), ErrorCode::exhausted);
+  EXPECT_THAT(text(refused.status()), testing::AllOf(HasSubstr("'work'"), HasSubstr("2 tasks")));
+  sched::SubmitOptions late;
+  late.full = FullPolicy::deadline;
+  late.deadline = Event::Clock::now() + 20ms;
+  EXPECT_EQ(device.submit("late", [] {}, late).status().code(), ErrorCode::deadline);
+  std::thread opener([&] { EXPECT_TRUE(gate.signal(first.ticket()).ok()); });
+  const Event accepted =
+      device.submit("fits", [] {});  // blocks until one slot frees, not until idle
+  EXPECT_TRUE(accepted.accepted());
+  EXPECT_FALSE(accepted.done());
+  opener.join();
+  EXPECT_TRUE(gate.signal(second.ticket()).ok());
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S4: a task that fills its own queue gets exhausted
+TEST_P(LimitsTest, TaskOnItsOwnFullQueueIsRefused) {
+  const Device device = open("work", 2);
+  std::optional<Device> captured = device;
+  Status last;
+  device.submit("greedy", [&] {
+    for (int k = 0; k < 3 && last.ok(); ++k) last = captured->submit("more", [] {}).status();
+  });
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(last.code(), ErrorCode::exhausted);
+}
+
+// S12
+TEST_P(LimitsTest, CancelEndsQueuedTasksAndStopsAWait) {
+  const Device device = open("work");
+  sched::ExternalTimeline never("never");
+  device.wait(never.next());
+  std::vector<Event> queued;
+  for (int k = 0; k < 3; ++k)
+    queued.push_back(device.submit("queued", [] { ADD_FAILURE() << "ran though cancelled"; }));
+  device.cancel_pending();
+  EXPECT_TRUE(device.await().ok());
+  for (const Event& event : queued) EXPECT_EQ(event.status().code(), ErrorCode::cancelled);
+  bool stopped = true;
+  EXPECT_TRUE(device.submit("next", [&] { stopped = this_task::stop_token().stop_requested(); })
+                  .wait()
+                  .ok());
+  EXPECT_FALSE(stopped);
+  const auto c = device.counters();
+  EXPECT_EQ(c.submitted, c.done + c.failed + c.skipped + c.cancelled);
+}
+
+// S13, O44
+TEST_P(LimitsTest, ShutdownDrainsThenRefuses) {
+  const Device device = open("work");
+  int ran = 0;
+  for (int k = 0; k < 100; ++k) device.submit("step", [&] { ++ran; });
+  EXPECT_TRUE(device.shutdown(10s).ok());
+  EXPECT_EQ(ran, 100);
+  const Event refused = device.submit("late", [] {});
+  EXPECT_EQ(refused.status().code(), ErrorCode::unavailable);
+  EXPECT_TRUE(device.shutdown(1s).ok());
+  EXPECT_TRUE(scheduler_.shutdown(1s).ok());
+  EXPECT_THROW(static_cast<void>(open("another")), Error);
+}
+
+// S13: bounded, whatever the device waits for
+TEST_P(LimitsTest, ShutdownCancelsAtTheDeadline) {
+  const Device device = open("work");
+  sched::ExternalTimeline never("never");
+  device.wait(never.next());
+  const Event queued = device.submit("queued", [] {});
+  EXPECT_TRUE(device.shutdown(10ms).ok());
+  EXPECT_EQ(queued.status().code(), ErrorCode::cancelled);
+}
+
+// S13, S16: the last handle may go inside the device's own task
+TEST_P(LimitsTest, LastHandleMayGoInsideItsOwnTask) {
+  std::latch released(1);
+  Event event;
+  {
+    auto device = std::make_shared<Device>(open("suicidal"));
+    std::weak_ptr<Device> weak = device;
+    auto* const raw = device.get();
+    event = raw->submit("last", [device = std::move(device), &released]() mutable {
+      device.reset();
+      released.count_down();
+    });
+  }
+  released.wait();
+  EXPECT_TRUE(event.wait().ok());
+}
+
+// S4
+TEST_P(LimitsTest, SingleProducerRefusesASecondThread) {
+  DeviceOptions o = options("solo");
+  o.single_producer = true;
+  const Device device = scheduler_.new_device(o);
+  EXPECT_TRUE(device.submit("mine", [] {}).accepted());
+  std::thread([&] {
+    const Event refused = device.submit("theirs", [] {});
+    EXPECT_EQ(refused.status().code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(refused.status()), HasSubstr("single_producer"));
+  }).join();
+  EXPECT_TRUE(device.submit("mine again", [] {}).wait().ok());
+}
+
+// S15: any number of inline devices, no thread
+TEST(InlineDeviceTest, RunsOnTheCaller) {
+  Scheduler scheduler;
+  DeviceOptions o;
+  o.mode = Mode::inline_;
+  const Device device = scheduler.new_device(o);
+  std::thread::id where;
+  device.submit("here", [&] { where = std::this_thread::get_id(); });
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+// S4: two running tasks blocked on each other's full queues
+TEST(CycleTest, OneOfTwoMutuallyBlockedTasksIsRefused) {
+  Scheduler scheduler;
+  DeviceOptions o;
+  o.capacity = 1;
+  o.name = "a";
+  const Device a = scheduler.new_device(o);
+  o.name = "b";
+  const Device b = scheduler.new_device(o);
+  std::latch both(2);
+  std::atomic<int> refused{0};
+  const auto cross = [&](const Device& other) {
+    both.arrive_and_wait();
+    if (other.submit("cross", [] {}).status().code() == ErrorCode::exhausted) ++refused;
+  };
+  a.submit("to b", [&] { cross(b); });
+  b.submit("to a", [&] { cross(a); });
+  EXPECT_TRUE(a.await().ok());
+  EXPECT_TRUE(b.await().ok());
+  EXPECT_EQ(refused, 1);
+}
+
+// S14: ten thousand open and close cycles leave no thread behind; threads are counted by the kernel
+TEST(LifecycleTest, OpenAndCloseLeavesNothing) {
+  const auto threads = [] {
+    std::ifstream file("/proc/self/status");
+    std::string word;
+    while (file >> word && word != "Threads:") {
+    }
+    int n = 0;
+    file >> n;
+    return n;
+  };
+  const int before = threads();
+  for (int k = 0; k < 2000; ++k) {
+    Scheduler scheduler;
+    const Device device = scheduler.new_device("cycle");
+    device.submit("one", [] {});
+  }
+  EXPECT_LE(threads(), before);
+}
+
+// S21
+TEST(LogTest, GoesToTheHookAboveTheLevel) {
+  std::vector<std::string> lines;
+  set_log_hook([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  log(LogLevel::info, "quiet");
+  log(LogLevel::error, "loud");
+  {
+    Scheduler scheduler;
+    const Device device = scheduler.new_device("unwatched");
+    device.submit("fail", [] { throw std::runtime_error("unseen"); });
+  }
+  set_log_hook({});
+  ASSERT_GE(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "loud");
+}
+
+// S5, S19
+TEST(ProcessorsTest, AtLeastOneAndNoMoreThanThereAre) {
+  EXPECT_GE(available_processors(), 1u);
+  EXPECT_LE(available_processors(), std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+}  // namespace heddle
