@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Builds and installs heddle, moves the installation, then builds and runs programs against it as
+strangers would: with pkg-config, with CMake and as a meson subproject; the toy backend also runs
+the conformance suites. usage: consumers.py SOURCE_ROOT [WORK_DIR (kept)]"""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS = {
+    "scheduler_host": ["scheduler_host.cpp"],
+    "tensor_host": ["tensor_host.cpp"],
+    "toy_backend": ["toy_backend.cpp", "toy_device.cpp"],
+}
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wno-sign-conversion",
+            "-Werror"]
+
+
+def run(command, **kwargs):
+    """Runs a command; its output is shown only when it fails."""
+    print("+", shlex.join(map(str, command)), flush=True)
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, **kwargs)
+    if done.returncode != 0:
+        print(done.stdout)
+        sys.exit(f"failed with {done.returncode}: {shlex.join(map(str, command))}")
+    return done.stdout
+
+
+class Consumers:
+    def __init__(self, source, work):
+        self.source = source
+        self.here = source / "tests" / "consumers"
+        self.work = work
+        # What the host of the tests sets for itself must not help the consumers.
+        self.env = {k: v for k, v in os.environ.items()
+                    if not k.startswith(("HEDDLE_", "MESON_", "LD_", "PKG_CONFIG", "DESTDIR"))}
+        self.cxx = shlex.split(self.env.get("CXX", "c++"))
+
+    def install(self):
+        """An installation that was moved after it was made."""
+        build, first, moved = self.work / "build", self.work / "first", self.work / "moved"
+        run(["meson", "setup", build, self.source, f"--prefix={first}",
+             "--buildtype=debugoptimized", "-Dtests=disabled", "-Dtools=disabled",
+             "-Dpkgconfig.relocatable=true"], env=self.env)
+        run(["meson", "install", "-C", build], env=self.env)
+        first.rename(moved)
+        shutil.rmtree(build)  # its helper must not be what is found
+        return moved
+
+    def check_programs(self, folder, env):
+        for name in PROGRAMS:
+            print(run([folder / name], cwd=folder, env=env), end="")
+        for backend in ("cc", "sync_gccjit"):
+            print(run([folder / "tensor_host", backend], cwd=folder, env=env), end="")
+
+    def compile_flags(self, prefix):
+        pc = next(prefix.rglob("heddle.pc"))
+        env = self.env | {"PKG_CONFIG_PATH": str(pc.parent)}
+        flags = shlex.split(run(["pkg-config", "--cflags", "--libs", "heddle"], env=env))
+        if not any(str(prefix) in flag for flag in flags):
+            sys.exit(f"heddle.pc was not relocated to {prefix}: {flags}")
+        lib = run(["pkg-config", "--variable=libdir", "heddle"], env=env).strip()
+        return flags, self.env | {"LD_LIBRARY_PATH": lib}
+
+    def with_pkg_config(self, prefix):
+        folder = self.work / "pkg-config"
+        folder.mkdir()
+        flags, env = self.compile_flags(prefix)
+        for name, sources in PROGRAMS.items():
+            run(self.cxx + WARNINGS + [self.here / s for s in sources] + ["-o", folder / name] +
+                flags, env=self.env)
+        self.check_programs(folder, env)
+
+    def with_cmake(self, prefix):
+        folder = self.work / "cmake"
+        run(["cmake", "-S", self.here, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}",
+             f"-DCMAKE_CXX_COMPILER={self.cxx[0]}"], env=self.env)
+        run(["cmake", "--build", folder], env=self.env)
+        self.check_programs(folder, self.env)
+
+    def as_subproject(self):
+        project, folder = self.work / "subproject", self.work / "subproject-build"
+        (project / "subprojects").mkdir(parents=True)
+        (project / "subprojects" / "heddle").symlink_to(self.source, target_is_directory=True)
+        for source in {s for sources in PROGRAMS.values() for s in sources} | {"toy_device.hpp"}:
+            shutil.copy(self.here / source, project)
+        shutil.copy(self.here / "subproject.build", project / "meson.build")
+        run(["meson", "setup", folder, project], env=self.env)
+        run(["meson", "compile", "-C", folder], env=self.env)
+        self.check_programs(folder, self.env)
+
+    def conformance(self, prefix):
+        """The suites of tests/device, alone in a folder, on the toy backend."""
+        folder = self.work / "conformance"
+        shutil.copytree(self.source / "tests" / "device", folder / "tests" / "device")
+        flags, env = self.compile_flags(prefix)
+        gtest = shlex.split(run(["pkg-config", "--cflags", "--libs", "gtest_main", "gmock"]))
+        sources = sorted((folder / "tests" / "device").glob("*.cpp"))
+        sources += [self.here / "toy_conformance.cpp", self.here / "toy_device.cpp"]
+        objects = [folder / (source.stem + ".o") for source in sources]
+        for source, made in zip(sources, objects):
+            run(self.cxx + WARNINGS + ["-O1", "-c", f"-I{folder}", source, "-o", made] +
+                [flag for flag in flags if flag.startswith("-I") or flag.startswith("-std")],
+                env=self.env)
+        program = folder / "toy_conformance"
+        run(self.cxx + objects + ["-o", program] + flags + gtest, env=self.env)
+        output = run([program], cwd=folder, env=env | {"HEDDLE_CONFORMANCE": "toy"})
+        print("\n".join(output.splitlines()[-3:]))
+        if "/toy (" not in output:
+            sys.exit("no conformance test ran on the toy backend:\n" + output)
+
+
+def main():
+    source = pathlib.Path(sys.argv[1]).resolve()
+    kept = pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else None
+    if kept:
+        kept.mkdir(parents=True)
+    work = kept or pathlib.Path(tempfile.mkdtemp(prefix="heddle-consumers-"))
+    try:
+        consumers = Consumers(source, work)
+        prefix = consumers.install()
+        consumers.with_pkg_config(prefix)
+        consumers.with_cmake(prefix)
+        consumers.conformance(prefix)
+        consumers.as_subproject()
+    finally:
+        if not kept:
+            shutil.rmtree(work, ignore_errors=True)
+    print("consumers: ok")
+
+
+if __name__ == "__main__":
+    main()

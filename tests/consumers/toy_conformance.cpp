@@ -1,0 +1,20 @@
+// Registers the toy backend before GoogleTest starts: linked with the conformance suites, which
+// then run on it (HEDDLE_CONFORMANCE=toy).
+#include <cstdio>
+#include <exception>
+
+#include "toy_device.hpp"
+
+namespace {
+
+[[maybe_unused]] const bool registered = [] {
+  try {
+    toy::register_toy();
+    return true;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "toy_conformance: %s\n", e.what());
+    return false;
+  }
+}();
+
+}  // namespace
