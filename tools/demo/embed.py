@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unpacks a gzipped CSV of small integers into the body of a C++ array: embed.py IN.csv.gz OUT.inc"""
+"""Unpacks a gzipped CSV of small integers into a C++ array's body: embed.py IN.csv.gz OUT.inc"""
 import gzip
 import sys
 
