@@ -283,55 +283,13 @@ void DeviceCore::cancel_pending() noexcept {
     cancels_.fetch_add(1, std::memory_order_release);
   }
   running.request_stop();
+  settle_put_off();  // a suspended task may go on here
   if (options_.mode == Mode::inline_) drain();
 }
 
 std::stop_token DeviceCore::stop_token() noexcept {
   const std::lock_guard lock(control_);
   return stop_source_.get_token();
-}
-
-/// Says in snapshots what the running task waits for.
-class DeviceCore::Waiting {
- public:
-  Waiting(DeviceCore& core, const Event& event) : core_(core) {
-    std::string text = event.to_string();
-    const std::lock_guard lock(core_.control_);
-    core_.waiting_for_ = std::move(text);
-  }
-  ~Waiting() {
-    const std::lock_guard lock(core_.control_);
-    core_.waiting_for_.clear();
-  }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-
- private:
-  DeviceCore& core_;
-};
-
-Status DeviceCore::wait_inside(const Event& event) noexcept {
-  run_put_off();
-  const auto& timeline = Timeline::of(event);
-  const std::stop_token stop = stop_token();
-  const auto ended = [&] { return event.done() || stop.stop_requested(); };
-  // The consumer calls this, as it writes drain_until_.
-  if (!spin_until(ended, drain_until_ ? std::chrono::nanoseconds(0) : spin())) {
-    try {
-      const auto parker = std::make_shared<Parker>();
-      const Waiting waiting(*this, event);
-      const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
-      const std::uint64_t id = timeline->call(event.ticket(), [parker] { parker->unpark(); });
-      while (!ended() && parker->park(drain_until_)) {
-      }
-      timeline->uncall(id);
-    } catch (...) {  // no memory to sleep with: poll
-      while (!ended() && !(drain_until_ && Clock::now() >= *drain_until_)) cpu_relax();
-    }
-  }
-  if (event.done()) return event.status();
-  return Status(ErrorCode::cancelled, fmt::format("device '{}': the wait for {} was cancelled",
-                                                  timeline_->name(), event.to_string()));
 }
 
 Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {

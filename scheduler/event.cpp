@@ -103,17 +103,32 @@ namespace {
 thread_local TaskContext* innermost = nullptr;
 }  // namespace
 
-TaskContext* current_task() noexcept { return innermost; }
+// Not inlined, as are all that touch it: a function that suspends may go on in another thread, and
+// must not have kept the address of the first one's variable.
+[[gnu::noinline]] TaskContext* current_task() noexcept { return innermost; }
+namespace {
+[[gnu::noinline]] void set_current_task(TaskContext* task) noexcept { innermost = task; }
+}  // namespace
 
 TaskScope::TaskScope(TaskContext& context) noexcept {
-  context.outer = innermost;
-  innermost = &context;
+  context.outer = current_task();
+  set_current_task(&context);
 }
-TaskScope::~TaskScope() { innermost = innermost->outer; }
+TaskScope::~TaskScope() { set_current_task(current_task()->outer); }
+
+void suspend_task() noexcept {
+  TaskContext* const task = current_task();
+  set_current_task(task->outer);
+  task->fiber->suspend();
+  // Beneath it lies now what its resumer runs.
+  task->outer = current_task();
+  set_current_task(task);
+}
 
 bool waits_for_itself(const Timeline& timeline, std::uint64_t ticket) noexcept {
-  for (const TaskContext* at = innermost; at != nullptr; at = at->outer) {
+  for (const TaskContext* at = current_task(); at != nullptr; at = at->outer) {
     if (at->timeline == &timeline && ticket >= at->ticket) return true;
+    if (at->fiber != nullptr) return false;  // suspends, and lets those beneath go on
   }
   return false;
 }

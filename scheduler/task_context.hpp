@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/fiber.hpp"
 
 namespace heddle::sched {
 
@@ -14,6 +15,7 @@ struct TaskContext {
   const Timeline* timeline = nullptr;
   std::uint64_t ticket = 0;
   const char* label = "";
+  Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
   TaskContext* outer = nullptr;
 };
 
@@ -29,12 +31,15 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
 };
 
-/// Whether this thread runs a task of `timeline` with this ticket or an earlier one: waiting for
-/// `ticket` here cannot end.
+/// Leaves the innermost task's fiber, and with it the task, until somebody goes on with it.
+void suspend_task() noexcept;
+
+/// Whether waiting for `ticket` here cannot end: the innermost task, or one that it holds up
+/// because it cannot suspend, is the task of that ticket or an earlier one.
 [[nodiscard]] bool waits_for_itself(const Timeline& timeline, std::uint64_t ticket) noexcept;
 
-/// Drains the inline devices that this thread has put off: before it blocks, since it may wait for
-/// them.
+/// Goes on with what this thread has put off (inline devices to drain, fibers to resume): before it
+/// blocks, since it may wait for them.
 void run_put_off() noexcept;
 /// The same after callbacks, unless a caller of this one is at it already: it will do these too.
 void settle_put_off() noexcept;

@@ -23,6 +23,13 @@ inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 30;
 /// ones keep their code. Bounds memory under endless fail and recover.
 inline constexpr std::size_t failure_texts_max = 1024;
 
+/// Where the size of a thread's stack cannot be asked for: glibc's usual one. Untouched pages of a
+/// stack cost nothing.
+inline constexpr std::size_t fiber_stack_bytes = std::size_t{8} << 20;
+
+/// Fibers that a thread keeps at rest: as many as inline devices usually nest.
+inline constexpr std::size_t fibers_cached_max = 4;
+
 /// After the deadline of a shutdown passed and tasks were cancelled, the running one has this long
 /// to see its stop token.
 inline constexpr std::chrono::nanoseconds stop_grace{100'000'000};

@@ -48,7 +48,7 @@ DeviceCore::Step DeviceCore::step() noexcept {
   TaskNote& note = lane_.note(ticket);
   // Around the whole step: destructors and callbacks are user code on this thread too, and may drop
   // the last handle or wait.
-  TaskContext context{this, timeline_.get(), ticket, note.label, nullptr};
+  TaskContext context{this, timeline_.get(), ticket, note.label, fiber_.get(), nullptr};
   const TaskScope scope(context);
   renew_stop_source();
   // acquire: pairs with the release in cancel_pending().
@@ -95,7 +95,7 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
   }
 }
 
-/// Waits for what the task comes after. false: not yet, and gate_opened() will be called (inline
+/// Waits for what the task comes after. false: not yet, and put_off_drain() will be called (inline
 /// mode). `refusal`: why it must not run; `contained`: that failure was contained where it
 /// happened.
 bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
@@ -104,7 +104,7 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
     if (!event.done()) {
       if (options_.mode == Mode::inline_ && !drain_until_) {
         if (!arm(event)) return false;
-      } else if (Status waited = wait_inside(event);
+      } else if (Status waited = sleep_until_ended(event);
                  waited.code() == ErrorCode::cancelled && !event.done()) {
         refusal = std::move(waited);
         return true;
@@ -122,42 +122,6 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
     }
   }
   return true;
-}
-
-/// Sees to it that gate_opened() is called once `event` is done; true: it is done already.
-bool DeviceCore::arm(const Event& event) noexcept {
-  const auto& timeline = Timeline::of(event);
-  if (armed_.timeline == timeline && armed_.ticket == event.ticket()) return event.done();
-  disarm();
-  try {
-    armed_.call = timeline->call(event.ticket(), [self = weak_from_this()] {
-      if (const auto core = self.lock()) core->gate_opened();
-    });
-  } catch (...) {  // no memory to be called back
-    event.wait();
-    return true;
-  }
-  if (event.done()) {
-    disarm();
-    return true;
-  }
-  armed_.timeline = timeline;
-  armed_.ticket = event.ticket();
-  const std::lock_guard lock(control_);
-  waiting_for_ = event.to_string();
-  return false;
-}
-
-/// The gate that was armed is passed, or given up.
-void DeviceCore::disarm() noexcept {
-  if (!armed_.timeline) {
-    armed_.call = 0;
-    return;
-  }
-  armed_.timeline->uncall(armed_.call);
-  armed_ = {};
-  const std::lock_guard lock(control_);
-  waiting_for_.clear();
 }
 
 void DeviceCore::run(std::uint64_t ticket, const TaskNote& note) noexcept {
@@ -282,67 +246,6 @@ void DeviceCore::wake() noexcept {
     wakes_.fetch_add(1, std::memory_order_relaxed);
     parker_.unpark();
   }
-}
-
-/// Whoever raises the count from zero drains; the others have left their request in it, and it is
-/// not given back to zero before a look at the queue that came after the last request.
-void DeviceCore::drain() noexcept {
-  // seq_cst: release pairs with the acquire of the exchange below, so the drainer sees the
-  // published task.
-  if (drain_requests_.fetch_add(1, std::memory_order_seq_cst) > 0) return;
-  const auto self = shared_from_this();  // a task may drop the last handle
-  std::uint64_t handled = 1;
-  while (true) {
-    while (step() == Step::ran) {
-    }
-    // seq_cst: pairs with the requests above, and hands the consumer's state to the next drainer.
-    if (drain_requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return;
-  }
-}
-
-namespace {
-
-/// The inline devices that this thread has to drain, first to last, and whether it does so already.
-struct PutOff {
-  std::shared_ptr<DeviceCore> first;
-  DeviceCore* last = nullptr;
-  bool draining = false;
-};
-thread_local PutOff put_off;
-
-}  // namespace
-
-/// The event that an inline device waited for is done, and this thread ended it. Draining here and
-/// now would nest as deep as devices wait for each other, and would hold up other devices that wait
-/// for the same event: it is put off until all of them are called.
-void DeviceCore::gate_opened() noexcept {
-  // acq_rel: pairs with the release in drain_put_off(): the list's link is ours now. If it is still
-  // raised, its owner will look at the queue after this.
-  if (put_off_.exchange(true, std::memory_order_acq_rel)) return;
-  auto& end = put_off.last == nullptr ? put_off.first : put_off.last->next_put_off_;
-  end = shared_from_this();
-  put_off.last = this;
-}
-
-void DeviceCore::drain_put_off() noexcept {
-  while (put_off.first) {
-    const auto core = std::move(put_off.first);
-    put_off.first = std::move(core->next_put_off_);
-    if (!put_off.first) put_off.last = nullptr;
-    // acq_rel: release pairs with the exchange in gate_opened(); acquire: who found it raised came
-    // before, so this drain sees the event done.
-    core->put_off_.exchange(false, std::memory_order_acq_rel);
-    core->drain();
-  }
-}
-
-void run_put_off() noexcept { DeviceCore::drain_put_off(); }
-
-void settle_put_off() noexcept {
-  if (put_off.draining || !put_off.first) return;
-  put_off.draining = true;
-  DeviceCore::drain_put_off();
-  put_off.draining = false;
 }
 
 }  // namespace heddle::sched

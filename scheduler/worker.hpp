@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/fiber.hpp"
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/timeline.hpp"
@@ -50,7 +51,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] std::chrono::nanoseconds spin() const noexcept;
 
   /// Waits for `event` inside a task of this device; cancelled when the task is asked to stop.
+  /// Inline devices suspend the task, so that the caller goes on; else the thread sleeps.
   Status wait_inside(const Event& event) noexcept;
+  /// Drains this device when the outermost callback of this thread is done.
+  void put_off_drain() noexcept;
   /// See run_put_off().
   static void drain_put_off() noexcept;
 
@@ -68,9 +72,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
   void renew_stop_source() noexcept;
 
-  void work() noexcept;   // the worker thread
-  void drain() noexcept;  // inline mode
-  void gate_opened() noexcept;
+  void work() noexcept;  // the worker thread
+  // Inline mode.
+  void drain() noexcept;
+  void drain_all() noexcept;
+  [[nodiscard]] bool suspend_until_ended(const Event& event) noexcept;
   [[nodiscard]] bool arm(const Event& event) noexcept;
   void disarm() noexcept;
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
@@ -82,6 +88,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Status check_producer() noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
   [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept;
+  Status sleep_until_ended(const Event& event) noexcept;
+  [[nodiscard]] Status cancelled_wait(const Event& event) const;
   [[nodiscard]] bool inside_own_task() const noexcept;
   [[nodiscard]] bool drained() const noexcept;
   [[nodiscard]] Status own_task_refusal(const char* what) const;
@@ -106,6 +114,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   } armed_;
   /// The last handle went inside a task: how long waits of later tasks may take.
   Deadline drain_until_;
+  std::shared_ptr<Fiber> fiber_;  ///< inline mode: what the consumer runs on; null without memory
 
   // Written by producers and controllers.
   alignas(tuning::line_bytes) std::atomic<bool> parked_{false};

@@ -83,7 +83,8 @@ class Event {
   /// Blocks the caller until done; then status(). Inside the task that has to end first:
   /// failed_precondition.
   Status wait() const noexcept;
-  /// As wait(), or `deadline` when the time passed first.
+  /// As wait(), or `deadline` when the time passed first. Holds its thread up, in tasks of inline
+  /// devices too.
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
   Status wait_until(Clock::time_point deadline) const noexcept;
   /// Calls back once done: on the worker that ends the task, or here and now when it is done
@@ -126,7 +127,7 @@ enum class FullPolicy : std::uint8_t {
 /// Where tasks run (S15).
 enum class Mode : std::uint8_t {
   threaded,  ///< one named worker thread per device
-  inline_,   ///< on the submitting thread, in ticket order
+  inline_,   ///< on the submitting thread, in ticket order; what waits goes on where that ends
 };
 
 struct DeviceOptions {
@@ -313,7 +314,10 @@ class Scheduler {
 
 /// About the task that runs on the calling thread; outside tasks: empty.
 namespace this_task {
-/// Waits inside a task. An event that can only end after this task: failed_precondition (S16).
+/// Waits inside a task; cancelled when the task is asked to stop. A task of an inline device is
+/// suspended: whoever runs it goes on, and the task goes on in the thread that ends the event, so
+/// it must not hold a mutex meanwhile. An event that can only end after this task:
+/// failed_precondition (S16).
 Status await(const Event& event) noexcept;
 [[nodiscard]] std::stop_token stop_token() noexcept;
 [[nodiscard]] const char* label() noexcept;

@@ -1,0 +1,59 @@
+// Fiber: a stack of its own, on which a function runs that may be left in the middle and gone on
+// with later, on whatever thread (S16). One thread at a time is in it; park() and unpark() hand it
+// from the thread that left it to the one that goes on. On Boost.Context.
+//
+// Parking (the same two-sided race as in Parker, settled by one word):
+//   who left the fiber: empty -> parked, and forgets it      waker: any -> token
+//                       token -> goes on with it itself             was parked: goes on with it
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "scheduler/atomic.hpp"
+
+namespace heddle::sched {
+
+class Fiber {
+ public:
+  using Body = void (*)(void* argument);
+
+  /// One that no function runs on: from this thread's cache, else a new one. Null without memory.
+  /// Its stack is as large as that of a thread, so that tasks have the same room in all modes.
+  [[nodiscard]] static std::shared_ptr<Fiber> take() noexcept;
+  /// Keeps a fiber whose function has ended for this thread's next take().
+  static void give_back(std::shared_ptr<Fiber> fiber) noexcept;
+
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// Runs body(argument) on this fiber until it ends (true) or suspends (false).
+  [[nodiscard]] bool start(Body body, void* argument) noexcept;
+  /// Goes on where it suspended; as start().
+  [[nodiscard]] bool resume() noexcept;
+  /// Inside the fiber: back to who started or resumed it. Returns in the thread that resumes it.
+  void suspend() noexcept;
+
+  /// After it was left: true when it is now the waker's to resume, false when the waker came first
+  /// and the caller has to.
+  [[nodiscard]] bool park() noexcept;
+  /// Any thread, any number of times, also late: true when the caller has to resume it.
+  [[nodiscard]] bool unpark() noexcept;
+
+  /// Links fibers that wait to be resumed; belongs to who got true from unpark().
+  std::shared_ptr<Fiber> next;
+
+ private:
+  enum class Parking : std::uint32_t { empty, token, parked };
+
+  struct Machine;  // contexts, and what sanitizers want to know of them
+  explicit Fiber(std::unique_ptr<Machine> machine) noexcept;
+  bool enter() noexcept;
+
+  const std::unique_ptr<Machine> machine_;
+  StdEnv::atomic<Parking> parking_{Parking::empty};
+};
+
+}  // namespace heddle::sched
