@@ -12,10 +12,15 @@ namespace heddle {
 std::uint64_t allocations() noexcept { return count; }
 }  // namespace heddle
 
-void* operator new(std::size_t bytes) {
+// All forms that the others do not end up in, also where a sanitizer has its own of each.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   ++count;
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(std::size_t bytes) {
+  if (void* const memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
+void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept { std::free(memory); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
