@@ -1,0 +1,107 @@
+// The ring alone, over atomics that count what is asked of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "scheduler/lane.hpp"
+
+namespace heddle::sched {
+namespace {
+
+thread_local std::uint64_t operations = 0;
+
+template <class T>
+class CountingAtomic {
+ public:
+  explicit CountingAtomic(T value) : value_(value) {}
+  T load(std::memory_order order) const noexcept {
+    ++operations;
+    return value_.load(order);
+  }
+  void store(T value, std::memory_order order) noexcept {
+    ++operations;
+    value_.store(value, order);
+  }
+  T fetch_or(T bits, std::memory_order order) noexcept {
+    ++operations;
+    return value_.fetch_or(bits, order);
+  }
+  bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
+                             std::memory_order failure) noexcept {
+    ++operations;
+    return value_.compare_exchange_strong(expected, desired, success, failure);
+  }
+
+ private:
+  std::atomic<T> value_;
+};
+struct CountingEnv {
+  template <class T>
+  using atomic = CountingAtomic<T>;
+};
+
+struct Number {
+  static void relocate(void* to, void* from) noexcept {
+    ::new (to) std::uint64_t(*static_cast<std::uint64_t*>(from));
+  }
+  static Status run(void* /*callable*/) { return {}; }
+  static void destroy(void* /*callable*/) noexcept {}
+};
+constexpr TaskOps number_ops{&Number::relocate, &Number::run, &Number::destroy};
+
+// S22: one thread's submit takes a bounded number of steps whatever the consumer does, until the
+// queue is full
+TEST(LaneTest, OneProducerIsWaitFree) {
+  constexpr std::uint64_t count = 200'000;
+  constexpr std::uint64_t steps_max = 3;  // read the count, take the ticket, publish
+  Lane<CountingEnv> lane(64);
+  std::atomic<std::uint64_t> completed{0};
+  std::thread consumer([&] {
+    for (std::uint64_t ticket = 1; ticket <= count;) {
+      if (!lane.published(ticket)) continue;
+      std::uint64_t carried = 0;
+      std::memcpy(&carried, lane.at(ticket).callable, sizeof carried);
+      EXPECT_EQ(carried, ticket);
+      completed.store(ticket++, std::memory_order_release);
+    }
+  });
+  std::uint64_t most = 0, full = 0;
+  for (std::uint64_t k = 1; k <= count;) {
+    const std::uint64_t before = operations;
+    const auto ticket = lane.reserve([&] { return completed.load(std::memory_order_acquire); });
+    if (!ticket) {
+      ++full;
+      continue;
+    }
+    EXPECT_EQ(*ticket, k);
+    lane.publish(*ticket, number_ops, &k, {});
+    most = std::max(most, operations - before);
+    ++k;
+  }
+  consumer.join();
+  EXPECT_LE(most, steps_max) << "the queue was full " << full << " times";
+}
+
+TEST(LaneTest, FullAndClosedLanesHandOutNothing) {
+  Lane<CountingEnv> lane(3);  // rounded up to 4
+  EXPECT_EQ(lane.capacity(), 4u);
+  std::uint64_t completed = 0;
+  const auto done = [&] { return completed; };
+  for (std::uint64_t k = 1; k <= 4; ++k) EXPECT_EQ(lane.reserve(done), k);
+  EXPECT_EQ(lane.reserve(done), std::nullopt);
+  completed = 1;
+  EXPECT_EQ(lane.reserve(done), 5u);
+  EXPECT_EQ(lane.reserve(done), std::nullopt);
+  completed = 5;
+  lane.close();
+  EXPECT_EQ(lane.reserve(done), std::nullopt);
+  EXPECT_TRUE(lane.closed());
+  EXPECT_EQ(lane.tickets(), 5u);
+}
+
+}  // namespace
+}  // namespace heddle::sched
