@@ -96,7 +96,8 @@ void describe_demo(CLI::App& digits, Options& options) {
   digits.add_option("--backend", options.backend,
                     "cc, gccjit, sync_cc, sync_gccjit, ... (default: HEDDLE_BACKEND, else the best "
                     "one here)");
-  digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file");
+  digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
+      ->take_last();  // ./dev demo gives one, which the user's overrides
   digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
 }
 
