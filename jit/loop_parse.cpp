@@ -196,7 +196,7 @@ class Parser {
       expect(":");
       const DType t = dtype();
       expect("=");
-      ValuePtr v = value(0);
+      ValuePtr v = value();
       if (v->dtype != t)
         fail(fmt::format("a value of {} before here (it is {})", name(t), name(v->dtype)));
       locals_[local] = t;
@@ -205,13 +205,13 @@ class Parser {
     if (sees_id('x')) {
       const LocalId local = id('x', "a local such as x0");
       expect("=");
-      return make_assign(local, value(0));
+      return make_assign(local, value());
     }
     if (!sees_id('t')) fail("a statement (for, parallel, zero, let, t.., x..) or '}'");
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
     expect("=");
-    return make_store(target, std::move(at), value(0));
+    return make_store(target, std::move(at), value());
   }
 
   std::vector<Affine> subscripts() {
@@ -264,8 +264,38 @@ class Parser {
     }
   }
 
-  ValuePtr value(int depth) {
-    if (depth > loop_depth_max) fail("values nested less deep");
+  /// An operation or a conversion (no op) whose operands are being read.
+  struct Open {
+    std::optional<Op> op;
+    DType type;
+    std::vector<ValuePtr> args;
+  };
+
+  /// Keeps what is open itself, not on the stack: values nest deeply.
+  ValuePtr value() {
+    std::vector<Open> open;
+    while (true) {
+      ValuePtr result = leaf();
+      if (!result) {
+        if (open.size() > loop_depth_max) fail("values nested less deep");
+        open.push_back(head());
+        expect("(");
+        if (accept(")")) fail("an operand before here");
+        continue;
+      }
+      while (true) {
+        if (open.empty()) return result;
+        open.back().args.push_back(std::move(result));
+        if (!accept(")")) break;
+        result = close(open.back());
+        open.pop_back();
+      }
+      expect(",");
+    }
+  }
+
+  /// Null where an operation or a conversion begins.
+  ValuePtr leaf() {
     if (sees_id('t')) {
       const BufferId source = id('t', "a buffer such as t0");
       if (source >= loop_.buffers.size())
@@ -283,18 +313,18 @@ class Parser {
     skip(true);
     const char c = at_ < text_.size() ? text_[at_] : '\0';
     if (c == '-' || (c >= '0' && c <= '9') || word() == "nan" || word() == "inf") return constant();
-    if (accept("index")) {
-      expect("(");
-      Affine at = affine();
-      expect(")");
-      return make_embed(std::move(at));
-    }
+    if (!accept("index")) return nullptr;
+    expect("(");
+    Affine at = affine();
+    expect(")");
+    return make_embed(std::move(at));
+  }
+
+  Open head() {
     const std::string_view text = word();
     if (const auto t = parse_dtype(text)) {
       at_ += text.size();
-      std::vector<ValuePtr> args = arguments(depth);
-      if (args.size() != 1) fail("one operand of a conversion before here");
-      return make_cast(std::move(args[0]), *t);
+      return {std::nullopt, *t, {}};
     }
     const auto op = parse_op(text);
     if (!op)
@@ -302,19 +332,23 @@ class Parser {
           "a value: t..[..], x.., index(..), a constant such as 1:f32, a conversion or an "
           "operation");
     at_ += text.size();
-    return operation(*op, depth);
+    expect(".");
+    return {op, dtype(), {}};
   }
 
-  ValuePtr operation(Op op, int depth) {
-    expect(".");
-    const DType t = dtype();
-    std::vector<ValuePtr> args = arguments(depth);
+  ValuePtr close(const Open& open) {
+    const auto& args = open.args;
+    if (!open.op) {
+      if (args.size() != 1) fail("one operand of a conversion before here");
+      return make_cast(args[0], open.type);
+    }
+    const Op op = *open.op;
     std::vector<DType> types;
     for (const ValuePtr& arg : args) types.push_back(arg->dtype);
     const auto typing = type_op(op, types);
-    const bool exact = typing && typing->operands == t && args.back()->dtype == t;
+    const bool exact = typing && typing->operands == open.type && args.back()->dtype == open.type;
     if (!exact)
-      fail(fmt::format("{} operands of {} for '{}' before here", op_info(op).arity, name(t),
+      fail(fmt::format("{} operands of {} for '{}' before here", op_info(op).arity, name(open.type),
                        op_info(op).name));
     ValuePtr result = make_op(op, args);
     for (std::size_t k = 0; k < args.size(); ++k) {
@@ -322,17 +356,6 @@ class Parser {
         fail(fmt::format("operands of one type for '{}' before here", op_info(op).name));
     }
     return result;
-  }
-
-  std::vector<ValuePtr> arguments(int depth) {
-    std::vector<ValuePtr> args;
-    expect("(");
-    while (!accept(")")) {
-      if (!args.empty()) expect(",");
-      args.push_back(value(depth + 1));
-    }
-    if (args.empty()) fail("an operand before here");
-    return args;
   }
 
   ValuePtr constant() {
