@@ -20,8 +20,9 @@
 
 namespace heddle::jit {
 
-/// Loops nest at most this deep in a legal kernel, and so do values: walks may recurse.
-inline constexpr int loop_depth_max = 2500;
+/// Loops, and values, nest at most this deep in a legal kernel: walks may recurse.
+inline constexpr int loop_depth_max = 1000;
+inline constexpr int value_depth_max = 2500;
 
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
 using VarId = std::uint32_t;     ///< loop variable

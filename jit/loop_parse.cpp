@@ -277,7 +277,7 @@ class Parser {
     while (true) {
       ValuePtr result = leaf();
       if (!result) {
-        if (open.size() > loop_depth_max) fail("values nested less deep");
+        if (open.size() > value_depth_max) fail("values nested less deep");
         open.push_back(head());
         expect("(");
         if (accept(")")) fail("an operand before here");

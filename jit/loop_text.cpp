@@ -50,8 +50,9 @@ class Printer {
   }
 
  private:
+  // Not inlined: its buffers would be in each frame of deeply nested values.
   template <class... A>
-  void put(fmt::format_string<A...> format, A&&... args) {
+  [[gnu::noinline]] void put(fmt::format_string<A...> format, A&&... args) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<A>(args)...);
   }
 

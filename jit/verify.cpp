@@ -18,8 +18,9 @@ struct Broken {
   std::string text;
 };
 
+// Not inlined: its buffers would be in each frame of deeply nested statements.
 template <class... A>
-[[noreturn]] void broken(fmt::format_string<A...> format, A&&... args) {
+[[noreturn, gnu::noinline]] void broken(fmt::format_string<A...> format, A&&... args) {
   throw Broken{fmt::format(format, std::forward<A>(args)...)};
 }
 
@@ -170,7 +171,7 @@ class Verifier {
   }
 
   void value(const Value& v, int level = 0) const {
-    if (level > loop_depth_max) broken("a value nests deeper than {}", loop_depth_max);
+    if (level > value_depth_max) broken("a value nests deeper than {}", value_depth_max);
     switch (v.kind) {
       case ValueKind::constant:
         if (v.scalar.dtype != v.dtype)

@@ -174,8 +174,8 @@ TEST(LoopTextTest, DeepInputIsAnError) {
               HasSubstr("nested less deep"));
   EXPECT_THAT(kernel_error(repeat("for i0 in 0..1 {", deep)), HasSubstr("nested less deep"));
   const std::string limit = "heddle-loop 1\nbuffer t0 inout f32[4]\nkernel {\nt0[0] = " +
-                            repeat("neg.f32(", loop_depth_max) + "1:f32" +
-                            repeat(")", loop_depth_max) + "\n}\n";
+                            repeat("neg.f32(", value_depth_max) + "1:f32" +
+                            repeat(")", value_depth_max) + "\n}\n";
   EXPECT_TRUE(parse_loop(print(parse_loop(limit))) == parse_loop(limit));
 }
 

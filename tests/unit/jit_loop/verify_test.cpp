@@ -194,7 +194,7 @@ TEST(VerifyTest, BuffersHaveSizes) {
 // J5: walks recurse, so depth is bounded
 TEST(VerifyTest, NestingIsBounded) {
   ValuePtr v = one();
-  for (int k = 0; k < loop_depth_max; ++k) v = make_op(Op::neg, {v});
+  for (int k = 0; k < value_depth_max; ++k) v = make_op(Op::neg, {v});
   EXPECT_EQ(refusal(kernel({make_declare(0, v)})), "");
   EXPECT_THAT(refusal(kernel({make_declare(0, make_op(Op::neg, {v}))})), HasSubstr("nests deeper"));
   Block body;
