@@ -24,7 +24,7 @@ int main() {
   work.wait(broken);
   heddle::Event skipped = work.submit("add", [&] { sum = 0; });
   if (heddle::Status status = skipped.wait(); !status.ok())
-    std::printf("%s\n", status.to_string().c_str());
+    std::printf("not added: %s\n", status.root().to_string().c_str());
 
   io.recover();  // a new epoch: both work again
   work.recover();
