@@ -66,12 +66,14 @@ TEST(LaneTest, OneProducerIsWaitFree) {
       std::uint64_t carried = 0;
       std::memcpy(&carried, lane.at(ticket).callable, sizeof carried);
       EXPECT_EQ(carried, ticket);
+      // release: pairs with the acquire in reserve()'s callback below.
       completed.store(ticket++, std::memory_order_release);
     }
   });
   std::uint64_t most = 0, full = 0;
   for (std::uint64_t k = 1; k <= count;) {
     const std::uint64_t before = operations;
+    // acquire: pairs with the release above.
     const auto ticket = lane.reserve([&] { return completed.load(std::memory_order_acquire); });
     if (!ticket) {
       ++full;
