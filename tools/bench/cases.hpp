@@ -13,8 +13,12 @@ void add_submit_cases(std::vector<Case>& cases);
 void add_round_trip_cases(std::vector<Case>& cases);
 /// The same while the worker sleeps.
 void add_parked_cases(std::vector<Case>& cases);
+/// The same after pauses, with several spin times.
+void add_spin_cases(std::vector<Case>& cases);
 /// A chain of tasks that alternates between two workers.
 void add_hop_cases(std::vector<Case>& cases);
+/// Writes to fresh and to reused memory.
+void add_memory_cases(std::vector<Case>& cases);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.
 void add_elementwise_cases(std::vector<Case>& cases);
 /// Generated code for a matrix product.

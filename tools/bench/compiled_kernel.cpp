@@ -78,8 +78,9 @@ std::vector<std::string> compiling_backends() {
   return names;
 }
 
-Case kernel_case(const std::string& workload, const std::string& backend, std::size_t calls,
-                 const std::function<KernelSetup()>& make, void (*plain)(const KernelSetup&)) {
+Case kernel_case(const std::string& name, const std::string& workload, const std::string& backend,
+                 std::size_t calls, const std::function<KernelSetup()>& make,
+                 void (*plain)(const KernelSetup&)) {
   const auto bound = [slot = std::make_shared<std::unique_ptr<const Bound>>(), backend, make,
                       plain]() -> const Bound& {
     if (!*slot) {
@@ -100,7 +101,7 @@ Case kernel_case(const std::string& workload, const std::string& backend, std::s
                        for (std::size_t k = 0; k < count; ++k) plain(setup);
                      });
                    }};
-  return {workload, "call", std::move(subject), std::move(anchor)};
+  return {name, workload, "call", std::move(subject), std::move(anchor)};
 }
 
 }  // namespace heddle::bench

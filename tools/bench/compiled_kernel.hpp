@@ -50,8 +50,9 @@ class CompiledKernel {
 /// A case of `calls` calls between two looks at the clock. The setup is made when the case first
 /// runs and lives as long as the case. Both results are compared first: throws internal when they
 /// differ by more than rounding.
-[[nodiscard]] Case kernel_case(const std::string& workload, const std::string& backend,
-                               std::size_t calls, const std::function<KernelSetup()>& make,
+[[nodiscard]] Case kernel_case(const std::string& name, const std::string& workload,
+                               const std::string& backend, std::size_t calls,
+                               const std::function<KernelSetup()>& make,
                                void (*plain)(const KernelSetup&));
 
 }  // namespace heddle::bench

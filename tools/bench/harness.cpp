@@ -1,11 +1,14 @@
 // Gauges, and the alternation of slices.
 #include "tools/bench/harness.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <thread>
 
+#include "heddle/status.hpp"
 #include "tools/bench/limit_ping_pong.hpp"
 #include "tools/bench/processors.hpp"
 
@@ -44,7 +47,18 @@ double arithmetic_speed(nanoseconds length) {
 
 }  // namespace
 
+double Samples::mean() const {
+  double sum = 0;
+  for (const double value : values_) sum += value;
+  return values_.empty() ? 0 : sum / static_cast<double>(values_.size());
+}
+
 double Samples::percentile(double share) const { return percentile_of(values_, share); }
+
+void require_all_ran(const char* contender, std::uint64_t ran, std::uint64_t expected) {
+  if (ran == expected) return;
+  throw Error(ErrorCode::internal, fmt::format("{} ran {} of {} tasks", contender, ran, expected));
+}
 
 double gauge_ping_pong() {
   if (processors().size() < 2) return 0;
@@ -76,7 +90,7 @@ double gauge_scaling() {
 Result measure(const Case& which, const Plan& plan) {
   std::vector<double> ratios, subject, anchor, gauges;
   Samples subject_samples, anchor_samples;
-  Result result{which.workload, which.unit, which.subject.name, which.anchor.name};
+  Result result{which.name, which.workload, which.unit, which.subject.name, which.anchor.name};
   const auto end = Clock::now() + std::chrono::duration_cast<nanoseconds>(
                                       std::chrono::duration<double>(plan.seconds_max));
   Samples warming;

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ class Samples {
   }
   /// 0 <= share <= 1; 0 when there are none.
   [[nodiscard]] double percentile(double share) const;
+  [[nodiscard]] double mean() const;
 
  private:
   static constexpr std::size_t samples_max = 4'000'000;
@@ -45,6 +47,7 @@ struct Contender {
 };
 
 struct Case {
+  std::string name;  ///< by which the command line chooses it: "submit"
   std::string workload;
   std::string unit;  ///< of one operation: "task", "hop", "call"
   Contender subject;
@@ -58,7 +61,7 @@ struct Plan {
 };
 
 struct Result {
-  std::string workload, unit, subject, anchor;
+  std::string name, workload, unit, subject, anchor;
   double ratio = 0, ratio_low = 0, ratio_high = 0;  ///< median and quartiles of subject / anchor
   double subject_ns = 0, subject_p99_ns = 0;        ///< medians over slices; p99 of samples, or 0
   double anchor_ns = 0, anchor_p99_ns = 0;
@@ -75,6 +78,10 @@ struct Result {
 [[nodiscard]] double gauge_scaling();
 
 [[nodiscard]] Result measure(const Case& which, const Plan& plan);
+
+/// Throws internal unless a contender ran every task that it was given: else its time means
+/// nothing.
+void require_all_ran(const char* contender, std::uint64_t ran, std::uint64_t expected);
 
 /// Calls body(count) until `length` is over; returns ns per operation.
 template <class Body>

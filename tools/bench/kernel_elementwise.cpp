@@ -40,8 +40,8 @@ void add_elementwise_cases(std::vector<Case>& cases) {
     const auto calls = static_cast<std::size_t>(std::max<std::int64_t>(1, 200'000 / count));
     for (const std::string& backend : compiling_backends()) {
       cases.push_back(kernel_case(
-          fmt::format("relu(ab+c)d, {}", place), backend, calls, [n = count] { return setup(n); },
-          plain));
+          "elementwise", fmt::format("relu(ab+c)d, {}", place), backend, calls,
+          [n = count] { return setup(n); }, plain));
     }
   }
 }

@@ -29,7 +29,7 @@ void add_matmul_cases(std::vector<Case>& cases) {
   for (const std::int64_t n : {128, 512}) {
     for (const std::string& backend : compiling_backends()) {
       cases.push_back(kernel_case(
-          fmt::format("matmul {0}x{0}", n), backend, 1, [n] { return setup(n); }, plain));
+          "matmul", fmt::format("matmul {0}x{0}", n), backend, 1, [n] { return setup(n); }, plain));
     }
   }
 }

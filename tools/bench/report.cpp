@@ -72,7 +72,8 @@ std::string results_json(std::span<const Result> results, const Machine& machine
                      {"scaling", machine.scaling}};
   json["results"] = nlohmann::ordered_json::array();
   for (const Result& r : results) {
-    json["results"].push_back({{"workload", r.workload},
+    json["results"].push_back({{"name", r.name},
+                               {"workload", r.workload},
                                {"unit", r.unit},
                                {"subject", r.subject},
                                {"anchor", r.anchor},

@@ -53,6 +53,7 @@ class AwakeHeddleWorker : public HeddleWorker {
 
 /// One chain of waits, timed from its first task to its last.
 double awaited_chain(const sched::Device& first, const sched::Device& second, int hops) {
+  std::uint64_t ran = 0;  // handed from worker to worker with the chain
   Clock::time_point start, end;
   std::binary_semaphore over{0};  // the host must not spin on the first worker's processor
   sched::ExternalTimeline host("host");
@@ -62,7 +63,7 @@ double awaited_chain(const sched::Device& first, const sched::Device& second, in
   for (int k = 0; k < hops; ++k) {
     const sched::Device& next = k % 2 == 0 ? second : first;
     next.wait(last);
-    last = next.submit("hop", [] {});
+    last = next.submit("hop", [&ran] { ++ran; });
   }
   (hops % 2 == 0 ? first : second).submit("end", [&end, &over] {
     end = Clock::now();
@@ -70,6 +71,7 @@ double awaited_chain(const sched::Device& first, const sched::Device& second, in
   });
   throw_if_failed(host.signal(go.ticket()));
   over.acquire();
+  require_all_ran("heddle", ran, static_cast<std::uint64_t>(hops));
   return ns_between(start, end) / hops;
 }
 
@@ -101,14 +103,14 @@ Contender half_ping_pong() {
 
 void add_hop_cases(std::vector<Case>& cases) {
   const auto against = [&cases](const Contender& anchor) {
-    cases.push_back({"hop, posted", "hop", posted<AwakeHeddleWorker>(), anchor});
+    cases.push_back({"hop", "hop, posted", "hop", posted<AwakeHeddleWorker>(), anchor});
   };
   against(posted<RingWorker>());
 #ifdef HEDDLE_BENCH_TBB
   against(posted<TbbWorker>());
 #endif
   against(posted<DequeWorker>());
-  cases.push_back({"hop, awaited", "hop", awaited(), half_ping_pong()});
+  cases.push_back({"hop", "hop, awaited", "hop", awaited(), half_ping_pong()});
 }
 
 }  // namespace heddle::bench

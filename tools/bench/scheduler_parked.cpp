@@ -40,8 +40,13 @@ Contender contender() {
   return {Worker::name, [](nanoseconds length, Samples& samples) {
             Worker worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
-            return timed_after_pauses(length, samples,
-                                      [&] { worker.run_and_wait([&ran] { ++ran; }); });
+            std::uint64_t submitted = 0;
+            const double ns = timed_after_pauses(length, samples, [&] {
+              ++submitted;
+              worker.run_and_wait([&ran] { ++ran; });
+            });
+            require_all_ran(Worker::name, ran, submitted);
+            return ns;
           }};
 }
 
@@ -56,8 +61,8 @@ Contender futex() {
 
 void add_parked_cases(std::vector<Case>& cases) {
   const auto against = [&cases](const Contender& anchor) {
-    cases.push_back({"round trip, asleep", "task", contender<SleepyHeddleWorker>(), anchor,
-                     std::chrono::milliseconds(40)});
+    cases.push_back({"parked", "round trip, asleep", "task", contender<SleepyHeddleWorker>(),
+                     anchor, std::chrono::milliseconds(40)});
   };
   against(futex());
 #ifdef HEDDLE_BENCH_TBB

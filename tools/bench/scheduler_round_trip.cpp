@@ -22,9 +22,15 @@ Contender contender() {
   return {Worker::name, [](nanoseconds length, Samples& samples) {
             Worker worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
-            const auto once = [&] { worker.run_and_wait([&ran] { ++ran; }); };
+            std::uint64_t submitted = 0;
+            const auto once = [&] {
+              ++submitted;
+              worker.run_and_wait([&ran] { ++ran; });
+            };
             once();
-            return timed_operations(length, samples, once);
+            const double ns = timed_operations(length, samples, once);
+            require_all_ran(Worker::name, ran, submitted);
+            return ns;
           }};
 }
 
@@ -40,7 +46,8 @@ Contender ping_pong() {
 
 void add_round_trip_cases(std::vector<Case>& cases) {
   const auto against = [&cases](const Contender& anchor) {
-    cases.push_back({"round trip, awake", "task", contender<AwakeHeddleWorker>(), anchor});
+    cases.push_back(
+        {"round-trip", "round trip, awake", "task", contender<AwakeHeddleWorker>(), anchor});
   };
   against(ping_pong());
   against(contender<RingWorker>());

@@ -17,15 +17,19 @@ Contender contender() {
   return {Worker::name, [](nanoseconds length, Samples& samples) {
             Worker worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
+            std::uint64_t submitted = 0;
             const auto run_batch = [&](std::size_t count) {
               const auto start = Clock::now();
               for (std::size_t k = 0; k < count; ++k) worker.submit([&ran] { ++ran; });
               worker.wait_idle();
+              submitted += count;
               return ns_between(start, Clock::now()) / static_cast<double>(count);
             };
             run_batch(batch / 10);  // wakes the worker, touches the slots
-            return timed_loop(length, batch,
-                              [&](std::size_t count) { samples.add(run_batch(count)); });
+            const double ns = timed_loop(length, batch,
+                                         [&](std::size_t count) { samples.add(run_batch(count)); });
+            require_all_ran(Worker::name, ran, submitted);
+            return ns;
           }};
 }
 
@@ -33,7 +37,7 @@ Contender contender() {
 
 void add_submit_cases(std::vector<Case>& cases) {
   const auto against = [&cases](const Contender& anchor) {
-    cases.push_back({"submit+run", "task", contender<HeddleWorker>(), anchor});
+    cases.push_back({"submit", "submit+run", "task", contender<HeddleWorker>(), anchor});
   };
   against(contender<RingWorker>());
 #ifdef HEDDLE_BENCH_TBB
