@@ -1,15 +1,12 @@
-// The seam for model checkers: lock-free templates take an Env, which says what an atomic is.
-// StdEnv is the shipped one.
+// The seam for model checkers: lock-free templates take an Env, which says what an atomic and a
+// barrier is. StdEnv is the shipped one.
 #pragma once
 
 #include <atomic>
 
-namespace heddle::sched {
+#include "scheduler/barrier.hpp"
 
-struct StdEnv {
-  template <class T>
-  using atomic = std::atomic<T>;
-};
+namespace heddle::sched {
 
 /// Tells the processor that this is a spin loop.
 inline void cpu_relax() noexcept {
@@ -19,5 +16,14 @@ inline void cpu_relax() noexcept {
   asm volatile("yield");
 #endif
 }
+
+struct StdEnv {
+  template <class T>
+  using atomic = std::atomic<T>;
+  static void light_barrier() noexcept { sched::light_barrier(); }
+  static void heavy_barrier() noexcept { sched::heavy_barrier(); }
+  /// Within a wait for another thread.
+  static void relax() noexcept { cpu_relax(); }
+};
 
 }  // namespace heddle::sched

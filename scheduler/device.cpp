@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "heddle/observe.hpp"
+#include "scheduler/fork.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -49,6 +50,8 @@ Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core
                 fmt::format("device '{}': capacity {} (expected 1 to {})", options.name,
                             options.capacity, tuning::capacity_max));
   }
+  watch_forks();
+  prepare_barriers();
   std::shared_ptr<DeviceCore> made;
   try {
     made = std::make_shared<DeviceCore>(options);
@@ -76,8 +79,8 @@ Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core
 }
 
 Event Device::submit_task(Label label, const TaskOps& task, void* callable,
-                          const SubmitOptions& options) const noexcept {
-  return handle_->core->submit(label.c_str(), task, callable, options, false);
+                          const SubmitOptions* options) const noexcept {
+  return handle_->core->submit(label.c_str(), task, callable, options);
 }
 
 Event Device::refuse_memory(Label label) noexcept {
@@ -102,29 +105,22 @@ Status Device::shutdown(std::chrono::nanoseconds timeout) const noexcept {
   return handle_->core->shutdown(timeout);
 }
 const std::string& Device::name() const noexcept { return handle_->core->options().name; }
-std::uint64_t Device::id() const noexcept { return handle_->core->timeline()->id(); }
+std::uint64_t Device::id() const noexcept { return handle_->core->timeline().id(); }
 Mode Device::mode() const noexcept { return handle_->core->options().mode; }
 Counters Device::counters() const noexcept { return handle_->core->counters(); }
 Snapshot Device::snapshot() const { return handle_->core->snapshot(); }
 
-ExternalTimeline::ExternalTimeline(std::string name)
-    : timeline_([&name] {
-        const auto state = std::make_shared<ExternalState>(std::move(name));
-        // The handles have a count of their own: events keep the timeline, not its signaller.
-        return std::shared_ptr<ExternalState>(state.get(),
-                                              [state](ExternalState* s) { s->abandon(); });
-      }()) {}
-
-Event ExternalTimeline::next() noexcept {
-  // relaxed: handing out numbers; signal() reads it under its lock.
-  return timeline_->event(timeline_->tickets.fetch_add(1, std::memory_order_relaxed) + 1);
+ExternalTimeline::ExternalTimeline(std::string name) {
+  watch_forks();
+  prepare_barriers();
+  state_ = std::make_shared<ExternalState>(std::move(name));
 }
-
+Event ExternalTimeline::next() noexcept { return state_->next(); }
 Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
-  return timeline_->signal(ticket, status);
+  const auto state = state_;  // a callback may drop this handle
+  return state->signal(ticket, status);
 }
-
-const std::string& ExternalTimeline::name() const noexcept { return timeline_->name(); }
+const std::string& ExternalTimeline::name() const noexcept { return state_->name(); }
 
 struct SchedulerCore {
   SchedulerOptions options;

@@ -46,11 +46,17 @@ struct BlockedOn {
 
 namespace {
 
-/// A number for the calling thread, never reused; not 0.
-std::uint64_t thread_number() noexcept {
+/// A number for the calling thread, never reused; not 0. Not inlined: see current_task().
+[[gnu::noinline]] std::uint64_t new_thread_number() noexcept {
   static std::atomic<std::uint64_t> last{0};
   // relaxed: pairs with no other access; numbers only have to differ.
-  thread_local const std::uint64_t mine = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+[[gnu::noinline]] std::uint64_t thread_number() noexcept {
+  // initial-exec: a few bytes, for which no call is worth it.
+  [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint64_t mine = 0;
+  if (mine == 0) [[unlikely]]
+    mine = new_thread_number();
   return mine;
 }
 
@@ -58,7 +64,7 @@ std::uint64_t thread_number() noexcept {
 
 DeviceCore::DeviceCore(DeviceOptions options)
     : options_(std::move(options)),
-      timeline_(std::make_shared<Timeline>(options_.name)),
+      timeline_(Timeline::open(options_.name)),
       lane_(options_.capacity) {}
 
 std::chrono::nanoseconds DeviceCore::spin() const noexcept {
@@ -98,11 +104,7 @@ Status DeviceCore::refusal() noexcept {
 }
 
 Status DeviceCore::check_producer() noexcept {
-  const std::uint64_t mine = thread_number();
-  std::uint64_t owner = 0;
-  // relaxed: the first thread wins; pairs with no data.
-  if (producer_.compare_exchange_strong(owner, mine, std::memory_order_relaxed) || owner == mine)
-    return {};
+  if (lane_.belongs_to(thread_number())) return {};
   return Status(ErrorCode::failed_precondition,
                 fmt::format("device '{}' was opened with single_producer, and another thread "
                             "submits to it already; submit "
@@ -111,16 +113,43 @@ Status DeviceCore::check_producer() noexcept {
 }
 
 Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
-                         const SubmitOptions& options, bool is_wait) noexcept {
+                         const SubmitOptions* options) noexcept {
+  TaskNote note{label};
+  // acquire: pairs with the release in end_badly().
+  const bool plain = options == nullptr && !options_.single_producer &&
+                     !poisoned_.load(std::memory_order_acquire) && !timeline_->in_forked_child();
+  if (plain) [[likely]] {
+    if (const auto ticket = reserve(thread_number())) [[likely]]
+      return hand_over(*ticket, ops, callable, std::move(note));
+  }
+  static const SubmitOptions* const defaults = new SubmitOptions;  // also needed during exit
+  return submit_carefully(std::move(note), ops, callable,
+                          options == nullptr ? *defaults : *options);
+}
+
+Event DeviceCore::hand_over(std::uint64_t ticket, const TaskOps& ops, void* callable,
+                            TaskNote note) noexcept {
+  lane_.publish(ticket, ops, callable, std::move(note));
+  const Event event = timeline_->event(ticket);
+  if (options_.mode == Mode::threaded) {
+    wake();
+  } else {
+    drain();
+  }
+  return event;
+}
+
+Event DeviceCore::submit_carefully(TaskNote note, const TaskOps& ops, void* callable,
+                                   const SubmitOptions& options) noexcept {
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
-      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label, why.to_string()));
+      log(LogLevel::debug, fmt::format("task '{}' refused: {}", note.label, why.to_string()));
     return Timeline::refused(std::move(why));
   };
-  TaskNote note{label, options.contain, is_wait, nullptr};
+  note.contain = options.contain;
   for (const Event& event : options.after) {
     if (event.done() && event.status().ok()) continue;
-    if (waits_for_itself(*timeline_, event.ticket()) && event.timeline() == timeline_->id() &&
+    if (waits_for_itself(timeline_->id(), event.ticket()) && event.timeline() == timeline_->id() &&
         event.ticket() > lane_.tickets()) {
       return refuse(own_task_refusal("waiting for a later ticket"));
     }
@@ -132,22 +161,13 @@ Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
           Status(ErrorCode::exhausted, "no memory for the events that a task comes after"));
     }
   }
-  if (options_.single_producer) {
-    if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
-  }
   while (true) {
     if (Status status = refusal(); !status.ok()) return refuse(std::move(status));
-    const auto ticket = lane_.reserve([this] { return timeline_->completed(); });
-    if (ticket) {
-      lane_.publish(*ticket, ops, callable, std::move(note));
-      const std::uint64_t queued = *ticket - std::min(*ticket, timeline_->completed());
-      // relaxed: a high-water mark for people.
-      if (queued > queue_max_.load(std::memory_order_relaxed))
-        queue_max_.store(queued, std::memory_order_relaxed);
-      Event event = timeline_->event(*ticket);
-      options_.mode == Mode::threaded ? wake() : drain();
-      return event;
+    if (options_.single_producer) {
+      if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
     }
+    if (const auto ticket = reserve(thread_number()))
+      return hand_over(*ticket, ops, callable, std::move(note));
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
   }
 }
@@ -178,7 +198,7 @@ Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
 
 Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
   if (tickets < lane_.capacity()) return {};
-  if (timeline_->wait(tickets - lane_.capacity() + 1, deadline, spin())) return {};
+  if (timeline_->wait(timeline_->id(), tickets - lane_.capacity() + 1, deadline, spin())) return {};
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
                             timeline_->name(), lane_.capacity()));
@@ -194,33 +214,30 @@ Event DeviceCore::wait(const Event& event) noexcept {
   if (own && event.ticket() > lane_.tickets())
     return Timeline::refused(own_task_refusal("waiting for a later ticket"));
   if (own || (event.done() && event.status().ok())) return event;
-  struct Nothing {
-    static void relocate(void* /*to*/, void* /*from*/) noexcept {}
-    static Status run(void* /*callable*/) { return {}; }
-    static void destroy(void* /*callable*/) noexcept {}
-  };
-  static constexpr TaskOps nothing{&Nothing::relocate, &Nothing::run, &Nothing::destroy};
+  static constexpr TaskOps nothing{nullptr, [](void* /*callable*/) { return Status(); }, nullptr};
   SubmitOptions options;
   try {
     options.after.push_back(event);
   } catch (...) {
     return Timeline::refused(Status(ErrorCode::exhausted, "no memory to wait for an event"));
   }
-  char none = 0;
-  return submit("wait", nothing, &none, options, true);
+  TaskNote note{"wait"};
+  note.is_wait = true;
+  alignas(16) std::byte none[task_bytes_max] = {};
+  return submit_carefully(std::move(note), nothing, none, options);
 }
 
 Status DeviceCore::await(Deadline deadline) noexcept {
   if (inside_own_task()) return own_task_refusal("await");
   if (Status status = forked(); !status.ok()) return status;
   const std::uint64_t last = lane_.tickets();
-  if (!timeline_->reached(last)) {
+  if (timeline_->completed() < last) {
     std::uint64_t epoch = 0;
     {
       const std::lock_guard lock(control_);
       epoch = epoch_;
     }
-    if (!timeline_->wait(last, deadline, spin())) {
+    if (!timeline_->wait(timeline_->id(), last, deadline, spin())) {
       return Status(ErrorCode::deadline,
                     fmt::format("device '{}': {} tasks had not ended at the deadline",
                                 timeline_->name(), last - std::min(last, timeline_->completed())));
@@ -257,7 +274,7 @@ Status DeviceCore::recover() noexcept {
     epoch = epoch_;
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
-  timeline_->wait(lane_.tickets(), {}, spin());
+  timeline_->wait(timeline_->id(), lane_.tickets(), {}, spin());
   const std::lock_guard lock(control_);
   // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
   // may have failed since.
@@ -281,6 +298,8 @@ void DeviceCore::cancel_pending() noexcept {
     running = stop_source_;
     // release: pairs with the acquire in renew_stop_source().
     cancels_.fetch_add(1, std::memory_order_release);
+    // release: pairs with the acquire in step().
+    careful_.store(true, std::memory_order_release);
   }
   running.request_stop();
   settle_put_off();  // a suspended task may go on here
@@ -298,7 +317,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   if (inside_own_task()) return own_task_refusal("shutdown");
   const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
-    return timeline_->wait(lane_.tickets(), until, spin());
+    return timeline_->wait(timeline_->id(), lane_.tickets(), until, spin());
   };
   bool all = ended(deadline);
   if (!all) {
@@ -316,8 +335,8 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
 }
 
 void DeviceCore::stop_worker(bool join) noexcept {
-  // seq_cst: pairs with the re-check in work().
-  stop_.store(true, std::memory_order_seq_cst);
+  // release: pairs with the acquire in work(); the barriers see to it that one side sees the other.
+  stop_.store(true, std::memory_order_release);
   wake();
   const std::lock_guard lock(join_);
   if (!thread_.joinable()) return;

@@ -27,19 +27,19 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-bool Event::done() const noexcept { return !timeline_ || timeline_->reached(ticket_); }
-
-Status Event::status() const noexcept {
-  return timeline_ ? timeline_->outcome(ticket_).status : refusal_;
+bool Event::done() const noexcept {
+  return timeline_ == nullptr || timeline_->reached(id_, ticket_);
 }
 
-std::uint64_t Event::timeline() const noexcept { return timeline_ ? timeline_->id() : 0; }
+Status Event::status() const noexcept {
+  return timeline_ != nullptr ? timeline_->outcome(id_, ticket_).status : refusal_;
+}
 
 Status Event::wait() const noexcept {
   if (done()) return status();
   if (sched::current_task() != nullptr) return this_task::await(*this);
   if (timeline_->in_forked_child()) return timeline_->fork_refusal();
-  timeline_->wait(ticket_, {}, sched::tuning::spin_default);
+  timeline_->wait(id_, ticket_, {}, sched::tuning::spin_default);
   return status();
 }
 
@@ -49,18 +49,18 @@ Status Event::wait_for(std::chrono::nanoseconds timeout) const noexcept {
 
 Status Event::wait_until(Clock::time_point deadline) const noexcept {
   if (done()) return status();
-  if (sched::waits_for_itself(*timeline_, ticket_)) return this_task::await(*this);
+  if (sched::waits_for_itself(id_, ticket_)) return this_task::await(*this);
   if (timeline_->in_forked_child()) return timeline_->fork_refusal();
-  if (timeline_->wait(ticket_, deadline, sched::tuning::spin_default)) return status();
+  if (timeline_->wait(id_, ticket_, deadline, sched::tuning::spin_default)) return status();
   return Status(ErrorCode::deadline, fmt::format("{} had not ended at the deadline", to_string()));
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
-  if (!timeline_) {
+  if (timeline_ == nullptr) {
     sched::Timeline::run_callback([&] { callback(refusal_); });
     return;
   }
-  timeline_->call(ticket_,
+  timeline_->call(id_, ticket_,
                   [self = *this, callback = std::move(callback)] { callback(self.status()); });
 }
 
@@ -89,10 +89,10 @@ FileDescriptor Event::fd() const {
 }
 
 std::string Event::to_string() const {
-  if (!timeline_)
+  if (timeline_ == nullptr)
     return refusal_.ok() ? "event (done)" : "event (refused: " + refusal_.to_string() + ")";
   const Status end = status();
-  return fmt::format("{}#{} {}", timeline_->name(), ticket_,
+  return fmt::format("{}#{} {}", timeline_->name_of(id_), ticket_,
                      !done()    ? "pending"
                      : end.ok() ? "done"
                                 : code_name(end.code()));
@@ -125,9 +125,9 @@ void suspend_task() noexcept {
   set_current_task(task);
 }
 
-bool waits_for_itself(const Timeline& timeline, std::uint64_t ticket) noexcept {
+bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   for (const TaskContext* at = current_task(); at != nullptr; at = at->outer) {
-    if (at->timeline == &timeline && ticket >= at->ticket) return true;
+    if (at->timeline == timeline && ticket >= at->ticket) return true;
     if (at->fiber != nullptr) return false;  // suspends, and lets those beneath go on
   }
   return false;
@@ -151,7 +151,7 @@ Status await(const Event& event) noexcept {
   if (event.done()) return event.status();
   sched::TaskContext* const task = sched::current_task();
   if (task == nullptr) return event.wait();
-  if (sched::waits_for_itself(*sched::Timeline::of(event), event.ticket())) {
+  if (sched::waits_for_itself(event.timeline(), event.ticket())) {
     return Status(ErrorCode::failed_precondition,
                   fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
                               "submit a task that comes "

@@ -68,10 +68,9 @@ bool DeviceCore::suspend_until_ended(const Event& event) noexcept {
     };
     const Waiting waiting(*this, event);
     const std::stop_callback on_stop(stop, wake);
-    const auto& timeline = Timeline::of(event);
-    const std::uint64_t id = timeline->call(event.ticket(), wake);
+    const std::uint64_t call = Timeline::call(event, wake);
     while (!event.done() && !stop.stop_requested()) suspend_task();
-    timeline->uncall(id);
+    Timeline::of(event)->uncall(call);
     return true;
   } catch (...) {
     return false;
@@ -81,7 +80,6 @@ bool DeviceCore::suspend_until_ended(const Event& event) noexcept {
 /// The event is done or the task is asked to stop, or `drain_until_` has passed: sleeps until then.
 Status DeviceCore::sleep_until_ended(const Event& event) noexcept {
   run_put_off();
-  const auto& timeline = Timeline::of(event);
   const std::stop_token stop = stop_token();
   const auto ended = [&] { return event.done() || stop.stop_requested(); };
   // The consumer calls this, as it writes drain_until_.
@@ -90,10 +88,10 @@ Status DeviceCore::sleep_until_ended(const Event& event) noexcept {
       const auto parker = std::make_shared<Parker>();
       const Waiting waiting(*this, event);
       const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
-      const std::uint64_t id = timeline->call(event.ticket(), [parker] { parker->unpark(); });
+      const std::uint64_t call = Timeline::call(event, [parker] { parker->unpark(); });
       while (!ended() && parker->park(drain_until_)) {
       }
-      timeline->uncall(id);
+      Timeline::of(event)->uncall(call);
     } catch (...) {  // no memory to sleep with: poll
       while (!ended() && !(drain_until_ && Clock::now() >= *drain_until_)) cpu_relax();
     }
@@ -115,25 +113,26 @@ Status DeviceCore::wait_inside(const Event& event) noexcept {
   return sleep_until_ended(event);
 }
 
-/// Sees to it that gate_opened() is called once `event` is done; true: it is done already.
+/// Sees to it that put_off_drain() is called once `event` is done; true: it is done already.
 bool DeviceCore::arm(const Event& event) noexcept {
-  const auto& timeline = Timeline::of(event);
-  if (armed_.timeline == timeline && armed_.ticket == event.ticket()) return event.done();
+  if (armed_.call != 0 && armed_.event.timeline() == event.timeline() &&
+      armed_.event.ticket() == event.ticket()) {
+    return event.done();
+  }
   disarm();
   try {
-    armed_.call = timeline->call(event.ticket(), [self = weak_from_this()] {
+    armed_.call = Timeline::call(event, [self = weak_from_this()] {
       if (const auto core = self.lock()) core->put_off_drain();
     });
   } catch (...) {  // no memory to be called back
     event.wait();
     return true;
   }
+  armed_.event = event;
   if (event.done()) {
     disarm();
     return true;
   }
-  armed_.timeline = timeline;
-  armed_.ticket = event.ticket();
   const std::lock_guard lock(control_);
   waiting_for_ = event.to_string();
   return false;
@@ -141,11 +140,8 @@ bool DeviceCore::arm(const Event& event) noexcept {
 
 /// The gate that was armed is passed, or given up.
 void DeviceCore::disarm() noexcept {
-  if (!armed_.timeline) {
-    armed_.call = 0;
-    return;
-  }
-  armed_.timeline->uncall(armed_.call);
+  if (armed_.call == 0) return;
+  Timeline::of(armed_.event)->uncall(armed_.call);
   armed_ = {};
   const std::lock_guard lock(control_);
   waiting_for_.clear();
@@ -167,9 +163,12 @@ void DeviceCore::drain() noexcept {
 
 void DeviceCore::drain_all() noexcept {
   const auto self = shared_from_this();  // a task may drop the last handle
+  TaskContext context{this, timeline_->id(), 0, "", fiber_.get(), nullptr};
+  const TaskScope scope(context);
+  note_time();
   std::uint64_t handled = 1;
   while (true) {
-    while (step() == Step::ran) {
+    while (step(context) == Step::ran) {
     }
     // seq_cst: pairs with the requests above, and hands the consumer's state to the next drainer.
     if (drain_requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return;

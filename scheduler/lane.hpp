@@ -5,11 +5,16 @@
 // capacity, and publishes t in the slot's flag. The consumer waits for the flag of the next ticket.
 // A slot is free again once `completed` has reached its ticket, which the caller of reserve()
 // passes in: lane and timeline share that one number.
+//
+// The lane is biased towards the first thread that submits: while it is alone, its tickets cost
+// plain stores. The first submission of another thread ends that, and tickets are taken by
+// compare-exchange from then on, in the same ring and the same order.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,6 +22,7 @@
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/atomic.hpp"
+#include "scheduler/bias.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
@@ -37,7 +43,6 @@ class Lane {
     const TaskOps* ops = nullptr;
     alignas(16) std::byte callable[task_bytes_max];
   };
-  static_assert(sizeof(Slot) == tuning::line_bytes, "a slot is one cache line");
 
   explicit Lane(std::uint32_t capacity)
       : capacity_(std::bit_ceil(capacity)),
@@ -55,6 +60,7 @@ class Lane {
 
   /// No ticket is handed out from here on; those handed out stay good. Any thread.
   void close() noexcept {
+    bias_.revoke();
     // acq_rel: release pairs with the acquire in closed(); who closes sees all tickets taken
     // before.
     tickets_.fetch_or(closed_bit, std::memory_order_acq_rel);
@@ -65,14 +71,26 @@ class Lane {
   }
 
   /// Takes the next ticket if fewer than capacity are outstanding; nullopt when the lane is full
-  /// or closed. `completed` is read anew on each try. Any thread.
+  /// or closed. `me` is the number of the calling thread. `completed` is read when it is needed.
+  /// Any thread.
   template <class Completed>
-  [[nodiscard]] std::optional<std::uint64_t> reserve(const Completed& completed) noexcept {
+  [[nodiscard]] std::optional<std::uint64_t> reserve(std::uint64_t me,
+                                                     const Completed& completed) noexcept {
+    if (bias_.enter(me) || (bias_.claim(me) && bias_.enter(me))) {
+      // relaxed: this thread alone takes tickets.
+      const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
+      const bool room = has_room(taken, completed);
+      // release: pairs with the acquire in tickets().
+      if (room) tickets_.store(taken + 1, std::memory_order_release);
+      bias_.leave();
+      return room ? std::optional(taken + 1) : std::nullopt;
+    }
+    bias_.revoke();
     // relaxed: the compare-exchange below validates it.
     std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
     while (true) {
       if ((taken & closed_bit) != 0) return std::nullopt;
-      if (taken - completed() >= capacity_) {
+      if (!has_room(taken, completed)) {
         // The count may be stale: full only if no ticket was taken meanwhile.
         // relaxed: validated as above.
         const std::uint64_t now = tickets_.load(std::memory_order_relaxed);
@@ -89,22 +107,34 @@ class Lane {
     }
   }
 
+  /// Whether `me` is the one thread that submits, or nobody has yet and it is from now on.
+  [[nodiscard]] bool belongs_to(std::uint64_t me) noexcept {
+    return bias_.is_owner(me) || bias_.claim(me);
+  }
+  /// Most tickets that were outstanding at once.
+  [[nodiscard]] std::uint64_t outstanding_max() const noexcept {
+    // relaxed: a number for people.
+    return outstanding_max_.load(std::memory_order_relaxed);
+  }
+
   /// Fills the slot of a reserved ticket and publishes it. The thread that reserved it.
-  void publish(std::uint64_t ticket, const TaskOps& ops, void* callable, TaskNote note) noexcept {
+  void publish(std::uint64_t ticket, const TaskOps& ops, void* callable, TaskNote&& note) noexcept {
     Slot& slot = at(ticket);
     slot.ops = &ops;
-    ops.relocate(slot.callable, callable);
+    if (ops.relocate == nullptr) {
+      std::memcpy(slot.callable, callable, task_bytes_max);
+    } else {
+      ops.relocate(slot.callable, callable);
+    }
     notes_[index(ticket)] = std::move(note);
-    // seq_cst: release pairs with the acquire side of published(); the total order pairs with the
-    // parked flag of the worker (worker.cpp: wake protocol).
-    slot.flag.store(ticket, std::memory_order_seq_cst);
+    // release: pairs with the acquire in published().
+    slot.flag.store(ticket, std::memory_order_release);
   }
 
   /// Whether the task of `ticket` is there. The consumer.
   [[nodiscard]] bool published(std::uint64_t ticket) const noexcept {
-    // seq_cst: acquire pairs with the store in publish(); the total order is for the re-check
-    // before parking.
-    return at(ticket).flag.load(std::memory_order_seq_cst) == ticket;
+    // acquire: pairs with the release in publish().
+    return at(ticket).flag.load(std::memory_order_acquire) == ticket;
   }
 
   /// The published task. The consumer, until it completes the ticket.
@@ -112,11 +142,35 @@ class Lane {
   [[nodiscard]] const Slot& at(std::uint64_t ticket) const noexcept {
     return slots_[index(ticket)];
   }
+  void destroy(std::uint64_t ticket) noexcept {
+    Slot& slot = at(ticket);
+    if (slot.ops->destroy != nullptr) slot.ops->destroy(slot.callable);
+  }
   [[nodiscard]] TaskNote& note(std::uint64_t ticket) noexcept { return notes_[index(ticket)]; }
 
  private:
   [[nodiscard]] std::size_t index(std::uint64_t ticket) const noexcept {
     return static_cast<std::size_t>(ticket) & (capacity_ - 1);
+  }
+
+  /// Whether one more ticket than `taken` fits. Reads the real `completed`, whose line belongs to
+  /// the consumer, only when the last look does not tell, or when more tickets than ever may be
+  /// outstanding.
+  template <class Completed>
+  [[nodiscard]] bool has_room(std::uint64_t taken, const Completed& completed) noexcept {
+    // acquire: pairs with the release below: the slots that were seen free are free for us too.
+    const std::uint64_t seen = seen_completed_.load(std::memory_order_acquire);
+    // relaxed: never above the capacity, whoever wrote it.
+    if (taken - seen < outstanding_max_.load(std::memory_order_relaxed)) return true;
+    const std::uint64_t now = completed();
+    if (now > taken) return true;  // `taken` is stale
+    if (taken - now >= capacity_) return false;
+    // release: pairs with the acquire above; it may go back, and is a lower bound all the same.
+    seen_completed_.store(now, std::memory_order_release);
+    // relaxed: as above. Producers that race may lose a maximum.
+    if (taken - now >= outstanding_max_.load(std::memory_order_relaxed))
+      outstanding_max_.store(taken - now + 1, std::memory_order_relaxed);
+    return true;
   }
 
   /// Kept with the count, so that closing and taking a ticket are ordered by one word: a ticket
@@ -126,8 +180,13 @@ class Lane {
   const std::size_t capacity_;
   const std::unique_ptr<Slot[]> slots_;
   const std::unique_ptr<TaskNote[]> notes_;
-  alignas(tuning::line_bytes)
-      typename Env::template atomic<std::uint64_t> tickets_{0};  // producers
+  // The producers' line.
+  alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> tickets_{0};
+  typename Env::template atomic<std::uint64_t> seen_completed_{0};
+  typename Env::template atomic<std::uint64_t> outstanding_max_{0};
+  Bias<Env> bias_;
 };
+
+static_assert(sizeof(Lane<>::Slot) == tuning::line_bytes, "a slot is one cache line");
 
 }  // namespace heddle::sched

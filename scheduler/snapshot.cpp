@@ -12,13 +12,15 @@ Counters DeviceCore::counters() const noexcept {
   // relaxed: numbers for people; exact when the device is idle. They pair with the stores of the
   // consumer.
   constexpr auto order = std::memory_order_relaxed;
-  c.done = done_.load(order);
+  const std::uint64_t ended = timeline_->completed();
   c.failed = failed_.load(order);
   c.skipped = skipped_.load(order);
   c.cancelled = cancelled_.load(order);
+  // A task that ends meanwhile may be counted as failed already.
+  c.done = ended - std::min(ended, c.failed + c.skipped + c.cancelled);
   c.parks = parks_.load(order);
   c.wakes = wakes_.load(order);
-  c.queue_max = queue_max_.load(order);
+  c.queue_max = lane_.outstanding_max();
   c.submitted = lane_.tickets();
   return c;
 }
@@ -29,13 +31,12 @@ Snapshot DeviceCore::snapshot() const {
   const std::uint64_t completed = timeline_->completed();
   const std::uint64_t tickets = lane_.tickets();
   s.queued = tickets - std::min(completed, tickets);
-  // relaxed: a picture for people; pairs with the stores in run() and finish().
-  const char* const label = running_label_.load(std::memory_order_relaxed);
-  s.running_ticket = running_ticket_.load(std::memory_order_relaxed);
-  if (label != nullptr && s.running_ticket != 0) {
+  // relaxed: a picture for people; pairs with the stores in run(), finish() and note_time().
+  if (const char* const label = running_label_.load(std::memory_order_relaxed); label != nullptr) {
     s.running = label;
+    s.running_ticket = completed + 1;
     // relaxed: as above.
-    const std::chrono::nanoseconds since(running_since_ns_.load(std::memory_order_relaxed));
+    const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));
     s.running_for = Clock::now().time_since_epoch() - since;
   }
   s.counters = counters();

@@ -12,7 +12,7 @@ namespace heddle::sched {
 
 struct TaskContext {
   DeviceCore* device = nullptr;
-  const Timeline* timeline = nullptr;
+  std::uint64_t timeline = 0;
   std::uint64_t ticket = 0;
   const char* label = "";
   Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
@@ -36,7 +36,7 @@ void suspend_task() noexcept;
 
 /// Whether waiting for `ticket` here cannot end: the innermost task, or one that it holds up
 /// because it cannot suspend, is the task of that ticket or an earlier one.
-[[nodiscard]] bool waits_for_itself(const Timeline& timeline, std::uint64_t ticket) noexcept;
+[[nodiscard]] bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept;
 
 /// Goes on with what this thread has put off (inline devices to drain, fibers to resume): before it
 /// blocks, since it may wait for them.

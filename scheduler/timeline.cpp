@@ -1,40 +1,79 @@
-// Timeline: ends of tickets, waiting and calling back.
+// Timeline: the pool, ends of tickets, waiting and calling back.
 #include "scheduler/timeline.hpp"
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <iterator>
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {
-namespace {
 
-std::uint64_t next_timeline_id() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  // relaxed: pairs with no other access; ids only have to differ.
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
+/// Places for timelines. Those of closed ones wait in a queue for their next use.
+class TimelinePool {
+ public:
+  /// Never destroyed: events are asked during exit too.
+  static TimelinePool& get() noexcept {
+    static auto* const pool = new TimelinePool;
+    return *pool;
+  }
 
-/// What is left of the text of an old failure: one copy for each code.
-Status without_text(ErrorCode code) noexcept {
-  static const std::vector<Status> statuses = [] {
-    std::vector<Status> made;
-    for (int k = 0; k <= static_cast<int>(ErrorCode::internal); ++k) {
-      made.emplace_back(static_cast<ErrorCode>(k),
-                        fmt::format("an older failure of a timeline that had more than {} since; "
-                                    "its text is no longer kept",
-                                    tuning::failure_texts_max));
+  [[nodiscard]] Timeline* take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (Timeline* const first = first_; first != nullptr) {
+        first_ = first->next_free_;
+        return first;
+      }
     }
-    return made;
-  }();
-  return statuses[std::min(static_cast<std::size_t>(code), statuses.size() - 1)];
+    return new Timeline;
+  }
+  void give_back(Timeline* timeline) noexcept {
+    const std::lock_guard lock(mutex_);
+    timeline->next_free_ = nullptr;
+    (first_ == nullptr ? first_ : last_->next_free_) = timeline;
+    last_ = timeline;
+  }
+  [[nodiscard]] std::uint64_t next_id() noexcept {
+    const std::lock_guard lock(mutex_);
+    return ++last_id_;
+  }
+
+ private:
+  std::mutex mutex_;
+  Timeline* first_ = nullptr;
+  Timeline* last_ = nullptr;
+  std::uint64_t last_id_ = 0;
+};
+
+Timeline* Timeline::open(std::string name) {
+  TimelinePool& pool = TimelinePool::get();
+  Timeline* const timeline = pool.take();
+  const std::lock_guard lock(timeline->mutex_);
+  timeline->name_ = std::move(name);
+  timeline->named_ = pool.next_id();
+  // relaxed, also below: nobody knows this timeline yet.
+  timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
+  timeline->observed_.store(false, std::memory_order_relaxed);
+  // release: pairs with the acquire in outcome().
+  timeline->has_bad_ends_.store(false, std::memory_order_release);
+  // relaxed: the next store carries it.
+  timeline->id_.store(timeline->named_, std::memory_order_relaxed);
+  timeline->progress_.restart();
+  return timeline;
 }
 
-}  // namespace
+void Timeline::close() noexcept {
+  if (in_forked_child()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    bury(id(), std::move(bad_ends_));
+    bad_ends_ = {};
+    // release: pairs with the acquire in reached() and outcome(): its ends are buried.
+    id_.store(0, std::memory_order_release);
+  }
+  TimelinePool::get().give_back(this);
+}
 
 void Timeline::run_callback(const Callback& callback) noexcept {
   try {
@@ -51,10 +90,10 @@ std::unique_lock<std::mutex> Timeline::lock_or_fork() const noexcept {
   return std::unique_lock(mutex_);
 }
 
-Timeline::Timeline(std::string name)
-    : id_(next_timeline_id()), name_(std::move(name)), fork_generation_(fork_generation()) {}
-
-bool Timeline::in_forked_child() const noexcept { return fork_generation() != fork_generation_; }
+bool Timeline::in_forked_child() const noexcept {
+  // relaxed: written before anybody knew this timeline; orders nothing.
+  return fork_generation() != fork_generation_.load(std::memory_order_relaxed);
+}
 
 Status Timeline::fork_refusal() const noexcept {
   return Status(ErrorCode::unavailable,
@@ -64,60 +103,41 @@ Status Timeline::fork_refusal() const noexcept {
                             name_));
 }
 
-bool Timeline::reached_seq_cst(std::uint64_t ticket) const noexcept {
-  // seq_cst: re-check of a waiter after it has added itself; pairs with the store in advance().
-  return completed_.load(std::memory_order_seq_cst) >= ticket;
+Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
+  if (!reached(id, ticket)) return {};
+  // acquire: pairs with the releases in note() and open(): a ticket seen as ended has its end noted
+  // already, and who sees the flag of the next timeline sees that this one was closed.
+  const bool bad = has_bad_ends_.load(std::memory_order_acquire);
+  // acquire: pairs with the release in close().
+  if (id_.load(std::memory_order_acquire) == id) {
+    if (!bad) return {};
+    const auto lock = lock_or_fork();
+    if (!lock) return {fork_refusal(), false};
+    // relaxed: changed under the lock.
+    if (id_.load(std::memory_order_relaxed) == id) {
+      Outcome outcome = bad_ends_.of(ticket);
+      // relaxed: a note for the log, read when the device closes.
+      if (!outcome.status.ok()) observed_.store(true, std::memory_order_relaxed);
+      return outcome;
+    }
+  }
+  return outcome_of_closed(id, ticket);
 }
 
-Timeline::Outcome Timeline::outcome(std::uint64_t ticket) const noexcept {
-  // acquire: pairs with the release in note(); a ticket seen as ended has its end noted already.
-  if (!reached(ticket) || !has_bad_ends_.load(std::memory_order_acquire)) return {};
+std::string Timeline::name_of(std::uint64_t id) const {
   const auto lock = lock_or_fork();
-  if (!lock) return {fork_refusal(), false};
-  const auto at = std::ranges::upper_bound(bad_ends_, ticket, {}, &Run::from);
-  if (at == bad_ends_.begin()) return {};
-  const Run& run = *std::prev(at);
-  if (ticket > run.to) return {};
-  // relaxed: a note for the log, read when the device closes.
-  observed_.store(true, std::memory_order_relaxed);
-  return {run.status, run.contained};
+  return lock && named_ == id ? name_ : "closed";
 }
 
 void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
                     bool contained) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!bad_ends_.empty() && end != End::failed) {
-    Run& last = bad_ends_.back();
-    if (last.to + 1 == from && last.end == end && last.contained == contained &&
-        last.status == status) {
-      last.to = to;
-      return;
-    }
-  }
-  try {
-    bad_ends_.push_back({from, to, end, contained, status});
-  } catch (...) {
-    // Without memory for one more entry the last one is stretched: a bad end is never taken for a
-    // good one.
-    if (!bad_ends_.empty()) bad_ends_.back().to = to;
-  }
-  if (bad_ends_.size() > tuning::failure_texts_max) {
-    Run& old = bad_ends_[bad_ends_.size() - 1 - tuning::failure_texts_max];
-    old.status = without_text(old.status.code());
-  }
+  bad_ends_.add(from, to, end, status, contained);
   // release: pairs with the acquire in outcome().
   has_bad_ends_.store(true, std::memory_order_release);
 }
 
-void Timeline::advance(std::uint64_t ticket) noexcept {
-  // seq_cst: release pairs with the acquire in completed(); the total order pairs with call(): see
-  // the protocol above.
-  completed_.store(ticket, std::memory_order_seq_cst);
-}
-
 void Timeline::call_back(std::uint64_t ticket) noexcept {
-  // seq_cst: pairs with the increment in call().
-  if (waiters_.load(std::memory_order_seq_cst) == 0) return;
   while (run_next_callback(ticket)) {
   }
   settle_put_off();
@@ -131,101 +151,102 @@ bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
     if (calls_.empty() || calls_.begin()->first > ticket) return false;
     callback = std::move(calls_.begin()->second.second);
     calls_.erase(calls_.begin());
-    // relaxed: pairs with the load in call_back(); whoever reads less than there are took one
-    // itself or is followed by who did.
-    waiters_.fetch_sub(1, std::memory_order_relaxed);
+    progress_.remove_waiter();
   }
   run_callback(callback);
   return true;
 }
 
-std::uint64_t Timeline::call(std::uint64_t ticket, Callback callback) {
-  if (!reached(ticket)) {
+std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback callback) {
+  if (!reached(id, ticket)) {
     const std::lock_guard lock(mutex_);
-    const std::uint64_t id = ++last_call_;
-    const auto entry = calls_.emplace(ticket, std::pair(id, std::move(callback)));
-    // seq_cst: pairs with the load in call_back().
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    if (!reached_seq_cst(ticket)) return id;
-    // The completer may have missed this entry; it cannot take it while we hold the lock.
-    callback = std::move(entry->second.second);
-    calls_.erase(entry);
-    // relaxed: as in run_next_callback().
-    waiters_.fetch_sub(1, std::memory_order_relaxed);
+    // relaxed: changed under the lock.
+    if (id_.load(std::memory_order_relaxed) == id) {
+      const auto entry = calls_.emplace(ticket, std::pair(++last_call_, std::move(callback)));
+      if (progress_.add_waiter(ticket)) return entry->second.first;
+      // The completer may have missed this entry; it cannot take it while we hold the lock.
+      callback = std::move(entry->second.second);
+      calls_.erase(entry);
+      progress_.remove_waiter();
+    }
   }
   run_callback(callback);
   settle_put_off();
   return 0;
 }
 
-void Timeline::uncall(std::uint64_t id) noexcept {
-  if (id == 0) return;
+void Timeline::uncall(std::uint64_t call) noexcept {
+  if (call == 0) return;
   const std::lock_guard lock(mutex_);
   const auto at =
-      std::ranges::find_if(calls_, [&](const auto& entry) { return entry.second.first == id; });
+      std::ranges::find_if(calls_, [&](const auto& entry) { return entry.second.first == call; });
   if (at == calls_.end()) return;
   calls_.erase(at);
-  // relaxed: as in run_next_callback().
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  progress_.remove_waiter();
 }
 
-bool Timeline::wait(std::uint64_t ticket, std::optional<Clock::time_point> deadline,
+bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
+                    std::optional<Clock::time_point> deadline,
                     std::chrono::nanoseconds spin) noexcept {
   run_put_off();
+  const auto ended = [&] { return reached(id, ticket); };
+  if (ended()) return true;
   if (deadline) {
     const auto now = Clock::now();
     spin = *deadline <= now ? Clock::duration(0) : std::min(spin, *deadline - now);
   }
-  if (spin_until([&] { return reached(ticket); }, spin)) return true;
+  if (spin_until(ended, spin)) return true;
   // Shared with the callback: it may be running while a wait that timed out returns.
   std::shared_ptr<Parker> parker;
-  std::uint64_t id = 0;
+  std::uint64_t called = 0;
   try {
     parker = std::make_shared<Parker>();
-    id = call(ticket, [parker] { parker->unpark(); });
+    called = call(id, ticket, [parker] { parker->unpark(); });
   } catch (...) {
     // No memory to sleep with: poll, slowly.
-    while (!reached(ticket) && !(deadline && Clock::now() >= *deadline)) cpu_relax();
-    return reached(ticket);
+    while (!ended() && !(deadline && Clock::now() >= *deadline)) cpu_relax();
+    return ended();
   }
   const bool woken = parker->park(deadline);
-  if (!woken) uncall(id);
-  return woken || reached(ticket);
+  if (!woken) uncall(called);
+  return woken || ended();
+}
+
+Event ExternalState::next() noexcept {
+  // relaxed: handing out numbers; signal() reads it under its lock.
+  return timeline_->event(tickets_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcept {
+  bool due = false;
   {
-    const std::lock_guard lock(signalling);
+    const std::lock_guard lock(signalling_);
     // relaxed: pairs with the count in next(); who signals a ticket has been handed it.
-    const std::uint64_t handed_out = tickets.load(std::memory_order_relaxed);
-    const std::uint64_t ended = completed();
+    const std::uint64_t handed_out = tickets_.load(std::memory_order_relaxed);
+    const std::uint64_t ended = timeline_->completed();
     if (ticket <= ended || ticket > handed_out) {
       return Status(ErrorCode::invalid_argument,
                     fmt::format("timeline '{}': signal of ticket {} (expected {} to {})", name(),
                                 ticket, ended + 1, handed_out));
     }
-    if (!status.ok()) note(ticket, ticket, End::failed, status, true);
-    advance(ticket);
+    if (!status.ok()) timeline_->note(ticket, ticket, End::failed, status, true);
+    due = timeline_->advance(ticket);
   }
-  call_back(ticket);  // may signal this very timeline
+  if (due) timeline_->call_back(ticket);  // may signal this very timeline
   return {};
 }
 
-void ExternalState::abandon() noexcept {
-  if (in_forked_child()) return;
+ExternalState::~ExternalState() {
+  if (timeline_->in_forked_child()) return;
   // relaxed: pairs with the count in next(); this is the last handle.
-  const std::uint64_t last = tickets.load(std::memory_order_relaxed);
-  {
-    const std::lock_guard lock(signalling);
-    if (reached(last)) return;
-    note(
-        completed() + 1, last, End::failed,
-        Status(ErrorCode::unavailable,
-               fmt::format("timeline '{}' was destroyed before this ticket was signalled", name())),
-        true);
-    advance(last);
-  }
-  call_back(last);
+  const std::uint64_t last = tickets_.load(std::memory_order_relaxed);
+  if (timeline_->completed() >= last) return;
+  timeline_->note(
+      timeline_->completed() + 1, last, End::failed,
+      Status(ErrorCode::unavailable,
+             fmt::format("timeline '{}' was destroyed before this ticket was signalled", name())),
+      true);
+  timeline_->complete(last);
 }
 
 }  // namespace heddle::sched

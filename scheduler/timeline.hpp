@@ -1,17 +1,16 @@
 // Timeline: how far a device (or a foreign signaller) has come, how tickets ended, and who waits
-// for them. Shared by its events, so it outlives its device. Any thread, unless said otherwise.
+// for them. Any thread, unless said otherwise.
 //
-// Wake protocol (Dekker): the completer stores `completed`, then reads `waiters` (advance(), then
-// call_back()); a waiter adds
-// itself to `waiters`, then reads `completed` again. Both are seq_cst, so at least one of them sees
-// the other.
+// Timelines live in a pool that is never given back, so that events are plain values: a place in
+// the pool, the number of the timeline that was there, and a ticket. When the place has another
+// number, the timeline was closed, and all its tickets had ended. How those of closed timelines
+// ended badly is kept apart (closed_timelines.hpp).
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,29 +19,32 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/atomic.hpp"
+#include "scheduler/bad_ends.hpp"
 #include "scheduler/parker.hpp"
+#include "scheduler/progress.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
 
-/// How a run of tickets ended, when not well.
-enum class End : std::uint8_t { failed, skipped, cancelled };
-
-class Timeline : public std::enable_shared_from_this<Timeline> {
+class Timeline {
  public:
   using Clock = Event::Clock;
   using Callback = std::function<void()>;
 
-  explicit Timeline(std::string name);
+  /// Takes a place in the pool. Throws std::bad_alloc.
+  [[nodiscard]] static Timeline* open(std::string name);
+  /// All tickets have ended (not in a forked child, which keeps the place). The owner, once.
+  void close() noexcept;
+
+  // For the owner, while the timeline is open.
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  [[nodiscard]] Event event(std::uint64_t ticket) noexcept {
-    return Event(shared_from_this(), ticket);
+  [[nodiscard]] std::uint64_t id() const noexcept {
+    // relaxed: the owner opened it.
+    return id_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] static const std::shared_ptr<Timeline>& of(const Event& event) noexcept {
-    return event.timeline_;
-  }
+  [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event(this, id(), ticket); }
   [[nodiscard]] static Event refused(Status why) noexcept { return Event(std::move(why)); }
 
   /// This process is a forked child of the one that made the timeline: nobody here will complete
@@ -50,91 +52,109 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   [[nodiscard]] bool in_forked_child() const noexcept;
   [[nodiscard]] Status fork_refusal() const noexcept;
 
-  [[nodiscard]] std::uint64_t completed() const noexcept {
-    // acquire: pairs with the store in advance(): what the task did is visible to who sees it
-    // done.
-    return completed_.load(std::memory_order_acquire);
-  }
-  [[nodiscard]] bool reached(std::uint64_t ticket) const noexcept { return completed() >= ticket; }
-
-  /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
-  struct Outcome {
-    Status status;
-    bool contained = false;
-  };
-  [[nodiscard]] Outcome outcome(std::uint64_t ticket) const noexcept;
+  [[nodiscard]] std::uint64_t completed() const noexcept { return progress_.completed(); }
 
   /// Whether anybody asked for a bad end.
   [[nodiscard]] bool observed() const noexcept {
     // relaxed: pairs with the store in outcome(); orders nothing.
     return observed_.load(std::memory_order_relaxed);
   }
-
   void forget_observed() noexcept {
     // relaxed: as above.
     observed_.store(false, std::memory_order_relaxed);
   }
 
-  /// Notes that the tickets `from` to `to` end badly; before advance(). The completer alone. Runs
-  /// of equal ends are one entry.
+  /// Notes that the tickets `from` to `to` end badly; before advance(). The completer alone.
   void note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
             bool contained) noexcept;
-  /// All tickets up to this one have ended. The completer alone; call_back() must follow.
-  void advance(std::uint64_t ticket) noexcept;
+  /// All tickets up to this one have ended. The completer alone. true: call_back() must follow.
+  [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return progress_.advance(ticket); }
   /// Wakes and calls back who waits for tickets up to this one. Holds no lock while it does.
   void call_back(std::uint64_t ticket) noexcept;
   void complete(std::uint64_t ticket) noexcept {
-    advance(ticket);
-    call_back(ticket);
+    if (advance(ticket)) call_back(ticket);
   }
 
+  // For events, also after the timeline was closed. `id` is the event's.
+
+  [[nodiscard]] bool reached(std::uint64_t id, std::uint64_t ticket) const noexcept {
+    if (completed() >= ticket) return true;
+    // acquire: pairs with the release in open(): who sees the next timeline's `completed` or number
+    // sees that this one was closed.
+    return id_.load(std::memory_order_acquire) != id;
+  }
+  /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
+  [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
+  [[nodiscard]] std::string name_of(std::uint64_t id) const;
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
-  bool wait(std::uint64_t ticket, std::optional<Clock::time_point> deadline,
+  bool wait(std::uint64_t id, std::uint64_t ticket, std::optional<Clock::time_point> deadline,
             std::chrono::nanoseconds spin) noexcept;
-  /// Calls back once `ticket` ended: from complete(), or at once. The id takes it back; 0 when
+  /// Calls back once `ticket` ended: from complete(), or at once. The number takes it back; 0 when
   /// called at once.
-  std::uint64_t call(std::uint64_t ticket, Callback callback);
+  std::uint64_t call(std::uint64_t id, std::uint64_t ticket, Callback callback);
+  /// Takes a pending callback back. After this it will not begin (it may have run).
+  void uncall(std::uint64_t call) noexcept;
   /// Runs a callback; what it throws goes to the log.
   static void run_callback(const Callback& callback) noexcept;
-  /// Takes a pending callback back. After this it will not begin (it may have run).
-  void uncall(std::uint64_t id) noexcept;
+
+  // The parts of an event.
+
+  [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.timeline_; }
+  [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
+    return event.timeline_->outcome(event.id_, event.ticket_);
+  }
+  static std::uint64_t call(const Event& event, Callback callback) {
+    return event.timeline_->call(event.id_, event.ticket_, std::move(callback));
+  }
 
  private:
-  struct Run {
-    std::uint64_t from, to;
-    End end;
-    bool contained;
-    Status status;
-  };
+  Timeline() = default;
 
+  bool run_next_callback(std::uint64_t ticket) noexcept;
   /// Locks the mutex; in a forked child only if nobody held it when the process forked.
   [[nodiscard]] std::unique_lock<std::mutex> lock_or_fork() const noexcept;
-  bool run_next_callback(std::uint64_t ticket) noexcept;
-  [[nodiscard]] bool reached_seq_cst(std::uint64_t ticket) const noexcept;
 
-  const std::uint64_t id_;
-  const std::string name_;
-  const std::uint32_t fork_generation_;
-  alignas(tuning::line_bytes) std::atomic<std::uint64_t> completed_{0};  // written by the completer
-  alignas(tuning::line_bytes) std::atomic<std::uint32_t> waiters_{0};    // entries in calls_
-  std::atomic<bool> has_bad_ends_{false};
+  Progress<> progress_;  // its waiters are the entries of calls_
+
+  // Written by who opens and who fails.
+  alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};
+  std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
+  std::atomic<std::uint32_t> fork_generation_{0};
   mutable std::atomic<bool> observed_{false};
-  mutable std::mutex mutex_;
-  std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>>
-      calls_;                    // by ticket; guarded by mutex_
-  std::uint64_t last_call_ = 0;  // guarded by mutex_
-  std::vector<Run> bad_ends_;    // by ticket; guarded by mutex_
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::string name_;          // also read by the owner, without
+  std::uint64_t named_ = 0;   // whose name it is
+  std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_;  // by ticket
+  std::uint64_t last_call_ = 0;
+  BadEnds bad_ends_;
+  Timeline* next_free_ = nullptr;  // guarded by the pool's mutex
+  friend class TimelinePool;
 };
 
-/// A timeline that a foreign signaller completes.
-struct ExternalState : Timeline {
-  using Timeline::Timeline;
-  Status signal(std::uint64_t ticket, const Status& status) noexcept;
-  /// The last handle went: what was handed out and not signalled ends as failed.
-  void abandon() noexcept;
+/// Closes its timeline when it goes.
+struct TimelineCloser {
+  void operator()(Timeline* timeline) const noexcept { timeline->close(); }
+};
+using OwnedTimeline = std::unique_ptr<Timeline, TimelineCloser>;
 
-  std::atomic<std::uint64_t> tickets{0};
-  std::mutex signalling;  // signallers complete one at a time
+/// A timeline that a foreign signaller completes.
+class ExternalState {
+ public:
+  explicit ExternalState(std::string name) : timeline_(Timeline::open(std::move(name))) {}
+  /// The last handle went: what was handed out and not signalled ends as failed.
+  ~ExternalState();
+  ExternalState(const ExternalState&) = delete;
+  ExternalState& operator=(const ExternalState&) = delete;
+
+  [[nodiscard]] Event next() noexcept;
+  Status signal(std::uint64_t ticket, const Status& status) noexcept;
+  [[nodiscard]] const std::string& name() const noexcept { return timeline_->name(); }
+
+ private:
+  const OwnedTimeline timeline_;
+  std::atomic<std::uint64_t> tickets_{0};
+  std::mutex signalling_;  // signallers complete one at a time
 };
 
 /// Now plus `timeout`, at most some centuries away, and not before now.

@@ -17,11 +17,23 @@ inline constexpr std::chrono::nanoseconds spin_default{20'000};
 /// A clock read costs about 20 ns, a pause 1 to 40 ns: look at the clock this often while spinning.
 inline constexpr int spins_per_clock_read = 32;
 
+/// A worker that has no pause looks at a coarse clock (4 ns) this often: how long a task runs is
+/// told from there.
+inline constexpr std::uint64_t tasks_per_clock_read = 64;
+
 inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 30;
 
 /// Events that ended badly keep their full text for this many latest failures per timeline; older
 /// ones keep their code. Bounds memory under endless fail and recover.
 inline constexpr std::size_t failure_texts_max = 1024;
+
+/// Closed timelines whose failures are still known to their events, at most this many. Bounds
+/// memory under endless open, fail and close.
+inline constexpr std::size_t closed_timelines_max = 4096;
+
+/// A completer that is watched, and so pays a fence per task, looks the other way after this many
+/// tasks that nobody waited for; a heavy barrier costs about as much as this many fences.
+inline constexpr std::uint32_t unasked_max = 1024;
 
 /// Where the size of a thread's stack cannot be asked for: glibc's usual one. Untouched pages of a
 /// stack cost nothing.

@@ -1,24 +1,14 @@
 // The consumer's side of a device: step(), the worker thread, draining of inline devices.
-//
-// Wake protocol (Dekker; all four accesses seq_cst, so one of the two sees the other):
-//   producer: publish the slot flag      worker: parked_ = true
-//             read parked_                       re-read the slot flag (and stop_)
-//             if set: take it, unpark            neither: sleep
 #include "scheduler/worker.hpp"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include "heddle/observe.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {
 namespace {
-
-std::int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             Event::Clock::now().time_since_epoch())
-      .count();
-}
 
 /// One writer at a time, so a plain add.
 void count(std::atomic<std::uint64_t>& counter) noexcept {
@@ -42,14 +32,23 @@ Status run_guarded(const TaskOps& ops, void* callable) noexcept {
 
 }  // namespace
 
-DeviceCore::Step DeviceCore::step() noexcept {
+DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
   const std::uint64_t ticket = timeline_->completed() + 1;
   if (!lane_.published(ticket)) return Step::idle;
   TaskNote& note = lane_.note(ticket);
-  // Around the whole step: destructors and callbacks are user code on this thread too, and may drop
-  // the last handle or wait.
-  TaskContext context{this, timeline_.get(), ticket, note.label, fiber_.get(), nullptr};
-  const TaskScope scope(context);
+  // Counts for the whole step: destructors and callbacks are user code on this thread too, and may
+  // drop the last handle or wait.
+  context.ticket = ticket;
+  context.label = note.label;
+  if (ticket % tuning::tasks_per_clock_read == 0) note_time();
+  // acquire: pairs with the release in end_badly() and cancel_pending().
+  if (note.after || careful_.load(std::memory_order_acquire)) [[unlikely]]
+    return step_carefully(ticket, note);
+  run(ticket, note);
+  return Step::ran;
+}
+
+DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note) noexcept {
   renew_stop_source();
   // acquire: pairs with the release in cancel_pending().
   if (ticket <= cancel_upto_.load(std::memory_order_acquire)) {
@@ -88,7 +87,7 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
   if (refusal.code() == ErrorCode::cancelled) {
     drop(ticket, End::cancelled, refusal, note.contain);
   } else if (note.is_wait || !(contained || note.contain)) {
-    lane_.at(ticket).ops->destroy(lane_.at(ticket).callable);
+    lane_.destroy(ticket);
     end_badly(ticket, note, std::move(refusal), true);
   } else {
     drop(ticket, End::skipped, refusal, true);
@@ -111,8 +110,7 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
       }
     }
     if (Status ended = event.status(); !ended.ok()) {
-      const auto& timeline = Timeline::of(event);
-      contained = timeline && timeline->outcome(event.ticket()).contained;
+      contained = Timeline::of(event) != nullptr && Timeline::outcome_of(event).contained;
       refusal =
           Status(ErrorCode::device_failed,
                  fmt::format("device '{}' task '{}' (ticket {}) came after {}, which ended badly",
@@ -125,15 +123,12 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
 }
 
 void DeviceCore::run(std::uint64_t ticket, const TaskNote& note) noexcept {
-  // relaxed: these three pair with the loads in snapshot(): for people, ordering nothing.
+  // relaxed: pairs with the load in snapshot(): for people, ordering nothing.
   running_label_.store(note.label, std::memory_order_relaxed);
-  running_since_ns_.store(now_ns(), std::memory_order_relaxed);
-  running_ticket_.store(ticket, std::memory_order_relaxed);
   auto& slot = lane_.at(ticket);
   Status result = run_guarded(*slot.ops, slot.callable);
-  slot.ops->destroy(slot.callable);
-  if (result.ok()) {
-    count(done_);
+  lane_.destroy(ticket);
+  if (result.ok()) [[likely]] {
     finish(ticket);
     return;
   }
@@ -172,14 +167,15 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     timeline_->forget_observed();
     // release: pairs with the acquire in refusal(): who sees the poison finds its reason.
     poisoned_.store(true, std::memory_order_release);
+    // relaxed: the consumer's own, see step().
+    careful_.store(true, std::memory_order_relaxed);
   }
   finish(ticket);
 }
 
 /// Ends a task that does not run.
 void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
-  auto& slot = lane_.at(ticket);
-  slot.ops->destroy(slot.callable);
+  lane_.destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
   finish(ticket);
@@ -191,7 +187,6 @@ void DeviceCore::finish(std::uint64_t ticket) noexcept {
     lane_.note(ticket).after.reset();
   }
   // relaxed: pairs with the load in snapshot().
-  running_ticket_.store(0, std::memory_order_relaxed);
   running_label_.store(nullptr, std::memory_order_relaxed);
   timeline_->complete(ticket);
 }
@@ -200,52 +195,65 @@ void DeviceCore::finish(std::uint64_t ticket) noexcept {
 void DeviceCore::renew_stop_source() noexcept {
   // acquire: pairs with the release in cancel_pending().
   const std::uint64_t cancels = cancels_.load(std::memory_order_acquire);
-  if (cancels == cancels_seen_) return;
-  cancels_seen_ = cancels;
+  const bool renew = cancels != cancels_seen_;
   std::stop_source fresh(std::nostopstate);
   try {
-    fresh = std::stop_source();
+    if (renew) fresh = std::stop_source();
   } catch (...) {  // without memory the next tasks cannot be asked to stop
   }
   const std::lock_guard lock(control_);
   // Also when nobody has requested a stop yet: who cancels may hold the old source and be about to.
-  stop_source_.swap(fresh);
+  if (renew) stop_source_.swap(fresh);
+  cancels_seen_ = cancels;
+  // relaxed, all: changed under the lock. What careful_ was raised for is looked at in this step;
+  // a poison keeps it up.
+  if (cancels == cancels_.load(std::memory_order_relaxed) &&
+      timeline_->completed() >= cancel_upto_.load(std::memory_order_relaxed) &&
+      !poisoned_.load(std::memory_order_relaxed)) {
+    // relaxed: as above.
+    careful_.store(false, std::memory_order_relaxed);
+  }
+}
+
+/// When tasks begin, roughly, for people: a clock that costs little, read now and then.
+void DeviceCore::note_time() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  // relaxed: pairs with the load in snapshot(); orders nothing.
+  clock_ns_.store(now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec,
+                  std::memory_order_relaxed);
 }
 
 void DeviceCore::work() noexcept {
-  const auto ready = [this] {
-    // seq_cst: pairs with the store in stop_worker(); part of the re-check before parking. A ticket
-    // that a stopped producer has not published yet is waited for asleep.
-    return lane_.published(timeline_->completed() + 1) ||
-           (stop_.load(std::memory_order_seq_cst) && drained());
+  const auto stopping = [this] {
+    // acquire: pairs with the release in stop_worker().
+    return stop_.load(std::memory_order_acquire) && drained();
   };
+  // A ticket that a stopped producer has not published yet is waited for asleep.
+  const auto ready = [&] { return lane_.published(timeline_->completed() + 1) || stopping(); };
+  TaskContext context{this, timeline_->id(), 0, "", nullptr, nullptr};
+  const TaskScope scope(context);
   while (true) {
-    if (step() == Step::ran) continue;
-    // seq_cst: as in ready().
-    if (stop_.load(std::memory_order_seq_cst) && drained()) return;
-    if (spin_until(ready, spin())) continue;
-    // seq_cst: pairs with the load in wake(), see the protocol above.
-    parked_.store(true, std::memory_order_seq_cst);
-    if (ready()) {
-      // relaxed: a producer that still sees it set leaves one token too many, which only costs a
-      // turn.
-      parked_.store(false, std::memory_order_relaxed);
-      continue;
+    if (step(context) == Step::ran) continue;
+    if (stopping()) return;
+    const bool soon = spin_until(ready, spin());
+    if (!soon) {
+      doorbell_.park();
+      if (ready()) {
+        doorbell_.unpark();
+      } else {
+        count(parks_);
+        parker_.park();
+      }
     }
-    count(parks_);
-    parker_.park();
+    note_time();
   }
 }
 
-void DeviceCore::wake() noexcept {
-  // seq_cst: pairs with the store in work(), see the protocol above.
-  if (!parked_.load(std::memory_order_seq_cst)) return;
-  // seq_cst: one waker takes the flag; the others have nothing to do.
-  if (parked_.exchange(false, std::memory_order_seq_cst)) {
-    // relaxed: a number for people.
-    wakes_.fetch_add(1, std::memory_order_relaxed);
-    parker_.unpark();
-  }
+void DeviceCore::wake_worker() noexcept {
+  // relaxed: a number for people.
+  wakes_.fetch_add(1, std::memory_order_relaxed);
+  parker_.unpark();
 }
 
 }  // namespace heddle::sched

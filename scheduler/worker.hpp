@@ -11,12 +11,15 @@
 #include <thread>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/doorbell.hpp"
 #include "scheduler/fiber.hpp"
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/timeline.hpp"
 
 namespace heddle::sched {
+
+struct TaskContext;
 
 class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
  public:
@@ -30,8 +33,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] static Device open(DeviceOptions options, std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
-  Event submit(const char* label, const TaskOps& ops, void* callable, const SubmitOptions& options,
-               bool is_wait) noexcept;
+  /// `options` may be null: the defaults.
+  Event submit(const char* label, const TaskOps& ops, void* callable,
+               const SubmitOptions* options) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
   Status await(Deadline deadline) noexcept;
@@ -44,7 +48,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void abandon() noexcept;
 
   [[nodiscard]] const DeviceOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const std::shared_ptr<Timeline>& timeline() const noexcept { return timeline_; }
+  [[nodiscard]] const Timeline& timeline() const noexcept { return *timeline_; }
   [[nodiscard]] std::stop_token stop_token() noexcept;
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
@@ -62,8 +66,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   class Waiting;
   enum class Step : std::uint8_t { ran, idle };
 
-  /// Ends at most one task: runs, skips or cancels it. The consumer.
-  Step step() noexcept;
+  /// Ends at most one task: runs, skips or cancels it. The consumer. `context` is where the thread
+  /// notes what it runs.
+  Step step(TaskContext& context) noexcept;
+  Step step_carefully(std::uint64_t ticket, TaskNote& note) noexcept;
   [[nodiscard]] bool gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
   void run(std::uint64_t ticket, const TaskNote& note) noexcept;
@@ -82,8 +88,20 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
                  bool contained) noexcept;
   Status skip_reason() const noexcept;
-  void wake() noexcept;
+  /// After something was published for the worker.
+  void wake() noexcept {
+    if (doorbell_.ring()) [[unlikely]]
+      wake_worker();
+  }
+  void note_time() noexcept;
 
+  Event submit_carefully(TaskNote note, const TaskOps& ops, void* callable,
+                         const SubmitOptions& options) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> reserve(std::uint64_t me) noexcept {
+    return lane_.reserve(me, [this] { return timeline_->completed(); });
+  }
+  Event hand_over(std::uint64_t ticket, const TaskOps& ops, void* callable, TaskNote note) noexcept;
+  void wake_worker() noexcept;
   [[nodiscard]] Status refusal() noexcept;
   [[nodiscard]] Status check_producer() noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
@@ -97,19 +115,17 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void stop_worker(bool join) noexcept;
 
   const DeviceOptions options_;
-  const std::shared_ptr<Timeline> timeline_;
+  const OwnedTimeline timeline_;
   Lane<> lane_;
 
   // Written by the consumer.
-  alignas(tuning::line_bytes) std::atomic<std::uint64_t> running_ticket_{0};
-  std::atomic<const char*> running_label_{nullptr};
-  std::atomic<std::int64_t> running_since_ns_{0};
-  std::atomic<std::uint64_t> done_{0}, failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
+  alignas(tuning::line_bytes) std::atomic<const char*> running_label_{nullptr};
+  std::atomic<std::int64_t> clock_ns_{0};
+  std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
   std::uint64_t cancels_seen_ = 0;
-  /// Inline mode: the event of the first task's gate that will call gate_opened().
+  /// Inline mode: the event of the first task's gate that will call put_off_drain().
   struct Armed {
-    std::shared_ptr<Timeline> timeline;
-    std::uint64_t ticket = 0;
+    Event event;
     std::uint64_t call = 0;
   } armed_;
   /// The last handle went inside a task: how long waits of later tasks may take.
@@ -117,14 +133,15 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::shared_ptr<Fiber> fiber_;  ///< inline mode: what the consumer runs on; null without memory
 
   // Written by producers and controllers.
-  alignas(tuning::line_bytes) std::atomic<bool> parked_{false};
+  alignas(tuning::line_bytes) Doorbell<> doorbell_;
   std::atomic<std::uint64_t> drain_requests_{0};
   std::atomic<bool> stop_{false};
+  /// Something that a task has to be looked at for before it runs: poison, a cancel.
+  std::atomic<bool> careful_{false};
   std::atomic<bool> poisoned_{false};
   std::atomic<std::uint64_t> cancel_upto_{0};
   std::atomic<std::uint64_t> cancels_{0};
-  std::atomic<std::uint64_t> wakes_{0}, queue_max_{0};
-  std::atomic<std::uint64_t> producer_{0};
+  std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;
 
   mutable std::mutex control_;  // guards what follows

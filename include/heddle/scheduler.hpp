@@ -22,9 +22,9 @@
 namespace heddle {
 
 namespace sched {
-class Timeline;        // scheduler/timeline.hpp
-struct ExternalState;  // scheduler/timeline.hpp
-class DeviceCore;      // scheduler/worker.hpp
+class Timeline;       // scheduler/timeline.hpp
+class ExternalState;  // scheduler/timeline.hpp
+class DeviceCore;     // scheduler/worker.hpp
 struct SchedulerCore;
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
@@ -48,9 +48,9 @@ inline constexpr std::size_t task_bytes_max = 48;
 
 /// How a queue slot handles the callable in it.
 struct TaskOps {
-  void (*relocate)(void* to, void* from) noexcept;
+  void (*relocate)(void* to, void* from) noexcept;  ///< null: copying task_bytes_max bytes will do
   Status (*run)(void* callable);  ///< may throw: the task then fails with what was thrown
-  void (*destroy)(void* callable) noexcept;
+  void (*destroy)(void* callable) noexcept;  ///< null: nothing to do
 };
 }  // namespace sched
 
@@ -68,7 +68,9 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// A position on a timeline: a copyable value that outlives its device (S7). Default: already done.
+/// A position on a timeline: a value that outlives its device (S7), and that costs nothing to copy.
+/// How it ended is kept while its device is open, and for the latest 4096 closed devices that had
+/// failures; status() of older ones is `unavailable`. Default: already done.
 class Event {
  public:
   using Clock = std::chrono::steady_clock;
@@ -99,18 +101,19 @@ class Event {
   [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
   [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
   /// Identity of the timeline in this process; 0 for an event that belongs to none.
-  [[nodiscard]] std::uint64_t timeline() const noexcept;
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return id_; }
   /// "work#7 done"
   [[nodiscard]] std::string to_string() const;
 
  private:
   friend class sched::Timeline;
   friend class sched::DeviceCore;
-  Event(std::shared_ptr<sched::Timeline> timeline, std::uint64_t ticket) noexcept
-      : timeline_(std::move(timeline)), ticket_(ticket) {}
+  Event(sched::Timeline* timeline, std::uint64_t id, std::uint64_t ticket) noexcept
+      : timeline_(timeline), id_(id), ticket_(ticket) {}
   explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
 
-  std::shared_ptr<sched::Timeline> timeline_;
+  sched::Timeline* timeline_ = nullptr;  // a place in a pool that is never given back
+  std::uint64_t id_ = 0;                 // of the timeline that it was there
   std::uint64_t ticket_ = 0;
   Status refusal_;
 };
@@ -163,6 +166,7 @@ struct Snapshot {
   std::uint64_t queued = 0;
   std::string running;  ///< label of the running task; empty when none
   std::uint64_t running_ticket = 0;
+  /// At most this long; the few tasks right before it, without a pause between, may count in.
   std::chrono::nanoseconds running_for{0};
   std::string waiting_for;  ///< the event it waits for; empty when none
   std::uint64_t epoch = 0;
@@ -183,18 +187,13 @@ class Device {
   /// the device is at fault.
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
-  Event submit(Label label, F&& f, const SubmitOptions& options = {}) const {
-    using Callable = std::decay_t<F>;
-    if constexpr (sizeof(Callable) <= task_bytes_max && alignof(Callable) <= 16 &&
-                  std::is_nothrow_move_constructible_v<Callable>) {
-      Callable callable(std::forward<F>(f));
-      return submit_task(label, ops<Callable>, &callable, options);
-    } else {
-      Boxed<Callable> boxed{
-          std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
-      if (!boxed.callable) return refuse_memory(label);
-      return submit_task(label, ops<Boxed<Callable>>, &boxed, options);
-    }
+  Event submit(Label label, F&& f) const {
+    return submit_any(label, std::forward<F>(f), nullptr);
+  }
+  template <class F>
+    requires std::is_invocable_v<std::decay_t<F>&>
+  Event submit(Label label, F&& f, const SubmitOptions& options) const {
+    return submit_any(label, std::forward<F>(f), &options);
   }
 
   /// An event that is done once all that was submitted before has ended.
@@ -237,6 +236,25 @@ class Device {
   struct Handle;
   explicit Device(std::shared_ptr<Handle> handle) noexcept : handle_(std::move(handle)) {}
 
+  template <class F>
+  Event submit_any(Label label, F&& f, const SubmitOptions* options) const {
+    using Callable = std::decay_t<F>;
+    if constexpr (sizeof(Callable) <= task_bytes_max && alignof(Callable) <= 16 &&
+                  std::is_nothrow_move_constructible_v<Callable>) {
+      // As large as the place it is copied to.
+      alignas(16) std::byte bytes[task_bytes_max];
+      auto* const callable = ::new (static_cast<void*>(bytes)) Callable(std::forward<F>(f));
+      Event event = submit_task(label, ops<Callable>, bytes, options);
+      callable->~Callable();
+      return event;
+    } else {
+      Boxed<Callable> boxed{
+          std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
+      if (!boxed.callable) return refuse_memory(label);
+      return submit_task(label, ops<Boxed<Callable>>, &boxed, options);
+    }
+  }
+
   template <class Callable>
   struct Boxed {
     std::unique_ptr<Callable> callable;
@@ -262,11 +280,13 @@ class Device {
     static_cast<Callable*>(callable)->~Callable();
   }
   template <class Callable>
-  static constexpr TaskOps ops{&relocate_callable<Callable>, &run_callable<Callable>,
-                               &destroy_callable<Callable>};
+  static constexpr TaskOps ops{
+      std::is_trivially_copyable_v<Callable> ? nullptr : &relocate_callable<Callable>,
+      &run_callable<Callable>,
+      std::is_trivially_destructible_v<Callable> ? nullptr : &destroy_callable<Callable>};
 
   Event submit_task(Label label, const TaskOps& task, void* callable,
-                    const SubmitOptions& options) const noexcept;
+                    const SubmitOptions* options) const noexcept;
   static Event refuse_memory(Label label) noexcept;
 
   std::shared_ptr<Handle> handle_;
@@ -285,7 +305,7 @@ class ExternalTimeline {
   [[nodiscard]] const std::string& name() const noexcept;
 
  private:
-  std::shared_ptr<ExternalState> timeline_;
+  std::shared_ptr<ExternalState> state_;
 };
 
 }  // namespace sched

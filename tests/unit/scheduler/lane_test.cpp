@@ -30,6 +30,15 @@ class CountingAtomic {
     ++operations;
     return value_.fetch_or(bits, order);
   }
+  T exchange(T value, std::memory_order order) noexcept {
+    ++operations;
+    return value_.exchange(value, order);
+  }
+  bool compare_exchange_strong(T& expected, T desired, std::memory_order success,
+                               std::memory_order failure) noexcept {
+    ++operations;
+    return value_.compare_exchange_strong(expected, desired, success, failure);
+  }
   bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
                              std::memory_order failure) noexcept {
     ++operations;
@@ -42,6 +51,9 @@ class CountingAtomic {
 struct CountingEnv {
   template <class T>
   using atomic = CountingAtomic<T>;
+  static void light_barrier() noexcept { sched::light_barrier(); }
+  static void heavy_barrier() noexcept { sched::heavy_barrier(); }
+  static void relax() noexcept { cpu_relax(); }
 };
 
 struct Number {
@@ -49,15 +61,14 @@ struct Number {
     ::new (to) std::uint64_t(*static_cast<std::uint64_t*>(from));
   }
   static Status run(void* /*callable*/) { return {}; }
-  static void destroy(void* /*callable*/) noexcept {}
 };
-constexpr TaskOps number_ops{&Number::relocate, &Number::run, &Number::destroy};
+constexpr TaskOps number_ops{&Number::relocate, &Number::run, nullptr};
 
 // S22: one thread's submit takes a bounded number of steps whatever the consumer does, until the
 // queue is full
 TEST(LaneTest, OneProducerIsWaitFree) {
   constexpr std::uint64_t count = 200'000;
-  constexpr std::uint64_t steps_max = 3;  // read the count, take the ticket, publish
+  constexpr std::uint64_t steps_max = 16;
   Lane<CountingEnv> lane(64);
   std::atomic<std::uint64_t> completed{0};
   std::thread consumer([&] {
@@ -74,7 +85,7 @@ TEST(LaneTest, OneProducerIsWaitFree) {
   for (std::uint64_t k = 1; k <= count;) {
     const std::uint64_t before = operations;
     // acquire: pairs with the release above.
-    const auto ticket = lane.reserve([&] { return completed.load(std::memory_order_acquire); });
+    const auto ticket = lane.reserve(1, [&] { return completed.load(std::memory_order_acquire); });
     if (!ticket) {
       ++full;
       continue;
@@ -93,14 +104,14 @@ TEST(LaneTest, FullAndClosedLanesHandOutNothing) {
   EXPECT_EQ(lane.capacity(), 4u);
   std::uint64_t completed = 0;
   const auto done = [&] { return completed; };
-  for (std::uint64_t k = 1; k <= 4; ++k) EXPECT_EQ(lane.reserve(done), k);
-  EXPECT_EQ(lane.reserve(done), std::nullopt);
+  for (std::uint64_t k = 1; k <= 4; ++k) EXPECT_EQ(lane.reserve(1, done), k);
+  EXPECT_EQ(lane.reserve(1, done), std::nullopt);
   completed = 1;
-  EXPECT_EQ(lane.reserve(done), 5u);
-  EXPECT_EQ(lane.reserve(done), std::nullopt);
+  EXPECT_EQ(lane.reserve(1, done), 5u);
+  EXPECT_EQ(lane.reserve(1, done), std::nullopt);
   completed = 5;
   lane.close();
-  EXPECT_EQ(lane.reserve(done), std::nullopt);
+  EXPECT_EQ(lane.reserve(1, done), std::nullopt);
   EXPECT_TRUE(lane.closed());
   EXPECT_EQ(lane.tickets(), 5u);
 }

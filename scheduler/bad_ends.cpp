@@ -1,0 +1,100 @@
+// Runs of bad ends, and those of closed timelines.
+#include "scheduler/bad_ends.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <mutex>
+
+#include "scheduler/tuning.hpp"
+
+namespace heddle::sched {
+namespace {
+
+/// What is left of the text of an old failure: one copy for each code.
+Status without_text(ErrorCode code) noexcept {
+  static const std::vector<Status> statuses = [] {
+    std::vector<Status> made;
+    for (int k = 0; k <= static_cast<int>(ErrorCode::internal); ++k) {
+      made.emplace_back(static_cast<ErrorCode>(k),
+                        fmt::format("an older failure of a timeline that had more than {} since; "
+                                    "its text is no longer kept",
+                                    tuning::failure_texts_max));
+    }
+    return made;
+  }();
+  return statuses[std::min(static_cast<std::size_t>(code), statuses.size() - 1)];
+}
+
+struct Closed {
+  std::mutex mutex;
+  std::map<std::uint64_t, BadEnds> timelines;
+  std::uint64_t forgotten = 0;  // the latest timeline whose ends were given up
+};
+/// Never destroyed: events are asked during exit too.
+Closed& closed() noexcept {
+  static auto* const all = new Closed;
+  return *all;
+}
+
+}  // namespace
+
+void BadEnds::add(std::uint64_t from, std::uint64_t to, End end, const Status& status,
+                  bool contained) noexcept {
+  if (!runs_.empty() && end != End::failed) {
+    Run& last = runs_.back();
+    if (last.to + 1 == from && last.end == end && last.contained == contained &&
+        last.status == status) {
+      last.to = to;
+      return;
+    }
+  }
+  try {
+    runs_.push_back({from, to, end, contained, status});
+  } catch (...) {
+    if (!runs_.empty()) runs_.back().to = to;
+  }
+  if (runs_.size() > tuning::failure_texts_max) {
+    Run& old = runs_[runs_.size() - 1 - tuning::failure_texts_max];
+    old.status = without_text(old.status.code());
+  }
+}
+
+Outcome BadEnds::of(std::uint64_t ticket) const noexcept {
+  const auto at = std::ranges::upper_bound(runs_, ticket, {}, &Run::from);
+  if (at == runs_.begin()) return {};
+  const Run& run = *std::prev(at);
+  if (ticket > run.to) return {};
+  return {run.status, run.contained};
+}
+
+void bury(std::uint64_t timeline, BadEnds ends) noexcept {
+  if (ends.empty()) return;
+  Closed& all = closed();
+  const std::lock_guard lock(all.mutex);
+  try {
+    all.timelines.emplace(timeline, std::move(ends));
+  } catch (...) {  // no memory to tell good ends from bad ones
+    all.forgotten = std::max(all.forgotten, timeline);
+  }
+  if (all.timelines.size() <= tuning::closed_timelines_max) return;
+  all.forgotten = std::max(all.forgotten, all.timelines.begin()->first);
+  all.timelines.erase(all.timelines.begin());
+}
+
+Outcome outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept {
+  Closed& all = closed();
+  const std::lock_guard lock(all.mutex);
+  if (const auto at = all.timelines.find(timeline); at != all.timelines.end())
+    return at->second.of(ticket);
+  if (timeline > all.forgotten) return {};
+  return {Status(ErrorCode::unavailable,
+                 fmt::format("how this task ended is no longer known: its device was closed, and "
+                             "{} others that had failures since",
+                             tuning::closed_timelines_max)),
+          false};
+}
+
+}  // namespace heddle::sched

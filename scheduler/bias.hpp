@@ -1,0 +1,81 @@
+// Bias: a critical section that costs its one user two plain stores, until somebody else needs it;
+// from then on it is nobody's for good. (Biased locking as of Kawachiya, Koseki and Onodera, OOPSLA
+// 2002, with an asymmetric fence.)
+//
+//   owner: enter()                        revoker: revoke()
+//   busy_ = true                          owner_ = nobody
+//   light barrier                         heavy barrier
+//   owner_ still me? else busy_ = false   wait until busy_ is false
+//
+// By the barriers one of the two sees the other: no owner is inside once revoke() returns, and what
+// it did there is visible.
+#pragma once
+
+#include <cstdint>
+
+#include "scheduler/atomic.hpp"
+
+namespace heddle::sched {
+
+template <class Env = StdEnv>
+class Bias {
+ public:
+  /// Inside, until leave(); false: the bias is not towards `me`. Numbers of threads are never
+  /// reused and at least 1.
+  [[nodiscard]] bool enter(std::uint64_t me) noexcept {
+    // relaxed: validated below.
+    if (owner_.load(std::memory_order_relaxed) != me) return false;
+    // relaxed: pairs with the load in revoke(), by the barriers.
+    busy_.store(true, std::memory_order_relaxed);
+    Env::light_barrier();
+    // relaxed: pairs with the exchange in revoke(), by the barriers. Only `me` writes `me`.
+    if (owner_.load(std::memory_order_relaxed) == me) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept {
+    // release: pairs with the acquire in revoke(): who revokes sees all that was done inside.
+    busy_.store(false, std::memory_order_release);
+  }
+
+  /// Takes a bias that nobody had yet. Then enter() may succeed.
+  [[nodiscard]] bool claim(std::uint64_t me) noexcept {
+    std::uint64_t none = unclaimed;
+    // relaxed: carries nothing; the first owner finds what the constructor left.
+    return owner_.compare_exchange_strong(none, me, std::memory_order_relaxed,
+                                          std::memory_order_relaxed);
+  }
+
+  /// After this nobody is inside, nor will be. Any thread but the owner inside; again is cheap.
+  void revoke() noexcept {
+    // acquire: pairs with the release below: who finds it revoked need not wait.
+    if (owner_.load(std::memory_order_acquire) == revoked) return;
+    // acq_rel: one revoker passes the barrier, those that find `revoking` wait for it.
+    const std::uint64_t before = owner_.exchange(revoking, std::memory_order_acq_rel);
+    if (before == revoked) {
+      // release: as below.
+      owner_.store(revoked, std::memory_order_release);
+      return;
+    }
+    if (before != unclaimed) Env::heavy_barrier();
+    // acquire: pairs with the release in leave().
+    while (busy_.load(std::memory_order_acquire)) Env::relax();
+    // release: pairs with the acquire above.
+    owner_.store(revoked, std::memory_order_release);
+  }
+
+  [[nodiscard]] bool is_owner(std::uint64_t me) const noexcept {
+    // relaxed: only `me` writes `me`.
+    return owner_.load(std::memory_order_relaxed) == me;
+  }
+
+ private:
+  static constexpr std::uint64_t unclaimed = 0;
+  static constexpr std::uint64_t revoking = ~std::uint64_t{0} - 1;
+  static constexpr std::uint64_t revoked = ~std::uint64_t{0};
+
+  typename Env::template atomic<std::uint64_t> owner_{unclaimed};
+  typename Env::template atomic<bool> busy_{false};
+};
+
+}  // namespace heddle::sched

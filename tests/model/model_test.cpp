@@ -1,0 +1,279 @@
+// The lock-free protocols of the scheduler, explored: every schedule with up to three preemptions,
+// and many random ones. Each is also run with something left out, which must be noticed.
+#include "tests/model/model.hpp"
+
+namespace heddle::model {
+namespace {
+
+using sched::Bias;
+using sched::Doorbell;
+using sched::Lane;
+using sched::Progress;
+
+/// What scenarios leave out besides orderings.
+enum class Omission { none, recheck, wake };
+
+// Publishing against going to sleep: the consumer sleeps for ever only if there is nothing.
+template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
+struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>, 3> {
+  Doorbell<Env<mutation>> bell;
+  Atomic<unsigned, mutation> published[2];
+  Flag token;
+
+  bool nothing(unsigned k) const { return published[k].load(std::memory_order_acquire) == 0; }
+  void thread(unsigned thread) {
+    if (thread < 2) {
+      published[thread].store(1, std::memory_order_release);
+      if (bell.ring() && omission != Omission::wake) token.raise();
+      return;
+    }
+    for (unsigned k = 0; k < 2; ++k) {
+      // Waits for both in turn; the second may come first, and a stale token costs a turn.
+      while (nothing(k)) {
+        bell.park();
+        if (omission != Omission::recheck && !nothing(k)) {
+          bell.unpark();
+        } else if (k == 0) {
+          token.wait();
+          if (nothing(0)) return;  // the other's token: enough for this scenario
+        } else {
+          return;
+        }
+      }
+    }
+  }
+};
+
+// Completing against waiting, through being watched and no longer watched.
+template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
+struct CompleteAgainstWait : rl::test_suite<CompleteAgainstWait<mutation, omission>, 2> {
+  static constexpr std::uint64_t tickets = 4;
+  Progress<Env<mutation>, 1> progress;
+  Atomic<std::uint64_t> entry;  // as calls_, which a mutex guards
+  rl::var<unsigned> result[tickets + 1];
+  Flag woken[tickets + 1];
+
+  void before() {
+    for (auto& r : result) r($) = 0;
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      for (std::uint64_t ticket = 1; ticket <= tickets; ++ticket) {
+        result[ticket]($) = 1;
+        if (!progress.advance(ticket)) continue;
+        const std::uint64_t waits = entry.load(std::memory_order_seq_cst);
+        std::uint64_t taken = waits;
+        if (waits == 0 || waits > ticket ||
+            !entry.compare_exchange_strong(taken, 0, std::memory_order_seq_cst,
+                                           std::memory_order_seq_cst)) {
+          continue;
+        }
+        progress.remove_waiter();
+        if (omission != Omission::wake) woken[waits].raise();
+      }
+      return;
+    }
+    for (const std::uint64_t ticket : {std::uint64_t{1}, std::uint64_t{3}}) {
+      if (progress.completed() < ticket) {
+        entry.store(ticket, std::memory_order_seq_cst);
+        std::uint64_t mine = ticket;
+        if (progress.add_waiter(ticket) || omission == Omission::recheck) {
+          woken[ticket].wait();
+        } else if (entry.compare_exchange_strong(mine, 0, std::memory_order_seq_cst,
+                                                 std::memory_order_seq_cst)) {
+          progress.remove_waiter();
+        }
+      }
+      if (progress.completed() >= ticket) RL_ASSERT(result[ticket]($) == 1);
+    }
+  }
+};
+
+// Owner inside against two that revoke.
+template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
+struct EnterAgainstRevoke : rl::test_suite<EnterAgainstRevoke<mutation, omission>, 3> {
+  Bias<Env<mutation>> bias;
+  rl::var<unsigned> inside;
+  Atomic<unsigned> lock;  // among revokers, who share what they revoked by other means
+
+  void before() { inside($) = 0; }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      for (int k = 0; k < 2; ++k) {
+        if (!bias.enter(1) && !(bias.claim(1) && bias.enter(1))) return;
+        inside($) = inside($) + 1;
+        bias.leave();
+      }
+      return;
+    }
+    if (omission != Omission::recheck) bias.revoke();
+    while (lock.exchange(1, std::memory_order_acquire) != 0) rl::yield(1, $);
+    inside($) = inside($) + 1;
+    lock.store(0, std::memory_order_release);
+    RL_ASSERT(!bias.enter(1));
+  }
+};
+
+/// A lane whose slots and tasks are watched: a slot is written while nobody reads it, and what a
+/// producer did before it submitted is seen by the task.
+template <Mutation mutation>
+struct WatchedLane {
+  explicit WatchedLane(std::uint32_t capacity) : lane(capacity) {
+    for (auto& s : slots) s($) = 0;
+  }
+
+  static Status nothing(void* /*callable*/) { return {}; }
+  static constexpr sched::TaskOps ops{nullptr, &nothing, nullptr};
+
+  std::optional<std::uint64_t> try_submit(std::uint64_t me, unsigned value) {
+    const auto ticket =
+        lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
+    if (!ticket) return ticket;
+    slots[(*ticket - 1) % lane.capacity()]($) = value;
+    alignas(16) std::byte task[sched::task_bytes_max] = {};
+    lane.publish(*ticket, ops, task, {});
+    return ticket;
+  }
+  std::uint64_t submit(std::uint64_t me, unsigned value) {
+    while (true) {
+      if (const auto ticket = try_submit(me, value)) return *ticket;
+      rl::yield(1, $);
+    }
+  }
+  unsigned take(std::uint64_t ticket) {
+    while (!lane.published(ticket)) rl::yield(1, $);
+    const unsigned value = slots[(ticket - 1) % lane.capacity()]($);
+    slots[(ticket - 1) % lane.capacity()]($) = 0;
+    completed.store(ticket, std::memory_order_release);
+    return value;
+  }
+
+  Lane<Env<mutation>> lane;
+  Atomic<std::uint64_t, mutation> completed;
+  rl::var<unsigned> slots[4];
+};
+
+// One producer round a ring of two: it wraps, and is full.
+template <Mutation mutation = Mutation::none, Omission = Omission::none>
+struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
+  std::optional<WatchedLane<mutation>> lane;
+  void before() { lane.emplace(2); }
+  void after() { lane.reset(); }
+  void thread(unsigned thread) {
+    for (unsigned k = 1; k <= 4; ++k) {
+      if (thread == 0) {
+        RL_ASSERT(lane->submit(1, k) == k);
+      } else {
+        RL_ASSERT(lane->take(k) == k);
+      }
+    }
+  }
+};
+
+// Two producers, so the bias goes; the first keeps its own order.
+template <Mutation mutation = Mutation::none, Omission = Omission::none>
+struct TwoProducers : rl::test_suite<TwoProducers<mutation>, 2> {
+  std::optional<WatchedLane<mutation>> lane;
+  void before() { lane.emplace(4); }
+  void after() {
+    unsigned sum = 0;
+    for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) sum += lane->take(ticket);
+    RL_ASSERT(sum == 1 + 2 + 11);
+    lane.reset();
+  }
+  void thread(unsigned thread) {
+    const std::uint64_t first = lane->submit(thread + 1, 10 * thread + 1);
+    if (thread == 0) RL_ASSERT(first < lane->submit(1, 2));
+  }
+};
+
+// Closing against submitting: what was taken before is all there will be.
+template <Mutation mutation = Mutation::none, Omission = Omission::none>
+struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
+  std::optional<WatchedLane<mutation>> lane;
+  std::uint64_t accepted = 0, last = 0;  // read in after()
+  void before() {
+    lane.emplace(4);
+    accepted = last = 0;
+  }
+  void after() {
+    RL_ASSERT(lane->lane.closed() && lane->lane.tickets() == last && accepted == last);
+    for (unsigned k = 1; k <= last; ++k) RL_ASSERT(lane->take(k) == k);
+    lane.reset();
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      while (accepted < 2 && lane->try_submit(1, static_cast<unsigned>(accepted + 1))) ++accepted;
+    } else {
+      lane->lane.close();
+      last = lane->lane.tickets();
+    }
+  }
+};
+
+constexpr std::uint64_t random_schedules = 500'000;
+
+template <class Scenario>
+void expect_holds() {
+  const Verdict bounded = explore<Scenario>(rl::sched_bound, 3, 100'000'000);
+  EXPECT_TRUE(bounded.holds) << bounded.report;
+  const Verdict random = explore<Scenario>(rl::sched_random, 0, random_schedules);
+  EXPECT_TRUE(random.holds) << random.report;
+  std::printf("%llu schedules to context bound 3, %llu random\n",
+              static_cast<unsigned long long>(bounded.schedules),
+              static_cast<unsigned long long>(random.schedules));
+}
+template <class Mutant>
+void expect_caught() {
+  const bool survived = explore<Mutant>(rl::sched_bound, 3, 10'000'000).holds &&
+                        explore<Mutant>(rl::sched_random, 0, random_schedules).holds;
+  EXPECT_FALSE(survived);
+}
+
+TEST(ModelTest, SubmitAgainstPark) {
+  expect_holds<SubmitAgainstPark<>>();
+  expect_caught<SubmitAgainstPark<Mutation::no_light>>();
+  expect_caught<SubmitAgainstPark<Mutation::no_heavy>>();
+  expect_caught<SubmitAgainstPark<Mutation::none, Omission::recheck>>();
+  expect_caught<SubmitAgainstPark<Mutation::none, Omission::wake>>();
+}
+
+TEST(ModelTest, CompleteAgainstWait) {
+  expect_holds<CompleteAgainstWait<>>();
+  expect_caught<CompleteAgainstWait<Mutation::no_light>>();
+  expect_caught<CompleteAgainstWait<Mutation::no_heavy>>();
+  expect_caught<CompleteAgainstWait<Mutation::no_release>>();
+  expect_caught<CompleteAgainstWait<Mutation::no_acquire>>();
+  expect_caught<CompleteAgainstWait<Mutation::none, Omission::recheck>>();
+  expect_caught<CompleteAgainstWait<Mutation::none, Omission::wake>>();
+}
+
+TEST(ModelTest, EnterAgainstRevoke) {
+  expect_holds<EnterAgainstRevoke<>>();
+  expect_caught<EnterAgainstRevoke<Mutation::no_light>>();
+  expect_caught<EnterAgainstRevoke<Mutation::no_heavy>>();
+  expect_caught<EnterAgainstRevoke<Mutation::no_release>>();
+  expect_caught<EnterAgainstRevoke<Mutation::no_acquire>>();
+  expect_caught<EnterAgainstRevoke<Mutation::none, Omission::recheck>>();
+}
+
+TEST(ModelTest, OneProducerWraps) {
+  expect_holds<OneProducerWraps<>>();
+  expect_caught<OneProducerWraps<Mutation::no_release>>();
+  expect_caught<OneProducerWraps<Mutation::no_acquire>>();
+}
+
+TEST(ModelTest, TwoProducers) {
+  expect_holds<TwoProducers<>>();
+  expect_caught<TwoProducers<Mutation::no_light>>();
+  expect_caught<TwoProducers<Mutation::no_heavy>>();
+}
+
+TEST(ModelTest, CloseAgainstSubmit) {
+  expect_holds<CloseAgainstSubmit<>>();
+  expect_caught<CloseAgainstSubmit<Mutation::no_light>>();
+  expect_caught<CloseAgainstSubmit<Mutation::no_heavy>>();
+}
+
+}  // namespace
+}  // namespace heddle::model
