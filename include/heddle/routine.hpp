@@ -140,7 +140,8 @@ class Context {
     }
   }
 
-  /// Later use is failed_precondition; its routines and children go on (D13). Idempotent.
+  /// Later use is failed_precondition, scheduling the routine that it belongs to included; children
+  /// and their routines go on (D13). Idempotent.
   void finalize() const noexcept;
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] const std::shared_ptr<const rt::ContextState>& state() const noexcept {

@@ -1,5 +1,6 @@
 // What goes wrong on a device: who is told, and that everything stays usable.
 #include <chrono>
+#include <functional>
 #include <latch>
 #include <thread>
 
@@ -103,6 +104,34 @@ TEST_P(FailuresTest, EventsOfAClosedDeviceAreSettled) {
   device.recover();
   EXPECT_TRUE(run.schedule().wait().ok());
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(2, 2));
+}
+
+// D13, O21: a finalised context refuses every use by name; its routine's device goes on
+TEST_P(FailuresTest, FinalisedContextsRefuseEveryUse) {
+  const Tensor x("x", HostArray({i32, {2}}));
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Routine run = counter(device, x), there = counter(other, x);
+  const Context gone = run.context(), here = there.context();
+  gone.finalize();
+  const std::function<void()> uses[] = {
+      [&] { static_cast<void>(gone.read<std::int32_t>(x)); },
+      [&] { gone.write(x, std::vector<std::int32_t>(2)); },
+      [&] { static_cast<void>(gone.from_host(x)); },
+      [&] { static_cast<void>(gone.to_host(x)); },
+      [&] { static_cast<void>(gone.view(x)); },
+      [&] { static_cast<void>(gone.link(run.code())); },
+      [&] { static_cast<void>(copy(x, gone, here)); },
+      [&] { static_cast<void>(copy(x, here, gone)); },
+      [&] { static_cast<void>(load_merge(other, x, gone, MergeMode::copy)); },
+      [&] { run.schedule(); }};
+  for (const auto& use : uses) {
+    const Status refused = failure(use);
+    EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(refused), AllOf(HasSubstr(gone.label()), HasSubstr("finalised")));
+  }
+  EXPECT_TRUE(counter(device, x).schedule().wait().ok());
+  there.schedule();
+  EXPECT_THAT(here.read<std::int32_t>(x), ElementsAre(1, 1));
 }
 
 // O51: the host's side of an array has another type or count, or the tensor is not here
