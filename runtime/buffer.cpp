@@ -37,6 +37,15 @@ Event require_accepted(Event event) {
   return event;
 }
 
+void require_reach(const BufferView& view, const Execution& execution) {
+  const dev::Properties& owner = view.buffer().state()->physical->properties();
+  if (owner.memory_space == execution.physical->properties().memory_space) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} is in memory that {} cannot address; copy it to a buffer of that "
+                          "device with BufferView::copy_from",
+                          view.to_string(), execution.name));
+}
+
 namespace {
 Status donated() {
   return Status(ErrorCode::failed_precondition,
@@ -120,8 +129,9 @@ void require_live(const BufferView& view) {
   if (!view.buffer().live()) refuse_donated(*view.buffer().state());
 }
 
-void require_bytes(const BufferView& view, std::size_t host_bytes) {
+void require_bytes(const BufferView& view, const Device& device, std::size_t host_bytes) {
   require_live(view);
+  rt::require_reach(view, *device.state()->execution);
   if (host_bytes != view.num_bytes()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("host memory of {} bytes for {} (expected {} bytes)", host_bytes,
@@ -184,7 +194,7 @@ BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
 }
 
 Event BufferView::from_host(const Device& device, std::span<const std::byte> host) const {
-  require_bytes(*this, host.size());
+  require_bytes(*this, device, host.size());
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(host.data());
   return rt::submit_from_host(device.timeline(), device.state()->execution, *this,
@@ -192,7 +202,7 @@ Event BufferView::from_host(const Device& device, std::span<const std::byte> hos
 }
 
 Event BufferView::to_host(const Device& device, std::span<std::byte> host) const {
-  require_bytes(*this, host.size());
+  require_bytes(*this, device, host.size());
   return rt::submit_to_host(device.timeline(), device.state()->execution, *this,
                             {host.data(), host.size(), nullptr});
 }

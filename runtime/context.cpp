@@ -112,6 +112,7 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
                 fmt::format("tensor '{}' {} cannot be put into a {}; the types must be equal",
                             tensor.label(), tensor.type().to_string(), view.to_string()));
   }
+  rt::require_reach(view, *state_->device->execution);
   if (contains(tensor)) {
     throw Error(
         ErrorCode::failed_precondition,

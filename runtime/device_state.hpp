@@ -62,6 +62,9 @@ struct DeviceState {
   std::optional<sched::Device> timeline;  ///< set once, when opened
 };
 
+/// Throws invalid_argument when the device cannot address the view: memory of another space.
+void require_reach(const BufferView& view, const Execution& execution);
+
 /// Contents undefined. Throws exhausted, naming `what` and the bytes.
 [[nodiscard]] std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
                                                     const std::string& what);

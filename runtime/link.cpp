@@ -5,6 +5,7 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
+#include "runtime/backend_state.hpp"
 #include "runtime/context_state.hpp"
 
 namespace heddle {
@@ -25,6 +26,7 @@ class Linker {
   Routine run() {
     require_usable(*parent_);
     if (Status status = parent_->device->timeline->status(); !status.ok()) throw Error(status);
+    check_compiler();
     check_prior();
     check_hidden();
     child_->device = parent_->device;
@@ -51,6 +53,17 @@ class Linker {
   bool stored(std::size_t entry) const {
     const jit::Role role = data_.signature.entries[entry].role;
     return role != jit::Role::merge && role != jit::Role::scratch;
+  }
+
+  /// What the null compiler makes does nothing: elsewhere its results would silently be zeros.
+  void check_compiler() const {
+    if (data_.compiler->name() != "null" || parent_->device->backend->spec.compiler == "null")
+      return;
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("routine '{}' was compiled by the null backend and cannot run on {}; "
+                            "compile it with backend '{}'",
+                            code_.name(), parent_->device->execution->name,
+                            parent_->device->backend->spec.name));
   }
 
   /// Listed tensors that the code uses must be there (O29).

@@ -120,7 +120,8 @@ class BufferView {
   }
 
   /// On `device`'s timeline: copies from or to host memory, which must stay valid until the event
-  /// is done. The byte counts must be equal (invalid_argument).
+  /// is done. The byte counts must be equal and the device must share the buffer's memory space
+  /// (invalid_argument).
   Event from_host(const Device& device, std::span<const std::byte> host) const;
   Event to_host(const Device& device, std::span<std::byte> host) const;
   /// On `device`'s timeline: copies all of `source` into this view. The types must be equal.

@@ -97,7 +97,8 @@ class Context {
   [[nodiscard]] std::size_t num_bytes() const;        ///< of all its tensors
   /// Throws not_found naming tensor and context.
   [[nodiscard]] BufferView view(const Tensor& tensor) const;
-  /// The context with `tensor` in that memory; its type must be the tensor's.
+  /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
+  /// device's.
   [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
   /// The merge tensor that the routine of this context reads (O30).
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;

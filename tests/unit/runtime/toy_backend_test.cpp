@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "devices/device.hpp"
 #include "heddle/heddle.hpp"
@@ -184,6 +185,33 @@ TEST(ToyBackendTest, NoMemoryNamesTensorBytesAndDevice) {
   EXPECT_EQ(consumer.context().read<float>(x)[999], 1);
 }
 
+// D12, bad input: memory that a device cannot address is refused, not read
+TEST(ToyBackendTest, MemoryOutOfReachIsRefused) {
+  const Tensor x("x", f32, {2});
+  const Device near = toy().physical_device(0).new_virtual_device();
+  const Backend cc = Backend::open("cc");
+  const Device far = cc.physical_device(0).new_virtual_device();
+  const BufferView view(Buffer::allocate(near, x.type()), x.type());
+  std::vector<float> values(2);
+  const auto bytes = std::as_writable_bytes(std::span(values));
+  const std::function<void()> uses[] = {[&] { static_cast<void>(Context(far).with(x, view)); },
+                                        [&] { view.to_host(far, bytes); },
+                                        [&] { view.from_host(far, bytes); }};
+  for (const auto& use : uses) {
+    try {
+      use();
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(e.what(), testing::AllOf(HasSubstr(far.name()), HasSubstr("copy_from")));
+    }
+  }
+  const BufferView there(Buffer::allocate(far, x.type()), x.type());
+  near.await();
+  EXPECT_TRUE(there.copy_from(far, view).wait().ok());
+  EXPECT_TRUE(there.to_host(far, bytes).wait().ok());
+}
+
 // B5, bad input
 TEST(ToyBackendTest, BadRegistrationsAreRefused) {
   static_cast<void>(toy());
@@ -210,6 +238,20 @@ TEST(NullBackendTest, TakesEverythingAndRunsNothing) {
       Context(null.physical_device(0).new_virtual_device()).link(null.compile(increment(x)));
   EXPECT_TRUE(run.schedule().wait().ok());
   EXPECT_EQ(run.context().device().statistics().launches, 1u);
+}
+
+// D11, bad input: nothing is what its code does elsewhere too, so elsewhere refuses it
+TEST(NullBackendTest, ItsCodeIsRefusedElsewhere) {
+  const Code nothing = Backend::open("null").compile(increment(Tensor("x", f32, {2})));
+  const Backend cc = Backend::open("sync_cc");
+  try {
+    static_cast<void>(Context(cc.physical_device(0).new_virtual_device()).link(nothing));
+    ADD_FAILURE() << "linked";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(e.what(), testing::AllOf(HasSubstr("'inc'"), HasSubstr("sync_cc:0.0"),
+                                         HasSubstr("null backend")));
+  }
 }
 
 }  // namespace
