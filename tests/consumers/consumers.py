@@ -85,8 +85,10 @@ class Consumers:
 
     def with_cmake(self, prefix):
         folder = self.work / "cmake"
+        *launcher, compiler = self.cxx  # meson says "ccache c++" where there is ccache
         run(["cmake", "-S", self.here, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}",
-             f"-DCMAKE_CXX_COMPILER={self.cxx[0]}"], env=self.env)
+             f"-DCMAKE_CXX_COMPILER={compiler}",
+             f"-DCMAKE_CXX_COMPILER_LAUNCHER={';'.join(launcher)}"], env=self.env)
         run(["cmake", "--build", folder], env=self.env)
         self.check_programs(folder, self.env)
 
