@@ -137,6 +137,10 @@ void dump(const ToolOptions& options, std::string_view unit_name, std::string_vi
   if (options.dump_dir.empty()) return;
   std::error_code error;
   fs::create_directories(options.dump_dir, error);
+  if (error) {
+    fail("cannot make the directory of dumps", options.dump_dir, error.value(),
+         " (set HEDDLE_DUMP_DIR to a writable directory, or unset it)");
+  }
   write_file(options.dump_dir / fmt::format("{}.{}", file_stem(unit_name), extension), text);
 }
 

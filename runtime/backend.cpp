@@ -23,15 +23,16 @@ std::string offers(const BackendOptions& options) {
   return text;
 }
 
-BackendSpec choose(const BackendOptions& options) {
+BackendSpec choose(const BackendOptions& options, bool from_environment) {
   if (options.name.empty()) {
     const auto gccjit = rt::find_spec("gccjit");
     if (rt::make_compiler(*gccjit, options)->available().ok()) return *gccjit;
     return *rt::find_spec("cc");
   }
   if (auto spec = rt::find_spec(options.name)) return *std::move(spec);
-  throw Error(ErrorCode::invalid_argument, fmt::format("unknown backend '{}' (expected one of: {})",
-                                                       options.name, offers(options)));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("unknown backend '{}'{} (expected one of: {})", options.name,
+                          from_environment ? " in HEDDLE_BACKEND" : "", offers(options)));
 }
 
 }  // namespace
@@ -45,6 +46,7 @@ Backend Backend::open(std::string name) {
 }
 
 Backend Backend::open(BackendOptions asked) {
+  const bool from_environment = asked.name.empty();
   const BackendOptions options = rt::with_environment(std::move(asked));
   if (options.virtual_devices && *options.virtual_devices < 1) {
     throw Error(ErrorCode::invalid_argument,
@@ -52,7 +54,7 @@ Backend Backend::open(BackendOptions asked) {
                             *options.virtual_devices));
   }
   auto state = std::make_shared<rt::BackendState>();
-  state->spec = choose(options);
+  state->spec = choose(options, from_environment);
   state->options = options;
   state->compiler = rt::make_compiler(state->spec, options);
   if (Status status = state->compiler->available(); !status.ok()) {

@@ -200,6 +200,11 @@ void Context::read_bytes(const Tensor& tensor, DType dtype, std::span<std::byte>
   throw_if_failed(source.to_host(device(), bytes).wait());
 }
 
+void Context::require_readable(const Tensor& tensor, DType dtype) const {
+  static_cast<void>(view(tensor));
+  require_access(tensor, dtype, static_cast<std::size_t>(tensor.num_elements()));
+}
+
 void Context::finalize() const noexcept {
   // release: pairs with the acquire in require_usable().
   state_->finalized.store(true, std::memory_order_release);

@@ -10,6 +10,7 @@
 
 #include "devices/device.hpp"
 #include "devices/memory_pool.hpp"
+#include "heddle/code.hpp"
 #include "heddle/device.hpp"
 #include "heddle/program.hpp"
 
@@ -38,6 +39,7 @@ struct BufferState {
 /// The tensor in a device's merge buffer. Touched by tasks of that device only.
 struct MergeSlot {
   std::optional<Tensor> holder;
+  MergeMode mode = MergeMode::copy;  ///< as asked for, whether or not memory is shared
   std::optional<BufferView> view;    ///< borrowed (streamed), or in `own`
   std::shared_ptr<BufferState> own;  ///< grow-only
 };

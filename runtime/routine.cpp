@@ -44,6 +44,13 @@ Status Launch::fill(std::vector<heddle_kernel_buffer>& buffers) const {
                                   linked->code.name(), data.lowered.tensors[k].label(),
                                   linked->execution->name, quoted(slot.holder)));
       }
+      if (const auto only = data.options.merge_mode; only && *only != slot.mode) {
+        return Status(
+            ErrorCode::failed_precondition,
+            fmt::format("routine '{}' was compiled for merges by {} only, but tensor "
+                        "'{}' was loaded by {}",
+                        linked->code.name(), name(*only), slot.holder->label(), name(slot.mode)));
+      }
       view = &slot.view;
     }
     auto* const address = static_cast<std::byte*>((*view)->buffer().state()->address());

@@ -30,6 +30,7 @@ struct LoadMerge {
   std::shared_ptr<rt::Execution> execution;
   Tensor tensor;
   BufferView source;
+  MergeMode mode;
   bool borrow;
 
   Status operator()() const {
@@ -55,6 +56,7 @@ struct LoadMerge {
       execution->merges_copied.fetch_add(1, std::memory_order_relaxed);
     }
     slot.holder = tensor;
+    slot.mode = mode;
     return {};
   }
 };
@@ -62,9 +64,10 @@ struct LoadMerge {
 void require_mode(const Routine& consumer, MergeMode mode) {
   const auto only = consumer.code().data().options.merge_mode;
   if (!only || *only == mode) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("routine '{}' was compiled for merges by {} only, not by {}",
-                          consumer.name(), name(*only), name(mode)));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("routine '{}' was compiled for merges by {} only, not by {}; load it by {}",
+                  consumer.name(), name(*only), name(mode), name(*only)));
 }
 
 }  // namespace
@@ -109,7 +112,8 @@ Transfer load_merge(const Device& device, const Tensor& tensor, const Context& s
   const bool borrow = mode == MergeMode::stream && shared;
   log(LogLevel::debug, fmt::format("merge '{}' into {} ({})", tensor.label(), execution->name,
                                    borrow ? "streamed" : "copied"));
-  Event event = device.submit("merge", LoadMerge{execution, tensor, from, borrow}, after(options));
+  Event event =
+      device.submit("merge", LoadMerge{execution, tensor, from, mode, borrow}, after(options));
   return {borrow ? TransferOutcome::streamed : TransferOutcome::copied,
           rt::require_accepted(std::move(event)),
           {}};

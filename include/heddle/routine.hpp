@@ -2,12 +2,14 @@
 // Immutable shared handles; any thread.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -114,14 +116,28 @@ class Context {
   }
   template <class T>
   void write(const Tensor& tensor, const std::vector<T>& values) const {
-    write(tensor, std::span<const T>(values));
+    if constexpr (std::is_same_v<T, bool>) {  // packed: has no span
+      const auto unpacked = std::make_unique<bool[]>(values.size());
+      std::copy(values.begin(), values.end(), unpacked.get());
+      write(tensor, std::span<const bool>(unpacked.get(), values.size()));
+    } else {
+      write(tensor, std::span<const T>(values));
+    }
   }
-  /// Waits and reads, row-major.
+  /// Waits and reads, row-major. Errors as for write().
   template <class T>
   [[nodiscard]] std::vector<T> read(const Tensor& tensor) const {
-    std::vector<T> values(static_cast<std::size_t>(tensor.num_elements()));
-    read_bytes(tensor, dtype_of_v<T>, std::as_writable_bytes(std::span<T>(values)));
-    return values;
+    require_readable(tensor, dtype_of_v<T>);  // before memory is taken for its values
+    const auto count = static_cast<std::size_t>(tensor.num_elements());
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto values = std::make_unique<bool[]>(count);
+      read_bytes(tensor, dtype_of_v<T>, std::as_writable_bytes(std::span(values.get(), count)));
+      return std::vector<T>(values.get(), values.get() + count);
+    } else {
+      std::vector<T> values(count);
+      read_bytes(tensor, dtype_of_v<T>, std::as_writable_bytes(std::span<T>(values)));
+      return values;
+    }
   }
 
   /// Later use is failed_precondition; its routines and children go on (D13). Idempotent.
@@ -135,6 +151,7 @@ class Context {
   void write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
                    std::size_t count) const;
   void read_bytes(const Tensor& tensor, DType dtype, std::span<std::byte> bytes) const;
+  void require_readable(const Tensor& tensor, DType dtype) const;
 
   std::shared_ptr<const rt::ContextState> state_;
 };

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Builds and installs heddle, moves the installation, then builds and runs programs against it as
-strangers would: with pkg-config, with CMake and as a meson subproject; the toy backend also runs
-the conformance suites. usage: consumers.py SOURCE_ROOT [WORK_DIR (kept)]"""
+"""Builds and runs programs on heddle as strangers would: with heddle as their meson subproject, then
+with pkg-config and with CMake against an installation that was moved; the toy backend also runs the
+conformance suites. usage: consumers.py SOURCE_ROOT [WORK_DIR (kept)]"""
+import concurrent.futures
 import os
 import pathlib
 import shlex
@@ -40,15 +41,22 @@ class Consumers:
                     if not k.startswith(("HEDDLE_", "MESON_", "LD_", "PKG_CONFIG", "DESTDIR"))}
         self.cxx = shlex.split(self.env.get("CXX", "c++"))
 
-    def install(self):
-        """An installation that was moved after it was made."""
-        build, first, moved = self.work / "build", self.work / "first", self.work / "moved"
-        run(["meson", "setup", build, self.source, f"--prefix={first}",
-             "--buildtype=debugoptimized", "-Dtests=disabled", "-Dtools=disabled",
-             "-Dpkgconfig.relocatable=true"], env=self.env)
+    def as_subproject(self):
+        """Builds heddle once, inside another project; installs it from there; moves the result."""
+        project, build = self.work / "subproject", self.work / "subproject-build"
+        first, moved = self.work / "first", self.work / "moved"
+        (project / "subprojects").mkdir(parents=True)
+        (project / "subprojects" / "heddle").symlink_to(self.source, target_is_directory=True)
+        for source in {s for sources in PROGRAMS.values() for s in sources} | {"toy_device.hpp"}:
+            shutil.copy(self.here / source, project)
+        shutil.copy(self.here / "subproject.build", project / "meson.build")
+        run(["meson", "setup", build, project, f"--prefix={first}", "--buildtype=debug",
+             "--force-fallback-for=heddle", "-Dpkgconfig.relocatable=true"], env=self.env)
+        run(["meson", "compile", "-C", build], env=self.env)
+        self.check_programs(build, self.env)
         run(["meson", "install", "-C", build], env=self.env)
         first.rename(moved)
-        shutil.rmtree(build)  # its helper must not be what is found
+        shutil.rmtree(build)  # its helper must not be what the next ones find
         return moved
 
     def check_programs(self, folder, env):
@@ -82,17 +90,6 @@ class Consumers:
         run(["cmake", "--build", folder], env=self.env)
         self.check_programs(folder, self.env)
 
-    def as_subproject(self):
-        project, folder = self.work / "subproject", self.work / "subproject-build"
-        (project / "subprojects").mkdir(parents=True)
-        (project / "subprojects" / "heddle").symlink_to(self.source, target_is_directory=True)
-        for source in {s for sources in PROGRAMS.values() for s in sources} | {"toy_device.hpp"}:
-            shutil.copy(self.here / source, project)
-        shutil.copy(self.here / "subproject.build", project / "meson.build")
-        run(["meson", "setup", folder, project], env=self.env)
-        run(["meson", "compile", "-C", folder], env=self.env)
-        self.check_programs(folder, self.env)
-
     def conformance(self, prefix):
         """The suites of tests/device, alone in a folder, on the toy backend."""
         folder = self.work / "conformance"
@@ -102,10 +99,11 @@ class Consumers:
         sources = sorted((folder / "tests" / "device").glob("*.cpp"))
         sources += [self.here / "toy_conformance.cpp", self.here / "toy_device.cpp"]
         objects = [folder / (source.stem + ".o") for source in sources]
-        for source, made in zip(sources, objects):
-            run(self.cxx + WARNINGS + ["-O1", "-c", f"-I{folder}", source, "-o", made] +
-                [flag for flag in flags if flag.startswith("-I") or flag.startswith("-std")],
-                env=self.env)
+        compile_flags = [flag for flag in flags if flag.startswith(("-I", "-std"))]
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(lambda pair: run(
+                self.cxx + WARNINGS + ["-c", f"-I{folder}", pair[0], "-o", pair[1]] + compile_flags,
+                env=self.env), zip(sources, objects)))
         program = folder / "toy_conformance"
         run(self.cxx + objects + ["-o", program] + flags + gtest, env=self.env)
         output = run([program], cwd=folder, env=env | {"HEDDLE_CONFORMANCE": "toy"})
@@ -122,11 +120,10 @@ def main():
     work = kept or pathlib.Path(tempfile.mkdtemp(prefix="heddle-consumers-"))
     try:
         consumers = Consumers(source, work)
-        prefix = consumers.install()
+        prefix = consumers.as_subproject()
         consumers.with_pkg_config(prefix)
         consumers.with_cmake(prefix)
         consumers.conformance(prefix)
-        consumers.as_subproject()
     finally:
         if not kept:
             shutil.rmtree(work, ignore_errors=True)

@@ -163,6 +163,40 @@ TEST_P(LinkingTest, BatchKeepsPositionsAndSharesBuffers) {
   }
 }
 
+// O25, O28, J6: entries of a batch need not share their static indices
+TEST_P(LinkingTest, BatchEntriesHaveTheirOwnStaticIndices) {
+  const Tensor x("x", i32, {4}), y("y", i32, {1}), z("z", i32, {1});
+  Index i;
+  const StaticIndex row("row", 4), column("column", 4);
+  std::vector<Program> programs{Program("by_row"), Program("by_column"), Program("by_none")};
+  programs[0] << (y(i) += x(row));
+  programs[1] << (z(i) += x(column));
+  programs[2] << (z(i) += y(i));
+  const auto routines = Context(device).link_batch(backend.compile_batch(programs));
+  const Context& last = routines[2]->context();
+  last.write(x, std::vector<std::int32_t>{1, 10, 100, 1000});
+  routines[0]->schedule({{row, 1}});
+  routines[1]->schedule({{column, 3}});
+  routines[2]->schedule();
+  EXPECT_THAT(last.read<std::int32_t>(z), ElementsAre(1010));
+  EXPECT_THAT(text(failure([&] { routines[2]->schedule({{row, 1}}); })), HasSubstr("'row'"));
+}
+
+// J4: what a routine keeps for one run may be larger than any stack
+TEST_P(LinkingTest, LargeScratchIsNotOnTheStack) {
+  const std::int64_t n = 1 << 23;
+  const Tensor x("x", f32, {1}), t("t", f32, {n}), y("y", f32, {1});
+  t.set_mode(MemoryMode::local);
+  Index i, k;
+  Program p("p");
+  p << (t(i) = x(0) + 1.0) << (y(0) = maximum(t(k)));
+  const Code code = backend.compile(p);
+  EXPECT_EQ(code.placement(t), MemoryMode::local);
+  const Routine run = Context(device).link(code);
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(y), ElementsAre(1));
+}
+
 // Bad input: nameless programs and duplicate names
 TEST_P(LinkingTest, NamesAreRequiredAndUniqueInABatch) {
   const Tensor x("x", i32, {2});
@@ -235,12 +269,18 @@ TEST_P(LinkingTest, CanonicalTextDoesNotDependOnHistory) {
     return backend.compile(mm);
   };
   const Code before = build();
-  for (int n = 0; n < 100; ++n) {
-    const Tensor unrelated("unrelated" + std::to_string(n), f64, {n});
-  }
+  std::vector<Tensor> unrelated;
+  for (int n = 0; n < 100; ++n)
+    unrelated.emplace_back("unrelated" + std::to_string(n), f64, Dims{n});
+  Index i;
+  Program other("other");
+  other << (unrelated[7](i) = unrelated[7](i) + 1.0);
+  static_cast<void>(backend.compile(other));
   const Code after = build();
+  EXPECT_EQ(before.unoptimized_text(), after.unoptimized_text());
   EXPECT_EQ(before.loop_text(), after.loop_text());
   EXPECT_EQ(before.hash(), after.hash());
+  EXPECT_EQ(before.source(), after.source());
 }
 
 // O57: value tracing

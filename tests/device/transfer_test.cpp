@@ -1,6 +1,7 @@
 // Devices, memory, transfers, merge buffers: the D clauses.
 #include <algorithm>
 #include <array>
+#include <latch>
 #include <map>
 #include <thread>
 
@@ -355,11 +356,13 @@ TEST_P(TransferTest, RecoverKeepsBuffers) {
   EXPECT_THAT(run.context().read<float>(t), ElementsAre(4, 4));
 }
 
-// J5, S2: compile, link and transfers from many threads at once
+// J5, S2: compile, link and every kind of transfer from eight threads at once
 TEST_P(TransferTest, ThreadsCompileLinkAndTransferAtOnce) {
   std::vector<std::thread> threads;
+  std::latch start(8);
   for (int k = 0; k < 8; ++k) {
     threads.emplace_back([&, k] {
+      start.arrive_and_wait();
       const Device mine = backend.physical_device(0).new_virtual_device();
       const Tensor t("t", f32, {4});
       const Routine source = filler(device, t, k);
@@ -367,6 +370,10 @@ TEST_P(TransferTest, ThreadsCompileLinkAndTransferAtOnce) {
       EXPECT_TRUE(source.schedule().wait().ok());
       EXPECT_TRUE(merge(consumer, source.context(), MergeMode::copy).wait().ok());
       EXPECT_EQ(consumer.context().read<float>(t)[3], static_cast<float>(k));
+      source.context().write(t, std::vector<float>(4, 100));
+      EXPECT_TRUE(copy(t, source.context(), consumer.context()).event.wait().ok());
+      EXPECT_TRUE(merge(consumer, source.context(), MergeMode::stream).wait().ok());
+      EXPECT_EQ(consumer.context().read<float>(t)[0], 200);
     });
   }
   for (auto& thread : threads) thread.join();

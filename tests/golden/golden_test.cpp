@@ -12,6 +12,7 @@
 #include <string>
 
 #include "heddle/program.hpp"
+#include "jit/emit_c.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/lower.hpp"
 
@@ -168,6 +169,15 @@ std::string show(std::string_view stage, const Lowered& lowered) {
   return "== " + std::string(stage) + "\n" + print(lowered.loop, &names);
 }
 
+/// The C of the kernel alone: what comes before it is the same for all.
+std::string c_text(const std::string& name, const Lowered& lowered) {
+  const KernelSource kernel{
+      name, std::make_shared<const Loop>(lowered.loop), names_of(lowered), {}};
+  const std::string text = emit_c({name, {kernel}, false});
+  const std::size_t abi = text.find(unit_abi_symbol);
+  return text.substr(text.find("EXPORT void", abi));
+}
+
 /// All stages of a program; source positions left out, as they move with every edit.
 std::string stages(const Program& program) {
   std::string text = "== program\n" + program.to_string();
@@ -184,6 +194,7 @@ std::string stages(const Program& program) {
   }
   text += "== signature\n" + make_signature(final.loop).serialize();
   text += "== hash\n" + hash(final.loop) + "\n";
+  text += "== C\n" + c_text(program.name(), final);
   const std::string_view file = "golden_test.cpp:";
   std::string hidden;
   std::size_t from = 0;
@@ -204,7 +215,7 @@ void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
 
 class GoldenTest : public ::testing::TestWithParam<Golden> {};
 
-// J4, J5, 3C, 3E, 3F, O26
+// J4, J5, J9, 3C, 3E, 3F, 3G, O26
 TEST_P(GoldenTest, StagesReadAsRecorded) {
   const auto file =
       std::filesystem::path(HEDDLE_GOLDEN_DIR) / (std::string(GetParam().name) + ".txt");

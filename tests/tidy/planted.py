@@ -24,7 +24,8 @@ def clean_tree(tidy):
         "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
                      "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n",
         "docs/clauses.md": "".join(f"| {c} | `Suite.Works` |\n" for c in tidy.CLAUSES[:-2]) +
-                           "| O57 | decided: not here |\n| O58 | `meson test alone` |\n",
+                           "| O57 | decided: not here |\n| O58 | `meson test alone` |\n"
+                           "| case | shown by |\n| --- | --- |\n| no memory | `Suite.Works` |\n",
     }
 
 
@@ -69,6 +70,8 @@ def planted(tidy, clean):
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
         ("missing test", "clauses", "docs/clauses.md", 1,
          clauses.replace("Suite.Works", "Suite.Gone", 1)),
+        ("missing test of a case", "clauses", "docs/clauses.md", len(tidy.CLAUSES) + 3,
+         clauses.replace("| no memory | `Suite.Works`", "| no memory | `Suite.Gone`")),
         ("missing meson test", "clauses", "docs/clauses.md", len(tidy.CLAUSES),
          clauses.replace("test alone", "test gone")),
         ("missing clause", "clauses", "docs/clauses.md", 1, clauses.split("\n", 1)[1]),

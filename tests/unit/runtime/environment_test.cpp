@@ -46,6 +46,16 @@ TEST(BackendChoiceTest, EnvironmentSelectsCaseInsensitively) {
   EXPECT_EQ(Backend::open("CC").name(), "cc");  // the API wins
 }
 
+// B1, bad input: a name from the environment says so
+TEST(BackendChoiceTest, UnknownNameInTheEnvironmentNamesTheVariable) {
+  const Variable set("HEDDLE_BACKEND", "opencl");
+  const Status status = failure([] { static_cast<void>(Backend::open()); });
+  EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(status.to_string(),
+              AllOf(HasSubstr("'opencl'"), HasSubstr("HEDDLE_BACKEND"), HasSubstr("sync_cc")));
+  EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");
+}
+
 // B1: unset, the best one that is available
 TEST(BackendChoiceTest, UnsetTakesGccjitOrCc) {
   const Variable set("HEDDLE_BACKEND", "");
@@ -88,6 +98,7 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(name), HasSubstr(value), HasSubstr("expected")));
   }
+  EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");  // nothing of it stays
 }
 
 // The values reach what they are for

@@ -17,6 +17,7 @@ using testing::HasSubstr;
 
 std::atomic<int> launches{0};
 std::atomic<bool> broken{false};
+std::atomic<bool> full{false};
 
 class ToyQueue final : public dev::Queue {
  public:
@@ -46,7 +47,7 @@ class ToyDevice final : public dev::PhysicalDevice {
  public:
   const dev::Properties& properties() const noexcept override { return properties_; }
   Status allocate(std::size_t bytes, void** data) noexcept override {
-    *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    *data = full ? nullptr : std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     return *data != nullptr ? Status() : Status(ErrorCode::exhausted, "the toy is full");
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
@@ -146,6 +147,41 @@ TEST(ToyBackendTest, DeviceFailureNamesRoutineAndCause) {
   device.recover();
   run.schedule();
   EXPECT_THAT(run.context().read<float>(x), ElementsAre(1, 1));
+}
+
+// D3, bad input: memory that cannot be had, when linking and for a merge buffer when it is filled
+TEST(ToyBackendTest, NoMemoryNamesTensorBytesAndDevice) {
+  const Tensor x("x", f32, {1000});
+  Index i;
+  Program add("add");
+  add << (x(i) += merge(x)(i));
+  const Code code = toy().compile(add);
+  const Device device = toy().physical_device(0).new_virtual_device();
+  const Routine source =
+      Context(toy().physical_device(0).new_virtual_device()).link(toy().compile(increment(x)));
+  EXPECT_TRUE(source.schedule().wait().ok());
+  const auto said = testing::AllOf(HasSubstr("'x'"), HasSubstr("4000 bytes"),
+                                   HasSubstr(device.name()), HasSubstr("the toy is full"));
+  full = true;
+  Status refused;
+  try {
+    static_cast<void>(Context(device).link(code));
+  } catch (const Error& e) {
+    refused = e.status();
+  }
+  EXPECT_EQ(refused.code(), ErrorCode::exhausted);
+  EXPECT_THAT(refused.to_string(), said);
+  full = false;
+  const Routine consumer = Context(device).link(code);
+  device.await();
+  full = true;
+  const Status failed = load_merge(consumer, source.context(), MergeMode::copy).event.wait();
+  EXPECT_THAT(failed.to_string(), said);
+  EXPECT_EQ(failed.root().code(), ErrorCode::exhausted);
+  full = false;
+  device.recover();
+  EXPECT_TRUE(merge(consumer, source.context(), MergeMode::copy).wait().ok());
+  EXPECT_EQ(consumer.context().read<float>(x)[999], 1);
 }
 
 // B5, bad input

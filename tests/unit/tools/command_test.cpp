@@ -124,6 +124,16 @@ TEST(EnvTest, MalformedValueIsMisuse) {
   }
 }
 
+// Bad input: a misspelt variable would be without effect: one warning, with the nearest name
+TEST(EnvTest, MisspeltNameIsToldOnce) {
+  const Outcome outcome = run_heddle({"info"}, {{"HEDDLE_BAKCEND", "cc"}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  const auto at = outcome.err.find("HEDDLE_BAKCEND");
+  EXPECT_NE(at, std::string::npos) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("did you mean HEDDLE_BACKEND?"));
+  EXPECT_EQ(outcome.err.find("HEDDLE_BAKCEND", at + 1), std::string::npos);
+}
+
 // B1: unknown and unavailable backends have an exit code of their own.
 TEST(DemoTest, BackendThatCannotBeHadExitsWithThree) {
   expect_message(run_heddle({"demo", "digits", "--backend", "loom"}), 3, "loom");

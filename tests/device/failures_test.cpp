@@ -1,0 +1,174 @@
+// What goes wrong on a device: who is told, and that everything stays usable.
+#include <chrono>
+#include <latch>
+#include <thread>
+
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class FailuresTest : public Conformance {
+ protected:
+  /// A routine that adds 1 to `x`.
+  Routine counter(const Device& on, const Tensor& x) const {
+    Index i;
+    Program p("count");
+    p << (x(i) += 1);
+    return Context(on).link(backend.compile(p));
+  }
+};
+HEDDLE_CONFORMANCE_SUITE(FailuresTest);
+
+// S6, S10, O13, O15: whoever is inside a wait when a task fails is woken with the cause, on the
+// device and on one that waits for it; an await that starts afterwards says the same
+TEST_P(FailuresTest, HostsInsideAwaitAreToldOfTheFailure) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Event broken = device.submit("broken", [] { throw std::runtime_error("cable"); });
+  other.wait(broken);
+  const Event behind = other.submit("behind", [] { ADD_FAILURE() << "ran after a failed wait"; });
+  std::latch waiting(3);
+  std::vector<Status> told(3);
+  const auto host = [&](std::size_t k, const auto& wait) {
+    return std::thread([&, k, wait] {
+      waiting.count_down();
+      told[k] = wait();
+    });
+  };
+  std::vector<std::thread> hosts;
+  hosts.push_back(host(0, [&] { return failure([&] { device.await(); }); }));
+  hosts.push_back(host(1, [&] { return broken.wait(); }));
+  hosts.push_back(host(2, [&] { return behind.wait(); }));
+  waiting.wait();
+  std::this_thread::sleep_for(20ms);  // so that they are inside, and not only on their way
+  EXPECT_FALSE(broken.done());
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  for (auto& thread : hosts) thread.join();
+  for (const Status& status : told)
+    EXPECT_THAT(text(status), AllOf(HasSubstr("'broken'"), HasSubstr("cable")));
+  EXPECT_EQ(failure([&] { device.await(); }), told[0]);
+  EXPECT_THAT(text(failure([&] { other.await(); })), HasSubstr("cable"));
+  for (const Device& failed : {device, other}) failed.recover();
+  const Tensor x("x", i32, {2});
+  for (const Device& again : {device, other}) {
+    const Routine run = counter(again, x);
+    run.schedule();
+    EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(1, 1));
+  }
+}
+
+// S13, D13, O44: a failed device neither keeps the others from closing nor loses its cause
+TEST_P(FailuresTest, ClosingABackendClosesEveryDevice) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  const Event broken = device.submit("broken", [] { throw std::runtime_error("cable"); });
+  EXPECT_FALSE(broken.wait().ok());
+  other.wait(opened);
+  bool ran = false;
+  const Event last = other.submit("last", [&] { ran = true; });
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  static_cast<void>(failure([&] { backend.finalize(); }));
+  EXPECT_TRUE(last.status().ok());
+  EXPECT_TRUE(ran);
+  EXPECT_THAT(text(broken.status()), HasSubstr("cable"));
+  for (const Device& closed : {device, other})
+    EXPECT_FALSE(closed.submit("late", [] { ADD_FAILURE() << "ran though closed"; }).accepted());
+}
+
+// S7, S8, S13: an event of a closed device keeps its end, for hosts and for devices that wait
+TEST_P(FailuresTest, EventsOfAClosedDeviceAreSettled) {
+  const Device closing = backend.physical_device(0).new_virtual_device();
+  sched::ExternalTimeline never("never");
+  const Event good = closing.submit("good", [] {});
+  EXPECT_TRUE(good.wait().ok());
+  closing.wait(never.next());
+  const Event lost = closing.submit("lost", [] { ADD_FAILURE() << "ran though cancelled"; });
+  closing.finalize(1ms);
+  EXPECT_EQ(lost.wait().code(), ErrorCode::cancelled);
+  device.wait(good);
+  const Tensor x("x", i32, {2});
+  const Routine run = counter(device, x);
+  EXPECT_TRUE(run.schedule().wait().ok());
+  device.wait(lost);
+  EXPECT_THAT(text(device.submit("after", [] {}).wait()), HasSubstr("cancelled"));
+  device.recover();
+  EXPECT_TRUE(run.schedule().wait().ok());
+  EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(2, 2));
+}
+
+// O51: the host's side of an array has another type or count, or the tensor is not here
+TEST_P(FailuresTest, WrongTypesAndCountsAreRefusedByName) {
+  const Tensor x("x", i32, {3});
+  const Routine run = counter(device, x);
+  const Context& here = run.context();
+  const auto refusal = [](const auto& f) {
+    const Status status = failure(f);
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+    return text(status);
+  };
+  EXPECT_THAT(refusal([&] { static_cast<void>(here.read<float>(x)); }),
+              AllOf(HasSubstr("'x'"), HasSubstr("i32[3]"), HasSubstr("f32")));
+  EXPECT_THAT(refusal([&] { here.write(x, std::vector<float>(3)); }), HasSubstr("f32"));
+  EXPECT_THAT(refusal([&] { here.write(x, std::vector<std::int32_t>(2)); }),
+              AllOf(HasSubstr("'x'"), HasSubstr("3 elements"), HasSubstr("2 elements")));
+  const BufferView wide(Buffer::allocate(device, {i64, {3}}), {i64, {3}});
+  EXPECT_THAT(refusal([&] { static_cast<void>(Context(device).with(x, wide)); }),
+              AllOf(HasSubstr("'x'"), HasSubstr("i32[3]"), HasSubstr("i64[3]")));
+  EXPECT_THAT(refusal([&] {
+                static_cast<void>(
+                    Buffer::allocate(device, {f64, {std::int64_t{1} << 61, std::int64_t{4}}}));
+              }),
+              AllOf(HasSubstr("f64[2305843009213693952,4]"), HasSubstr("63 bits")));
+  const Tensor huge("huge", i8, {std::int64_t{1} << 60});
+  const Status missing = failure([&] { static_cast<void>(here.read<std::int8_t>(huge)); });
+  EXPECT_EQ(missing.code(), ErrorCode::not_found);  // before memory is taken for its values
+  EXPECT_THAT(text(missing), HasSubstr("'huge'"));
+  run.schedule();
+  EXPECT_THAT(here.read<std::int32_t>(x), ElementsAre(1, 1, 1));
+}
+
+// J1: truth values go in and out like any other type
+TEST_P(FailuresTest, TruthValuesAreReadAndWritten) {
+  const Tensor flags("flags", bool_, {3}), flipped("flipped", bool_, {3});
+  Index i;
+  Program p("flip");
+  p << (flipped(i) = !flags(i));
+  const Routine run = Context(device).link(backend.compile(p));
+  run.context().write(flags, std::vector<bool>{true, false, true});
+  run.schedule();
+  EXPECT_THAT(run.context().read<bool>(flipped), ElementsAre(false, true, false));
+}
+
+// S10, O57: a trace hook that throws fails its run, and nothing else
+TEST_P(FailuresTest, ThrowingTraceHookFailsItsRunOnly) {
+  const Tensor x("x", i32, {4});
+  Index i;
+  Program p("traced");
+  p << (x(i) += 1);
+  CompileOptions options;
+  options.trace_values = true;
+  const Routine run = Context(device).link(backend.compile(p, options));
+  ScheduleOptions bad;
+  bad.contain = true;
+  int calls = 0;
+  bad.trace = [&](const TracedValue&) {
+    ++calls;
+    throw std::runtime_error("no room for traces");
+  };
+  EXPECT_THAT(text(run.schedule({}, bad).wait()),
+              AllOf(HasSubstr("'traced'"), HasSubstr("no room for traces")));
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(run.schedule().wait().ok());
+}
+
+}  // namespace
+}  // namespace heddle

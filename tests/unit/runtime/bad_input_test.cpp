@@ -1,0 +1,140 @@
+// Tools and folders that fail a user in the middle of work: each time an Error that names the
+// culprit and the cure, while what was compiled before runs on and the next compile works.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "heddle/heddle.hpp"
+
+namespace heddle {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <class F>
+Status failure(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.status();
+  }
+  return {};
+}
+
+/// A folder with a C compiler in it that does as `script` says while broken, and compiles
+/// otherwise.
+class Workshop {
+ public:
+  explicit Workshop(const std::string& script) {
+    std::string pattern = testing::TempDir() + "heddle-bad-input-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    folder_ = pattern;
+    std::ofstream(compiler()) << "#!/bin/sh\nif [ -e '" << flag().string() << "' ]; then\n"
+                              << script << "\nfi\nexec cc \"$@\"\n";
+    ::chmod(compiler().c_str(), 0755);
+  }
+  ~Workshop() { fs::remove_all(folder_); }
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+
+  [[nodiscard]] fs::path compiler() const { return folder_ / "cc"; }
+  [[nodiscard]] fs::path flag() const { return folder_ / "broken"; }
+  [[nodiscard]] const fs::path& folder() const { return folder_; }
+
+ private:
+  fs::path folder_;
+};
+
+Program increment(const Tensor& x, const char* name) {
+  Index i;
+  Program p(name);
+  p << (x(i) += 1);
+  return p;
+}
+
+struct Fault {
+  const char* name;
+  const char* script;
+  ErrorCode code;
+  const char* words;
+};
+
+class BrokenCompilerTest : public testing::TestWithParam<Fault> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, BrokenCompilerTest,
+    testing::Values(Fault{"Fails", "echo 'no licence' >&2; exit 1", ErrorCode::compile_failed,
+                          "no licence"},
+                    Fault{"Killed", "kill -9 $$", ErrorCode::compile_failed, "signal 9"},
+                    Fault{"Hangs", "exec sleep 1000", ErrorCode::deadline, "1000 ms"},
+                    Fault{"PrintsTenMegabytes", "head -c 10000000 /dev/zero | tr '\\0' x; exit 1",
+                          ErrorCode::compile_failed, "bytes left out"}),
+    [](const auto& fault) { return std::string(fault.param.name); });
+
+// J10, bad input: what is linked already runs on, and the next compile works
+TEST_P(BrokenCompilerTest, LeavesTheBackendUsable) {
+  const Workshop shop(GetParam().script);
+  BackendOptions options;
+  options.name = "cc";
+  options.cc = shop.compiler().string();
+  options.temp_dir = shop.folder().string();
+  if (GetParam().code == ErrorCode::deadline) options.compile_timeout = std::chrono::seconds(1);
+  const Backend backend = Backend::open(options);
+  const Tensor x("x", i32, {2});
+  const Routine before = Context(backend.physical_device(0).new_virtual_device())
+                             .link(backend.compile(increment(x, "before")));
+  std::ofstream(shop.flag()) << "yes";
+  const Status refused =
+      failure([&] { static_cast<void>(backend.compile(increment(x, "during"))); });
+  EXPECT_EQ(refused.code(), GetParam().code);
+  EXPECT_THAT(refused.to_string(),
+              AllOf(HasSubstr("'during'"), HasSubstr(GetParam().words),
+                    HasSubstr(shop.compiler().string()), HasSubstr("the source is kept in ")));
+  before.schedule();
+  fs::remove(shop.flag());
+  const Routine after = before.context().link(backend.compile(increment(x, "after")));
+  after.schedule();
+  EXPECT_THAT(after.context().read<std::int32_t>(x), ElementsAre(2, 2));
+}
+
+// B1, bad input: no compiler is told when the backend is opened, others open
+TEST(MissingToolsTest, MissingCompilerIsToldAtOpenByName) {
+  BackendOptions options;
+  options.name = "cc";
+  options.cc = "/nowhere/cc";
+  const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
+  EXPECT_EQ(status.code(), ErrorCode::unavailable);
+  EXPECT_THAT(status.to_string(),
+              AllOf(HasSubstr("backend 'cc'"), HasSubstr("/nowhere/cc"), HasSubstr("HEDDLE_CC")));
+  EXPECT_EQ(Backend::open("cc").name(), "cc");
+}
+
+// J10, bad input: folders that cannot be written name the folder and the setting
+TEST(MissingToolsTest, UnwritableFoldersNameTheirSetting) {
+  const Tensor x("x", i32, {2});
+  for (const char* name : {"sync_cc", "sync_gccjit"}) {
+    BackendOptions temp, dump;
+    temp.name = dump.name = name;
+    temp.temp_dir = "/nowhere/temp";
+    dump.dump_dir = "/proc/self/dumps";
+    const auto refusal = [&](const BackendOptions& options) {
+      return failure([&] { static_cast<void>(Backend::open(options).compile(increment(x, "p"))); });
+    };
+    EXPECT_EQ(refusal(temp).code(), ErrorCode::unavailable) << name;
+    EXPECT_THAT(refusal(temp).to_string(),
+                AllOf(HasSubstr("/nowhere/temp"), HasSubstr("HEDDLE_TEMP_DIR")));
+    EXPECT_EQ(refusal(dump).code(), ErrorCode::unavailable) << name;
+    EXPECT_THAT(refusal(dump).to_string(),
+                AllOf(HasSubstr("/proc/self/dumps"), HasSubstr("HEDDLE_DUMP_DIR")));
+    EXPECT_NO_THROW(static_cast<void>(Backend::open(name).compile(increment(x, "p"))));
+  }
+}
+
+}  // namespace
+}  // namespace heddle
