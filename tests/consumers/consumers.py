@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Builds and runs programs on heddle as strangers would: with heddle as their meson subproject, then
-with pkg-config and with CMake against an installation that was moved; the toy backend also runs the
-conformance suites. usage: consumers.py SOURCE_ROOT [WORK_DIR (kept)]"""
+"""Builds and runs programs on heddle as strangers would.
+
+With heddle as their meson subproject, then with pkg-config and with CMake against an installation
+that was moved; the toy backend also runs the conformance suites.
+usage: consumers.py SOURCE_ROOT [WORK_DIR (kept)]"""
 import concurrent.futures
 import os
 import pathlib
