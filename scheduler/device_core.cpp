@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "heddle/observe.hpp"
+#include "scheduler/fork.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 
@@ -65,7 +66,10 @@ namespace {
 DeviceCore::DeviceCore(DeviceOptions options)
     : options_(std::move(options)),
       timeline_(Timeline::open(options_.name)),
-      lane_(options_.capacity) {}
+      id_(timeline_->id()),
+      fork_generation_(fork_generation()),
+      lane_(options_.capacity),
+      plain_(!options_.single_producer) {}
 
 std::chrono::nanoseconds DeviceCore::spin() const noexcept {
   return options_.spin.value_or(tuning::spin_default);
@@ -114,32 +118,26 @@ Status DeviceCore::check_producer() noexcept {
 
 Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
                          const SubmitOptions* options) noexcept {
-  TaskNote note{label};
-  // acquire: pairs with the release in end_badly().
-  const bool plain = options == nullptr && !options_.single_producer &&
-                     !poisoned_.load(std::memory_order_acquire) && !timeline_->in_forked_child();
-  if (plain) [[likely]] {
-    if (const auto ticket = reserve(thread_number())) [[likely]]
-      return hand_over(*ticket, ops, callable, std::move(note));
+  // acquire: pairs with the releases in end_badly() and recover().
+  if (options == nullptr && plain_.load(std::memory_order_acquire) &&
+      fork_generation() == fork_generation_) [[likely]] {
+    if (const auto ticket = reserve(thread_number())) [[likely]] {
+      lane_.publish(*ticket, ops, callable, label);
+      set_going();
+      return Event(timeline_.get(), id_, *ticket);
+    }
   }
+  return submit_slowly(label, ops, callable, options);
+}
+
+Event DeviceCore::submit_slowly(const char* label, const TaskOps& ops, void* callable,
+                                const SubmitOptions* options) noexcept {
   static const SubmitOptions* const defaults = new SubmitOptions;  // also needed during exit
-  return submit_carefully(std::move(note), ops, callable,
-                          options == nullptr ? *defaults : *options);
+  TaskNote note{label};
+  return submit_carefully(note, ops, callable, options == nullptr ? *defaults : *options);
 }
 
-Event DeviceCore::hand_over(std::uint64_t ticket, const TaskOps& ops, void* callable,
-                            TaskNote note) noexcept {
-  lane_.publish(ticket, ops, callable, std::move(note));
-  const Event event = timeline_->event(ticket);
-  if (options_.mode == Mode::threaded) {
-    wake();
-  } else {
-    drain();
-  }
-  return event;
-}
-
-Event DeviceCore::submit_carefully(TaskNote note, const TaskOps& ops, void* callable,
+Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* callable,
                                    const SubmitOptions& options) noexcept {
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
@@ -149,7 +147,7 @@ Event DeviceCore::submit_carefully(TaskNote note, const TaskOps& ops, void* call
   note.contain = options.contain;
   for (const Event& event : options.after) {
     if (event.done() && event.status().ok()) continue;
-    if (waits_for_itself(timeline_->id(), event.ticket()) && event.timeline() == timeline_->id() &&
+    if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&
         event.ticket() > lane_.tickets()) {
       return refuse(own_task_refusal("waiting for a later ticket"));
     }
@@ -166,8 +164,11 @@ Event DeviceCore::submit_carefully(TaskNote note, const TaskOps& ops, void* call
     if (options_.single_producer) {
       if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
     }
-    if (const auto ticket = reserve(thread_number()))
-      return hand_over(*ticket, ops, callable, std::move(note));
+    if (const auto ticket = reserve(thread_number())) {
+      lane_.publish(*ticket, ops, callable, note);
+      set_going();
+      return timeline_->event(*ticket);
+    }
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
   }
 }
@@ -198,7 +199,7 @@ Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
 
 Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
   if (tickets < lane_.capacity()) return {};
-  if (timeline_->wait(timeline_->id(), tickets - lane_.capacity() + 1, deadline, spin())) return {};
+  if (timeline_->wait(id_, tickets - lane_.capacity() + 1, deadline, spin())) return {};
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
                             timeline_->name(), lane_.capacity()));
@@ -210,7 +211,7 @@ Event DeviceCore::record() noexcept {
 }
 
 Event DeviceCore::wait(const Event& event) noexcept {
-  const bool own = event.timeline() == timeline_->id();
+  const bool own = event.timeline() == id_;
   if (own && event.ticket() > lane_.tickets())
     return Timeline::refused(own_task_refusal("waiting for a later ticket"));
   if (own || (event.done() && event.status().ok())) return event;
@@ -224,7 +225,7 @@ Event DeviceCore::wait(const Event& event) noexcept {
   TaskNote note{"wait"};
   note.is_wait = true;
   alignas(16) std::byte none[task_bytes_max] = {};
-  return submit_carefully(std::move(note), nothing, none, options);
+  return submit_carefully(note, nothing, none, options);
 }
 
 Status DeviceCore::await(Deadline deadline) noexcept {
@@ -237,7 +238,7 @@ Status DeviceCore::await(Deadline deadline) noexcept {
       const std::lock_guard lock(control_);
       epoch = epoch_;
     }
-    if (!timeline_->wait(timeline_->id(), last, deadline, spin())) {
+    if (!timeline_->wait(id_, last, deadline, spin())) {
       return Status(ErrorCode::deadline,
                     fmt::format("device '{}': {} tasks had not ended at the deadline",
                                 timeline_->name(), last - std::min(last, timeline_->completed())));
@@ -274,7 +275,7 @@ Status DeviceCore::recover() noexcept {
     epoch = epoch_;
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
-  timeline_->wait(timeline_->id(), lane_.tickets(), {}, spin());
+  timeline_->wait(id_, lane_.tickets(), {}, spin());
   const std::lock_guard lock(control_);
   // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
   // may have failed since.
@@ -285,6 +286,8 @@ Status DeviceCore::recover() noexcept {
   ++epoch_;
   // release: pairs with the acquire in refusal().
   poisoned_.store(false, std::memory_order_release);
+  // release: pairs with the acquire in submit().
+  plain_.store(!options_.single_producer, std::memory_order_release);
   return {};
 }
 
@@ -317,7 +320,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   if (inside_own_task()) return own_task_refusal("shutdown");
   const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
-    return timeline_->wait(timeline_->id(), lane_.tickets(), until, spin());
+    return timeline_->wait(id_, lane_.tickets(), until, spin());
   };
   bool all = ended(deadline);
   if (!all) {
@@ -337,7 +340,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
 void DeviceCore::stop_worker(bool join) noexcept {
   // release: pairs with the acquire in work(); the barriers see to it that one side sees the other.
   stop_.store(true, std::memory_order_release);
-  wake();
+  if (doorbell_.ring()) wake_worker();
   const std::lock_guard lock(join_);
   if (!thread_.joinable()) return;
   if (join) {

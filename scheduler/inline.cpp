@@ -163,7 +163,7 @@ void DeviceCore::drain() noexcept {
 
 void DeviceCore::drain_all() noexcept {
   const auto self = shared_from_this();  // a task may drop the last handle
-  TaskContext context{this, timeline_->id(), 0, "", fiber_.get(), nullptr};
+  TaskContext context{this, id_, 0, "", fiber_.get(), nullptr};
   const TaskScope scope(context);
   note_time();
   std::uint64_t handled = 1;

@@ -118,17 +118,17 @@ class Lane {
   }
 
   /// Fills the slot of a reserved ticket and publishes it. The thread that reserved it.
-  void publish(std::uint64_t ticket, const TaskOps& ops, void* callable, TaskNote&& note) noexcept {
-    Slot& slot = at(ticket);
-    slot.ops = &ops;
-    if (ops.relocate == nullptr) {
-      std::memcpy(slot.callable, callable, task_bytes_max);
-    } else {
-      ops.relocate(slot.callable, callable);
-    }
+  void publish(std::uint64_t ticket, const TaskOps& ops, void* callable, TaskNote& note) noexcept {
     notes_[index(ticket)] = std::move(note);
-    // release: pairs with the acquire in published().
-    slot.flag.store(ticket, std::memory_order_release);
+    publish(ticket, ops, callable);
+  }
+  /// The same for a task that has nothing but a label.
+  void publish(std::uint64_t ticket, const TaskOps& ops, void* callable,
+               const char* label) noexcept {
+    TaskNote& note = notes_[index(ticket)];  // what it comes after is none since its last use
+    note.label = label;
+    note.contain = note.is_wait = false;
+    publish(ticket, ops, callable);
   }
 
   /// Whether the task of `ticket` is there. The consumer.
@@ -149,6 +149,18 @@ class Lane {
   [[nodiscard]] TaskNote& note(std::uint64_t ticket) noexcept { return notes_[index(ticket)]; }
 
  private:
+  void publish(std::uint64_t ticket, const TaskOps& ops, void* callable) noexcept {
+    Slot& slot = at(ticket);
+    slot.ops = &ops;
+    if (ops.relocate == nullptr) {
+      std::memcpy(slot.callable, callable, task_bytes_max);
+    } else {
+      ops.relocate(slot.callable, callable);
+    }
+    // release: pairs with the acquire in published().
+    slot.flag.store(ticket, std::memory_order_release);
+  }
+
   [[nodiscard]] std::size_t index(std::uint64_t ticket) const noexcept {
     return static_cast<std::size_t>(ticket) & (capacity_ - 1);
   }

@@ -32,7 +32,8 @@ Snapshot DeviceCore::snapshot() const {
   const std::uint64_t tickets = lane_.tickets();
   s.queued = tickets - std::min(completed, tickets);
   // relaxed: a picture for people; pairs with the stores in run(), finish() and note_time().
-  if (const char* const label = running_label_.load(std::memory_order_relaxed); label != nullptr) {
+  const char* const label = running_label_.load(std::memory_order_relaxed);
+  if (label != nullptr && s.queued > 0) {
     s.running = label;
     s.running_ticket = completed + 1;
     // relaxed: as above.

@@ -32,6 +32,21 @@ Status run_guarded(const TaskOps& ops, void* callable) noexcept {
 
 }  // namespace
 
+[[gnu::always_inline]] inline void DeviceCore::run(std::uint64_t ticket,
+                                                   const TaskNote& note) noexcept {
+  // relaxed: pairs with the load in snapshot(): for people, ordering nothing. It stays until the
+  // next task; snapshot() knows when there is none.
+  running_label_.store(note.label, std::memory_order_relaxed);
+  auto& slot = lane_.at(ticket);
+  Status result = run_guarded(*slot.ops, slot.callable);
+  lane_.destroy(ticket);
+  if (!result.ok()) [[unlikely]]
+    return end_failed(ticket, note, std::move(result));
+  if (note.after) [[unlikely]]
+    return finish(ticket);
+  timeline_->complete(ticket);
+}
+
 DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
   const std::uint64_t ticket = timeline_->completed() + 1;
   if (!lane_.published(ticket)) return Step::idle;
@@ -49,6 +64,8 @@ DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
 }
 
 DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note) noexcept {
+  // relaxed: pairs with the load in snapshot(): nothing runs while this one is looked at.
+  running_label_.store(nullptr, std::memory_order_relaxed);
   renew_stop_source();
   // acquire: pairs with the release in cancel_pending().
   if (ticket <= cancel_upto_.load(std::memory_order_acquire)) {
@@ -122,16 +139,8 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
   return true;
 }
 
-void DeviceCore::run(std::uint64_t ticket, const TaskNote& note) noexcept {
-  // relaxed: pairs with the load in snapshot(): for people, ordering nothing.
-  running_label_.store(note.label, std::memory_order_relaxed);
-  auto& slot = lane_.at(ticket);
-  Status result = run_guarded(*slot.ops, slot.callable);
-  lane_.destroy(ticket);
-  if (result.ok()) [[likely]] {
-    finish(ticket);
-    return;
-  }
+/// The task threw or returned `result`.
+void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept {
   bool asked_to_stop = false;
   {
     const std::lock_guard lock(control_);
@@ -167,6 +176,8 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     timeline_->forget_observed();
     // release: pairs with the acquire in refusal(): who sees the poison finds its reason.
     poisoned_.store(true, std::memory_order_release);
+    // release: pairs with the acquire in submit(): the second look finds the poison.
+    plain_.store(false, std::memory_order_release);
     // relaxed: the consumer's own, see step().
     careful_.store(true, std::memory_order_relaxed);
   }
@@ -186,8 +197,6 @@ void DeviceCore::finish(std::uint64_t ticket) noexcept {
     disarm();
     lane_.note(ticket).after.reset();
   }
-  // relaxed: pairs with the load in snapshot().
-  running_label_.store(nullptr, std::memory_order_relaxed);
   timeline_->complete(ticket);
 }
 
@@ -231,7 +240,7 @@ void DeviceCore::work() noexcept {
   };
   // A ticket that a stopped producer has not published yet is waited for asleep.
   const auto ready = [&] { return lane_.published(timeline_->completed() + 1) || stopping(); };
-  TaskContext context{this, timeline_->id(), 0, "", nullptr, nullptr};
+  TaskContext context{this, id_, 0, "", nullptr, nullptr};
   const TaskScope scope(context);
   while (true) {
     if (step(context) == Step::ran) continue;

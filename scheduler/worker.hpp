@@ -73,6 +73,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] bool gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
   void run(std::uint64_t ticket, const TaskNote& note) noexcept;
+  void end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
   void finish(std::uint64_t ticket) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
@@ -88,19 +89,24 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
                  bool contained) noexcept;
   Status skip_reason() const noexcept;
-  /// After something was published for the worker.
-  void wake() noexcept {
-    if (doorbell_.ring()) [[unlikely]]
-      wake_worker();
-  }
   void note_time() noexcept;
 
-  Event submit_carefully(TaskNote note, const TaskOps& ops, void* callable,
+  [[gnu::noinline]] Event submit_slowly(const char* label, const TaskOps& ops, void* callable,
+                                        const SubmitOptions* options) noexcept;
+  Event submit_carefully(TaskNote& note, const TaskOps& ops, void* callable,
                          const SubmitOptions& options) noexcept;
   [[nodiscard]] std::optional<std::uint64_t> reserve(std::uint64_t me) noexcept {
     return lane_.reserve(me, [this] { return timeline_->completed(); });
   }
-  Event hand_over(std::uint64_t ticket, const TaskOps& ops, void* callable, TaskNote note) noexcept;
+  /// After a task was published.
+  void set_going() noexcept {
+    if (options_.mode == Mode::threaded) {
+      if (doorbell_.ring()) [[unlikely]]
+        wake_worker();
+    } else {
+      drain();
+    }
+  }
   void wake_worker() noexcept;
   [[nodiscard]] Status refusal() noexcept;
   [[nodiscard]] Status check_producer() noexcept;
@@ -116,6 +122,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   const DeviceOptions options_;
   const OwnedTimeline timeline_;
+  const std::uint64_t id_;  // the timeline's
+  const std::uint32_t fork_generation_;
   Lane<> lane_;
 
   // Written by the consumer.
@@ -139,6 +147,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// Something that a task has to be looked at for before it runs: poison, a cancel.
   std::atomic<bool> careful_{false};
   std::atomic<bool> poisoned_{false};
+  /// Submissions without options need no second look: no poison, no single producer to check.
+  std::atomic<bool> plain_;
   std::atomic<std::uint64_t> cancel_upto_{0};
   std::atomic<std::uint64_t> cancels_{0};
   std::atomic<std::uint64_t> wakes_{0};

@@ -131,7 +131,7 @@ struct WatchedLane {
     if (!ticket) return ticket;
     slots[(*ticket - 1) % lane.capacity()]($) = value;
     alignas(16) std::byte task[sched::task_bytes_max] = {};
-    lane.publish(*ticket, ops, task, {});
+    lane.publish(*ticket, ops, task, "");
     return ticket;
   }
   std::uint64_t submit(std::uint64_t me, unsigned value) {

@@ -91,7 +91,7 @@ TEST(LaneTest, OneProducerIsWaitFree) {
       continue;
     }
     EXPECT_EQ(*ticket, k);
-    lane.publish(*ticket, number_ops, &k, {});
+    lane.publish(*ticket, number_ops, &k, "");
     most = std::max(most, operations - before);
     ++k;
   }
