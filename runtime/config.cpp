@@ -116,7 +116,7 @@ BackendOptions with_environment(BackendOptions options) {
   if (!options.virtual_devices)
     options.virtual_devices = number<int>("HEDDLE_VIRTUAL_DEVICES", 1, 4096);
   if (!options.queue_size)
-    options.queue_size = number<std::uint32_t>("HEDDLE_QUEUE_SIZE", 1, 1u << 30);
+    options.queue_size = number<std::uint32_t>("HEDDLE_QUEUE_SIZE", 1, sched::capacity_max);
   if (!options.spin) {
     if (const auto ns = number<std::int64_t>("HEDDLE_SPIN_NS", 0, 1'000'000'000))
       options.spin = std::chrono::nanoseconds(*ns);

@@ -40,6 +40,8 @@ class Bias {
 
   /// Takes a bias that nobody had yet. Then enter() may succeed.
   [[nodiscard]] bool claim(std::uint64_t me) noexcept {
+    // relaxed: a look that spares those who come later the locked access.
+    if (owner_.load(std::memory_order_relaxed) != unclaimed) return false;
     std::uint64_t none = unclaimed;
     // relaxed: carries nothing; the first owner finds what the constructor left.
     return owner_.compare_exchange_strong(none, me, std::memory_order_relaxed,

@@ -45,10 +45,10 @@ const std::shared_ptr<DeviceCore>& DeviceCore::of(const Device& device) noexcept
 }
 
 Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core) {
-  if (options.capacity == 0 || options.capacity > tuning::capacity_max) {
+  if (options.capacity == 0 || options.capacity > capacity_max) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("device '{}': capacity {} (expected 1 to {})", options.name,
-                            options.capacity, tuning::capacity_max));
+                            options.capacity, capacity_max));
   }
   watch_forks();
   prepare_barriers();

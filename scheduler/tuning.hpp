@@ -21,8 +21,6 @@ inline constexpr int spins_per_clock_read = 32;
 /// told from there.
 inline constexpr std::uint64_t tasks_per_clock_read = 64;
 
-inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 30;
-
 /// Events that ended badly keep their full text for this many latest failures per timeline; older
 /// ones keep their code. Bounds memory under endless fail and recover.
 inline constexpr std::size_t failure_texts_max = 1024;

@@ -46,6 +46,9 @@ class Label {
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
 inline constexpr std::size_t task_bytes_max = 48;
 
+/// Queues hold at most this many tasks: some 90 MB, which are taken when the device is opened.
+inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
+
 /// How a queue slot handles the callable in it.
 struct TaskOps {
   void (*relocate)(void* to, void* from) noexcept;  ///< null: copying task_bytes_max bytes will do
@@ -321,7 +324,7 @@ class Scheduler {
  public:
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
-  /// for a capacity of 0 or above 2^30.
+  /// for a capacity of 0 or above capacity_max.
   [[nodiscard]] sched::Device new_device(std::string name);
   [[nodiscard]] sched::Device new_device(sched::DeviceOptions options);
   /// Shuts all its devices down within one deadline; the first failure is returned, all are tried.

@@ -76,15 +76,20 @@ double gauge_ping_pong() {
 double gauge_scaling() {
   if (processors().size() < 2) return 1;
   constexpr auto length = std::chrono::milliseconds(5);
-  const double alone = arithmetic_speed(length);
-  double other = 0;
-  std::thread helper([&other, length] {
-    pin_this_thread(worker_processor);
-    other = arithmetic_speed(length);
-  });
-  const double own = arithmetic_speed(length);
-  helper.join();
-  return (own + other) / alone;
+  // The best of some rounds: other programs slow rounds down, and nothing makes them faster.
+  double alone = 0, together = 0;
+  for (int round = 0; round < 5; ++round) {
+    alone = std::max(alone, arithmetic_speed(length));
+    double other = 0;
+    std::thread helper([&other, length] {
+      pin_this_thread(worker_processor);
+      other = arithmetic_speed(length);
+    });
+    const double own = arithmetic_speed(length);
+    helper.join();
+    together = std::max(together, own + other);
+  }
+  return together / alone;
 }
 
 Result measure(const Case& which, const Plan& plan) {

@@ -52,6 +52,19 @@ TEST_P(LimitsTest, FullQueueRefusesOrWaitsForOneSlot) {
   EXPECT_TRUE(device.await().ok());
 }
 
+TEST_P(LimitsTest, ImpossibleCapacitiesAreRefused) {
+  for (const std::uint32_t capacity : {std::uint32_t{0}, sched::capacity_max + 1}) {
+    try {
+      open("work", capacity);
+      ADD_FAILURE() << capacity;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("'work'"), HasSubstr("1 to 1048576")));
+    }
+  }
+  EXPECT_TRUE(open("largest", sched::capacity_max).submit("task", [] {}).wait().ok());
+}
+
 // S4: a task that fills its own queue gets exhausted
 TEST_P(LimitsTest, TaskOnItsOwnFullQueueIsRefused) {
   const Device device = open("work", 2);
