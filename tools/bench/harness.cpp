@@ -104,7 +104,8 @@ Result measure(const Case& which, const Plan& plan) {
 
   double before = gauge_ping_pong();
   for (int attempt = 0; attempt < attempts_factor * plan.pairs_wanted; ++attempt) {
-    if (static_cast<int>(ratios.size()) >= plan.pairs_wanted || Clock::now() > end) break;
+    const bool enough = static_cast<int>(ratios.size()) >= plan.pairs_wanted;
+    if (attempt > 0 && (enough || Clock::now() > end)) break;  // one pair at least
     double s = 0, a = 0;
     for (const bool subject_now : {attempt % 2 == 0, attempt % 2 != 0}) {
       (subject_now ? s : a) = subject_now ? which.subject.slice(which.slice, subject_samples)
