@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "heddle/host_array.hpp"
 
@@ -40,8 +41,9 @@ std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
   const HostArray keys = HostArray::uniform({DType::f64, {static_cast<std::int64_t>(count)}}, seed);
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {},
-                           [draws = keys.values<double>()](std::size_t k) { return draws[k]; });
+  // Equal draws keep their order, so that the permutation is one and the same everywhere.
+  std::ranges::sort(
+      order, {}, [draws = keys.values<double>()](std::size_t k) { return std::pair(draws[k], k); });
   return order;
 }
 

@@ -119,7 +119,7 @@ TEST_F(PlacementTest, InferenceHasNoSideEffects) {
 
 // J4, issue item 9: a request that the program cannot keep names tensor, place, reason and cure
 TEST_F(PlacementTest, ImpossibleRequestsAreRefused) {
-  const auto with = [this](MemoryMode mode, auto&& add) {
+  const auto with = [](MemoryMode mode, auto&& add) {
     const Tensor t("asked", f32, {4});
     t.set_mode(mode);
     Program p("refused");
