@@ -18,9 +18,10 @@ long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command
 }  // namespace
 
 void prepare_barriers() noexcept {
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   static std::once_flag once;
-  std::call_once(once, [] { barrier::asymmetric = registered; });
+  std::call_once(once, [] {
+    barrier::asymmetric = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  });
 }
 
 void heavy_barrier() noexcept {
