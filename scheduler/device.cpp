@@ -52,9 +52,9 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
   return Device(handle);
 }
 
-Event Device::submit_task(Label label, const TaskOps& task, void* callable,
+Event Device::submit_task(Label label, const TaskOps& task, void* from,
                           const SubmitOptions* options) const noexcept {
-  return handle_->core->submit(label.c_str(), task, callable, options);
+  return handle_->core->submit(label.c_str(), task, from, options);
 }
 
 Event Device::refuse_memory(Label label) noexcept {

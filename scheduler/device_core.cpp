@@ -101,7 +101,7 @@ Status DeviceCore::own_task_refusal(const char* what) const {
                 fmt::format("device '{}': {} inside its own task '{}' could not end before the "
                             "task does; do it from another "
                             "thread or device",
-                            timeline_->name(), what, current_task()->label));
+                            timeline_->name(), what, current_task()->device->label()));
 }
 
 /// Why nothing may be submitted now; ok when it may.
@@ -126,32 +126,40 @@ Status DeviceCore::check_producer() noexcept {
                             timeline_->name()));
 }
 
-Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
+Event DeviceCore::submit(const char* label, const TaskOps& ops, void* from,
                          const SubmitOptions* options) noexcept {
   // acquire: pairs with the releases in end_badly() and recover().
   if (options == nullptr && plain_.load(std::memory_order_acquire) &&
       fork_generation() == fork_generation_) [[likely]] {
-    if (const auto ticket = reserve(thread_number())) [[likely]] {
-      lane_.publish(*ticket, ops, callable, label);
-      set_going();
-      return Event(timeline_.get(), id_, *ticket);
-    }
+    if (const std::uint64_t ticket = lane_.reserve_alone(thread_number())) [[likely]]
+      return publish(ticket, label, ops, from);
+    if (const std::uint64_t ticket = reserve(thread_number()))
+      return publish(ticket, label, ops, from);
   }
-  return submit_slowly(label, ops, callable, options);
+  return submit_slowly(label, ops, from, options);
 }
 
-Event DeviceCore::submit_slowly(const char* label, const TaskOps& ops, void* callable,
+/// The event is made before the callable: fewer values outlive the call.
+[[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, const char* label,
+                                                        const TaskOps& ops, void* from) noexcept {
+  Event event(timeline_.get(), id_, ticket);
+  lane_.publish(ticket, label, ops, from);
+  set_going();
+  return event;
+}
+
+Event DeviceCore::submit_slowly(const char* label, const TaskOps& ops, void* from,
                                 const SubmitOptions* options) noexcept {
   static const SubmitOptions* const defaults = new SubmitOptions;  // also needed during exit
-  TaskNote note{label};
-  return submit_carefully(note, ops, callable, options == nullptr ? *defaults : *options);
+  TaskNote note;
+  return submit_carefully(label, note, ops, from, options == nullptr ? *defaults : *options);
 }
 
-Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* callable,
-                                   const SubmitOptions& options) noexcept {
+Event DeviceCore::submit_carefully(const char* label, TaskNote& note, const TaskOps& ops,
+                                   void* from, const SubmitOptions& options) noexcept {
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
-      log(LogLevel::debug, fmt::format("task '{}' refused: {}", note.label, why.to_string()));
+      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label, why.to_string()));
     return Timeline::refused(std::move(why));
   };
   note.contain = options.contain;
@@ -174,10 +182,14 @@ Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* cal
     if (options_.single_producer) {
       if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
     }
-    if (const auto ticket = reserve(thread_number())) {
-      lane_.publish(*ticket, ops, callable, note);
+    if (const std::uint64_t ticket = reserve(thread_number())) {
+      if (note.contain || note.is_wait || note.after) {
+        lane_.publish(ticket, label, ops, from, note);
+      } else {
+        lane_.publish(ticket, label, ops, from);
+      }
       set_going();
-      return timeline_->event(*ticket);
+      return timeline_->event(ticket);
     }
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
   }
@@ -233,17 +245,18 @@ Event DeviceCore::wait(const Event& event) noexcept {
   if (own && event.ticket() > lane_.tickets())
     return Timeline::refused(own_task_refusal("waiting for a later ticket"));
   if (own || (event.done() && event.status().ok())) return event;
-  static constexpr TaskOps nothing{nullptr, [](void* /*callable*/) { return Status(); }, nullptr};
+  static constexpr TaskOps nothing{[](void* /*to*/, void* /*from*/) noexcept {},
+                                   [](void* /*callable*/, Status& /*failure*/) { return true; },
+                                   [](void* /*callable*/) noexcept {}};
   SubmitOptions options;
   try {
     options.after.push_back(event);
   } catch (...) {
     return Timeline::refused(Status(ErrorCode::exhausted, "no memory to wait for an event"));
   }
-  TaskNote note{"wait"};
+  TaskNote note;
   note.is_wait = true;
-  alignas(16) std::byte none[task_bytes_max] = {};
-  return submit_carefully(note, nothing, none, options);
+  return submit_carefully("wait", note, nothing, nullptr, options);
 }
 
 Status DeviceCore::await(Deadline deadline) noexcept {
@@ -352,11 +365,10 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   }
   stop_worker(all);
   if (all) return {};
-  const char* const label = running_label_.load(std::memory_order_relaxed);  // relaxed: for people
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': task '{}' did not end by the deadline, nor when asked to "
                             "stop; it is left to end by itself",
-                            timeline_->name(), label != nullptr ? label : "?"));
+                            timeline_->name(), label()));
 }
 
 void DeviceCore::stop_worker(bool join) noexcept {

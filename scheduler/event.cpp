@@ -146,7 +146,7 @@ std::stop_token stop_token() noexcept {
 
 const char* label() noexcept {
   const sched::TaskContext* const task = sched::current_task();
-  return task == nullptr ? "" : task->label;
+  return task == nullptr ? "" : task->device->label();
 }
 
 std::uint64_t ticket() noexcept {

@@ -30,7 +30,7 @@ Status await_until(const Event& event, std::optional<Event::Clock::time_point> d
     return Status(ErrorCode::failed_precondition,
                   fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
                               "submit a task that comes after that event instead",
-                              task->label, task->ticket, event.to_string()));
+                              task->device->label(), task->ticket, event.to_string()));
   }
   const Timeline& timeline = *Timeline::of(event);
   if (timeline.in_forked_child()) return timeline.fork_refusal();
@@ -50,7 +50,7 @@ Status status_of(Waited waited, const Event& event) {
   const TaskContext* const task = current_task();
   return Status(ErrorCode::cancelled,
                 fmt::format("task '{}' was asked to stop while it waited for {}",
-                            task != nullptr ? task->label : "?", event.to_string()));
+                            task != nullptr ? task->device->label() : "?", event.to_string()));
 }
 
 /// Says in snapshots what the running task waits for.

@@ -51,9 +51,11 @@ inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
 
 /// How a queue slot handles the callable in it.
 struct TaskOps {
-  void (*relocate)(void* to, void* from) noexcept;  ///< null: copying task_bytes_max bytes will do
-  Status (*run)(void* callable);  ///< may throw: the task then fails with what was thrown
-  void (*destroy)(void* callable) noexcept;  ///< null: nothing to do
+  void (*construct)(void* to, void* from) noexcept;  ///< from what was given to submit()
+  /// true: it ended well, and the callable is destroyed. false: `failure` says why; so does what it
+  /// throws.
+  bool (*run)(void* callable, Status& failure);
+  void (*destroy)(void* callable) noexcept;  ///< unless run() did
 };
 }  // namespace sched
 
@@ -245,19 +247,21 @@ class Device {
   template <class F>
   Event submit_any(Label label, F&& f, const SubmitOptions* options) const {
     using Callable = std::decay_t<F>;
-    if constexpr (sizeof(Callable) <= task_bytes_max && alignof(Callable) <= 16 &&
-                  std::is_nothrow_move_constructible_v<Callable>) {
-      // As large as the place it is copied to.
-      alignas(16) std::byte bytes[task_bytes_max];
-      auto* const callable = ::new (static_cast<void*>(bytes)) Callable(std::forward<F>(f));
-      Event event = submit_task(label, ops<Callable>, bytes, options);
-      callable->~Callable();
-      return event;
-    } else {
+    if constexpr (sizeof(Callable) > task_bytes_max || alignof(Callable) > 16 ||
+                  !std::is_nothrow_move_constructible_v<Callable>) {
       Boxed<Callable> boxed{
           std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
       if (!boxed.callable) return refuse_memory(label);
-      return submit_task(label, ops<Boxed<Callable>>, &boxed, options);
+      return submit_task(label, ops<Boxed<Callable>, Boxed<Callable>>, &boxed, options);
+    } else if constexpr (std::is_nothrow_constructible_v<Callable, F> &&
+                         std::is_object_v<std::remove_reference_t<F>>) {
+      // Built where it will run, once there is a place for it.
+      const void* const from = std::addressof(f);
+      return submit_task(label, ops<Callable, F>, const_cast<void*>(from), options);
+    } else {
+      // What may throw comes first: a place in the queue cannot be handed back.
+      Callable made(std::forward<F>(f));
+      return submit_task(label, ops<Callable, Callable>, std::addressof(made), options);
     }
   }
 
@@ -267,31 +271,32 @@ class Device {
     decltype(auto) operator()() { return (*callable)(); }
   };
 
-  template <class Callable>
-  static Status run_callable(void* callable) {
-    auto& f = *static_cast<Callable*>(callable);
-    if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
-      return f();
-    } else {
-      f();
-      return {};
-    }
+  /// `From` is as submit() deduced it: F, or F& for what is to be copied.
+  template <class Callable, class From>
+  static void construct_callable(void* to, void* from) noexcept {
+    ::new (to) Callable(static_cast<From&&>(*static_cast<std::remove_reference_t<From>*>(from)));
   }
   template <class Callable>
-  static void relocate_callable(void* to, void* from) noexcept {
-    ::new (to) Callable(std::move(*static_cast<Callable*>(from)));
+  static bool run_callable(void* callable, Status& failure) {
+    auto& f = *static_cast<Callable*>(callable);
+    if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
+      failure = f();
+      if (!failure.ok()) return false;
+    } else {
+      f();
+    }
+    f.~Callable();
+    return true;
   }
   template <class Callable>
   static void destroy_callable(void* callable) noexcept {
     static_cast<Callable*>(callable)->~Callable();
   }
-  template <class Callable>
-  static constexpr TaskOps ops{
-      std::is_trivially_copyable_v<Callable> ? nullptr : &relocate_callable<Callable>,
-      &run_callable<Callable>,
-      std::is_trivially_destructible_v<Callable> ? nullptr : &destroy_callable<Callable>};
+  template <class Callable, class From>
+  static constexpr TaskOps ops{&construct_callable<Callable, From>, &run_callable<Callable>,
+                               &destroy_callable<Callable>};
 
-  Event submit_task(Label label, const TaskOps& task, void* callable,
+  Event submit_task(Label label, const TaskOps& task, void* from,
                     const SubmitOptions* options) const noexcept;
   static Event refuse_memory(Label label) noexcept;
 

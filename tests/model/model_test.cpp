@@ -122,33 +122,38 @@ struct WatchedLane {
     for (auto& s : slots) s($) = 0;
   }
 
-  static Status nothing(void* /*callable*/) { return {}; }
-  static constexpr sched::TaskOps ops{nullptr, &nothing, nullptr};
+  static void construct(void* /*to*/, void* /*from*/) noexcept {}
+  static bool run(void* /*callable*/, Status& /*failure*/) { return true; }
+  static void destroy(void* /*callable*/) noexcept {}
+  static constexpr sched::TaskOps ops{&construct, &run, &destroy};
 
-  std::optional<std::uint64_t> try_submit(std::uint64_t me, unsigned value) {
-    const auto ticket =
-        lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
-    if (!ticket) return ticket;
-    slots[(*ticket - 1) % lane.capacity()]($) = value;
-    alignas(16) std::byte task[sched::task_bytes_max] = {};
-    lane.publish(*ticket, ops, task, "");
+  /// 0: refused.
+  std::uint64_t try_submit(std::uint64_t me, unsigned value) {
+    std::uint64_t ticket = lane.reserve_alone(me);
+    if (ticket == 0)
+      ticket = lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
+    if (ticket == 0) return 0;
+    slots[(ticket - 1) % lane.capacity()]($) = value;
+    lane.publish(ticket, "", ops, nullptr);
     return ticket;
   }
   std::uint64_t submit(std::uint64_t me, unsigned value) {
     while (true) {
-      if (const auto ticket = try_submit(me, value)) return *ticket;
+      if (const std::uint64_t ticket = try_submit(me, value)) return ticket;
       rl::yield(1, $);
     }
   }
   unsigned take(std::uint64_t ticket) {
-    while (!lane.published(ticket)) rl::yield(1, $);
+    sched::Found found = lane.look(ticket);
+    for (; !found.published(); found = lane.look(ticket)) rl::yield(1, $);
+    RL_ASSERT(found.plain() && &found.ops() == &ops);
     const unsigned value = slots[(ticket - 1) % lane.capacity()]($);
     slots[(ticket - 1) % lane.capacity()]($) = 0;
     completed.store(ticket, std::memory_order_release);
     return value;
   }
 
-  Lane<Env<mutation>> lane;
+  Lane<Env<mutation>, 1> lane;  // laps after two tickets
   Atomic<std::uint64_t, mutation> completed;
   rl::var<unsigned> slots[4];
 };
