@@ -142,10 +142,6 @@ class Lane {
     }
   }
 
-  /// Whether `me` is the one thread that submits, or nobody has yet and it is from now on.
-  [[nodiscard]] bool belongs_to(std::uint64_t me) noexcept {
-    return bias_.is_owner(me) || bias_.claim(me);
-  }
   /// Most tickets that were outstanding at once.
   [[nodiscard]] std::uint64_t outstanding_max() const noexcept {
     // relaxed: a number for people.

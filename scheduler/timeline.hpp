@@ -116,10 +116,11 @@ class Timeline {
   Timeline() = default;
 
   bool run_next_callback(std::uint64_t ticket) noexcept;
+  [[nodiscard]] std::uint64_t first_awaited() const noexcept;
   /// Locks the mutex; in a forked child only if nobody held it when the process forked.
   [[nodiscard]] std::unique_lock<std::mutex> lock_or_fork() const noexcept;
 
-  Progress<> progress_;  // its waiters are the entries of calls_
+  Progress<> progress_;  // waited for by the entries of calls_
 
   // Written by who opens and who fails.
   alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};

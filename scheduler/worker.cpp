@@ -198,7 +198,8 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     timeline_->forget_observed();
     // release: pairs with the acquire in refusal(): who sees the poison finds its reason.
     poisoned_.store(true, std::memory_order_release);
-    // release: pairs with the acquire in submit(): the second look finds the poison.
+    // release: pairs with the acquires where tasks are submitted: the second look finds
+    // the poison.
     plain_.store(false, std::memory_order_release);
     // relaxed: the consumer's own, see step().
     careful_.store(true, std::memory_order_relaxed);

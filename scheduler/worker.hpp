@@ -16,12 +16,22 @@
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/runner.hpp"
+#include "scheduler/thread_number.hpp"
 #include "scheduler/timeline.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace heddle::sched {
 
 struct TaskContext;
+
+/// What users' handles share.
+struct Device::Handle {
+  std::shared_ptr<DeviceCore> core;
+  explicit Handle(std::shared_ptr<DeviceCore> device) noexcept;
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
 
 class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
  public:
@@ -36,9 +46,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                    std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
-  /// `options` may be null: the defaults.
-  Event submit(const char* label, const TaskOps& ops, void* from,
-               const SubmitOptions* options) noexcept;
+  Event submit(const char* label, const TaskOps& ops, void* from) noexcept;
+  Event submit_carefully(const char* label, TaskNote& note, const TaskOps& ops, void* from,
+                         const SubmitOptions& options) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
   Status await(Deadline deadline) noexcept;
@@ -123,10 +133,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status skip_reason() const noexcept;
   void note_time() noexcept;
 
-  [[gnu::noinline]] Event submit_slowly(const char* label, const TaskOps& ops, void* from,
-                                        const SubmitOptions* options) noexcept;
-  Event submit_carefully(const char* label, TaskNote& note, const TaskOps& ops, void* from,
-                         const SubmitOptions& options) noexcept;
+  [[nodiscard]] Event submit_otherwise(const char* label, const TaskOps& ops, void* from) noexcept;
   [[nodiscard]] Event publish(std::uint64_t ticket, const char* label, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
@@ -134,12 +141,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   }
   /// After a task was published.
   void set_going() noexcept {
-    if (runner_) {
-      look();
-    } else if (doorbell_.ring()) [[unlikely]] {
-      wake_worker();
-    }
+    if (!doorbell_.quiet()) [[unlikely]]
+      set_going_closely();
   }
+  void set_going_closely() noexcept;
   void wake_worker() noexcept;
   [[nodiscard]] Status refusal() noexcept;
   [[nodiscard]] Status check_producer() noexcept;
@@ -185,8 +190,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// Something that a task has to be looked at for before it runs: poison, a cancel.
   std::atomic<bool> careful_{false};
   std::atomic<bool> poisoned_{false};
-  /// Submissions without options need no second look: no poison, no single producer to check.
-  std::atomic<bool> plain_;
+  /// Submissions without options need no second look: no poison.
+  std::atomic<bool> plain_{true};
+  std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
   std::atomic<std::uint64_t> cancel_upto_{0};
   std::atomic<std::uint64_t> cancels_{0};
   std::atomic<std::uint64_t> wakes_{0};

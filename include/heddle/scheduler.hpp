@@ -196,12 +196,12 @@ class Device {
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
-    return submit_any(label, std::forward<F>(f), nullptr);
+    return submit_any(label, std::forward<F>(f));
   }
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f, const SubmitOptions& options) const {
-    return submit_any(label, std::forward<F>(f), &options);
+    return submit_any(label, std::forward<F>(f), options);
   }
 
   /// An event that is done once all that was submitted before has ended.
@@ -244,24 +244,25 @@ class Device {
   struct Handle;
   explicit Device(std::shared_ptr<Handle> handle) noexcept : handle_(std::move(handle)) {}
 
-  template <class F>
-  Event submit_any(Label label, F&& f, const SubmitOptions* options) const {
+  /// `options`: SubmitOptions, or nothing.
+  template <class F, class... Options>
+  Event submit_any(Label label, F&& f, const Options&... options) const {
     using Callable = std::decay_t<F>;
     if constexpr (sizeof(Callable) > task_bytes_max || alignof(Callable) > 16 ||
                   !std::is_nothrow_move_constructible_v<Callable>) {
       Boxed<Callable> boxed{
           std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
       if (!boxed.callable) return refuse_memory(label);
-      return submit_task(label, ops<Boxed<Callable>, Boxed<Callable>>, &boxed, options);
+      return submit_task(label, ops<Boxed<Callable>, Boxed<Callable>>, &boxed, options...);
     } else if constexpr (std::is_nothrow_constructible_v<Callable, F> &&
                          std::is_object_v<std::remove_reference_t<F>>) {
       // Built where it will run, once there is a place for it.
       const void* const from = std::addressof(f);
-      return submit_task(label, ops<Callable, F>, const_cast<void*>(from), options);
+      return submit_task(label, ops<Callable, F>, const_cast<void*>(from), options...);
     } else {
       // What may throw comes first: a place in the queue cannot be handed back.
       Callable made(std::forward<F>(f));
-      return submit_task(label, ops<Callable, Callable>, std::addressof(made), options);
+      return submit_task(label, ops<Callable, Callable>, std::addressof(made), options...);
     }
   }
 
@@ -296,8 +297,9 @@ class Device {
   static constexpr TaskOps ops{&construct_callable<Callable, From>, &run_callable<Callable>,
                                &destroy_callable<Callable>};
 
+  Event submit_task(Label label, const TaskOps& task, void* from) const noexcept;
   Event submit_task(Label label, const TaskOps& task, void* from,
-                    const SubmitOptions* options) const noexcept;
+                    const SubmitOptions& options) const noexcept;
   static Event refuse_memory(Label label) noexcept;
 
   std::shared_ptr<Handle> handle_;

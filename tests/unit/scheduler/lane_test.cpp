@@ -51,6 +51,7 @@ class CountingAtomic {
 struct CountingEnv {
   template <class T>
   using atomic = CountingAtomic<T>;
+  static bool asymmetric() noexcept { return true; }
   static void light_barrier() noexcept { sched::light_barrier(); }
   static void heavy_barrier() noexcept { sched::heavy_barrier(); }
   static void relax() noexcept { cpu_relax(); }
