@@ -131,6 +131,7 @@ void DeviceCore::cancel_pending() noexcept {
     cancels_.fetch_add(1, std::memory_order_release);
     // release: pairs with the acquire in step().
     careful_.store(true, std::memory_order_release);
+    timeline_->attract();
   }
   running.request_stop();
   settle_put_off();  // a suspended task may go on here

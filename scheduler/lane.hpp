@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -39,14 +40,14 @@ class Found {
  public:
   explicit constexpr Found(std::uint64_t bits) noexcept : bits_(bits) {}
   /// The task is there, and nothing is noted about it.
-  [[nodiscard]] constexpr bool plain() const noexcept { return bits_ < noted_bit >> 15; }
+  [[nodiscard]] constexpr bool plain() const noexcept { return bits_ >> 48 == 0; }
   [[nodiscard]] constexpr bool noted() const noexcept { return bits_ >= noted_bit; }
   [[nodiscard]] constexpr bool published() const noexcept {
-    return (bits_ & ~noted_bit) < noted_bit >> 15;
+    return (bits_ & ~noted_bit) >> 48 == 0;
   }
   /// Of a published one.
   [[nodiscard]] const TaskOps& ops() const noexcept {
-    return *reinterpret_cast<const TaskOps*>(plain() ? bits_ : bits_ & ~noted_bit);
+    return *reinterpret_cast<const TaskOps*>(plain() ? bits_ : bits_ ^ noted_bit);
   }
   static constexpr std::uint64_t noted_bit = std::uint64_t{1} << 63;
 
@@ -161,9 +162,15 @@ class Lane {
   }
 
   /// What the slot of `ticket` has for it. The consumer.
-  [[nodiscard]] Found look(std::uint64_t ticket) const noexcept {
+  [[nodiscard]] Found look(std::uint64_t ticket) const noexcept { return look(at(ticket), ticket); }
+  [[nodiscard]] static Found look(const Slot& slot, std::uint64_t ticket) noexcept {
     // acquire: pairs with the release in publish_head().
-    return Found(at(ticket).head.load(std::memory_order_acquire) ^ mark(ticket));
+    return Found(slot.head.load(std::memory_order_acquire) ^ mark(ticket));
+  }
+  /// The slots of `ticket` and those that follow it, as far as they lie side by side; at most
+  /// `count`.
+  [[nodiscard]] std::span<Slot> stretch(std::uint64_t ticket, std::uint64_t count) noexcept {
+    return {&at(ticket), std::min<std::size_t>(count, mask_ + 1 - index(ticket))};
   }
 
   /// A published task, and what was noted about it if anything was. The consumer, until it
@@ -175,10 +182,10 @@ class Lane {
   [[nodiscard]] TaskNote& note(std::uint64_t ticket) noexcept { return notes_[index(ticket)]; }
 
  private:
-  /// Bits of the ticket where pointers have none (static objects lie below 2^48), and some below.
+  /// Bits of the ticket where pointers have none (static objects lie below 2^48), and some more.
   /// Tickets of one slot that follow each other differ in bits 48 to 62; 0 is no first ticket's.
   [[nodiscard]] static constexpr std::uint64_t mark(std::uint64_t ticket) noexcept {
-    return (ticket + (std::uint64_t{1} << mark_from)) << (48 - mark_from);
+    return std::rotl(ticket + (std::uint64_t{1} << mark_from), 48 - mark_from);
   }
   [[nodiscard]] static std::uint64_t head_of(std::uint64_t ticket, const TaskOps& ops) noexcept {
     return reinterpret_cast<std::uint64_t>(&ops) ^ mark(ticket);

@@ -38,15 +38,43 @@ class Progress {
     return completed_.load(std::memory_order_acquire);
   }
 
-  /// All tickets up to this one have ended. The completer. true: somebody waits for them.
-  [[nodiscard]] bool advance(std::uint64_t ticket) noexcept {
+  /// All tickets up to this one have ended. The completer. true: look() must follow.
+  [[nodiscard]] bool pass(std::uint64_t ticket) noexcept {
     // release: pairs with the acquire in completed().
     completed_.store(ticket, std::memory_order_release);
     Env::light_barrier();
-    // acquire: pairs with the releases in expect(): what is due is seen.
-    if (ticket < look_from_.load(std::memory_order_acquire)) [[likely]]
-      return false;
-    return look(ticket);
+    // acquire: pairs with the releases in expect() and attract(): what is due is seen.
+    return ticket >= look_from_.load(std::memory_order_acquire);
+  }
+  /// After pass(), for the same ticket: whether somebody waits for it.
+  [[nodiscard]] bool look(std::uint64_t ticket) noexcept {
+    // seq_cst: release pairs with the acquire in completed(); the total order is that of the
+    // protocol above, here and in what follows.
+    completed_.store(ticket, std::memory_order_seq_cst);
+    if (due_.load(std::memory_order_seq_cst) <= ticket) {  // seq_cst: as above
+      unasked_ = 0;
+      watch();
+      return true;
+    }
+    if (++unasked_ < unasked_max || !Env::asymmetric()) return false;
+    unasked_ = 0;
+    const std::uint64_t due = due_.load(std::memory_order_seq_cst);  // seq_cst: as above
+    // acq_rel: acquire pairs with the release in attract(), whose word this may take back. The next
+    // store carries it: who finds watched_ down writes this after us.
+    look_from_.exchange(due, std::memory_order_acq_rel);
+    // seq_cst: who still found it raised in expect() is seen by the load that follows.
+    watched_.store(false, std::memory_order_seq_cst);
+    if (due_.load(std::memory_order_seq_cst) != due) watch();
+    return false;
+  }
+  /// Both.
+  [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return pass(ticket) && look(ticket); }
+
+  /// Makes the completer look at a ticket soon: after this, or after the look that takes this back,
+  /// it sees what the caller wrote before. Any thread.
+  void attract() noexcept {
+    // release: pairs with the acquires in pass() and look().
+    look_from_.store(0, std::memory_order_release);
   }
 
   /// The caller waits for `ticket`, and `first` is the first ticket that anybody waits for now; it
@@ -79,26 +107,6 @@ class Progress {
   }
 
  private:
-  /// advance(), watched, or at a ticket that was due when it was last.
-  [[nodiscard]] bool look(std::uint64_t ticket) noexcept {
-    // seq_cst: release pairs with the acquire in completed(); the total order is that of the
-    // protocol above, here and in what follows.
-    completed_.store(ticket, std::memory_order_seq_cst);
-    if (due_.load(std::memory_order_seq_cst) <= ticket) {  // seq_cst: as above
-      unasked_ = 0;
-      watch();
-      return true;
-    }
-    if (++unasked_ < unasked_max || !Env::asymmetric()) return false;
-    unasked_ = 0;
-    const std::uint64_t due = due_.load(std::memory_order_seq_cst);  // seq_cst: as above
-    // relaxed: the next store carries it: who finds watched_ down writes this after us.
-    look_from_.store(due, std::memory_order_relaxed);
-    // seq_cst: who still found it raised in expect() is seen by the load that follows.
-    watched_.store(false, std::memory_order_seq_cst);
-    if (due_.load(std::memory_order_seq_cst) != due) watch();
-    return false;
-  }
   /// From here on the completer looks at each ticket.
   void watch() noexcept {
     // relaxed: read by the completer, here and in advance().

@@ -72,7 +72,7 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 /// The event is made before the callable, so that fewer values outlive a call.
 [[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, const char* label,
                                                         const TaskOps& ops, void* from) noexcept {
-  Event event(timeline_.get(), id_, ticket);
+  Event event(place_, ticket);
   lane_.publish(ticket, label, ops, from);
   set_going();
   return event;

@@ -127,7 +127,7 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
 
 std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
   const std::lock_guard lock(mutex_);
-  return named_ == event.id_ ? runner_.lock() : nullptr;
+  return named_ == event.timeline() ? runner_.lock() : nullptr;
 }
 
 std::string Timeline::name_of(std::uint64_t id) const {

@@ -45,7 +45,7 @@ class Timeline {
     // relaxed: the owner opened it.
     return id_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event(this, id(), ticket); }
+  [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event({this, id()}, ticket); }
   /// What runs the device whose timeline this is; before anybody else knows it.
   void set_runner(const std::shared_ptr<Runner>& runner) noexcept { runner_ = runner; }
   [[nodiscard]] static Event refused(Status why) noexcept { return Event(std::move(why)); }
@@ -72,6 +72,11 @@ class Timeline {
             bool contained) noexcept;
   /// All tickets up to this one have ended. The completer alone. true: call_back() must follow.
   [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return progress_.advance(ticket); }
+  /// advance() in two parts: true: look() must follow, and its result is that of advance().
+  [[nodiscard]] bool pass(std::uint64_t ticket) noexcept { return progress_.pass(ticket); }
+  [[nodiscard]] bool look(std::uint64_t ticket) noexcept { return progress_.look(ticket); }
+  /// The completer will look, and see what the caller wrote before. Any thread.
+  void attract() noexcept { progress_.attract(); }
   /// Wakes and calls back who waits for tickets up to this one. Holds no lock while it does.
   void call_back(std::uint64_t ticket) noexcept;
   void complete(std::uint64_t ticket) noexcept {
@@ -102,14 +107,14 @@ class Timeline {
 
   // The parts of an event.
 
-  [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.timeline_; }
+  [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.place_.timeline; }
   [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
-    return event.timeline_->outcome(event.id_, event.ticket_);
+    return of(event)->outcome(event.timeline(), event.ticket_);
   }
   /// What runs the event's device; null when that has a thread, or is closed.
   [[nodiscard]] std::shared_ptr<Runner> runner(const Event& event) const noexcept;
   static std::uint64_t call(const Event& event, Callback callback) {
-    return event.timeline_->call(event.id_, event.ticket_, std::move(callback));
+    return of(event)->call(event.timeline(), event.ticket_, std::move(callback));
   }
 
  private:

@@ -36,37 +36,46 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
 }  // namespace
 
 std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
+  // acquire: pairs with the release in end_badly() and cancel_pending().
+  if (careful_.load(std::memory_order_acquire)) return step_carefully(context);
   Timeline& timeline = *timeline_;
   const std::uint64_t first = timeline.completed() + 1;
   std::uint64_t ticket = first;
-  for (; ticket - first < tasks_max; ++ticket) {
-    const Found found = lane_.look(ticket);
-    // acquire: pairs with the release in end_badly() and cancel_pending().
-    if (!found.plain() || careful_.load(std::memory_order_acquire)) [[unlikely]]
-      break;
-    auto& slot = lane_.at(ticket);
+  for (auto& slot : lane_.stretch(first, tasks_max)) {
+    const Found found = Lane<>::look(slot, ticket);
+    if (!found.plain()) break;
     // Counts until the next task: destructors and callbacks are user code on this thread too, and
     // may drop the last handle or wait.
     context.ticket = ticket;
     // relaxed: pairs with the load in label(): for people, ordering nothing.
     label_.store(slot.label, std::memory_order_relaxed);
     if (!run_guarded(found.ops(), slot.callable, failure_)) [[unlikely]] {
-      found.ops().destroy(slot.callable);
-      end_failed(ticket, {}, std::move(failure_));
-    } else if (timeline.advance(ticket)) [[unlikely]] {
-      timeline.call_back(ticket);
+      end_failed(ticket, {});
+      ++ticket;
+      break;
     }
+    if (timeline.pass(ticket) && look_around(ticket)) [[unlikely]] {
+      ++ticket;
+      break;
+    }
+    ++ticket;
   }
-  if (ticket != first) [[likely]]
-    return static_cast<std::uint32_t>(ticket - first);
-  return step_carefully(context) ? 1 : 0;
+  return ticket != first ? static_cast<std::uint32_t>(ticket - first) : step_carefully(context);
+}
+
+/// After a ticket that somebody waits for, or waited for lately: whether the next task has to be
+/// looked at before it runs.
+[[gnu::noinline]] bool DeviceCore::look_around(std::uint64_t ticket) noexcept {
+  if (timeline_->look(ticket)) timeline_->call_back(ticket);
+  // acquire: as in step().
+  return careful_.load(std::memory_order_acquire);
 }
 
 /// As step(), for one task that has to be looked at before it runs.
-bool DeviceCore::step_carefully(TaskContext& context) noexcept {
+std::uint32_t DeviceCore::step_carefully(TaskContext& context) noexcept {
   const std::uint64_t ticket = timeline_->completed() + 1;
   const Found found = lane_.look(ticket);
-  if (!found.published()) return false;
+  if (!found.published()) return 0;
   context.ticket = ticket;
   // relaxed, both: pair with the loads in snapshot(), for people.
   label_.store(lane_.at(ticket).label, std::memory_order_relaxed);
@@ -75,7 +84,7 @@ bool DeviceCore::step_carefully(TaskContext& context) noexcept {
   const bool ended = look_closely(ticket, found.noted() ? lane_.note(ticket) : none);
   // relaxed: as above.
   if (ended) looking_.store(false, std::memory_order_relaxed);
-  return ended;
+  return ended ? 1 : 0;
 }
 
 /// Whether the task has ended.
@@ -106,8 +115,7 @@ bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexce
   if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
     finish(ticket);
   } else {
-    destroy(ticket);
-    end_failed(ticket, note, std::move(failure_));
+    end_failed(ticket, note);
   }
   return true;
 }
@@ -161,8 +169,10 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
   return true;
 }
 
-/// The task threw or returned `result`.
-void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept {
+/// The task threw or returned failure_.
+void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept {
+  Status result = std::move(failure_);
+  destroy(ticket);
   bool asked_to_stop = false;
   {
     const std::lock_guard lock(control_);

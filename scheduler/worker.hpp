@@ -109,11 +109,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// Ends up to `tasks_max` tasks: runs, skips or cancels them. How many; 0: there is none, or the
   /// next one cannot begin yet. The consumer. `context` is where the thread notes what it runs.
   [[nodiscard]] std::uint32_t step(TaskContext& context, std::uint32_t tasks_max) noexcept;
-  [[nodiscard]] bool step_carefully(TaskContext& context) noexcept;
+  [[nodiscard]] std::uint32_t step_carefully(TaskContext& context) noexcept;
   [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
   [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
-  void end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
+  [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
+  void end_failed(std::uint64_t ticket, const TaskNote& note) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
   void destroy(std::uint64_t ticket) noexcept;
   void finish(std::uint64_t ticket) noexcept;
@@ -160,6 +161,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   const DeviceOptions options_;
   const OwnedTimeline timeline_;
   const std::uint64_t id_;  // the timeline's
+  const Event::Place place_{timeline_.get(), id_};
   const std::uint32_t fork_generation_;
   const std::shared_ptr<Runner> runner_;  // null: a thread of its own
   std::shared_ptr<void> runner_owner_;    // until all tasks have ended

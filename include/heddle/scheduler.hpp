@@ -106,19 +106,21 @@ class Event {
   [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
   [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
   /// Identity of the timeline in this process; 0 for an event that belongs to none.
-  [[nodiscard]] std::uint64_t timeline() const noexcept { return id_; }
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return place_.id; }
   /// "work#7 done"
   [[nodiscard]] std::string to_string() const;
 
  private:
   friend class sched::Timeline;
   friend class sched::DeviceCore;
-  Event(sched::Timeline* timeline, std::uint64_t id, std::uint64_t ticket) noexcept
-      : timeline_(timeline), id_(id), ticket_(ticket) {}
+  struct Place {
+    sched::Timeline* timeline = nullptr;  // in a pool that is never given back
+    std::uint64_t id = 0;                 // of the timeline that it was there
+  };
+  Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
   explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
 
-  sched::Timeline* timeline_ = nullptr;  // a place in a pool that is never given back
-  std::uint64_t id_ = 0;                 // of the timeline that it was there
+  Place place_;
   std::uint64_t ticket_ = 0;
   Status refusal_;
 };
