@@ -7,6 +7,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 
@@ -59,6 +60,14 @@ namespace {
   // relaxed: pairs with no other access; numbers only have to differ.
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
+/// Who submits: a thread, or a host of a simulation, which share one.
+[[gnu::noinline]] std::uint64_t producer_number() noexcept {
+  Hooks* const simulation = hooks();
+  return simulation != nullptr ? simulation->producer() : thread_number();
+}
+
+}  // namespace
+
 [[gnu::noinline]] std::uint64_t thread_number() noexcept {
   // initial-exec: a few bytes, for which no call is worth it.
   [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint64_t mine = 0;
@@ -67,17 +76,17 @@ namespace {
   return mine;
 }
 
-}  // namespace
-
 DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
     : options_(std::move(options)),
       timeline_(Timeline::open(options_.name)),
       id_(timeline_->id()),
       fork_generation_(fork_generation()),
+      simulated_(options_.mode == Mode::simulated),
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
-      plain_(!options_.single_producer) {
+      careful_(simulated_),
+      plain_(!options_.single_producer && !simulated_) {
   timeline_->set_runner(runner_);
 }
 
@@ -118,7 +127,7 @@ Status DeviceCore::refusal() noexcept {
 }
 
 Status DeviceCore::check_producer() noexcept {
-  if (lane_.belongs_to(thread_number())) return {};
+  if (lane_.belongs_to(producer_number())) return {};
   return Status(ErrorCode::failed_precondition,
                 fmt::format("device '{}' was opened with single_producer, and another thread "
                             "submits to it already; submit "
@@ -162,6 +171,7 @@ Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* cal
       return refuse(own_task_refusal("waiting for a later ticket"));
     }
     try {
+      before_allocation();
       if (!note.after) note.after = std::make_unique<std::vector<Event>>();
       note.after->push_back(event);
     } catch (...) {
@@ -174,8 +184,12 @@ Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* cal
     if (options_.single_producer) {
       if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
     }
-    if (const auto ticket = reserve(thread_number())) {
+    Hooks* const simulation = simulated_ ? hooks() : nullptr;
+    const bool full = simulation != nullptr && simulation->queue_full();
+    if (const auto ticket = full ? std::nullopt : reserve(producer_number())) {
+      if (simulation != nullptr) simulation->point_in_submit();
       lane_.publish(*ticket, ops, callable, note);
+      if (simulation != nullptr) simulation->point();
       set_going();
       return timeline_->event(*ticket);
     }
@@ -298,6 +312,7 @@ Status DeviceCore::recover() noexcept {
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = timeline_->event(lane_.tickets());
   if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
+  simulated_point();
   const std::lock_guard lock(control_);
   // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
   // may have failed since.
@@ -309,7 +324,7 @@ Status DeviceCore::recover() noexcept {
   // release: pairs with the acquire in refusal().
   poisoned_.store(false, std::memory_order_release);
   // release: pairs with the acquire in submit().
-  plain_.store(!options_.single_producer, std::memory_order_release);
+  plain_.store(!options_.single_producer && !simulated_, std::memory_order_release);
   return {};
 }
 
@@ -326,6 +341,7 @@ void DeviceCore::cancel_pending() noexcept {
     // release: pairs with the acquire in step().
     careful_.store(true, std::memory_order_release);
   }
+  simulated_point();
   running.request_stop();
   settle_put_off();  // a suspended task may go on here
   if (runner_) look();
@@ -340,6 +356,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   if (Status status = forked(); !status.ok()) return status;
   lane_.close();
   if (inside_own_task()) return own_task_refusal("shutdown");
+  simulated_point();
   const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
     const Event last = timeline_->event(lane_.tickets());
@@ -348,7 +365,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   bool all = ended(deadline);
   if (!all) {
     cancel_pending();
-    all = ended(Clock::now() + tuning::stop_grace);
+    all = ended(now() + tuning::stop_grace);
   }
   stop_worker(all);
   if (all) return {};
@@ -386,7 +403,7 @@ void DeviceCore::abandon_inside() noexcept {
     }
   } catch (...) {  // no memory for an alarm: as without one
   }
-  drain_until_ = Clock::now();
+  drain_until_ = now();
 }
 
 std::shared_ptr<void> DeviceCore::abandon() noexcept {

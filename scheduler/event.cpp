@@ -106,6 +106,9 @@ TaskScope::TaskScope(TaskContext& context) noexcept {
 }
 TaskScope::~TaskScope() { set_current_task(current_task()->outer); }
 
+OutsideTasks::OutsideTasks() noexcept : task_(current_task()) { set_current_task(nullptr); }
+OutsideTasks::~OutsideTasks() { set_current_task(task_); }
+
 void suspend_task() noexcept {
   TaskContext* const task = current_task();
   set_current_task(task->outer);

@@ -62,8 +62,18 @@ class Progress {
     waiters_.fetch_sub(1, std::memory_order_relaxed);
   }
 
+  /// Those counted and not yet removed; exact when nothing happens.
+  [[nodiscard]] std::uint32_t waiters() const noexcept {
+    // relaxed: a number for people.
+    return waiters_.load(std::memory_order_relaxed);
+  }
+
   /// Begins a new count. Nobody completes and nobody waits.
   void restart() noexcept {
+    watching_ = false;
+    unasked_ = 0;
+    // relaxed: the next waiter and the completer come after who restarts.
+    watched_.store(false, std::memory_order_relaxed);
     // release: pairs with the acquire in completed(), for events of the timeline that was here.
     completed_.store(0, std::memory_order_release);
   }

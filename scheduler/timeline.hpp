@@ -21,6 +21,7 @@
 #include "heddle/scheduler.hpp"
 #include "scheduler/atomic.hpp"
 #include "scheduler/bad_ends.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/progress.hpp"
 #include "scheduler/runner.hpp"
@@ -56,6 +57,8 @@ class Timeline {
   [[nodiscard]] Status fork_refusal() const noexcept;
 
   [[nodiscard]] std::uint64_t completed() const noexcept { return progress_.completed(); }
+
+  [[nodiscard]] std::uint32_t waiters() const noexcept { return progress_.waiters(); }
 
   /// Whether anybody asked for a bad end.
   [[nodiscard]] bool observed() const noexcept {
@@ -167,7 +170,7 @@ class ExternalState {
 [[nodiscard]] inline Timeline::Clock::time_point deadline_after(
     std::chrono::nanoseconds timeout) noexcept {
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365 * 100);
-  return Timeline::Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
+  return now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
 }
 
 /// Spins until `done()` or `spin` has passed; whether it was done.

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "heddle/observe.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {
@@ -82,12 +83,27 @@ DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note
   Status refusal;
   bool contained = false;
   if (note.after && !gate_open(ticket, note, refusal, contained)) return Step::idle;
-  if (refusal.ok()) {
-    run(ticket, note);
-  } else {
+  if (!refusal.ok()) {
     end_unrun(ticket, note, std::move(refusal), contained);
+  } else if (simulated_) {
+    run_simulated(ticket, note);
+  } else {
+    run(ticket, note);
   }
   return Step::ran;
+}
+
+void DeviceCore::run_simulated(std::uint64_t ticket, const TaskNote& note) noexcept {
+  Hooks* const simulation = hooks();
+  if (simulation == nullptr) return run(ticket, note);  // it is over
+  Status planted = simulation->begin_task(*this, ticket, !note.is_wait);
+  if (planted.ok()) {
+    run(ticket, note);
+  } else {
+    lane_.destroy(ticket);
+    end_failed(ticket, note, std::move(planted));
+  }
+  simulation->end_task(*this, ticket);
 }
 
 /// Why tasks are skipped now; ok when they are not.
@@ -117,7 +133,7 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
                            bool& contained) noexcept {
   for (const Event& event : *note.after) {
     if (!event.done()) {
-      if (runner_ && !(drain_until_ && Clock::now() >= *drain_until_)) {
+      if (runner_ && !(drain_until_ && now() >= *drain_until_)) {
         if (!arm(event)) return false;
       } else if (sleep_until_ended(event, drain_until_, true) != Waited::done) {
         refusal = Status(ErrorCode::cancelled,
@@ -181,6 +197,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     // relaxed: the consumer's own, see step().
     careful_.store(true, std::memory_order_relaxed);
   }
+  simulated_point();
   finish(ticket);
 }
 
@@ -189,6 +206,7 @@ void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool con
   lane_.destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
+  simulated_point();
   finish(ticket);
 }
 
@@ -220,7 +238,7 @@ void DeviceCore::renew_stop_source() noexcept {
       timeline_->completed() >= cancel_upto_.load(std::memory_order_relaxed) &&
       !poisoned_.load(std::memory_order_relaxed)) {
     // relaxed: as above.
-    careful_.store(false, std::memory_order_relaxed);
+    careful_.store(simulated_, std::memory_order_relaxed);
   }
 }
 
@@ -244,6 +262,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
       if (--tasks_max == 0) return true;
     }
     if (kept_ && drained()) kept = std::move(kept_);
+    if (simulated_) simulated_point();
     // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
     if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
   }

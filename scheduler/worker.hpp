@@ -23,6 +23,9 @@ namespace heddle::sched {
 
 struct TaskContext;
 
+/// Of the calling thread: never reused, at least 1.
+[[nodiscard]] std::uint64_t thread_number() noexcept;
+
 class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
  public:
   using Clock = Event::Clock;
@@ -100,6 +103,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] bool gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
   void run(std::uint64_t ticket, const TaskNote& note) noexcept;
+  /// run(), as a simulation has it.
+  void run_simulated(std::uint64_t ticket, const TaskNote& note) noexcept;
   void end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
   void finish(std::uint64_t ticket) noexcept;
@@ -150,6 +155,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   const OwnedTimeline timeline_;
   const std::uint64_t id_;  // the timeline's
   const std::uint32_t fork_generation_;
+  const bool simulated_;                  // always careful, never plain
   const std::shared_ptr<Runner> runner_;  // null: a thread of its own
   std::shared_ptr<void> runner_owner_;    // until all tasks have ended
   Lane<> lane_;
@@ -175,7 +181,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<bool> stop_{false};
   /// Something that a task has to be looked at for before it runs: poison, a cancel.
-  std::atomic<bool> careful_{false};
+  std::atomic<bool> careful_;
   std::atomic<bool> poisoned_{false};
   /// Submissions without options need no second look: no poison, no single producer to check.
   std::atomic<bool> plain_;

@@ -26,6 +26,7 @@ class Timeline;       // scheduler/timeline.hpp
 class ExternalState;  // scheduler/timeline.hpp
 class DeviceCore;     // scheduler/worker.hpp
 struct SchedulerCore;
+class Runner;  // scheduler/runner.hpp
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
 /// ever.
@@ -132,10 +133,11 @@ enum class FullPolicy : std::uint8_t {
 
 /// Where tasks run (S15).
 enum class Mode : std::uint8_t {
-  threaded,  ///< one named worker thread per device
-  inline_,   ///< on the submitting thread, in ticket order; what waits goes on where that ends
-  pooled,    ///< many devices on the scheduler's few workers; a device that waits costs no thread
-  manual,    ///< where the host calls the scheduler's poll() or run_one()
+  threaded,   ///< one named worker thread per device
+  inline_,    ///< on the submitting thread, in ticket order; what waits goes on where that ends
+  pooled,     ///< many devices on the scheduler's few workers; a device that waits costs no thread
+  manual,     ///< where the host calls the scheduler's poll() or run_one()
+  simulated,  ///< by a simulation, whose scheduler opens them (heddle/simulation.hpp)
 };
 
 struct DeviceOptions {
@@ -354,6 +356,9 @@ class Scheduler {
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
 
  private:
+  friend class Simulation;
+  Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator);
+
   std::shared_ptr<sched::SchedulerCore> core_;
 };
 
