@@ -13,17 +13,13 @@
 
 namespace heddle::sched {
 
-struct Device::Handle {
-  std::shared_ptr<DeviceCore> core;
-  explicit Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
-  ~Handle() {
-    // Threads that end with this device end here, rather than where the last of them lets go of it.
-    const auto last = core->abandon();
-    core.reset();
-  }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-};
+Device::Handle::Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
+
+Device::Handle::~Handle() {
+  // Threads that end with this device end here, rather than where the last of them lets go of it.
+  const auto last = core->abandon();
+  core.reset();
+}
 
 const std::shared_ptr<DeviceCore>& DeviceCore::of(const Device& device) noexcept {
   return device.handle_->core;
@@ -54,11 +50,6 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
     made->thread_ = start_thread(options.name, options.processor, [made] { made->work(); });
   *core = made;
   return Device(handle);
-}
-
-Event Device::submit_task(Label label, const TaskOps& task, void* callable,
-                          const SubmitOptions* options) const noexcept {
-  return handle_->core->submit(label.c_str(), task, callable, options);
 }
 
 Event Device::refuse_memory(Label label) noexcept {

@@ -28,11 +28,12 @@ FileDescriptor::~FileDescriptor() {
 }
 
 bool Event::done() const noexcept {
-  return timeline_ == nullptr || timeline_->reached(id_, ticket_);
+  return place_.timeline == nullptr || place_.timeline->reached(place_.id, ticket_);
 }
 
 Status Event::status() const noexcept {
-  return timeline_ != nullptr ? timeline_->outcome(id_, ticket_).status : refusal_;
+  return place_.timeline != nullptr ? place_.timeline->outcome(place_.id, ticket_).status
+                                    : refusal_;
 }
 
 Status Event::wait() const noexcept { return sched::await_until(*this, {}); }
@@ -46,12 +47,13 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
-  if (timeline_ == nullptr) {
+  if (place_.timeline == nullptr) {
     sched::Timeline::run_callback([&] { callback(refusal_); });
     return;
   }
-  timeline_->call(id_, ticket_,
-                  [self = *this, callback = std::move(callback)] { callback(self.status()); });
+  place_.timeline->call(place_.id, ticket_, [self = *this, callback = std::move(callback)] {
+    callback(self.status());
+  });
 }
 
 void Event::then(const Executor& executor, std::function<void(const Status&)> callback) const {
@@ -79,10 +81,10 @@ FileDescriptor Event::fd() const {
 }
 
 std::string Event::to_string() const {
-  if (timeline_ == nullptr)
+  if (place_.timeline == nullptr)
     return refusal_.ok() ? "event (done)" : "event (refused: " + refusal_.to_string() + ")";
   const Status end = status();
-  return fmt::format("{}#{} {}", timeline_->name_of(id_), ticket_,
+  return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
                      !done()    ? "pending"
                      : end.ok() ? "done"
                                 : code_name(end.code()));
@@ -149,7 +151,7 @@ std::stop_token stop_token() noexcept {
 
 const char* label() noexcept {
   const sched::TaskContext* const task = sched::current_task();
-  return task == nullptr ? "" : task->label;
+  return task == nullptr ? "" : task->device->label();
 }
 
 std::uint64_t ticket() noexcept {

@@ -8,6 +8,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/task_context.hpp"
+#include "scheduler/thread_number.hpp"
 #include "scheduler/tuning.hpp"
 #include "scheduler/worker.hpp"
 

@@ -14,7 +14,6 @@ struct TaskContext {
   DeviceCore* device = nullptr;
   std::uint64_t timeline = 0;
   std::uint64_t ticket = 0;
-  const char* label = "";
   Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
   TaskContext* outer = nullptr;
 };

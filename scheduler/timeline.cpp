@@ -127,7 +127,7 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
 
 std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
   const std::lock_guard lock(mutex_);
-  return named_ == event.id_ ? runner_.lock() : nullptr;
+  return named_ == event.timeline() ? runner_.lock() : nullptr;
 }
 
 std::string Timeline::name_of(std::uint64_t id) const {
@@ -150,6 +150,11 @@ void Timeline::call_back(std::uint64_t ticket) noexcept {
   settle_put_off();
 }
 
+/// Under the lock.
+std::uint64_t Timeline::first_awaited() const noexcept {
+  return calls_.empty() ? Progress<>::nobody : calls_.begin()->first;
+}
+
 /// Takes the first callback that is due and runs it; false: there is none.
 bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
   Callback callback;
@@ -158,7 +163,7 @@ bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
     if (calls_.empty() || calls_.begin()->first > ticket) return false;
     callback = std::move(calls_.begin()->second.second);
     calls_.erase(calls_.begin());
-    progress_.remove_waiter();
+    progress_.expect_no_sooner_than(first_awaited());
   }
   run_callback(callback);
   return true;
@@ -172,11 +177,11 @@ std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback ca
     // relaxed: changed under the lock.
     if (id_.load(std::memory_order_relaxed) == id) {
       const auto entry = calls_.emplace(ticket, std::pair(++last_call_, std::move(callback)));
-      if (progress_.add_waiter(ticket)) return entry->second.first;
+      if (progress_.expect(first_awaited(), ticket)) return entry->second.first;
       // The completer may have missed this entry; it cannot take it while we hold the lock.
       callback = std::move(entry->second.second);
       calls_.erase(entry);
-      progress_.remove_waiter();
+      progress_.expect_no_sooner_than(first_awaited());
     }
   }
   run_callback(callback);
@@ -191,7 +196,7 @@ void Timeline::uncall(std::uint64_t call) noexcept {
       std::ranges::find_if(calls_, [&](const auto& entry) { return entry.second.first == call; });
   if (at == calls_.end()) return;
   calls_.erase(at);
-  progress_.remove_waiter();
+  progress_.expect_no_sooner_than(first_awaited());
 }
 
 bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,

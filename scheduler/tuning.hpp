@@ -10,6 +10,10 @@ namespace heddle::sched::tuning {
 /// Writers of different threads stay this far apart: a cache line.
 inline constexpr std::size_t line_bytes = 64;
 
+/// The lowest bit of a ticket that marks its slot as published: the mark has 15 bits, and must
+/// reach up to the 20 of the largest queue. Rings have at least 64 slots then, 4 KiB.
+inline constexpr unsigned mark_from = 6;
+
 /// About what a wake costs on a virtual machine (23 to 53 us measured, docs/performance.md):
 /// spinning as long as a wake loses at most a factor of two against either choice (ski rental).
 inline constexpr std::chrono::nanoseconds spin_default{20'000};
@@ -19,7 +23,7 @@ inline constexpr int spins_per_clock_read = 32;
 
 /// A worker that has no pause looks at a coarse clock (4 ns) this often: how long a task runs is
 /// told from there.
-inline constexpr std::uint64_t tasks_per_clock_read = 64;
+inline constexpr std::uint32_t tasks_per_clock_read = 64;
 
 /// Events that ended badly keep their full text for this many latest failures per timeline; older
 /// ones keep their code. Bounds memory under endless fail and recover.

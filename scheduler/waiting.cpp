@@ -33,7 +33,7 @@ Status await_until(const Event& event, std::optional<Event::Clock::time_point> d
     return Status(ErrorCode::failed_precondition,
                   fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
                               "submit a task that comes after that event instead",
-                              task->label, task->ticket, event.to_string()));
+                              task->device->label(), task->ticket, event.to_string()));
   }
   const Timeline& timeline = *Timeline::of(event);
   if (timeline.in_forked_child()) return timeline.fork_refusal();
@@ -56,8 +56,8 @@ Status status_of(Waited waited, const Event& event) {
                   fmt::format("nobody in this simulation will end {}", event.to_string()));
   }
   return Status(ErrorCode::cancelled,
-                fmt::format("task '{}' was asked to stop while it waited for {}", task->label,
-                            event.to_string()));
+                fmt::format("task '{}' was asked to stop while it waited for {}",
+                            task->device->label(), event.to_string()));
 }
 
 /// Says in snapshots what the running task waits for.
