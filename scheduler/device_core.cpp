@@ -19,12 +19,13 @@ DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
       id_(timeline_->id()),
       fork_generation_(fork_generation()),
       simulated_(options_.mode == Mode::simulated),
+      plain_usually_(!simulated_ && !options_.record_sites),
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
       doorbell_(runner_ != nullptr),
       careful_(simulated_),
-      plain_(!simulated_) {
+      plain_(plain_usually_) {
   timeline_->set_runner(runner_);
 }
 
@@ -120,7 +121,7 @@ Status DeviceCore::recover() noexcept {
   // release: pairs with the acquire in refusal().
   poisoned_.store(false, std::memory_order_release);
   // release: pairs with the acquires where tasks are submitted.
-  plain_.store(!simulated_, std::memory_order_release);
+  plain_.store(plain_usually_, std::memory_order_release);
   return {};
 }
 

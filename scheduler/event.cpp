@@ -128,14 +128,14 @@ bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   return false;
 }
 
-Label Label::intern(std::string_view text) {
+Label Label::intern(std::string_view text, std::source_location site) {
   static std::mutex mutex;
   // Never destroyed: labels are read by workers that may outlive static objects.
   static auto* const labels = new std::set<std::string, std::less<>>();
   const std::lock_guard lock(mutex);
   auto at = labels->find(text);
   if (at == labels->end()) at = labels->emplace(text).first;
-  return {Interned{}, at->c_str()};
+  return {Interned{}, at->c_str(), site};
 }
 
 }  // namespace sched

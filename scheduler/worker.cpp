@@ -166,15 +166,23 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
     }
     if (Status ended = event.status(); !ended.ok()) {
       contained = Timeline::of(event) != nullptr && Timeline::outcome_of(event).contained;
-      refusal =
-          Status(ErrorCode::device_failed,
-                 fmt::format("device '{}' task '{}' (ticket {}) came after {}, which ended badly",
-                             timeline_->name(), label(), ticket, event.to_string()),
-                 std::move(ended));
+      refusal = Status(ErrorCode::device_failed,
+                       fmt::format("{} came after {}, which ended badly", describe(ticket, note),
+                                   event.to_string()),
+                       std::move(ended));
       return true;
     }
   }
   return true;
+}
+
+/// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
+std::string DeviceCore::describe(std::uint64_t ticket, const TaskNote& note) const {
+  std::string text =
+      fmt::format("device '{}' task '{}' (ticket {}", timeline_->name(), label(), ticket);
+  if (note.site.line() != 0)
+    text += fmt::format(", submitted at {}:{}", note.site.file_name(), note.site.line());
+  return text + ")";
 }
 
 /// The task threw or returned failure_.
@@ -193,10 +201,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept
     return;
   }
   std::exception_ptr exception = result.exception();
-  Status failure(
-      ErrorCode::device_failed,
-      fmt::format("device '{}' task '{}' (ticket {}) failed", timeline_->name(), label(), ticket),
-      std::move(result));
+  Status failure(ErrorCode::device_failed, describe(ticket, note) + " failed", std::move(result));
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 

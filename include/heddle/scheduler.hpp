@@ -33,15 +33,22 @@ class Runner;  // scheduler/runner.hpp
 class Label {
  public:
   template <std::size_t N>
-  constexpr Label(const char (&text)[N]) noexcept : text_(text) {}  // NOLINT: submit("step", ...)
+  constexpr Label(const char (&text)[N],  // NOLINT: submit("step", ...)
+                  std::source_location site = std::source_location::current()) noexcept
+      : text_(text), site_(site) {}
   /// A label for text made at run time. Equal texts share one copy, kept until the process ends.
-  [[nodiscard]] static Label intern(std::string_view text);
+  [[nodiscard]] static Label intern(std::string_view text,
+                                    std::source_location site = std::source_location::current());
   [[nodiscard]] constexpr const char* c_str() const noexcept { return text_; }
+  /// Where it was written: that of submit("step", ...) is the submission's.
+  [[nodiscard]] constexpr const std::source_location& site() const noexcept { return site_; }
 
  private:
   struct Interned {};
-  constexpr Label(Interned, const char* text) noexcept : text_(text) {}
+  constexpr Label(Interned, const char* text, std::source_location site) noexcept
+      : text_(text), site_(site) {}
   const char* text_;
+  std::source_location site_;
 };
 
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
@@ -150,6 +157,8 @@ struct DeviceOptions {
   std::uint32_t capacity = 4096;  ///< tasks outstanding at most; rounded up to a power of two
   FullPolicy full = FullPolicy::block;
   std::optional<std::chrono::nanoseconds> spin;  ///< before parking; default in tuning.hpp
+  /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
+  bool record_sites = false;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
   std::optional<unsigned> processor{};  ///< that a worker thread of its own is bound to (S19)
   /// How long a destructor lets accepted tasks run before it cancels them.
