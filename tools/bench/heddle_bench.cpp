@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <span>
 #include <string>
@@ -121,6 +122,30 @@ int list() {
   return 0;
 }
 
+double load_before() {
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) return 0;
+  if (load > 0.5) {
+    fmt::print(stderr,
+               "heddle-bench: other programs keep the machine busy (load {:.2f}): ratios of what "
+               "waits for another thread mean little\n",
+               load);
+  }
+  return load;
+}
+
+/// A rival that is built in and cannot be started here costs its rows, not the others.
+template <class Which>
+void measure_or_leave_out(const Which& which, const Plan& plan, std::vector<Result>& results) {
+  fmt::print(stderr, "{}\n", title(head_of(which)));
+  try {
+    results.push_back(measure(which, plan));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unavailable) throw;
+    fmt::print(stderr, "  left out: {}\n", error.what());
+  }
+}
+
 int run(const Options& options) {
   std::ofstream json;
   if (!options.json.empty()) {
@@ -130,16 +155,11 @@ int run(const Options& options) {
   warn(options);
   std::vector<Row> rows = chosen_rows(options);
   pin_this_thread(host_processor);
-  const Machine machine{processors().size(), gauge_ping_pong(), gauge_scaling()};
+  const Machine machine{processors().size(), load_before(), gauge_ping_pong(), gauge_scaling()};
   std::vector<Result> results;
   for (Row& waiting : rows) {
     const Row now = std::exchange(waiting, {});  // what it holds goes when it is done
-    std::visit(
-        [&](const auto& which) {
-          fmt::print(stderr, "{}\n", title(head_of(which)));
-          results.push_back(measure(which, options.plan));
-        },
-        now);
+    std::visit([&](const auto& which) { measure_or_leave_out(which, options.plan, results); }, now);
   }
   fmt::print("{}", results_table(results, machine));
   if (!options.json.empty()) json << results_json(results, machine);

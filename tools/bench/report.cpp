@@ -46,6 +46,10 @@ std::string optional_text(double value, Unit unit) {
   return value > 0 ? value_text(value, unit) : "-";
 }
 
+std::string median_text(const Result& result, const Figure& figure) {
+  return result.pairs > 0 ? value_text(figure.median, result.unit) : "-";
+}
+
 std::string ratio_text(const Result& result) {
   if (result.anchor.empty()) return "-";
   if (result.pairs == 0) return "no steady pair";
@@ -79,9 +83,9 @@ Cells cells(const Result& result) {
           gauge ? "-" : result.anchor,
           ratio_text(result),
           verdict_text(result),
-          value_text(result.subject_figure.median, result.unit),
+          median_text(result, result.subject_figure),
           optional_text(result.subject_figure.p99, result.unit),
-          gauge ? "-" : value_text(result.anchor_figure.median, result.unit),
+          gauge ? "-" : median_text(result, result.anchor_figure),
           optional_text(result.anchor_figure.p99, result.unit),
           fmt::format("{}/{}", result.pairs, result.pairs + result.dropped)};
 }
@@ -155,13 +159,16 @@ std::string results_table(std::span<const Result> results, const Machine& machin
          fmt::format(
              "ratio = subject / anchor, median of pairs; pairs = steady/all; without anchor: "
              "median of readings\n"
-             "{} processors, spin ping-pong {}, two threads of arithmetic / one {:.2f}\n",
-             machine.processors, optional_text(machine.ping_pong_ns, Unit::ns), machine.scaling);
+             "{} processors, load {:.2f} before, spin ping-pong {}, two threads of arithmetic / "
+             "one {:.2f}\n",
+             machine.processors, machine.load, optional_text(machine.ping_pong_ns, Unit::ns),
+             machine.scaling);
 }
 
 std::string results_json(std::span<const Result> results, const Machine& machine) {
   nlohmann::ordered_json json;
   json["machine"] = {{"processors", machine.processors},
+                     {"load", machine.load},
                      {"ping_pong_ns", machine.ping_pong_ns},
                      {"scaling", machine.scaling}};
   json["rivals_left_out"] = rivals_left_out();

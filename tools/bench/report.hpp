@@ -11,6 +11,7 @@ namespace heddle::bench {
 /// What was measured around the rows.
 struct Machine {
   std::size_t processors = 0;
+  double load = 0;          ///< threads that ran or wanted to, mean of the minute before
   double ping_pong_ns = 0;  ///< see gauge_ping_pong
   double scaling = 0;       ///< see gauge_scaling
 };

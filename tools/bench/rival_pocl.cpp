@@ -8,13 +8,13 @@
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "heddle/status.hpp"
+#include "jit/temp_dir.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/bench/workers.hpp"
 
@@ -26,9 +26,8 @@ constexpr const char* source = "kernel void add_one(global ulong* ran) { ++*ran;
 
 void require(cl_int code, const char* what) {
   if (code != CL_SUCCESS)
-    throw Error(ErrorCode::unavailable, std::string("PoCL: ") + what + " failed with code " +
-                                            std::to_string(code) +
-                                            "; leave ocl-icd-opencl-dev out");
+    throw Error(ErrorCode::unavailable,
+                std::string("PoCL: ") + what + " failed with code " + std::to_string(code));
 }
 
 cl_device_id find_device() {
@@ -63,11 +62,7 @@ struct Runtime {
   using Event = Owned<cl_event, clReleaseEvent>;
 
   Runtime() {
-    std::string pattern = std::filesystem::temp_directory_path() / "heddle-bench-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw Error(ErrorCode::unavailable, "no temporary folder for PoCL's cache");
-    cache = pattern;
-    setenv("POCL_CACHE_DIR", pattern.c_str(), 1);
+    setenv("POCL_CACHE_DIR", cache.path().c_str(), 1);
     setenv("POCL_MAX_PTHREAD_COUNT", "1", 1);
     pin_this_thread(worker_processor);  // threads inherit it
     device = find_device();
@@ -89,10 +84,6 @@ struct Runtime {
   }
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
-  ~Runtime() {
-    std::error_code ignored;
-    std::filesystem::remove_all(cache, ignored);
-  }
 
   /// An in-order queue, the count at zero.
   [[nodiscard]] Queue new_queue() const {
@@ -125,7 +116,7 @@ struct Runtime {
     require_all_ran(name, ran, expected);
   }
 
-  std::filesystem::path cache;
+  const jit::TempDir cache{{}};
   cl_device_id device = nullptr;
   Owned<cl_context, clReleaseContext> context;
   Owned<cl_program, clReleaseProgram> program;
@@ -216,7 +207,7 @@ Contender awaited_hop(const Lazy& lazy) {
 }  // namespace
 
 Rival pocl_rival() {
-  const auto lazy = std::make_shared<std::unique_ptr<const Runtime>>();
+  const auto lazy = one_for_all_rows<std::unique_ptr<const Runtime>>();
   Rival rival;
   rival.submit = submit(lazy);
   rival.round_trip = round_trip(lazy);

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 
 #include "heddle/status.hpp"
+#include "jit/temp_dir.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/bench/workers.hpp"
 
@@ -23,11 +23,7 @@ class Runtime {
   Runtime() = default;
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
-  ~Runtime() {
-    stop();
-    std::error_code ignored;
-    if (!home_.empty()) std::filesystem::remove_all(home_, ignored);
-  }
+  ~Runtime() { stop(); }
 
   /// Awake, with so many workers, the last of them on the worker's processor.
   void wake(int workers) {
@@ -39,13 +35,7 @@ class Runtime {
 
  private:
   void start(int workers) {
-    if (home_.empty()) {
-      std::string pattern = std::filesystem::temp_directory_path() / "heddle-bench-XXXXXX";
-      if (mkdtemp(pattern.data()) == nullptr)
-        throw Error(ErrorCode::unavailable, "no temporary folder for StarPU's records");
-      home_ = pattern;
-    }
-    setenv("STARPU_HOME", home_.c_str(), 1);
+    setenv("STARPU_HOME", home_.path().c_str(), 1);
     setenv("STARPU_SILENT", "1", 1);
     setenv("HWLOC_COMPONENTS", "-opencl", 1);  // would start PoCL, with other settings than ours
     starpu_conf conf;
@@ -60,8 +50,7 @@ class Runtime {
       const auto at = static_cast<std::size_t>(worker_processor + 1 - workers + k);
       conf.workers_bindid[k] = static_cast<unsigned>(processors()[at % processors().size()]);
     }
-    if (starpu_init(&conf) != 0)
-      throw Error(ErrorCode::unavailable, "StarPU does not start here; leave libstarpu-dev out");
+    if (starpu_init(&conf) != 0) throw Error(ErrorCode::unavailable, "StarPU does not start here");
     workers_ = workers;
   }
   void stop() {
@@ -72,7 +61,7 @@ class Runtime {
   }
 
   int workers_ = 0;  // 0: not started
-  std::filesystem::path home_;
+  const jit::TempDir home_{{}};
 };
 
 /// Awake while it lives.
@@ -195,7 +184,7 @@ Contender awaited_hop(const std::shared_ptr<Runtime>& runtime) {
 }  // namespace
 
 Rival starpu_rival() {
-  const auto runtime = std::make_shared<Runtime>();
+  const auto runtime = one_for_all_rows<Runtime>();
   Rival rival;
   rival.submit = submit_contender(runtime);
   rival.round_trip = round_trip(runtime);

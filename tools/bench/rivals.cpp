@@ -14,11 +14,12 @@ std::vector<Rival> rivals() {
 #ifdef HEDDLE_BENCH_ASIO
       asio_rival(),
 #endif
-#ifdef HEDDLE_BENCH_STARPU
-      starpu_rival(),
-#endif
+// StarPU looks for OpenCL devices when it starts: PoCL has to be there before, as it is wanted.
 #ifdef HEDDLE_BENCH_POCL
       pocl_rival(),
+#endif
+#ifdef HEDDLE_BENCH_STARPU
+      starpu_rival(),
 #endif
       deque_rival(),
   };

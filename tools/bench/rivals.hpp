@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,15 @@ struct Rival {
 
 /// How long a rival's worker has nothing to do before the round trip in Rival::parked.
 inline constexpr nanoseconds rival_pause = std::chrono::milliseconds(1);
+
+/// What a rival starts once for all its rows, whoever made them, and ends after the last of them.
+template <class Runtime>
+[[nodiscard]] std::shared_ptr<Runtime> one_for_all_rows() {
+  static std::weak_ptr<Runtime> latest;
+  std::shared_ptr<Runtime> runtime = latest.lock();
+  if (!runtime) latest = runtime = std::make_shared<Runtime>();
+  return runtime;
+}
 
 /// What is built in. Nothing of it is started before its first slice.
 [[nodiscard]] std::vector<Rival> rivals();

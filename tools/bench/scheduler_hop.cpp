@@ -53,12 +53,15 @@ Contender awaited() {
 }
 
 Contender half_ping_pong() {
-  return {"half a spin ping-pong", Kind::limit, [](nanoseconds length, Samples&) {
-            PingPong partner(worker_processor);
-            return 0.5 * timed_loop(length, 256, [&](std::size_t count) {
-                     for (std::size_t k = 0; k < count; ++k) partner.round_trip();
-                   });
-          }};
+  return {
+      "half a spin ping-pong", Kind::limit, [](nanoseconds length, Samples& samples) {
+        PingPong partner(worker_processor);
+        return 0.5 * timed_loop(length, 1000, [&](std::size_t count) {
+                 const auto start = Clock::now();
+                 for (std::size_t k = 0; k < count; ++k) partner.round_trip();
+                 samples.add(0.5 * ns_between(start, Clock::now()) / static_cast<double>(count));
+               });
+      }};
 }
 
 }  // namespace
