@@ -67,21 +67,25 @@ std::string check_name(const std::string& name) {
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
 
-std::vector<Row> chosen_rows(const Options& options) {
-  std::vector<Row> rows;
+std::vector<Workload> chosen_workloads(const Options& options) {
+  std::vector<Workload> result;
   for (const Workload& workload : workloads) {
     const auto names_it = [&workload](const std::string& name) { return chosen(workload, name); };
-    if (std::ranges::any_of(options.names, names_it)) workload.add_rows(rows);
+    if (std::ranges::any_of(options.names, names_it)) result.push_back(workload);
   }
+  return result;
+}
+
+std::vector<Row> chosen_rows(const Options& options) {
+  std::vector<Row> rows;
+  for (const Workload& workload : chosen_workloads(options)) workload.add_rows(rows);
   return rows;
 }
 
 /// On stderr: what the figures to come lack.
 void warn(const Options& options) {
   bool threads = false, kernels = false;
-  for (const Workload& workload : workloads) {
-    const auto names_it = [&workload](const std::string& name) { return chosen(workload, name); };
-    if (std::ranges::none_of(options.names, names_it)) continue;
+  for (const Workload& workload : chosen_workloads(options)) {
     (std::string_view(workload.group) == "kernels" ? kernels : threads) = true;
   }
   if (threads && processors().size() < 2) {
@@ -137,11 +141,12 @@ double load_before() {
 /// A rival that is built in and cannot be started here costs its rows, not the others.
 template <class Which>
 void measure_or_leave_out(const Which& which, const Plan& plan, std::vector<Result>& results) {
-  fmt::print(stderr, "{}\n", title(head_of(which)));
+  const Result head = head_of(which);
+  fmt::print(stderr, "{}\n", title(head));
   try {
     results.push_back(measure(which, plan));
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unavailable) throw;
+    if (head.anchor_kind != Kind::rival || error.code() != ErrorCode::unavailable) throw;
     fmt::print(stderr, "  left out: {}\n", error.what());
   }
 }

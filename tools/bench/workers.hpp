@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <semaphore>
@@ -206,6 +207,13 @@ class PostedFan {
       workers_.push_back(std::make_unique<Worker>(spread_processor(k)));
     }
   }
+  PostedFan(const PostedFan&) = delete;
+  PostedFan& operator=(const PostedFan&) = delete;
+  ~PostedFan() {
+    // The last leaf may still be on its way out of submit().
+    for (std::size_t k = 1; k < workers_.size(); ++k) workers_[k]->wait_ended(rounds_);
+  }
+
   void run() {
     ++rounds_;
     left_.store(fan_width, std::memory_order_relaxed);  // relaxed: handed on by submit()
