@@ -7,6 +7,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 
@@ -17,10 +18,14 @@ DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
       timeline_(Timeline::open(options_.name)),
       id_(timeline_->id()),
       fork_generation_(fork_generation()),
+      simulated_(options_.mode == Mode::simulated),
+      plain_usually_(!simulated_ && !options_.record_sites),
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
-      doorbell_(runner_ != nullptr) {
+      doorbell_(runner_ != nullptr),
+      careful_(simulated_),
+      plain_(plain_usually_) {
   timeline_->set_runner(runner_);
 }
 
@@ -104,6 +109,7 @@ Status DeviceCore::recover() noexcept {
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = timeline_->event(lane_.tickets());
   if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
+  simulated_point();
   const std::lock_guard lock(control_);
   // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
   // may have failed since.
@@ -115,7 +121,7 @@ Status DeviceCore::recover() noexcept {
   // release: pairs with the acquire in refusal().
   poisoned_.store(false, std::memory_order_release);
   // release: pairs with the acquires where tasks are submitted.
-  plain_.store(true, std::memory_order_release);
+  plain_.store(plain_usually_, std::memory_order_release);
   return {};
 }
 
@@ -133,6 +139,7 @@ void DeviceCore::cancel_pending() noexcept {
     careful_.store(true, std::memory_order_release);
     timeline_->attract();
   }
+  simulated_point();
   running.request_stop();
   settle_put_off();  // a suspended task may go on here
   if (runner_) look();
@@ -147,6 +154,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   if (Status status = forked(); !status.ok()) return status;
   lane_.close();
   if (inside_own_task()) return own_task_refusal("shutdown");
+  simulated_point();
   const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
     const Event last = timeline_->event(lane_.tickets());
@@ -155,7 +163,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   bool all = ended(deadline);
   if (!all) {
     cancel_pending();
-    all = ended(Clock::now() + tuning::stop_grace);
+    all = ended(now() + tuning::stop_grace);
   }
   stop_worker(all);
   if (all) return {};
@@ -192,7 +200,7 @@ void DeviceCore::abandon_inside() noexcept {
     }
   } catch (...) {  // no memory for an alarm: as without one
   }
-  drain_until_ = Clock::now();
+  drain_until_ = now();
 }
 
 std::shared_ptr<void> DeviceCore::abandon() noexcept {

@@ -108,6 +108,9 @@ TaskScope::TaskScope(TaskContext& context) noexcept {
 }
 TaskScope::~TaskScope() { set_current_task(current_task()->outer); }
 
+OutsideTasks::OutsideTasks() noexcept : task_(current_task()) { set_current_task(nullptr); }
+OutsideTasks::~OutsideTasks() { set_current_task(task_); }
+
 void suspend_task() noexcept {
   TaskContext* const task = current_task();
   set_current_task(task->outer);
@@ -125,14 +128,14 @@ bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   return false;
 }
 
-Label Label::intern(std::string_view text) {
+Label Label::intern(std::string_view text, std::source_location site) {
   static std::mutex mutex;
   // Never destroyed: labels are read by workers that may outlive static objects.
   static auto* const labels = new std::set<std::string, std::less<>>();
   const std::lock_guard lock(mutex);
   auto at = labels->find(text);
   if (at == labels->end()) at = labels->emplace(text).first;
-  return {Interned{}, at->c_str()};
+  return {Interned{}, at->c_str(), site};
 }
 
 }  // namespace sched

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ struct TaskNote {
   bool contain = false;
   bool is_wait = false;  ///< Device::wait(): a failed event poisons the device
   std::unique_ptr<std::vector<Event>> after{};  ///< null: starts as soon as its turn comes
+  std::source_location site{};                  ///< that submitted it, on devices that record sites
 };
 
 /// What a slot says to the consumer that looks for a ticket in it: `head` without that ticket's

@@ -102,6 +102,11 @@ class Progress {
 
   /// Begins a new count. Nobody completes and nobody waits.
   void restart() noexcept {
+    unasked_ = 0;
+    // relaxed, all: the next waiter and the completer come after who restarts.
+    look_from_.store(Env::asymmetric() ? nobody : 0, std::memory_order_relaxed);
+    due_.store(nobody, std::memory_order_relaxed);
+    watched_.store(!Env::asymmetric(), std::memory_order_relaxed);
     // release: pairs with the acquire in completed(), for events of the timeline that was here.
     completed_.store(0, std::memory_order_release);
   }

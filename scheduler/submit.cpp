@@ -3,6 +3,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/thread_number.hpp"
 #include "scheduler/worker.hpp"
@@ -48,17 +49,27 @@ struct BlockedOn {
   }
 };
 
+namespace {
+
+/// Who submits: a thread, or a host of a simulation, which share one.
+[[gnu::noinline]] std::uint64_t producer_number() noexcept {
+  Hooks* const simulation = hooks();
+  return simulation != nullptr ? simulation->producer() : thread_number();
+}
+
+}  // namespace
+
 Event Device::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
-  return handle_->core->submit(label.c_str(), task, from);
+  return handle_->core->submit(label, task, from);
 }
 
 Event Device::submit_task(Label label, const TaskOps& task, void* from,
                           const SubmitOptions& options) const noexcept {
   TaskNote note;
-  return handle_->core->submit_carefully(label.c_str(), note, task, from, options);
+  return handle_->core->submit_carefully(label, note, task, from, options);
 }
 
-[[gnu::always_inline]] inline Event DeviceCore::submit(const char* label, const TaskOps& ops,
+[[gnu::always_inline]] inline Event DeviceCore::submit(const Label& label, const TaskOps& ops,
                                                        void* from) noexcept {
   // acquire: pairs with the releases in end_badly() and recover(). In a forked child nobody has the
   // owner's number.
@@ -70,16 +81,16 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 }
 
 /// The event is made before the callable, so that fewer values outlive a call.
-[[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, const char* label,
+[[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, const Label& label,
                                                         const TaskOps& ops, void* from) noexcept {
   Event event(place_, ticket);
-  lane_.publish(ticket, label, ops, from);
+  lane_.publish(ticket, label.c_str(), ops, from);
   set_going();
   return event;
 }
 
 /// One of several producers, or the one that has to look how much room there is.
-[[gnu::noinline]] Event DeviceCore::submit_otherwise(const char* label, const TaskOps& ops,
+[[gnu::noinline]] Event DeviceCore::submit_otherwise(const Label& label, const TaskOps& ops,
                                                      void* from) noexcept {
   // acquire: as in submit().
   if (plain_.load(std::memory_order_acquire) && !options_.single_producer &&
@@ -92,14 +103,15 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
   return submit_carefully(label, note, ops, from, *defaults);
 }
 
-Event DeviceCore::submit_carefully(const char* label, TaskNote& note, const TaskOps& ops,
+Event DeviceCore::submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops,
                                    void* from, const SubmitOptions& options) noexcept {
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
-      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label, why.to_string()));
+      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()));
     return Timeline::refused(std::move(why));
   };
   note.contain = options.contain;
+  if (options_.record_sites) note.site = label.site();
   for (const Event& event : options.after) {
     if (event.done() && event.status().ok()) continue;
     if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&
@@ -107,6 +119,7 @@ Event DeviceCore::submit_carefully(const char* label, TaskNote& note, const Task
       return refuse(own_task_refusal("waiting for a later ticket"));
     }
     try {
+      before_allocation();
       if (!note.after) note.after = std::make_unique<std::vector<Event>>();
       note.after->push_back(event);
     } catch (...) {
@@ -119,12 +132,16 @@ Event DeviceCore::submit_carefully(const char* label, TaskNote& note, const Task
     if (options_.single_producer) {
       if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
     }
-    if (const std::uint64_t ticket = reserve(thread_number())) {
-      if (note.contain || note.is_wait || note.after) {
-        lane_.publish(ticket, label, ops, from, note);
+    Hooks* const simulation = simulated_ ? hooks() : nullptr;
+    const bool full = simulation != nullptr && simulation->queue_full();
+    if (const std::uint64_t ticket = full ? 0 : reserve(producer_number())) {
+      if (simulation != nullptr) simulation->point_in_submit();
+      if (note.contain || note.is_wait || note.after || options_.record_sites) {
+        lane_.publish(ticket, label.c_str(), ops, from, note);
       } else {
-        lane_.publish(ticket, label, ops, from);
+        lane_.publish(ticket, label.c_str(), ops, from);
       }
+      if (simulation != nullptr) simulation->point();
       set_going();
       return timeline_->event(ticket);
     }
@@ -186,7 +203,7 @@ Status DeviceCore::refusal() noexcept {
 }
 
 Status DeviceCore::check_producer() noexcept {
-  const std::uint64_t me = thread_number();
+  const std::uint64_t me = producer_number();
   std::uint64_t first = no_thread_number;
   // relaxed, both: carry nothing; numbers only have to differ.
   if (producer_.compare_exchange_strong(first, me, std::memory_order_relaxed,

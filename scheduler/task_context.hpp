@@ -30,6 +30,18 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
 };
 
+/// No task is the innermost one while this lives: what runs here is not part of it.
+class OutsideTasks {
+ public:
+  OutsideTasks() noexcept;
+  ~OutsideTasks();
+  OutsideTasks(const OutsideTasks&) = delete;
+  OutsideTasks& operator=(const OutsideTasks&) = delete;
+
+ private:
+  TaskContext* const task_;
+};
+
 /// Leaves the innermost task's fiber, and with it the task, until somebody goes on with it.
 void suspend_task() noexcept;
 

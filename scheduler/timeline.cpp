@@ -144,6 +144,7 @@ void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status&
 }
 
 void Timeline::call_back(std::uint64_t ticket) noexcept {
+  simulated_point();
   while (run_next_callback(ticket)) {
   }
   settle_put_off();
@@ -170,6 +171,8 @@ bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
 
 std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback callback) {
   if (!reached(id, ticket)) {
+    before_allocation();
+    simulated_point();
     const std::lock_guard lock(mutex_);
     // relaxed: changed under the lock.
     if (id_.load(std::memory_order_relaxed) == id) {

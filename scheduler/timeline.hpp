@@ -21,6 +21,7 @@
 #include "heddle/scheduler.hpp"
 #include "scheduler/atomic.hpp"
 #include "scheduler/bad_ends.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/progress.hpp"
 #include "scheduler/runner.hpp"
@@ -56,6 +57,12 @@ class Timeline {
   [[nodiscard]] Status fork_refusal() const noexcept;
 
   [[nodiscard]] std::uint64_t completed() const noexcept { return progress_.completed(); }
+
+  /// Callbacks that have not been called.
+  [[nodiscard]] std::size_t waiters() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return calls_.size();
+  }
 
   /// Whether anybody asked for a bad end.
   [[nodiscard]] bool observed() const noexcept {
@@ -173,7 +180,7 @@ class ExternalState {
 [[nodiscard]] inline Timeline::Clock::time_point deadline_after(
     std::chrono::nanoseconds timeout) noexcept {
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365 * 100);
-  return Timeline::Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
+  return now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
 }
 
 /// Spins until `done()` or `spin` has passed; whether it was done.

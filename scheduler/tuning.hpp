@@ -48,6 +48,22 @@ inline constexpr std::size_t fibers_cached_max = 4;
 /// ones, which the turn's own cost (some 100 ns) vanishes in.
 inline constexpr std::uint32_t turn_tasks_max = 256;
 
+/// Simulated time begins here: such that a deadline before it, or none, can be told.
+inline constexpr std::chrono::steady_clock::time_point simulated_start{std::chrono::hours(1)};
+/// Who polls in a simulation looks this often.
+inline constexpr std::chrono::nanoseconds simulated_pass{10'000'000};
+/// What comes late in a simulation does so by this much: deadlines are shorter.
+inline constexpr std::chrono::nanoseconds simulated_late = std::chrono::seconds(10);
+/// Ending a simulation that is stuck gives up after so many steps.
+inline constexpr std::uint64_t simulated_end_steps = 100'000;
+/// Priorities drop at so many points of the first so many steps (or some power of two fewer, since
+/// runs differ) of a simulation: bugs that need one
+/// more ordering than this are rare (the depth d of PCT).
+inline constexpr int pct_drops = 4;
+inline constexpr std::uint64_t pct_steps = 2000;
+/// A subset of a simulation's actors goes on alone for at most so many steps.
+inline constexpr std::uint64_t subset_steps = 200;
+
 /// After the deadline of a shutdown passed and tasks were cancelled, the running one has this long
 /// to see its stop token.
 inline constexpr std::chrono::nanoseconds stop_grace{100'000'000};

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "heddle/observe.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {
@@ -112,11 +113,18 @@ bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexce
   note_time();  // it may have waited
   // relaxed: as in step_carefully().
   looking_.store(false, std::memory_order_relaxed);
-  if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
+  Hooks* const simulation = simulated_ ? hooks() : nullptr;
+  Status planted;
+  if (simulation != nullptr) planted = simulation->begin_task(*this, ticket, !note.is_wait);
+  if (!planted.ok()) {
+    failure_ = std::move(planted);
+    end_failed(ticket, note);
+  } else if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
     finish(ticket);
   } else {
     end_failed(ticket, note);
   }
+  if (simulation != nullptr) simulation->end_task(*this, ticket);
   return true;
 }
 
@@ -147,7 +155,7 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
                            bool& contained) noexcept {
   for (const Event& event : *note.after) {
     if (!event.done()) {
-      if (runner_ && !(drain_until_ && Clock::now() >= *drain_until_)) {
+      if (runner_ && !(drain_until_ && now() >= *drain_until_)) {
         if (!arm(event)) return false;
       } else if (sleep_until_ended(event, drain_until_, true) != Waited::done) {
         refusal = Status(ErrorCode::cancelled,
@@ -158,15 +166,23 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
     }
     if (Status ended = event.status(); !ended.ok()) {
       contained = Timeline::of(event) != nullptr && Timeline::outcome_of(event).contained;
-      refusal =
-          Status(ErrorCode::device_failed,
-                 fmt::format("device '{}' task '{}' (ticket {}) came after {}, which ended badly",
-                             timeline_->name(), label(), ticket, event.to_string()),
-                 std::move(ended));
+      refusal = Status(ErrorCode::device_failed,
+                       fmt::format("{} came after {}, which ended badly", describe(ticket, note),
+                                   event.to_string()),
+                       std::move(ended));
       return true;
     }
   }
   return true;
+}
+
+/// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
+std::string DeviceCore::describe(std::uint64_t ticket, const TaskNote& note) const {
+  std::string text =
+      fmt::format("device '{}' task '{}' (ticket {}", timeline_->name(), label(), ticket);
+  if (note.site.line() != 0)
+    text += fmt::format(", submitted at {}:{}", note.site.file_name(), note.site.line());
+  return text + ")";
 }
 
 /// The task threw or returned failure_.
@@ -185,10 +201,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept
     return;
   }
   std::exception_ptr exception = result.exception();
-  Status failure(
-      ErrorCode::device_failed,
-      fmt::format("device '{}' task '{}' (ticket {}) failed", timeline_->name(), label(), ticket),
-      std::move(result));
+  Status failure(ErrorCode::device_failed, describe(ticket, note) + " failed", std::move(result));
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 
@@ -214,6 +227,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     // relaxed: the consumer's own, see step().
     careful_.store(true, std::memory_order_relaxed);
   }
+  simulated_point();
   finish(ticket);
 }
 
@@ -222,6 +236,7 @@ void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool con
   destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
+  simulated_point();
   finish(ticket);
 }
 
@@ -257,7 +272,7 @@ void DeviceCore::renew_stop_source() noexcept {
       timeline_->completed() >= cancel_upto_.load(std::memory_order_relaxed) &&
       !poisoned_.load(std::memory_order_relaxed)) {
     // relaxed: as above.
-    careful_.store(false, std::memory_order_relaxed);
+    careful_.store(simulated_, std::memory_order_relaxed);
   }
 }
 
@@ -282,6 +297,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
       if (tasks_max == 0) return true;
     }
     if (kept_ && drained()) kept = std::move(kept_);
+    if (simulated_) simulated_point();
     // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
     if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
   }

@@ -46,8 +46,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                    std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
-  Event submit(const char* label, const TaskOps& ops, void* from) noexcept;
-  Event submit_carefully(const char* label, TaskNote& note, const TaskOps& ops, void* from,
+  Event submit(const Label& label, const TaskOps& ops, void* from) noexcept;
+  Event submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops, void* from,
                          const SubmitOptions& options) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
@@ -113,6 +113,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
   [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
+  [[nodiscard]] std::string describe(std::uint64_t ticket, const TaskNote& note) const;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
   void end_failed(std::uint64_t ticket, const TaskNote& note) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
@@ -134,8 +135,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status skip_reason() const noexcept;
   void note_time() noexcept;
 
-  [[nodiscard]] Event submit_otherwise(const char* label, const TaskOps& ops, void* from) noexcept;
-  [[nodiscard]] Event publish(std::uint64_t ticket, const char* label, const TaskOps& ops,
+  [[nodiscard]] Event submit_otherwise(const Label& label, const TaskOps& ops, void* from) noexcept;
+  [[nodiscard]] Event publish(std::uint64_t ticket, const Label& label, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
     return lane_.reserve(me, [this] { return timeline_->completed(); });
@@ -163,6 +164,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   const std::uint64_t id_;  // the timeline's
   const Event::Place place_{timeline_.get(), id_};
   const std::uint32_t fork_generation_;
+  const bool simulated_;  // always careful, never plain
+  const bool plain_usually_;
   const std::shared_ptr<Runner> runner_;  // null: a thread of its own
   std::shared_ptr<void> runner_owner_;    // until all tasks have ended
   Lane<> lane_;
@@ -190,10 +193,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<bool> stop_{false};
   /// Something that a task has to be looked at for before it runs: poison, a cancel.
-  std::atomic<bool> careful_{false};
+  std::atomic<bool> careful_;
   std::atomic<bool> poisoned_{false};
   /// Submissions without options need no second look: no poison.
-  std::atomic<bool> plain_{true};
+  std::atomic<bool> plain_;
   std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
   std::atomic<std::uint64_t> cancel_upto_{0};
   std::atomic<std::uint64_t> cancels_{0};

@@ -26,21 +26,29 @@ class Timeline;       // scheduler/timeline.hpp
 class ExternalState;  // scheduler/timeline.hpp
 class DeviceCore;     // scheduler/worker.hpp
 struct SchedulerCore;
+class Runner;  // scheduler/runner.hpp
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
 /// ever.
 class Label {
  public:
   template <std::size_t N>
-  constexpr Label(const char (&text)[N]) noexcept : text_(text) {}  // NOLINT: submit("step", ...)
+  constexpr Label(const char (&text)[N],  // NOLINT: submit("step", ...)
+                  std::source_location site = std::source_location::current()) noexcept
+      : text_(text), site_(site) {}
   /// A label for text made at run time. Equal texts share one copy, kept until the process ends.
-  [[nodiscard]] static Label intern(std::string_view text);
+  [[nodiscard]] static Label intern(std::string_view text,
+                                    std::source_location site = std::source_location::current());
   [[nodiscard]] constexpr const char* c_str() const noexcept { return text_; }
+  /// Where it was written: that of submit("step", ...) is the submission's.
+  [[nodiscard]] constexpr const std::source_location& site() const noexcept { return site_; }
 
  private:
   struct Interned {};
-  constexpr Label(Interned, const char* text) noexcept : text_(text) {}
+  constexpr Label(Interned, const char* text, std::source_location site) noexcept
+      : text_(text), site_(site) {}
   const char* text_;
+  std::source_location site_;
 };
 
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
@@ -136,10 +144,11 @@ enum class FullPolicy : std::uint8_t {
 
 /// Where tasks run (S15).
 enum class Mode : std::uint8_t {
-  threaded,  ///< one named worker thread per device
-  inline_,   ///< on the submitting thread, in ticket order; what waits goes on where that ends
-  pooled,    ///< many devices on the scheduler's few workers; a device that waits costs no thread
-  manual,    ///< where the host calls the scheduler's poll() or run_one()
+  threaded,   ///< one named worker thread per device
+  inline_,    ///< on the submitting thread, in ticket order; what waits goes on where that ends
+  pooled,     ///< many devices on the scheduler's few workers; a device that waits costs no thread
+  manual,     ///< where the host calls the scheduler's poll() or run_one()
+  simulated,  ///< by a simulation, whose scheduler opens them (heddle/simulation.hpp)
 };
 
 struct DeviceOptions {
@@ -148,6 +157,8 @@ struct DeviceOptions {
   std::uint32_t capacity = 4096;  ///< tasks outstanding at most; rounded up to a power of two
   FullPolicy full = FullPolicy::block;
   std::optional<std::chrono::nanoseconds> spin;  ///< before parking; default in tuning.hpp
+  /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
+  bool record_sites = false;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
   std::optional<unsigned> processor{};  ///< that a worker thread of its own is bound to (S19)
   /// How long a destructor lets accepted tasks run before it cancels them.
@@ -363,6 +374,9 @@ class Scheduler {
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
 
  private:
+  friend class Simulation;
+  Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator);
+
   std::shared_ptr<sched::SchedulerCore> core_;
 };
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "heddle/scheduler.hpp"
-#include "tests/unit/scheduler/allocation_counter.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
