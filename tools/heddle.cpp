@@ -93,9 +93,9 @@ void describe_demo(CLI::App& digits, Options& options) {
       ->capture_default_str();
   digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
       ->capture_default_str();
-  digits.add_option("--backend", options.backend,
-                    "cc, gccjit, sync_cc, sync_gccjit, ... (default: HEDDLE_BACKEND, else the best "
-                    "one here)");
+  digits.add_option(
+      "--backend", options.backend,
+      "cc, gccjit, sync_cc, pooled_cc, ... (default: HEDDLE_BACKEND, else the best one here)");
   digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
       ->take_last();  // ./dev demo gives one, which the user's overrides
   digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
