@@ -46,8 +46,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                    std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
-  Event submit(const Label& label, const TaskOps& ops, void* from) noexcept;
-  Event submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops, void* from,
+  Event submit(Label label, const TaskOps& ops, void* from) noexcept;
+  Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
                          const SubmitOptions& options) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
@@ -135,8 +135,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status skip_reason() const noexcept;
   void note_time() noexcept;
 
-  [[nodiscard]] Event submit_otherwise(const Label& label, const TaskOps& ops, void* from) noexcept;
-  [[nodiscard]] Event publish(std::uint64_t ticket, const Label& label, const TaskOps& ops,
+  [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;
+  [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
     return lane_.reserve(me, [this] { return timeline_->completed(); });
