@@ -16,6 +16,7 @@ namespace {
 class HeddleFan {
  public:
   HeddleFan() {
+    const Unpinned while_opening;
     for (int k = 0; k < fan_width; ++k) {
       devices_.push_back(open_pinned(scheduler_, spread_processor(k)));
     }
