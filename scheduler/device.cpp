@@ -8,6 +8,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/watchdog.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -122,11 +123,12 @@ Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
 }
 const std::string& ExternalTimeline::name() const noexcept { return state_->name(); }
 
-struct SchedulerCore {
+struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   SchedulerOptions options;
   std::mutex mutex;
   bool closed = false;
   std::vector<std::weak_ptr<DeviceCore>> devices;
+  std::unique_ptr<Watchdog> watchdog;  // once there is a device to watch
 
   std::vector<std::shared_ptr<DeviceCore>> live() {
     const std::lock_guard lock(mutex);
@@ -136,14 +138,28 @@ struct SchedulerCore {
     }
     return result;
   }
+  [[nodiscard]] std::vector<Snapshot> snapshot() {
+    std::vector<Snapshot> result;
+    for (const auto& device : live()) result.push_back(device->snapshot());
+    return result;
+  }
 };
 
 }  // namespace heddle::sched
 
 namespace heddle {
 
-Scheduler::Scheduler(SchedulerOptions options) : core_(std::make_shared<sched::SchedulerCore>()) {
-  core_->options = std::move(options);
+Scheduler::Scheduler(SchedulerOptions options) {
+  if (options.watchdog && options.watchdog->count() <= 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("scheduler '{}': a watchdog's limit of {} ns (expected more than 0; "
+                            "unset, there is no watchdog)",
+                            options.name, options.watchdog->count()));
+  }
+  const auto core = std::make_shared<sched::SchedulerCore>();
+  core->options = std::move(options);
+  // The watchdog holds the core itself while it looks; who holds a scheduler holds what ends it.
+  core_ = {core.get(), [core](sched::SchedulerCore*) { core->watchdog.reset(); }};
 }
 
 sched::Device Scheduler::new_device(std::string name) {
@@ -158,6 +174,15 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
     throw Error(ErrorCode::unavailable,
                 fmt::format("scheduler '{}' is shut down: device '{}' cannot be opened",
                             core_->options.name, options.name));
+  }
+  if (core_->options.watchdog && !core_->watchdog) {
+    core_->watchdog = std::make_unique<sched::Watchdog>(
+        core_->options.name, *core_->options.watchdog,
+        [core = core_->weak_from_this()] {
+          const auto held = core.lock();
+          return held ? held->snapshot() : std::vector<sched::Snapshot>();
+        },
+        core_->options.on_overdue);
   }
   std::shared_ptr<sched::DeviceCore> made;
   sched::Device device = sched::DeviceCore::open(std::move(options), &made);
@@ -182,10 +207,6 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
   return first;
 }
 
-std::vector<sched::Snapshot> Scheduler::snapshot() const {
-  std::vector<sched::Snapshot> result;
-  for (const auto& device : core_->live()) result.push_back(device->snapshot());
-  return result;
-}
+std::vector<sched::Snapshot> Scheduler::snapshot() const { return core_->snapshot(); }
 
 }  // namespace heddle

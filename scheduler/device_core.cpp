@@ -120,7 +120,7 @@ Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
                          const SubmitOptions* options) noexcept {
   // acquire: pairs with the releases in end_badly() and recover().
   if (options == nullptr && plain_.load(std::memory_order_acquire) &&
-      fork_generation() == fork_generation_) [[likely]] {
+      submits_are_plain(fork_generation_)) [[likely]] {
     if (const auto ticket = reserve(thread_number())) [[likely]] {
       lane_.publish(*ticket, ops, callable, label);
       set_going();
@@ -165,6 +165,7 @@ Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* cal
       if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
     }
     if (const auto ticket = reserve(thread_number())) {
+      if (submits_are_traced()) trace::record_submit(id_, *ticket);
       lane_.publish(*ticket, ops, callable, note);
       set_going();
       return timeline_->event(*ticket);

@@ -7,11 +7,20 @@ namespace heddle::sched {
 
 std::atomic<std::uint32_t> fork::generation{0};
 
+void set_submits_traced(bool traced) noexcept {
+  // relaxed, both: pairs with the load in submits_are_traced(); orders nothing.
+  if (traced) {
+    fork::generation.fetch_or(fork::traced_bit, std::memory_order_relaxed);
+  } else {
+    fork::generation.fetch_and(~fork::traced_bit, std::memory_order_relaxed);
+  }
+}
+
 void watch_forks() noexcept {
   static const bool installed = [] {
     pthread_atfork(nullptr, nullptr, [] {
       // relaxed: pairs with the load in fork_generation(); the child has one thread when this runs.
-      fork::generation.fetch_add(1, std::memory_order_relaxed);
+      fork::generation.fetch_add(2, std::memory_order_relaxed);
     });
     return true;
   }();

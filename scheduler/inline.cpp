@@ -42,21 +42,25 @@ void left(std::shared_ptr<Fiber> fiber, bool ended) noexcept {
 /// Says in snapshots what the running task waits for.
 class DeviceCore::Waiting {
  public:
-  Waiting(DeviceCore& core, const Event& event) : core_(core) {
-    std::string text = event.to_string();
-    const std::lock_guard lock(core_.control_);
-    core_.waiting_for_ = std::move(text);
+  Waiting(DeviceCore& core, const Event& event) : core_(core), traced_(event, core.id_) {
+    core_.note_wait(event);
   }
-  ~Waiting() {
-    const std::lock_guard lock(core_.control_);
-    core_.waiting_for_.clear();
-  }
+  ~Waiting() { core_.note_wait({}); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
   DeviceCore& core_;
+  const trace::WaitScope traced_;
 };
+
+/// What snapshots say it waits for; the default event: nothing.
+void DeviceCore::note_wait(const Event& event) noexcept {
+  const auto now = Clock::now();
+  const std::lock_guard lock(control_);
+  waiting_for_ = event;
+  waiting_since_ = now;
+}
 
 /// Suspends the running task until `event` is done or it is asked to stop. false: it cannot.
 bool DeviceCore::suspend_until_ended(const Event& event) noexcept {
@@ -133,8 +137,8 @@ bool DeviceCore::arm(const Event& event) noexcept {
     disarm();
     return true;
   }
-  const std::lock_guard lock(control_);
-  waiting_for_ = event.to_string();
+  armed_.since = trace::stamp_if_on();
+  note_wait(event);
   return false;
 }
 
@@ -142,9 +146,10 @@ bool DeviceCore::arm(const Event& event) noexcept {
 void DeviceCore::disarm() noexcept {
   if (armed_.call == 0) return;
   Timeline::of(armed_.event)->uncall(armed_.call);
+  trace::record_wait(armed_.event, id_, armed_.since);
   armed_ = {};
-  const std::lock_guard lock(control_);
-  waiting_for_.clear();
+  note_wait({});
+  begin_trace();
 }
 
 /// Whoever raises the count from zero drains; the others have left their request in it, and it is
@@ -166,6 +171,7 @@ void DeviceCore::drain_all() noexcept {
   TaskContext context{this, id_, 0, "", fiber_.get(), nullptr};
   const TaskScope scope(context);
   note_time();
+  begin_trace();
   std::uint64_t handled = 1;
   while (true) {
     while (step(context) == Step::ran) {

@@ -6,6 +6,7 @@
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/task_context.hpp"
+#include "scheduler/trace.hpp"
 
 namespace heddle::sched {
 
@@ -46,12 +47,13 @@ class TimelinePool {
   std::uint64_t last_id_ = 0;
 };
 
-Timeline* Timeline::open(std::string name) {
+Timeline* Timeline::open(std::string name, bool foreign) {
   TimelinePool& pool = TimelinePool::get();
   Timeline* const timeline = pool.take();
   const std::lock_guard lock(timeline->mutex_);
   timeline->name_ = std::move(name);
   timeline->named_ = pool.next_id();
+  timeline->foreign_ = foreign;
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
   timeline->observed_.store(false, std::memory_order_relaxed);
@@ -129,6 +131,12 @@ std::string Timeline::name_of(std::uint64_t id) const {
   return lock && named_ == id ? name_ : "closed";
 }
 
+std::string Timeline::signaller_of(std::uint64_t id) const {
+  const auto lock = lock_or_fork();
+  if (!lock || named_ != id) return "nobody: it is closed";
+  return fmt::format("{} '{}'", foreign_ ? "the holder of timeline" : "device", name_);
+}
+
 void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
                     bool contained) noexcept {
   const std::lock_guard lock(mutex_);
@@ -195,6 +203,8 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
     const auto now = Clock::now();
     spin = *deadline <= now ? Clock::duration(0) : std::min(spin, *deadline - now);
   }
+  const Event event(this, id, ticket);
+  const trace::WaitScope traced(event, trace::on() ? trace::track_here() : 0);
   if (spin_until(ended, spin)) return true;
   // Shared with the callback: it may be running while a wait that timed out returns.
   std::shared_ptr<Parker> parker;

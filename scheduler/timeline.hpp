@@ -33,7 +33,7 @@ class Timeline {
   using Callback = std::function<void()>;
 
   /// Takes a place in the pool. Throws std::bad_alloc.
-  [[nodiscard]] static Timeline* open(std::string name);
+  [[nodiscard]] static Timeline* open(std::string name, bool foreign = false);
   /// All tickets have ended (not in a forked child, which keeps the place). The owner, once.
   void close() noexcept;
 
@@ -86,6 +86,8 @@ class Timeline {
   /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
   [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
   [[nodiscard]] std::string name_of(std::uint64_t id) const;
+  /// Who has to end its tickets, in words.
+  [[nodiscard]] std::string signaller_of(std::uint64_t id) const;
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
   bool wait(std::uint64_t id, std::uint64_t ticket, std::optional<Clock::time_point> deadline,
             std::chrono::nanoseconds spin) noexcept;
@@ -125,6 +127,7 @@ class Timeline {
   mutable std::mutex mutex_;  // guards what follows
   std::string name_;          // also read by the owner, without
   std::uint64_t named_ = 0;   // whose name it is
+  bool foreign_ = false;      // no device's
   std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_;  // by ticket
   std::uint64_t last_call_ = 0;
   BadEnds bad_ends_;
@@ -141,7 +144,7 @@ using OwnedTimeline = std::unique_ptr<Timeline, TimelineCloser>;
 /// A timeline that a foreign signaller completes.
 class ExternalState {
  public:
-  explicit ExternalState(std::string name) : timeline_(Timeline::open(std::move(name))) {}
+  explicit ExternalState(std::string name) : timeline_(Timeline::open(std::move(name), true)) {}
   /// The last handle went: what was handed out and not signalled ends as failed.
   ~ExternalState();
   ExternalState(const ExternalState&) = delete;

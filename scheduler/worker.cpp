@@ -43,8 +43,11 @@ Status run_guarded(const TaskOps& ops, void* callable) noexcept {
   if (!result.ok()) [[unlikely]]
     return end_failed(ticket, note, std::move(result));
   if (note.after) [[unlikely]]
-    return finish(ticket);
-  timeline_->complete(ticket);
+    return finish(ticket, trace::Ended::done);
+  if (trace::on()) [[unlikely]]
+    trace_task(ticket, trace::Ended::done);
+  if (timeline_->advance(ticket)) [[unlikely]]
+    call_back(ticket);
 }
 
 DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
@@ -82,6 +85,8 @@ DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note
   Status refusal;
   bool contained = false;
   if (note.after && !gate_open(ticket, note, refusal, contained)) return Step::idle;
+  disarm();
+  begin_trace();
   if (refusal.ok()) {
     run(ticket, note);
   } else {
@@ -149,7 +154,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status r
   if (asked_to_stop && result.code() == ErrorCode::cancelled) {
     count(cancelled_);
     timeline_->note(ticket, ticket, End::cancelled, result, note.contain);
-    finish(ticket);
+    finish(ticket, trace::Ended::cancelled);
     return;
   }
   std::exception_ptr exception = result.exception();
@@ -181,7 +186,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     // relaxed: the consumer's own, see step().
     careful_.store(true, std::memory_order_relaxed);
   }
-  finish(ticket);
+  finish(ticket, trace::Ended::failed);
 }
 
 /// Ends a task that does not run.
@@ -189,15 +194,37 @@ void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool con
   lane_.destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
-  finish(ticket);
+  finish(ticket, end == End::skipped ? trace::Ended::skipped : trace::Ended::cancelled);
 }
 
-void DeviceCore::finish(std::uint64_t ticket) noexcept {
+void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
   if (lane_.note(ticket).after) {
     disarm();
     lane_.note(ticket).after.reset();
   }
-  timeline_->complete(ticket);
+  if (trace::on()) trace_task(ticket, ended);
+  if (timeline_->advance(ticket)) call_back(ticket);
+}
+
+/// Notes down the task that ends.
+void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noexcept {
+  if (const auto now = trace::session_now(); traced_session_ != now) {
+    trace::name(id_, timeline_->name());
+    traced_session_ = now;
+  }
+  const auto label = reinterpret_cast<std::uint64_t>(lane_.note(ticket).label);
+  const std::uint64_t now = trace::stamp();
+  trace::record({traced_until_, now, id_, label, ticket, trace::Kind::task, ended});
+  traced_until_ = now;
+}
+
+/// Somebody may wait for what ended. Callbacks are no part of the next task.
+void DeviceCore::call_back(std::uint64_t ticket) noexcept {
+  begin_trace();
+  timeline_->call_back(ticket);
+  if (traced_until_ == 0 || !trace::on()) return;
+  trace::record_pause(trace::Kind::callbacks, id_, id_, ticket, traced_until_);
+  begin_trace();
 }
 
 /// A stop request is for the task that was running: the next one gets a fresh token.
@@ -252,16 +279,22 @@ void DeviceCore::work() noexcept {
         doorbell_.unpark();
       } else {
         count(parks_);
+        const std::uint64_t since = trace::stamp_if_on();
         parker_.park();
+        if (since != 0) trace::record_pause(trace::Kind::park, id_, id_, 0, since);
       }
+    } else {
+      count(spins_);
     }
     note_time();
+    begin_trace();
   }
 }
 
 void DeviceCore::wake_worker() noexcept {
   // relaxed: a number for people.
   wakes_.fetch_add(1, std::memory_order_relaxed);
+  trace::note_wake(id_);
   parker_.unpark();
 }
 

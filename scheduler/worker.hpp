@@ -16,6 +16,7 @@
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/timeline.hpp"
+#include "scheduler/trace.hpp"
 
 namespace heddle::sched {
 
@@ -75,7 +76,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void run(std::uint64_t ticket, const TaskNote& note) noexcept;
   void end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
-  void finish(std::uint64_t ticket) noexcept;
+  void finish(std::uint64_t ticket, trace::Ended ended) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
   void renew_stop_source() noexcept;
 
@@ -84,12 +85,17 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void drain() noexcept;
   void drain_all() noexcept;
   [[nodiscard]] bool suspend_until_ended(const Event& event) noexcept;
+  void note_wait(const Event& event) noexcept;
   [[nodiscard]] bool arm(const Event& event) noexcept;
   void disarm() noexcept;
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
                  bool contained) noexcept;
   Status skip_reason() const noexcept;
   void note_time() noexcept;
+  // Tracing: a task begins where the one before it ended, unless something came between.
+  void begin_trace() noexcept { traced_until_ = trace::stamp_if_on(); }
+  [[gnu::noinline]] void trace_task(std::uint64_t ticket, trace::Ended ended) noexcept;
+  [[gnu::noinline]] void call_back(std::uint64_t ticket) noexcept;
 
   [[gnu::noinline]] Event submit_slowly(const char* label, const TaskOps& ops, void* callable,
                                         const SubmitOptions* options) noexcept;
@@ -129,12 +135,15 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // Written by the consumer.
   alignas(tuning::line_bytes) std::atomic<const char*> running_label_{nullptr};
   std::atomic<std::int64_t> clock_ns_{0};
-  std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
+  std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0}, spins_{0};
   std::uint64_t cancels_seen_ = 0;
+  std::uint64_t traced_until_ = 0;    // when what was traced last ended; 0: before the trace
+  std::uint32_t traced_session_ = 0;  // the trace that knows our name
   /// Inline mode: the event of the first task's gate that will call put_off_drain().
   struct Armed {
     Event event;
     std::uint64_t call = 0;
+    std::uint64_t since = 0;  ///< when it was first found pending; 0: not traced
   } armed_;
   /// The last handle went inside a task: how long waits of later tasks may take.
   Deadline drain_until_;
@@ -160,7 +169,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status last_poison_;  // what recover() cleared last
   mutable bool poison_observed_ = true;
   std::uint64_t epoch_ = 1;
-  std::string waiting_for_;
+  Event waiting_for_;  // default: nothing
+  Clock::time_point waiting_since_;
   std::stop_source stop_source_;
   std::mutex join_;  // one joiner; guards thread_
   std::thread thread_;
