@@ -6,7 +6,6 @@
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/task_context.hpp"
-#include "scheduler/trace.hpp"
 
 namespace heddle::sched {
 
@@ -54,6 +53,7 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->name_ = std::move(name);
   timeline->named_ = pool.next_id();
   timeline->foreign_ = foreign;
+  timeline->runner_.reset();
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
   timeline->observed_.store(false, std::memory_order_relaxed);
@@ -126,6 +126,11 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
   return outcome_of_closed(id, ticket);
 }
 
+std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return named_ == event.id_ ? runner_.lock() : nullptr;
+}
+
 std::string Timeline::name_of(std::uint64_t id) const {
   const auto lock = lock_or_fork();
   return lock && named_ == id ? name_ : "closed";
@@ -196,15 +201,12 @@ void Timeline::uncall(std::uint64_t call) noexcept {
 bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
                     std::optional<Clock::time_point> deadline,
                     std::chrono::nanoseconds spin) noexcept {
-  run_put_off();
   const auto ended = [&] { return reached(id, ticket); };
   if (ended()) return true;
   if (deadline) {
     const auto now = Clock::now();
     spin = *deadline <= now ? Clock::duration(0) : std::min(spin, *deadline - now);
   }
-  const Event event(this, id, ticket);
-  const trace::WaitScope traced(event, trace::on() ? trace::track_here() : 0);
   if (spin_until(ended, spin)) return true;
   // Shared with the callback: it may be running while a wait that timed out returns.
   std::shared_ptr<Parker> parker;

@@ -39,6 +39,7 @@ struct Registry {
   std::uint64_t begin = 0;  // stamp
   Clock::time_point begin_time;
   std::vector<std::shared_ptr<ThreadRing>> rings;
+  std::vector<std::shared_ptr<ThreadRing>> left;  // of these, those whose threads have ended
   std::map<std::uint64_t, std::string> names;
   std::uint64_t refused = 0;  // events of threads without memory for a ring
 };
@@ -78,12 +79,27 @@ struct Here {
 
 struct Owner {
   std::shared_ptr<ThreadRing> ring;
-  ~Owner() {
-    here.ring = nullptr;
-    here.ending = true;
-  }
+  ~Owner();
 };
 thread_local Owner owner;
+
+/// The next thread that needs a ring goes on with this one.
+Owner::~Owner() {
+  here.ring = nullptr;
+  here.ending = true;
+  // relaxed: looked at again under the lock, which a forked child is spared.
+  const auto over = [&] {
+    return !ring || ring->session != session.load(std::memory_order_relaxed);
+  };
+  if (over()) return;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (over()) return;
+  try {
+    all.left.push_back(std::move(ring));
+  } catch (...) {  // no memory: its room stays unused
+  }
+}
 
 std::string thread_name() {
   char name[16] = {};
@@ -98,10 +114,14 @@ std::string thread_name() {
   // relaxed: changed under the lock. That trace may be over.
   if (here.ending || session.load(std::memory_order_relaxed) != now) return nullptr;
   try {
-    auto ring = std::make_shared<ThreadRing>(now, std::bit_ceil(all.options.events_max));
     all.names.emplace(track_of_thread(), thread_name());
-    all.rings.push_back(ring);
-    owner.ring = std::move(ring);
+    if (!all.left.empty()) {
+      owner.ring = std::move(all.left.back());
+      all.left.pop_back();
+    } else {
+      owner.ring = std::make_shared<ThreadRing>(now, std::bit_ceil(all.options.events_max));
+      all.rings.push_back(owner.ring);
+    }
     return here.ring = owner.ring.get();
   } catch (...) {
     ++all.refused;
@@ -223,6 +243,11 @@ void start_trace(const TraceOptions& options) {
   }
   [[maybe_unused]] static const bool decided = [] {
     trace::counter = trace::counter_is_even();
+    pthread_atfork(nullptr, nullptr, [] {
+      // relaxed: the child has one thread. Its parent's trace is none of its own.
+      trace::session.store(0, std::memory_order_relaxed);
+      set_submits_traced(false);
+    });
     return true;
   }();
   all.options = options;
@@ -239,7 +264,7 @@ Trace stop_trace() {
   using namespace sched;
   trace::Registry& all = trace::registry();
   const std::lock_guard lock(all.mutex);
-  // relaxed: changed under the lock. Records that come after this are of no trace.
+  // relaxed: changed under the lock, or in a forked child. Records after this are of no trace.
   if (trace::session.exchange(0, std::memory_order_relaxed) == 0)
     throw Error(ErrorCode::failed_precondition, "no trace is being recorded");
   set_submits_traced(false);
@@ -250,6 +275,7 @@ Trace stop_trace() {
   Trace result;
   const auto rings = std::move(all.rings);
   all.rings = {};
+  all.left = {};
   result.dropped = all.refused;
   for (const auto& ring : rings) {
     ring->ring.read([&](const trace::Record& record) {

@@ -119,7 +119,12 @@ void record_pause(Kind kind, std::uint64_t track, std::uint64_t timeline, std::u
                   std::uint64_t begin) noexcept;
 /// `ticket` is about to be published by this thread.
 void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept;
-/// This thread wakes the worker of `timeline`.
+/// The worker of `timeline`, or this one of a pool (0), slept from `begin` until now; 0: off then.
+inline void record_park(std::uint64_t timeline, std::uint64_t begin) noexcept {
+  if (begin != 0) [[unlikely]]
+    record_pause(Kind::park, timeline != 0 ? timeline : track_of_thread(), timeline, 0, begin);
+}
+/// This thread wakes the worker of `timeline`, or one of a pool (0).
 inline void note_wake(std::uint64_t timeline) noexcept {
   if (on()) [[unlikely]]
     record_pause(Kind::wake, track_here(), timeline, 0, stamp());
@@ -128,21 +133,20 @@ inline void note_wake(std::uint64_t timeline) noexcept {
 /// The thread or device of `track` waited for `event` from `begin` until now; 0: off then.
 void record_wait(const Event& event, std::uint64_t track, std::uint64_t begin) noexcept;
 
-/// A wait for `event`, which lives longer, while this lives.
+/// This thread or its task waits for `event`, which lives longer, while this lives.
 class WaitScope {
  public:
-  WaitScope(const Event& event, std::uint64_t track) noexcept
-      : event_(event), track_(track), begin_(stamp_if_on()) {}
+  explicit WaitScope(const Event& event) noexcept : event_(event), begin_(stamp_if_on()) {}
   ~WaitScope() {
     if (begin_ != 0) [[unlikely]]
-      record_wait(event_, track_, begin_);
+      record_wait(event_, track_here(), begin_);
   }
   WaitScope(const WaitScope&) = delete;
   WaitScope& operator=(const WaitScope&) = delete;
 
  private:
   const Event& event_;
-  const std::uint64_t track_, begin_;
+  const std::uint64_t begin_;
 };
 
 }  // namespace trace

@@ -120,7 +120,7 @@ class Writer {
         span(event, "submit", "submit to " + other, ticket);
         return arrow(event, R"("ph":"s")");
       case TraceEvent::Kind::wake:
-        return span(event, "wake", "wake " + other, "");
+        return span(event, "wake", "wake " + (event.timeline == 0 ? "a worker" : other), "");
     }
   }
 

@@ -42,10 +42,10 @@ struct TraceEvent {
   enum class Kind : std::uint8_t {
     task,       ///< number `ticket` of device `timeline`, named `label`, which ended as `end`
     wait,       ///< until `ticket` of `timeline` had ended
-    park,       ///< the worker of `timeline` slept for want of work
+    park,       ///< the worker of `timeline`, or one of a pool (0), slept for want of work
     callbacks,  ///< of events that ended with `ticket` of `timeline`
     submit,     ///< of `ticket` to `timeline`
-    wake,       ///< of the parked worker of `timeline`
+    wake,       ///< of the parked worker of `timeline`, or one of a pool (0)
   };
   enum class End : std::uint8_t { done, failed, skipped, cancelled };
 

@@ -45,7 +45,9 @@ void expect_nested(const Trace& trace) {
     auto& ends = open[event.track];
     while (!ends.empty() && ends.back() <= event.begin) ends.pop_back();
     const auto end = event.begin + event.duration;
-    if (!ends.empty()) EXPECT_LE(end, ends.back()) << trace.name_of(event.track);
+    if (!ends.empty()) {
+      EXPECT_LE(end, ends.back()) << trace.name_of(event.track);
+    }
     ends.push_back(end);
   }
 }
@@ -104,10 +106,9 @@ TEST_P(TraceTest, WaitsOfGatesTasksAndHosts) {
   start_trace();
   device.wait(first);
   const Event task = device.submit("awaits", [second] { this_task::await(second); });
-  while (device.snapshot().waiting_for.empty()) std::this_thread::yield();
+  while (device.snapshot().waiting_for.empty()) run_ready();
   ASSERT_TRUE(gate.signal(first.ticket()).ok());
-  while (device.snapshot().waiting_for.find("gate#2") == std::string::npos)
-    std::this_thread::yield();
+  while (device.snapshot().waiting_for.find("gate#2") == std::string::npos) run_ready();
   std::thread host([&] { task.wait(); });
   ASSERT_TRUE(gate.signal(second.ticket()).ok());
   host.join();
@@ -170,17 +171,15 @@ TEST_P(TraceTest, SubmitsAreArrowsToTheirTasks) {
   ASSERT_EQ(submits.size(), 10u);
   EXPECT_EQ(submits[0].timeline, device.id());
   EXPECT_EQ(submits[0].ticket, 11u);
-  std::map<std::uint64_t, double> arrows;
-  int arrived = 0;
-  for (const auto& item : parsed(trace)["traceEvents"]) {
-    if (item["ph"] == "s") arrows[item["id"]] = item["ts"];
-    if (item["ph"] != "f") continue;
-    const auto start = arrows.find(item["id"]);
-    ASSERT_NE(start, arrows.end());
-    EXPECT_GE(item["ts"].get<double>(), start->second);
-    ++arrived;
+  std::map<std::uint64_t, double> starts, ends;
+  const auto json = parsed(trace);
+  for (const auto& item : json["traceEvents"]) {
+    if (item["ph"] == "s") starts[item["id"]] = item["ts"];
+    if (item["ph"] == "f") ends[item["id"]] = item["ts"];
   }
-  EXPECT_EQ(arrived, 10);
+  EXPECT_EQ(starts.size(), 10u);
+  ASSERT_EQ(ends.size(), 10u);
+  for (const auto& [id, start] : starts) EXPECT_GE(ends[id], start);
 }
 
 // S17: a full buffer drops what comes after, and counts it
@@ -194,7 +193,7 @@ TEST_P(TraceTest, FullBuffersDropAndCount) {
   const Trace trace = stop_trace();
   const auto tasks = of_kind(trace, Kind::task);
   ASSERT_FALSE(tasks.empty());
-  EXPECT_LE(tasks.size(), 64u);  // the next power of two, for each of two threads at most
+  EXPECT_LE(tasks.size(), 64 * (1 + available_processors()));  // the next power of two, a thread
   EXPECT_EQ(tasks[0].ticket, 1u);
   EXPECT_GE(trace.events.size() + trace.dropped, 1000u);
   EXPECT_EQ(parsed(trace)["otherData"]["dropped"], trace.dropped);
@@ -245,7 +244,9 @@ TEST(TraceStateTest, ManyThreadsAndTraces) {
       last = event.ticket;
       mine += std::string_view(event.label) == "mine" ? 1 : 0;
     }
-    if (trace.dropped == 0) EXPECT_EQ(mine, 20);
+    if (trace.dropped == 0) {
+      EXPECT_EQ(mine, 20);
+    }
   }
   stop.store(true);
   for (std::thread& host : hosts) host.join();

@@ -35,8 +35,7 @@ TEST_P(SnapshotTest, NamesWhoMustSignal) {
   device.wait(gate);
   device.submit("reads", [inside] { this_task::await(inside); });
   const auto wait_for = [&](const std::string& event) {
-    while (device.snapshot().waiting_for.find(event) == std::string::npos)
-      std::this_thread::yield();
+    while (device.snapshot().waiting_for.find(event) == std::string::npos) run_ready();
     return device.snapshot();
   };
   const Snapshot at_gate = wait_for("sensor#1");
@@ -65,7 +64,7 @@ TEST_P(SnapshotTest, NamesTheDeviceThatItWaitsFor) {
   const Device first = open("first"), second = open("second");
   const Event held = first.wait(pending);
   second.wait(held);
-  while (second.snapshot().waiting_for.empty()) std::this_thread::yield();
+  while (second.snapshot().waiting_for.empty()) run_ready();
   EXPECT_EQ(second.snapshot().signaller, "device 'first'");
   ASSERT_TRUE(sensor.signal(pending.ticket()).ok());
   EXPECT_TRUE(second.await().ok());
