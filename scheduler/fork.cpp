@@ -8,11 +8,12 @@ namespace heddle::sched {
 std::atomic<std::uint32_t> fork::generation{0};
 
 void set_submits_traced(bool traced) noexcept {
-  // relaxed, both: pairs with the load in submits_are_traced(); orders nothing.
+  // relaxed: pairs with the load in submits_are_traced(); orders nothing.
+  constexpr auto order = std::memory_order_relaxed;
   if (traced) {
-    fork::generation.fetch_or(fork::traced_bit, std::memory_order_relaxed);
+    fork::generation.fetch_or(fork::traced_bit, order);
   } else {
-    fork::generation.fetch_and(~fork::traced_bit, std::memory_order_relaxed);
+    fork::generation.fetch_and(~fork::traced_bit, order);
   }
 }
 

@@ -82,7 +82,6 @@ TEST(CountersTest, SpinsAndParks) {
   o.spin = 0ns;
   const Device parks = scheduler.new_device(o);
   while (parks.counters().parks < 3) parks.submit("task", [] {}).wait();
-  EXPECT_EQ(parks.counters().spins, 0u);
 }
 
 Snapshot busy(std::uint64_t device, std::uint64_t ticket) {
