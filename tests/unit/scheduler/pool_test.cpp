@@ -184,7 +184,12 @@ TEST(PoolTest, WorkersEndWithTheLastDevice) {
       scheduler.reset();
       if (inside) {
         Device* const raw = device.get();
-        raw->submit("drops", [device = std::move(device)]() mutable { device.reset(); });
+        sched::ExternalTimeline returned("submit returned");  // the handle is used until then
+        const Event may_drop = returned.next();
+        sched::SubmitOptions options;
+        options.after.push_back(may_drop);
+        raw->submit("drops", [device = std::move(device)]() mutable { device.reset(); }, options);
+        EXPECT_TRUE(returned.signal(may_drop.ticket()).ok());
       } else {
         device.reset();
         ASSERT_EQ(threads_of_this_process(), before);
