@@ -150,10 +150,11 @@ void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status&
   has_bad_ends_.store(true, std::memory_order_release);
 }
 
-void Timeline::call_back(std::uint64_t ticket) noexcept {
-  while (run_next_callback(ticket)) {
-  }
+bool Timeline::call_back(std::uint64_t ticket) noexcept {
+  bool any = false;
+  while (run_next_callback(ticket)) any = true;
   settle_put_off();
+  return any;
 }
 
 /// Takes the first callback that is due and runs it; false: there is none.

@@ -221,8 +221,8 @@ void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noexcept {
 /// Somebody may wait for what ended. Callbacks are no part of the next task.
 void DeviceCore::call_back(std::uint64_t ticket) noexcept {
   begin_trace();
-  timeline_->call_back(ticket);
-  if (traced_until_ == 0 || !trace::on()) return;
+  const bool any = timeline_->call_back(ticket);
+  if (!any || traced_until_ == 0 || !trace::on()) return;
   trace::record_pause(trace::Kind::callbacks, id_, id_, ticket, traced_until_);
   begin_trace();
 }

@@ -182,7 +182,7 @@ RoundResult run_round(const RoundOptions& options) {
   const bool traced = options.trace || once_in(4, random);
   if (traced) {
     TraceOptions trace;
-    trace.submits = once_in(2, random);
+    trace.submits = options.trace || once_in(2, random);
     if (!options.trace) trace.events_max = small_trace;
     start_trace(trace);
   }

@@ -10,10 +10,13 @@ namespace heddle::stress {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(Count::count_)> names = {
-    "rounds",          "devices",   "tasks",     "done",      "failed",    "skipped",   "cancelled",
-    "threw or failed", "contained", "failed",    "late",      "forgotten", "full",      "other",
-    "recoveries",      "cancels",   "shutdowns", "cut short", "waits",     "timed out", "callbacks",
-    "descriptors",     "traces",    "parks",     "wakes",     "spins"};
+    "rounds",    "devices",     "tasks",      "done",
+    "failed",    "skipped",     "cancelled",  "threw or failed",
+    "contained", "failed",      "late",       "forgotten",
+    "full",      "other",       "recoveries", "cancels",
+    "shutdowns", "hasty ones",  "waits",      "timed out",
+    "callbacks", "descriptors", "traces",     "parks",
+    "wakes",     "spins"};
 
 }  // namespace
 
@@ -40,7 +43,7 @@ std::string Tally::to_string() const {
   line("faults in tasks", {thrown, contained});
   line("foreign signals", {foreign_failed, foreign_late, foreign_forgotten});
   line("refused submits", {full, refused});
-  line("hosts", {recoveries, cancels, shutdowns, late_shutdowns, waits, late_waits});
+  line("hosts", {recoveries, cancels, shutdowns, hasty_shutdowns, waits, late_waits});
   line("seen", {callbacks, descriptors, traces});
   line("workers", {parks, wakes, spins});
   return text;

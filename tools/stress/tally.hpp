@@ -28,9 +28,9 @@ enum class Count : std::uint8_t {
   recoveries,
   cancels,
   shutdowns,
-  late_shutdowns,  ///< that their deadline cut short
-  waits,           ///< of hosts
-  late_waits,      ///< that their deadline ended
+  hasty_shutdowns,  ///< with little time
+  waits,            ///< of hosts
+  late_waits,       ///< that their deadline ended
   callbacks,
   descriptors,
   traces,
