@@ -72,8 +72,8 @@ class Timeline {
             bool contained) noexcept;
   /// All tickets up to this one have ended. The completer alone. true: call_back() must follow.
   [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return progress_.advance(ticket); }
-  /// Wakes and calls back who waits for tickets up to this one. Holds no lock while it does. Whether
-  /// there was anybody.
+  /// Wakes and calls back who waits for tickets up to this one; whether there was anybody. Holds no
+  /// lock while it does.
   bool call_back(std::uint64_t ticket) noexcept;
   void complete(std::uint64_t ticket) noexcept {
     if (advance(ticket)) call_back(ticket);
