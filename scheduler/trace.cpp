@@ -133,13 +133,17 @@ std::string thread_name() {
 
 std::atomic<std::uint32_t> session{0};
 
-std::uint64_t stamp() noexcept {
+namespace {
+[[gnu::always_inline]] inline std::uint64_t now() noexcept {
 #if defined(__x86_64__)
   if (counter) [[likely]]
     return __rdtsc();
 #endif
   return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
 }
+}  // namespace
+
+std::uint64_t stamp() noexcept { return now(); }
 
 [[gnu::noinline]] std::uint64_t track_of_thread() noexcept {
   if (here.track == 0) here.track = Trace::thread_bit | static_cast<std::uint64_t>(::gettid());
@@ -151,21 +155,32 @@ std::uint64_t track_here() noexcept {
   return task != nullptr ? task->timeline : track_of_thread();
 }
 
-[[gnu::noinline]] void record(const Record& record) noexcept {
+namespace {
+/// Not a function of its own, so that records are made where they stay.
+[[gnu::always_inline]] inline void put(const Record& record) noexcept {
   // acquire: as in on(). The trace may have ended since its caller looked.
-  const std::uint32_t now = session.load(std::memory_order_acquire);
-  if (now == 0) return;
+  const std::uint32_t mine = session.load(std::memory_order_acquire);
+  if (mine == 0) return;
   ThreadRing* ring = here.ring;
-  if (ring == nullptr || ring->session != now) [[unlikely]] {
-    ring = open_ring(now);
+  if (ring == nullptr || ring->session != mine) [[unlikely]] {
+    ring = open_ring(mine);
     if (ring == nullptr) return;
   }
   ring->ring.write(record);
 }
+}  // namespace
 
-void record_pause(Kind kind, std::uint64_t track, std::uint64_t timeline, std::uint64_t ticket,
-                  std::uint64_t begin) noexcept {
-  record({begin, stamp(), track, timeline, ticket, kind, Ended::done});
+[[gnu::noinline]] std::uint64_t record_task(std::uint64_t begin, std::uint64_t timeline,
+                                            const char* label, std::uint64_t ticket,
+                                            Ended ended) noexcept {
+  const std::uint64_t end = now();
+  put({begin, end, timeline, reinterpret_cast<std::uint64_t>(label), ticket, Kind::task, ended});
+  return end;
+}
+
+[[gnu::noinline]] void record_pause(Kind kind, std::uint64_t track, std::uint64_t timeline,
+                                    std::uint64_t ticket, std::uint64_t begin) noexcept {
+  put({begin, now(), track, timeline, ticket, kind, Ended::done});
 }
 
 void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept {
@@ -255,7 +270,7 @@ void start_trace(const TraceOptions& options) {
   all.names.clear();
   all.begin_time = trace::Clock::now();
   all.begin = trace::stamp();
-  // release: pairs with the acquire in on() and record().
+  // release: pairs with the acquire in on() and put().
   trace::session.store(++all.last_session, std::memory_order_release);
   set_submits_traced(options.submits);
 }

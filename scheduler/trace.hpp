@@ -47,8 +47,10 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
   return session.load(std::memory_order_relaxed);
 }
 
-/// Notes something down. `begin` 0: it began before the trace did.
-void record(const Record& record) noexcept;
+/// Notes down a task that ends now, which it returns. `begin` 0: it began before the trace did.
+[[nodiscard]] std::uint64_t record_task(std::uint64_t begin, std::uint64_t timeline,
+                                        const char* label, std::uint64_t ticket,
+                                        Ended ended) noexcept;
 /// Names a timeline in the trace.
 void name(std::uint64_t timeline, const std::string& name) noexcept;
 [[nodiscard]] std::uint64_t track_of_thread() noexcept;

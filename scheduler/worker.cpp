@@ -32,6 +32,19 @@ Status run_guarded(const TaskOps& ops, void* callable) noexcept {
 
 }  // namespace
 
+/// Names this device in a trace that does not know it.
+void DeviceCore::name_trace() noexcept {
+  trace::name(id_, timeline_->name());
+  traced_session_ = trace::session_now();
+}
+
+/// Notes down the task that ends.
+inline void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noexcept {
+  if (traced_session_ != trace::session_now()) [[unlikely]]
+    name_trace();
+  traced_until_ = trace::record_task(traced_until_, id_, lane_.note(ticket).label, ticket, ended);
+}
+
 [[gnu::always_inline]] inline void DeviceCore::run(std::uint64_t ticket,
                                                    const TaskNote& note) noexcept {
   // relaxed: pairs with the load in snapshot(): for people, ordering nothing. It stays until the
@@ -204,18 +217,6 @@ void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
   }
   if (trace::on()) trace_task(ticket, ended);
   if (timeline_->advance(ticket)) call_back(ticket);
-}
-
-/// Notes down the task that ends.
-void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noexcept {
-  if (const auto now = trace::session_now(); traced_session_ != now) {
-    trace::name(id_, timeline_->name());
-    traced_session_ = now;
-  }
-  const auto label = reinterpret_cast<std::uint64_t>(lane_.note(ticket).label);
-  const std::uint64_t now = trace::stamp();
-  trace::record({traced_until_, now, id_, label, ticket, trace::Kind::task, ended});
-  traced_until_ = now;
 }
 
 /// Somebody may wait for what ended. Callbacks are no part of the next task.

@@ -122,7 +122,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void note_time() noexcept;
   // Tracing: a task begins where the one before it ended, unless something came between.
   void begin_trace() noexcept { traced_until_ = trace::stamp_if_on(); }
-  [[gnu::noinline]] void trace_task(std::uint64_t ticket, trace::Ended ended) noexcept;
+  [[gnu::noinline]] void name_trace() noexcept;
+  void trace_task(std::uint64_t ticket, trace::Ended ended) noexcept;
   [[gnu::noinline]] void call_back(std::uint64_t ticket) noexcept;
 
   [[gnu::noinline]] Event submit_slowly(const char* label, const TaskOps& ops, void* callable,
