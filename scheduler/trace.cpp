@@ -9,6 +9,7 @@
 #include <bit>
 #include <fstream>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -298,8 +299,8 @@ Trace stop_trace() {
     });
     result.dropped += ring->ring.dropped();
   }
-  std::ranges::stable_sort(result.events, [](const TraceEvent& a, const TraceEvent& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.duration > b.duration;
+  std::ranges::sort(result.events, [](const TraceEvent& a, const TraceEvent& b) {
+    return std::tie(a.begin, b.duration, a.ticket) < std::tie(b.begin, a.duration, b.ticket);
   });
   result.names = std::move(all.names);
   all.names = {};

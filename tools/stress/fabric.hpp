@@ -108,8 +108,8 @@ class Fabric {
 
   Scheduler scheduler_;
   std::atomic<bool> has_manual_{false};
-  std::size_t slots_used_ = 0;
   std::array<std::atomic<Target*>, 6> slots_{};
+  const std::size_t slots_used_;
   /// Held by some callables; nobody else holds it when all of them are gone.
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
   std::atomic<std::uint64_t> callbacks_due_{0}, callbacks_run_{0};

@@ -137,12 +137,12 @@ TEST(TraceWorkerTest, ParksAndWakes) {
   o.spin = 0ns;
   const Device device = scheduler.new_device(o);
   start_trace();
-  for (int k = 0; k < 3; ++k) {
+  const sched::Counters before = device.counters();
+  const auto often = [&](std::uint64_t sched::Counters::* counter) {
+    return device.counters().*counter >= before.*counter + 2;
+  };
+  while (!often(&sched::Counters::parks) || !often(&sched::Counters::wakes))
     device.submit("task", [] {}).wait();
-    const auto parks = device.counters().parks;
-    while (device.counters().parks == parks && parks < 2) std::this_thread::yield();
-  }
-  while (device.counters().wakes < 2) device.submit("task", [] {}).wait();
   EXPECT_TRUE(device.shutdown(10s).ok());
   const Trace trace = stop_trace();
   EXPECT_GE(of_kind(trace, Kind::park).size(), 2u);
