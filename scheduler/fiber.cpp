@@ -223,6 +223,9 @@ bool Fiber::unpark() noexcept {
   return seen == Parking::parked;
 }
 
+// relaxed: another late waker may come after this all the same.
+void Fiber::forget_token() noexcept { parking_.store(Parking::empty, std::memory_order_relaxed); }
+
 namespace {
 
 /// Fibers at rest, a few per thread. Whether it is gone is apart, since it is asked for after that.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "scheduler/hooks.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -33,14 +34,13 @@ Snapshot DeviceCore::snapshot() const {
   const std::uint64_t completed = timeline_->completed();
   const std::uint64_t tickets = lane_.tickets();
   s.queued = tickets - std::min(completed, tickets);
-  // relaxed: a picture for people; pairs with the stores in run(), finish() and note_time().
-  const char* const label = running_label_.load(std::memory_order_relaxed);
   if (s.queued > 0) s.running_ticket = completed + 1;
-  if (label != nullptr && s.queued > 0) {
-    s.running = label;
+  // relaxed: a picture for people; pairs with the stores in step_carefully() and note_time().
+  if (s.queued > 0 && !looking_.load(std::memory_order_relaxed)) {
+    s.running = label();
     // relaxed: as above.
     const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));
-    s.running_for = Clock::now().time_since_epoch() - since;
+    s.running_for = now().time_since_epoch() - since;
   }
   s.counters = counters();
   if (s.status = forked(); !s.status.ok()) return s;
@@ -56,7 +56,7 @@ Snapshot DeviceCore::snapshot() const {
   if (const Timeline* const timeline = Timeline::of(waited); timeline != nullptr) {
     s.waiting_for = waited.to_string();
     s.signaller = timeline->signaller_of(waited.timeline());
-    s.waiting_time = Clock::now() - since;
+    s.waiting_time = now() - since;
   }
   return s;
 }

@@ -17,7 +17,6 @@
 #include <x86intrin.h>
 #endif
 
-#include "scheduler/fork.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/timeline.hpp"
 
@@ -133,6 +132,7 @@ std::string thread_name() {
 }  // namespace
 
 std::atomic<std::uint32_t> session{0};
+std::atomic<bool> submits{false};
 
 namespace {
 [[gnu::always_inline]] inline std::uint64_t now() noexcept {
@@ -262,7 +262,7 @@ void start_trace(const TraceOptions& options) {
     pthread_atfork(nullptr, nullptr, [] {
       // relaxed: the child has one thread. Its parent's trace is none of its own.
       trace::session.store(0, std::memory_order_relaxed);
-      set_submits_traced(false);
+      trace::submits.store(false, std::memory_order_relaxed);  // relaxed: as above
     });
     return true;
   }();
@@ -273,7 +273,8 @@ void start_trace(const TraceOptions& options) {
   all.begin = trace::stamp();
   // release: pairs with the acquire in on() and put().
   trace::session.store(++all.last_session, std::memory_order_release);
-  set_submits_traced(options.submits);
+  // relaxed: pairs with the load in submits_on(); who records looks at the session again.
+  trace::submits.store(options.submits, std::memory_order_relaxed);
 }
 
 Trace stop_trace() {
@@ -283,7 +284,8 @@ Trace stop_trace() {
   // relaxed: changed under the lock, or in a forked child. Records after this are of no trace.
   if (trace::session.exchange(0, std::memory_order_relaxed) == 0)
     throw Error(ErrorCode::failed_precondition, "no trace is being recorded");
-  set_submits_traced(false);
+  // relaxed: as in start_trace().
+  trace::submits.store(false, std::memory_order_relaxed);
   const std::chrono::duration<double, std::nano> length = trace::Clock::now() - all.begin_time;
   const auto ticks = static_cast<double>(trace::stamp() - all.begin);
   const trace::Calibration clock{all.begin, trace::counter ? length.count() / ticks : 1.0};

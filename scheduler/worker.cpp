@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "heddle/observe.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {
@@ -16,18 +17,21 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-/// What a callable threw or returned, as a Status.
-Status run_guarded(const TaskOps& ops, void* callable) noexcept {
+/// Runs a callable, and destroys it. false: it failed, and is still there, for what it threw may
+/// point into it.
+[[gnu::always_inline]] inline bool run_guarded(const TaskOps& ops, void* callable,
+                                               Status& failure) noexcept {
   try {
-    return ops.run(callable);
+    return ops.run(callable, failure);
   } catch (const Error& e) {
-    return e.status().with_exception(std::current_exception());
+    failure = e.status().with_exception(std::current_exception());
   } catch (const std::exception& e) {
-    return Status(ErrorCode::device_failed, e.what()).with_exception(std::current_exception());
+    failure = Status(ErrorCode::device_failed, e.what()).with_exception(std::current_exception());
   } catch (...) {
-    return Status(ErrorCode::device_failed, "threw something that is no std::exception")
-        .with_exception(std::current_exception());
+    failure = Status(ErrorCode::device_failed, "threw something that is no std::exception")
+                  .with_exception(std::current_exception());
   }
+  return false;
 }
 
 }  // namespace
@@ -42,46 +46,74 @@ void DeviceCore::name_trace() noexcept {
 inline void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noexcept {
   if (traced_session_ != trace::session_now()) [[unlikely]]
     name_trace();
-  traced_until_ = trace::record_task(traced_until_, id_, lane_.note(ticket).label, ticket, ended);
+  traced_until_ = trace::record_task(traced_until_, id_, label(), ticket, ended);
 }
 
-[[gnu::always_inline]] inline void DeviceCore::run(std::uint64_t ticket,
-                                                   const TaskNote& note) noexcept {
-  // relaxed: pairs with the load in snapshot(): for people, ordering nothing. It stays until the
-  // next task; snapshot() knows when there is none.
-  running_label_.store(note.label, std::memory_order_relaxed);
-  auto& slot = lane_.at(ticket);
-  Status result = run_guarded(*slot.ops, slot.callable);
-  lane_.destroy(ticket);
-  if (!result.ok()) [[unlikely]]
-    return end_failed(ticket, note, std::move(result));
-  if (note.after) [[unlikely]]
-    return finish(ticket, trace::Ended::done);
-  if (trace::on()) [[unlikely]]
-    trace_task(ticket, trace::Ended::done);
-  if (timeline_->advance(ticket)) [[unlikely]]
-    call_back(ticket);
-}
-
-DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
-  const std::uint64_t ticket = timeline_->completed() + 1;
-  if (!lane_.published(ticket)) return Step::idle;
-  TaskNote& note = lane_.note(ticket);
-  // Counts for the whole step: destructors and callbacks are user code on this thread too, and may
-  // drop the last handle or wait.
-  context.ticket = ticket;
-  context.label = note.label;
-  if (ticket % tuning::tasks_per_clock_read == 0) note_time();
+std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
   // acquire: pairs with the release in end_badly() and cancel_pending().
-  if (note.after || careful_.load(std::memory_order_acquire)) [[unlikely]]
-    return step_carefully(ticket, note);
-  run(ticket, note);
-  return Step::ran;
+  if (careful_.load(std::memory_order_acquire)) return step_carefully(context);
+  Timeline& timeline = *timeline_;
+  const std::uint64_t first = timeline.completed() + 1;
+  std::uint64_t ticket = first;
+  for (auto& slot : lane_.stretch(first, tasks_max)) {
+    const Found found = Lane<>::look(slot, ticket);
+    if (!found.plain()) break;
+    // Counts until the next task: destructors and callbacks are user code on this thread too, and
+    // may drop the last handle or wait.
+    context.ticket = ticket;
+    // relaxed: pairs with the load in label(): for people, ordering nothing.
+    label_.store(slot.label, std::memory_order_relaxed);
+    if (!run_guarded(found.ops(), slot.callable, failure_)) [[unlikely]] {
+      end_failed(ticket, {});
+      ++ticket;
+      break;
+    }
+    if (trace::on()) [[unlikely]]
+      trace_task(ticket, trace::Ended::done);
+    if (timeline.pass(ticket) && look_around(ticket)) [[unlikely]] {
+      ++ticket;
+      break;
+    }
+    ++ticket;
+  }
+  return ticket != first ? static_cast<std::uint32_t>(ticket - first) : step_carefully(context);
 }
 
-DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note) noexcept {
-  // relaxed: pairs with the load in snapshot(): nothing runs while this one is looked at.
-  running_label_.store(nullptr, std::memory_order_relaxed);
+/// After a ticket that somebody waits for, or waited for lately: whether the next task has to be
+/// looked at before it runs.
+[[gnu::noinline]] bool DeviceCore::look_around(std::uint64_t ticket) noexcept {
+  if (timeline_->look(ticket)) call_back(ticket);
+  // acquire: as in step().
+  return careful_.load(std::memory_order_acquire);
+}
+
+/// Somebody waits for what ended. Callbacks are no part of the next task.
+void DeviceCore::call_back(std::uint64_t ticket) noexcept {
+  begin_trace();
+  const bool any = timeline_->call_back(ticket);
+  if (!any || traced_until_ == 0 || !trace::on()) return;
+  trace::record_pause(trace::Kind::callbacks, id_, id_, ticket, traced_until_);
+  begin_trace();
+}
+
+/// As step(), for one task that has to be looked at before it runs.
+std::uint32_t DeviceCore::step_carefully(TaskContext& context) noexcept {
+  const std::uint64_t ticket = timeline_->completed() + 1;
+  const Found found = lane_.look(ticket);
+  if (!found.published()) return 0;
+  context.ticket = ticket;
+  // relaxed, both: pair with the loads in snapshot(), for people.
+  label_.store(lane_.at(ticket).label, std::memory_order_relaxed);
+  looking_.store(true, std::memory_order_relaxed);
+  const TaskNote none;
+  const bool ended = look_closely(ticket, found.noted() ? lane_.note(ticket) : none);
+  // relaxed: as above.
+  if (ended) looking_.store(false, std::memory_order_relaxed);
+  return ended ? 1 : 0;
+}
+
+/// Whether the task has ended.
+bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
   renew_stop_source();
   // acquire: pairs with the release in cancel_pending().
   if (ticket <= cancel_upto_.load(std::memory_order_acquire)) {
@@ -89,23 +121,37 @@ DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note
          Status(ErrorCode::cancelled,
                 fmt::format("device '{}': cancelled before it ran", timeline_->name())),
          note.contain);
-    return Step::ran;
+    return true;
   }
   if (const Status reason = skip_reason(); !reason.ok()) {
     drop(ticket, End::skipped, reason, false);
-    return Step::ran;
+    return true;
   }
   Status refusal;
   bool contained = false;
-  if (note.after && !gate_open(ticket, note, refusal, contained)) return Step::idle;
+  if (note.after && !gate_open(ticket, note, refusal, contained)) return false;
   disarm();
   begin_trace();
-  if (refusal.ok()) {
-    run(ticket, note);
-  } else {
+  if (!refusal.ok()) {
     end_unrun(ticket, note, std::move(refusal), contained);
+    return true;
   }
-  return Step::ran;
+  note_time();  // it may have waited
+  // relaxed: as in step_carefully().
+  looking_.store(false, std::memory_order_relaxed);
+  Hooks* const simulation = simulated_ ? hooks() : nullptr;
+  Status planted;
+  if (simulation != nullptr) planted = simulation->begin_task(*this, ticket, !note.is_wait);
+  if (!planted.ok()) {
+    failure_ = std::move(planted);
+    end_failed(ticket, note);
+  } else if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
+    finish(ticket, trace::Ended::done);
+  } else {
+    end_failed(ticket, note);
+  }
+  if (simulation != nullptr) simulation->end_task(*this, ticket);
+  return true;
 }
 
 /// Why tasks are skipped now; ok when they are not.
@@ -122,7 +168,7 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
   if (refusal.code() == ErrorCode::cancelled) {
     drop(ticket, End::cancelled, refusal, note.contain);
   } else if (note.is_wait || !(contained || note.contain)) {
-    lane_.destroy(ticket);
+    destroy(ticket);
     end_badly(ticket, note, std::move(refusal), true);
   } else {
     drop(ticket, End::skipped, refusal, true);
@@ -131,11 +177,11 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
 
 /// Waits for what the task comes after. false: not yet, and the device will look again. `refusal`:
 /// why it must not run; `contained`: that failure was contained where it happened.
-bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
+bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                            bool& contained) noexcept {
   for (const Event& event : *note.after) {
     if (!event.done()) {
-      if (runner_ && !(drain_until_ && Clock::now() >= *drain_until_)) {
+      if (runner_ && !(drain_until_ && now() >= *drain_until_)) {
         if (!arm(event)) return false;
       } else if (sleep_until_ended(event, drain_until_, true) != Waited::done) {
         refusal = Status(ErrorCode::cancelled,
@@ -146,19 +192,29 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
     }
     if (Status ended = event.status(); !ended.ok()) {
       contained = Timeline::of(event) != nullptr && Timeline::outcome_of(event).contained;
-      refusal =
-          Status(ErrorCode::device_failed,
-                 fmt::format("device '{}' task '{}' (ticket {}) came after {}, which ended badly",
-                             timeline_->name(), note.label, ticket, event.to_string()),
-                 std::move(ended));
+      refusal = Status(ErrorCode::device_failed,
+                       fmt::format("{} came after {}, which ended badly", describe(ticket, note),
+                                   event.to_string()),
+                       std::move(ended));
       return true;
     }
   }
   return true;
 }
 
-/// The task threw or returned `result`.
-void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept {
+/// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
+std::string DeviceCore::describe(std::uint64_t ticket, const TaskNote& note) const {
+  std::string text =
+      fmt::format("device '{}' task '{}' (ticket {}", timeline_->name(), label(), ticket);
+  if (note.site.line() != 0)
+    text += fmt::format(", submitted at {}:{}", note.site.file_name(), note.site.line());
+  return text + ")";
+}
+
+/// The task threw or returned failure_.
+void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept {
+  Status result = std::move(failure_);
+  destroy(ticket);
   bool asked_to_stop = false;
   {
     const std::lock_guard lock(control_);
@@ -171,10 +227,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status r
     return;
   }
   std::exception_ptr exception = result.exception();
-  Status failure(ErrorCode::device_failed,
-                 fmt::format("device '{}' task '{}' (ticket {}) failed", timeline_->name(),
-                             note.label, ticket),
-                 std::move(result));
+  Status failure(ErrorCode::device_failed, describe(ticket, note) + " failed", std::move(result));
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 
@@ -194,20 +247,27 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     timeline_->forget_observed();
     // release: pairs with the acquire in refusal(): who sees the poison finds its reason.
     poisoned_.store(true, std::memory_order_release);
-    // release: pairs with the acquire in submit(): the second look finds the poison.
+    // release: pairs with the acquires where tasks are submitted: the second look finds
+    // the poison.
     plain_.store(false, std::memory_order_release);
     // relaxed: the consumer's own, see step().
     careful_.store(true, std::memory_order_relaxed);
   }
+  simulated_point();
   finish(ticket, trace::Ended::failed);
 }
 
 /// Ends a task that does not run.
 void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
-  lane_.destroy(ticket);
+  destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
+  simulated_point();
   finish(ticket, end == End::skipped ? trace::Ended::skipped : trace::Ended::cancelled);
+}
+
+void DeviceCore::destroy(std::uint64_t ticket) noexcept {
+  lane_.look(ticket).ops().destroy(lane_.at(ticket).callable);
 }
 
 void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
@@ -217,15 +277,6 @@ void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
   }
   if (trace::on()) trace_task(ticket, ended);
   if (timeline_->advance(ticket)) call_back(ticket);
-}
-
-/// Somebody may wait for what ended. Callbacks are no part of the next task.
-void DeviceCore::call_back(std::uint64_t ticket) noexcept {
-  begin_trace();
-  const bool any = timeline_->call_back(ticket);
-  if (!any || traced_until_ == 0 || !trace::on()) return;
-  trace::record_pause(trace::Kind::callbacks, id_, id_, ticket, traced_until_);
-  begin_trace();
 }
 
 /// A stop request is for the task that was running: the next one gets a fresh token.
@@ -248,31 +299,35 @@ void DeviceCore::renew_stop_source() noexcept {
       timeline_->completed() >= cancel_upto_.load(std::memory_order_relaxed) &&
       !poisoned_.load(std::memory_order_relaxed)) {
     // relaxed: as above.
-    careful_.store(false, std::memory_order_relaxed);
+    careful_.store(simulated_, std::memory_order_relaxed);
   }
 }
 
 /// When tasks begin, roughly, for people: a clock that costs little, read now and then.
 void DeviceCore::note_time() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  timespec coarse{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+  const std::chrono::nanoseconds time =
+      simulated_ ? now().time_since_epoch()
+                 : std::chrono::seconds(coarse.tv_sec) + std::chrono::nanoseconds(coarse.tv_nsec);
   // relaxed: pairs with the load in snapshot(); orders nothing.
-  clock_ns_.store(now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec,
-                  std::memory_order_relaxed);
+  clock_ns_.store(time.count(), std::memory_order_relaxed);
 }
 
 bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   std::shared_ptr<DeviceCore> kept;
-  TaskContext context{this, id_, 0, "", fiber, nullptr};
+  TaskContext context{this, id_, 0, fiber, nullptr};
   const TaskScope scope(context);
   note_time();
   begin_trace();
   std::uint64_t handled = 1;
   while (true) {
-    while (step(context) == Step::ran) {
-      if (--tasks_max == 0) return true;
+    while (const std::uint32_t ended = step(context, tasks_max)) {
+      tasks_max -= ended;
+      if (tasks_max == 0) return true;
     }
     if (kept_ && drained()) kept = std::move(kept_);
+    if (simulated_) simulated_point();
     // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
     if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
   }
@@ -284,12 +339,20 @@ void DeviceCore::work() noexcept {
     return stop_.load(std::memory_order_acquire) && drained();
   };
   // A ticket that a stopped producer has not published yet is waited for asleep.
-  const auto ready = [&] { return lane_.published(timeline_->completed() + 1) || stopping(); };
-  TaskContext context{this, id_, 0, "", nullptr, nullptr};
+  const auto ready = [&] {
+    return lane_.look(timeline_->completed() + 1).published() || stopping();
+  };
+  TaskContext context{this, id_, 0, nullptr, nullptr};
   const TaskScope scope(context);
   begin_trace();
+  std::uint32_t until_clock = tuning::tasks_per_clock_read;
   while (true) {
-    if (step(context) == Step::ran) continue;
+    while (const std::uint32_t ended = step(context, until_clock)) {
+      until_clock -= ended;
+      if (until_clock != 0) continue;
+      note_time();
+      until_clock = tuning::tasks_per_clock_read;
+    }
     if (stopping()) return;
     const bool soon = spin_until(ready, spin());
     if (!soon) {

@@ -52,8 +52,9 @@
 
 namespace heddle::model {
 
-/// What a mutant leaves out: a model that does not notice is worth nothing.
-enum class Mutation { none, no_light, no_heavy, no_release, no_acquire };
+/// What a mutant leaves out: a model that does not notice is worth nothing. `symmetric` is none:
+/// barriers do nothing, and the protocols know it.
+enum class Mutation { none, symmetric, no_light, no_heavy, no_release, no_acquire };
 
 template <Mutation mutation>
 rl::memory_order order_of(std::memory_order order) {
@@ -98,13 +99,20 @@ class Atomic {
     return value_.fetch_sub(value, mapped(order), $);
   }
   T fetch_or(T value, std::memory_order order) {
-    T seen = value_.load(rl::mo_relaxed, $);
-    while (!value_.compare_exchange_weak(seen, seen | value, mapped(order), $, rl::mo_relaxed, $)) {
-    }
-    return seen;
+    return change([value](T seen) { return seen | value; }, order);
+  }
+  T fetch_and(T value, std::memory_order order) {
+    return change([value](T seen) { return seen & value; }, order);
   }
 
  private:
+  template <class Change>
+  T change(const Change& to, std::memory_order order) {
+    T seen = value_.load(rl::mo_relaxed, $);
+    while (!value_.compare_exchange_weak(seen, to(seen), mapped(order), $, rl::mo_relaxed, $)) {
+    }
+    return seen;
+  }
   static rl::memory_order mapped(std::memory_order order) { return order_of<mutation>(order); }
 
   rl::atomic<T> value_;
@@ -114,11 +122,12 @@ template <Mutation mutation = Mutation::none>
 struct Env {
   template <class T>
   using atomic = Atomic<T, mutation>;
+  static constexpr bool asymmetric() { return mutation != Mutation::symmetric; }
   static void light_barrier() {
-    if (mutation != Mutation::no_light) rl::atomic_thread_fence(rl::mo_seq_cst, $);
+    if (asymmetric() && mutation != Mutation::no_light) rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
   static void heavy_barrier() {
-    if (mutation != Mutation::no_heavy) rl::atomic_thread_fence(rl::mo_seq_cst, $);
+    if (asymmetric() && mutation != Mutation::no_heavy) rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
   static void relax() { rl::yield(1, $); }
 };
