@@ -84,6 +84,8 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 [[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, Label label,
                                                         const TaskOps& ops, void* from) noexcept {
   Event event(place_, ticket);
+  if (trace::submits_on()) [[unlikely]]
+    trace::record_submit(id_, ticket);
   lane_.publish(ticket, label.c_str(), ops, from);
   set_going();
   return event;
@@ -136,6 +138,7 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
     const bool full = simulation != nullptr && simulation->queue_full();
     if (const std::uint64_t ticket = full ? 0 : reserve(producer_number())) {
       if (simulation != nullptr) simulation->point_in_submit();
+      if (trace::submits_on()) trace::record_submit(id_, ticket);
       if (note.contain || note.is_wait || note.after || options_.record_sites) {
         lane_.publish(ticket, label.c_str(), ops, from, note);
       } else {
