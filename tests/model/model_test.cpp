@@ -312,7 +312,6 @@ TEST(ModelTest, EnterAgainstRevoke) {
 
 TEST(ModelTest, OneProducerWraps) {
   expect_holds<OneProducerWraps<>>();
-  expect_holds<OneProducerWraps<Mutation::symmetric>>();
   expect_caught<OneProducerWraps<Mutation::no_release>>();
   expect_caught<OneProducerWraps<Mutation::no_acquire>>();
 }
