@@ -1,17 +1,23 @@
-// The heddle command: info, env, demo. Exit codes: 0 done, 1 failed, 2 misuse, 3 no such device or
-// backend, or none that can be used here.
+// The heddle command: info, env, demo, stress. Exit codes: 0 done, 1 failed, 2 misuse, 3 no such
+// device or backend, or none that can be used here.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <new>
+#include <random>
 #include <string>
 
 #include "heddle/heddle.hpp"
 #include "tools/demo/digits_demo.hpp"
 #include "tools/info.hpp"
+#include "tools/stress/soak.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {
@@ -23,6 +29,9 @@ struct Options {
   bool json = false;
   std::string backend;
   demo::DigitsDemoOptions digits;
+  long seconds = 10;
+  std::optional<std::uint64_t> seed;
+  std::string trace;
 };
 
 /// Says it on stderr, in one message.
@@ -60,6 +69,39 @@ int demo_digits(const Options& options) {
   return Exit::done;
 }
 
+std::atomic<bool> interrupted{false};
+
+/// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
+int stress_scheduler(const Options& options) {
+  stress::SoakOptions soak;
+  soak.seed = options.seed ? *options.seed : std::random_device{}();
+  if (options.seconds > 0) soak.length = std::chrono::seconds(options.seconds);
+  soak.trace = !options.trace.empty();
+  if (soak.trace && !std::ofstream(options.trace))
+    return complain(Exit::misuse, fmt::format("--trace: '{}' cannot be written", options.trace));
+  soak.stop = &interrupted;
+  const auto say = [](std::string_view line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  soak.progress = say;
+  say(fmt::format("seed {}", soak.seed));
+  set_log_level(LogLevel::off);  // failures are what this is about
+  std::signal(SIGINT, [](int) { interrupted.store(true); });
+  const stress::SoakResult result = stress::soak(soak);
+  std::signal(SIGINT, SIG_DFL);
+  say(result.to_string());
+  if (result.trace) result.trace->write_chrome_json(options.trace);
+  for (const std::string& broken : result.broken) complain(Exit::failed, broken);
+  if (!result.broken.empty()) {
+    complain(Exit::failed,
+             fmt::format("broken with seed {0}: heddle stress --seed {0}", result.last_seed));
+  }
+  std::fflush(nullptr);
+  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  return result.broken.empty() ? Exit::done : Exit::failed;
+}
+
 /// The settings first: a malformed variable is misuse, whatever is asked for.
 template <class Command>
 int guarded(const Command& command) {
@@ -93,12 +135,21 @@ void describe_demo(CLI::App& digits, Options& options) {
       ->capture_default_str();
   digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
       ->capture_default_str();
-  digits.add_option("--backend", options.backend,
-                    "cc, gccjit, sync_cc, sync_gccjit, ... (default: HEDDLE_BACKEND, else the best "
-                    "one here)");
+  digits.add_option(
+      "--backend", options.backend,
+      "cc, gccjit, sync_cc, pooled_cc, ... (default: HEDDLE_BACKEND, else the best one here)");
   digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
       ->take_last();  // ./dev demo gives one, which the user's overrides
   digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
+}
+
+void describe_stress(CLI::App& stress, Options& options) {
+  stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
+      ->check(CLI::Range(0L, 10'000'000L))
+      ->capture_default_str();
+  stress.add_option("--seed", options.seed, "Of the first round (default: drawn, and printed)");
+  stress.add_option("--trace", options.trace,
+                    "Write a trace of the last round there, for ui.perfetto.dev");
 }
 
 int run(int argc, char** argv) {
@@ -119,6 +170,9 @@ int run(int argc, char** argv) {
   CLI::App* digits_command = demo_command->add_subcommand(
       "digits", "A perceptron on handwritten digits, data-parallel over virtual devices");
   describe_demo(*digits_command, options);
+  CLI::App* stress_command = app.add_subcommand(
+      "stress", "Random graphs of tasks, with faults, on real threads; checks what must hold");
+  describe_stress(*stress_command, options);
 
   try {
     app.parse(argc, argv);
@@ -129,8 +183,9 @@ int run(int argc, char** argv) {
   if (*info_command) return guarded([&] { return info(options); });
   if (*env_command) return guarded([] { return env(); });
   if (*digits_command) return guarded([&] { return demo_digits(options); });
+  if (*stress_command) return guarded([&] { return stress_scheduler(options); });
   if (*demo_command) return complain(Exit::misuse, "which demo? There is: digits");
-  return complain(Exit::misuse, "which command? info, env or demo; see heddle --help");
+  return complain(Exit::misuse, "which command? info, env, demo or stress; see heddle --help");
 }
 
 }  // namespace
