@@ -54,7 +54,7 @@ class Label {
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
 inline constexpr std::size_t task_bytes_max = 48;
 
-/// Queues hold at most this many tasks: some 90 MB, which are taken when the device is opened.
+/// Queues hold at most this many tasks: some 100 MB, taken as the queue first gets that long.
 inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
 
 /// How a queue slot handles the callable in it.

@@ -122,6 +122,8 @@ template <Mutation mutation = Mutation::none>
 struct Env {
   template <class T>
   using atomic = Atomic<T, mutation>;
+  template <class T>
+  using array = std::vector<T>;
   static constexpr bool asymmetric() { return mutation != Mutation::symmetric; }
   static void light_barrier() {
     if (asymmetric() && mutation != Mutation::no_light) rl::atomic_thread_fence(rl::mo_seq_cst, $);

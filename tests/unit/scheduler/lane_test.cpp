@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <vector>
 
 #include "scheduler/lane.hpp"
 
@@ -51,6 +52,8 @@ class CountingAtomic {
 struct CountingEnv {
   template <class T>
   using atomic = CountingAtomic<T>;
+  template <class T>
+  using array = std::vector<T>;
   static bool asymmetric() noexcept { return true; }
   static void light_barrier() noexcept { sched::light_barrier(); }
   static void heavy_barrier() noexcept { sched::heavy_barrier(); }
