@@ -73,7 +73,8 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
                                                        void* from) noexcept {
   // acquire: pairs with the releases in end_badly() and recover(). In a forked child nobody has the
   // owner's number.
-  if (plain_.load(std::memory_order_acquire)) [[likely]] {
+  // One comparison for both: plain, and submits are not traced.
+  if (plain_.load(std::memory_order_acquire) > trace::submits_on()) [[likely]] {
     if (const std::uint64_t ticket = lane_.reserve_alone(known_thread_number())) [[likely]]
       return publish(ticket, label, ops, from);
   }
@@ -84,8 +85,6 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 [[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, Label label,
                                                         const TaskOps& ops, void* from) noexcept {
   Event event(place_, ticket);
-  if (trace::submits_on()) [[unlikely]]
-    trace::record_submit(id_, ticket);
   lane_.publish(ticket, label.c_str(), ops, from);
   set_going();
   return event;
@@ -95,7 +94,7 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 [[gnu::noinline]] Event DeviceCore::submit_otherwise(Label label, const TaskOps& ops,
                                                      void* from) noexcept {
   // acquire: as in submit().
-  if (plain_.load(std::memory_order_acquire) && !options_.single_producer &&
+  if (plain_.load(std::memory_order_acquire) > trace::submits_on() && !options_.single_producer &&
       fork_generation() == fork_generation_) {
     if (const std::uint64_t ticket = reserve(thread_number()))
       return publish(ticket, label, ops, from);

@@ -52,6 +52,13 @@ inline void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noe
 std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
   // acquire: pairs with the release in end_badly() and cancel_pending().
   if (careful_.load(std::memory_order_acquire)) return step_carefully(context);
+  return trace::on() ? step_plainly<true>(context, tasks_max)
+                     : step_plainly<false>(context, tasks_max);
+}
+
+/// As step(), for tasks in a row that nothing is to be known about.
+template <bool traced>
+std::uint32_t DeviceCore::step_plainly(TaskContext& context, std::uint32_t tasks_max) noexcept {
   Timeline& timeline = *timeline_;
   const std::uint64_t first = timeline.completed() + 1;
   std::uint64_t ticket = first;
@@ -68,8 +75,7 @@ std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) no
       ++ticket;
       break;
     }
-    if (trace::on()) [[unlikely]]
-      trace_task(ticket, trace::Ended::done);
+    if constexpr (traced) trace_task(ticket, trace::Ended::done);
     if (timeline.pass(ticket) && look_around(ticket)) [[unlikely]] {
       ++ticket;
       break;

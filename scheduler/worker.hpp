@@ -110,6 +110,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// Ends up to `tasks_max` tasks: runs, skips or cancels them. How many; 0: there is none, or the
   /// next one cannot begin yet. The consumer. `context` is where the thread notes what it runs.
   [[nodiscard]] std::uint32_t step(TaskContext& context, std::uint32_t tasks_max) noexcept;
+  template <bool traced>
+  [[nodiscard]] std::uint32_t step_plainly(TaskContext& context, std::uint32_t tasks_max) noexcept;
   [[nodiscard]] std::uint32_t step_carefully(TaskContext& context) noexcept;
   [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
   [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,

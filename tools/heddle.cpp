@@ -17,6 +17,8 @@
 #include "heddle/heddle.hpp"
 #include "tools/demo/digits_demo.hpp"
 #include "tools/info.hpp"
+#include "tools/stress/simulate.hpp"
+#include "tools/stress/simulated_graph.hpp"
 #include "tools/stress/soak.hpp"
 #include "tools/terminal.hpp"
 
@@ -32,6 +34,7 @@ struct Options {
   long seconds = 10;
   std::optional<std::uint64_t> seed;
   std::string trace;
+  std::optional<std::uint64_t> sims, replay;
 };
 
 /// Says it on stderr, in one message.
@@ -71,8 +74,41 @@ int demo_digits(const Options& options) {
 
 std::atomic<bool> interrupted{false};
 
+void say(std::string_view line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+/// Random graphs in simulations, seed after seed.
+int simulate(const Options& options) {
+  stress::SimulateOptions simulated;
+  simulated.seed = options.seed ? *options.seed : std::random_device{}();
+  simulated.seeds = *options.sims;
+  simulated.stop = &interrupted;
+  simulated.progress = say;
+  say(fmt::format("seed {}", simulated.seed));
+  std::signal(SIGINT, [](int) { interrupted.store(true); });
+  const stress::SimulateResult result = stress::simulate(simulated);
+  std::signal(SIGINT, SIG_DFL);
+  say(result.to_string());
+  if (result.broken.ok()) return Exit::done;
+  return complain(Exit::failed, fmt::format("{}\nsee how: heddle stress --replay {}",
+                                            result.broken.to_string(), result.last_seed));
+}
+
+/// One simulation, step by step.
+int replay(std::uint64_t seed) {
+  SimulationOptions options = stress::graph_options(seed);
+  options.on_step = [](const std::string& step) { fmt::print("{}\n", step); };
+  const SimulationReport report = stress::simulate_graph(options);
+  say(fmt::format("seed {}: {} steps, hash {:016x}", seed, report.steps, report.hash));
+  return report.status.ok() ? Exit::done : complain(Exit::failed, report.status.to_string());
+}
+
 /// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
 int stress_scheduler(const Options& options) {
+  if (options.replay) return replay(*options.replay);
+  if (options.sims) return simulate(options);
   stress::SoakOptions soak;
   soak.seed = options.seed ? *options.seed : std::random_device{}();
   if (options.seconds > 0) soak.length = std::chrono::seconds(options.seconds);
@@ -80,10 +116,6 @@ int stress_scheduler(const Options& options) {
   if (soak.trace && !std::ofstream(options.trace))
     return complain(Exit::misuse, fmt::format("--trace: '{}' cannot be written", options.trace));
   soak.stop = &interrupted;
-  const auto say = [](std::string_view line) {
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  };
   soak.progress = say;
   say(fmt::format("seed {}", soak.seed));
   set_log_level(LogLevel::off);  // failures are what this is about
@@ -144,12 +176,26 @@ void describe_demo(CLI::App& digits, Options& options) {
 }
 
 void describe_stress(CLI::App& stress, Options& options) {
-  stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
-      ->check(CLI::Range(0L, 10'000'000L))
-      ->capture_default_str();
-  stress.add_option("--seed", options.seed, "Of the first round (default: drawn, and printed)");
-  stress.add_option("--trace", options.trace,
-                    "Write a trace of the last round there, for ui.perfetto.dev");
+  CLI::Option* const seconds =
+      stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
+          ->check(CLI::Range(0L, 10'000'000L))
+          ->capture_default_str();
+  CLI::Option* const seed =
+      stress.add_option("--seed", options.seed, "The first one (default: drawn, and printed)");
+  CLI::Option* const trace = stress.add_option(
+      "--trace", options.trace, "Write a trace of the last round there, for ui.perfetto.dev");
+  CLI::Option* const sims = stress
+                                .add_option("--sim", options.sims,
+                                            "Simulate so many seeds instead: one thread, where the "
+                                            "seed decides interleavings, time and faults")
+                                ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}))
+                                ->excludes(seconds)
+                                ->excludes(trace);
+  stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
+      ->excludes(seconds)
+      ->excludes(seed)
+      ->excludes(trace)
+      ->excludes(sims);
 }
 
 int run(int argc, char** argv) {

@@ -86,8 +86,9 @@ class Trace {
 };
 
 /// From here on what devices do is recorded, in all schedulers of the process, at some 15 ns a
-/// task; while off, a task costs one branch. Throws Error: failed_precondition when a trace is
-/// being recorded already, invalid_argument for events_max 0 or above 2^24.
+/// task; by those that are in the middle of many, up to 256 tasks later. Throws Error:
+/// failed_precondition when a trace is being recorded already, invalid_argument for events_max 0 or
+/// above 2^24.
 void start_trace(const TraceOptions& options = {});
 /// Ends the recording. Everything that ended before the call is in it; a task that still runs is
 /// not. Throws Error(failed_precondition) when none is being recorded.

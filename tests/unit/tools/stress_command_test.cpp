@@ -74,6 +74,18 @@ TEST(StressCommandTest, PrintsItsSeedAndASummaryAndTraces) {
   EXPECT_TRUE(std::ranges::includes(sent, arrived));
 }
 
+// S18
+TEST(StressCommandTest, SimulatesAndReplays) {
+  const Outcome sims = run_heddle({"stress", "--sim", "200", "--seed", "40"});
+  EXPECT_EQ(sims.exit_code, 0) << sims.err;
+  EXPECT_THAT(sims.out, AllOf(StartsWith("seed 40\n"), HasSubstr("200 seeds (10 of them twice)"),
+                              HasSubstr("task_throws")));
+  const Outcome once = run_heddle({"stress", "--replay", "41"});
+  EXPECT_EQ(once.exit_code, 0) << once.err;
+  EXPECT_THAT(once.out, AllOf(HasSubstr("step 1, "), HasSubstr("seed 41: "), HasSubstr("hash ")));
+  EXPECT_EQ(run_heddle({"stress", "--replay", "41"}).out, once.out);
+}
+
 TEST(StressCommandTest, MisuseExitsWithTwo) {
   const auto expect_misuse = [](const std::vector<std::string>& arguments, const char* word) {
     const Outcome outcome = run_heddle(arguments);
@@ -83,6 +95,9 @@ TEST(StressCommandTest, MisuseExitsWithTwo) {
   };
   expect_misuse({"stress", "--seconds", "-1"}, "seconds");
   expect_misuse({"stress", "--seed", "soon"}, "seed");
+  expect_misuse({"stress", "--sim", "0"}, "sim");
+  expect_misuse({"stress", "--sim", "5", "--trace", "x.json"}, "trace");
+  expect_misuse({"stress", "--replay", "5", "--seed", "1"}, "seed");
   expect_misuse({"stress", "--seconds", "1", "--trace", "/nowhere/trace.json"}, "/nowhere");
 }
 
