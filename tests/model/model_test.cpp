@@ -10,9 +10,6 @@ using sched::Doorbell;
 using sched::Lane;
 using sched::Progress;
 
-/// What scenarios leave out besides orderings.
-enum class Omission { none, recheck, wake };
-
 // Publishing against going to sleep: the consumer sleeps for ever only if there is nothing.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>, 3> {
@@ -210,25 +207,6 @@ struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
     }
   }
 };
-
-constexpr std::uint64_t random_schedules = 500'000;
-
-template <class Scenario>
-void expect_holds() {
-  const Verdict bounded = explore<Scenario>(rl::sched_bound, 3, 100'000'000);
-  EXPECT_TRUE(bounded.holds) << bounded.report;
-  const Verdict random = explore<Scenario>(rl::sched_random, 0, random_schedules);
-  EXPECT_TRUE(random.holds) << random.report;
-  std::printf("%llu schedules to context bound 3, %llu random\n",
-              static_cast<unsigned long long>(bounded.schedules),
-              static_cast<unsigned long long>(random.schedules));
-}
-template <class Mutant>
-void expect_caught() {
-  const bool survived = explore<Mutant>(rl::sched_bound, 3, 10'000'000).holds &&
-                        explore<Mutant>(rl::sched_random, 0, random_schedules).holds;
-  EXPECT_FALSE(survived);
-}
 
 TEST(ModelTest, SubmitAgainstPark) {
   expect_holds<SubmitAgainstPark<>>();
