@@ -1,13 +1,13 @@
 // The handles: Device, Scheduler, ExternalTimeline. Handles forward to the cores.
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <mutex>
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/pool.hpp"
+#include "scheduler/threads.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -15,36 +15,21 @@ namespace heddle::sched {
 struct Device::Handle {
   std::shared_ptr<DeviceCore> core;
   explicit Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
-  ~Handle() { core->abandon(); }
+  ~Handle() {
+    // Threads that end with this device end here, rather than where the last of them lets go of it.
+    const auto last = core->abandon();
+    core.reset();
+  }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 };
-
-namespace {
-
-/// Signals are for the host's threads: a worker starts with all of them blocked.
-class BlockSignals {
- public:
-  BlockSignals() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockSignals(const BlockSignals&) = delete;
-  BlockSignals& operator=(const BlockSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-}  // namespace
 
 const std::shared_ptr<DeviceCore>& DeviceCore::of(const Device& device) noexcept {
   return device.handle_->core;
 }
 
-Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core) {
+Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
+                        std::shared_ptr<DeviceCore>* core) {
   if (options.capacity == 0 || options.capacity > capacity_max) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("device '{}': capacity {} (expected 1 to {})", options.name,
@@ -54,26 +39,15 @@ Device DeviceCore::open(DeviceOptions options, std::shared_ptr<DeviceCore>* core
   prepare_barriers();
   std::shared_ptr<DeviceCore> made;
   try {
-    made = std::make_shared<DeviceCore>(options);
+    made = std::make_shared<DeviceCore>(options, std::move(runner));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
                 fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
                             options.name, options.capacity));
   }
   const auto handle = std::make_shared<Device::Handle>(made);
-  if (made->options_.mode == Mode::threaded) {
-    const BlockSignals blocked;
-    try {
-      made->thread_ = std::thread([made] { made->work(); });
-    } catch (const std::system_error& e) {
-      throw Error(ErrorCode::unavailable,
-                  fmt::format("device '{}': no worker thread could be started ({}); raise the "
-                              "limit on threads, or use mode inline",
-                              made->options_.name, e.what()));
-    }
-    // The kernel keeps 15 characters.
-    pthread_setname_np(made->thread_.native_handle(), made->options_.name.substr(0, 15).c_str());
-  }
+  if (!made->runner_)
+    made->thread_ = start_thread(options.name, options.processor, [made] { made->work(); });
   *core = made;
   return Device(handle);
 }
@@ -124,9 +98,37 @@ const std::string& ExternalTimeline::name() const noexcept { return state_->name
 
 struct SchedulerCore {
   SchedulerOptions options;
-  std::mutex mutex;
+  std::mutex mutex;  // guards what follows
   bool closed = false;
   std::vector<std::weak_ptr<DeviceCore>> devices;
+  std::shared_ptr<Pool> pooled, manual;  // once there is a device for it
+
+  /// What runs devices of this mode. Under the lock.
+  OwnedRunner runner(Mode mode) {
+    switch (mode) {
+      case Mode::threaded:
+        return {};
+      case Mode::inline_:
+        return {inline_runner(), nullptr};
+      case Mode::pooled:
+        if (!pooled) pooled = open_pool(options.workers.value_or(available_processors()));
+        return {pooled->shared_from_this(), pooled};
+      case Mode::manual:
+        if (!manual) manual = open_pool(0);
+        return {manual->shared_from_this(), manual};
+    }
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("scheduler '{}': no mode {}", options.name, static_cast<int>(mode)));
+  }
+  [[nodiscard]] std::shared_ptr<Pool> open_pool(unsigned workers) const {
+    return Pool::open(options.name, workers, options.device.spin.value_or(tuning::spin_default),
+                      options.pin_workers);
+  }
+  /// What runs manual devices; null when there are none.
+  [[nodiscard]] std::shared_ptr<Pool> host_pool() {
+    const std::lock_guard lock(mutex);
+    return manual;
+  }
 
   std::vector<std::shared_ptr<DeviceCore>> live() {
     const std::lock_guard lock(mutex);
@@ -143,6 +145,12 @@ struct SchedulerCore {
 namespace heddle {
 
 Scheduler::Scheduler(SchedulerOptions options) : core_(std::make_shared<sched::SchedulerCore>()) {
+  if (options.workers == 0U) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("scheduler '{}': 0 workers for pooled devices (expected at least 1; "
+                            "mode manual has none)",
+                            options.name));
+  }
   core_->options = std::move(options);
 }
 
@@ -160,10 +168,27 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
                             core_->options.name, options.name));
   }
   std::shared_ptr<sched::DeviceCore> made;
-  sched::Device device = sched::DeviceCore::open(std::move(options), &made);
+  auto runner = core_->runner(options.mode);
+  sched::Device device = sched::DeviceCore::open(std::move(options), std::move(runner), &made);
   std::erase_if(core_->devices, [](const auto& weak) { return weak.expired(); });
   core_->devices.push_back(made);
   return device;
+}
+
+bool Scheduler::poll(std::chrono::nanoseconds budget) {
+  const auto pool = core_->host_pool();
+  return pool && pool->poll(sched::deadline_after(budget));
+}
+
+bool Scheduler::run_one(std::chrono::nanoseconds budget) {
+  const auto pool = core_->host_pool();
+  return pool && pool->run_one(sched::deadline_after(budget));
+}
+
+int Scheduler::descriptor() {
+  const std::lock_guard lock(core_->mutex);
+  static_cast<void>(core_->runner(sched::Mode::manual));
+  return core_->manual->descriptor();
 }
 
 Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {

@@ -20,12 +20,13 @@ struct BlockedOn {
     return m;
   }
 
-  /// Notes that all tasks on this thread wait for `target` (inline devices nest). false: `target`
-  /// waits, through others, for one of them.
+  /// Notes that the innermost task waits for `target`, and with it those beneath it on this thread,
+  /// down to the first that can be suspended. false: `target` waits, through others, for one of
+  /// them.
   static bool enter(TaskContext* innermost, DeviceCore* target) noexcept {
     const std::lock_guard lock(mutex());
     for (const DeviceCore* at = target; at != nullptr; at = at->blocked_on_) {
-      for (const TaskContext* task = innermost; task != nullptr; task = task->outer) {
+      for (const TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
         if (at == task->device) return false;
       }
     }
@@ -38,8 +39,13 @@ struct BlockedOn {
   }
 
  private:
+  /// Also held up by `task`'s wait.
+  template <class Task>
+  static Task* beneath(Task* task) noexcept {
+    return task->fiber != nullptr ? nullptr : task->outer;
+  }
   static void note(TaskContext* innermost, DeviceCore* target) noexcept {
-    for (TaskContext* task = innermost; task != nullptr; task = task->outer) {
+    for (TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
       task->device->blocked_on_ = target;
     }
   }
@@ -63,13 +69,17 @@ namespace {
 
 }  // namespace
 
-DeviceCore::DeviceCore(DeviceOptions options)
+DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
     : options_(std::move(options)),
       timeline_(Timeline::open(options_.name)),
       id_(timeline_->id()),
       fork_generation_(fork_generation()),
+      runner_(std::move(runner.runner)),
+      runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
-      plain_(!options_.single_producer) {}
+      plain_(!options_.single_producer) {
+  timeline_->set_runner(runner_);
+}
 
 std::chrono::nanoseconds DeviceCore::spin() const noexcept {
   return options_.spin.value_or(tuning::spin_default);
@@ -199,7 +209,15 @@ Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
 
 Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
   if (tickets < lane_.capacity()) return {};
-  if (timeline_->wait(id_, tickets - lane_.capacity() + 1, deadline, spin())) return {};
+  const Event slot = timeline_->event(tickets - lane_.capacity() + 1);
+  switch (wait_here(slot, deadline, spin())) {
+    case Waited::done:
+      return {};
+    case Waited::stopped:
+      return status_of(Waited::stopped, slot);
+    case Waited::late:
+      break;
+  }
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
                             timeline_->name(), lane_.capacity()));
@@ -238,7 +256,10 @@ Status DeviceCore::await(Deadline deadline) noexcept {
       const std::lock_guard lock(control_);
       epoch = epoch_;
     }
-    if (!timeline_->wait(id_, last, deadline, spin())) {
+    const Event ended = timeline_->event(last);
+    const Waited waited = wait_here(ended, deadline, spin());
+    if (waited == Waited::stopped) return status_of(waited, ended);
+    if (waited == Waited::late) {
       return Status(ErrorCode::deadline,
                     fmt::format("device '{}': {} tasks had not ended at the deadline",
                                 timeline_->name(), last - std::min(last, timeline_->completed())));
@@ -275,7 +296,8 @@ Status DeviceCore::recover() noexcept {
     epoch = epoch_;
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
-  timeline_->wait(id_, lane_.tickets(), {}, spin());
+  const Event ended = timeline_->event(lane_.tickets());
+  if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
   const std::lock_guard lock(control_);
   // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
   // may have failed since.
@@ -306,7 +328,7 @@ void DeviceCore::cancel_pending() noexcept {
   }
   running.request_stop();
   settle_put_off();  // a suspended task may go on here
-  if (options_.mode == Mode::inline_) drain();
+  if (runner_) look();
 }
 
 std::stop_token DeviceCore::stop_token() noexcept {
@@ -320,7 +342,8 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   if (inside_own_task()) return own_task_refusal("shutdown");
   const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
-    return timeline_->wait(id_, lane_.tickets(), until, spin());
+    const Event last = timeline_->event(lane_.tickets());
+    return wait_here(last, until, spin(), false) == Waited::done;
   };
   bool all = ended(deadline);
   if (!all) {
@@ -332,8 +355,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   const char* const label = running_label_.load(std::memory_order_relaxed);  // relaxed: for people
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': task '{}' did not end by the deadline, nor when asked to "
-                            "stop; its thread is left to end by "
-                            "itself",
+                            "stop; it is left to end by itself",
                             timeline_->name(), label != nullptr ? label : "?"));
 }
 
@@ -350,9 +372,26 @@ void DeviceCore::stop_worker(bool join) noexcept {
   }
 }
 
-void DeviceCore::abandon() noexcept {
+/// What is queued ends without anybody holding this device.
+void DeviceCore::abandon_inside() noexcept {
+  drain_until_ = deadline_after(options_.drain_max);
+  if (!runner_) return stop_worker(false);
+  try {
+    const auto look_again = [self = weak_from_this()] {
+      if (const auto core = self.lock()) core->look();
+    };
+    if (runner_->call_at(*drain_until_, look_again) != 0) {
+      kept_ = shared_from_this();
+      return;
+    }
+  } catch (...) {  // no memory for an alarm: as without one
+  }
+  drain_until_ = Clock::now();
+}
+
+std::shared_ptr<void> DeviceCore::abandon() noexcept {
   // The worker does not exist in a forked child, and its locks may be held for ever.
-  if (timeline_->in_forked_child()) return;
+  if (timeline_->in_forked_child()) return nullptr;
   {
     const std::lock_guard lock(control_);
     if (!poison_observed_ && !timeline_->observed())
@@ -361,15 +400,14 @@ void DeviceCore::abandon() noexcept {
   }
   if (inside_own_task()) {
     lane_.close();
-    drain_until_ = deadline_after(options_.mode == Mode::threaded ? options_.drain_max
-                                                                  : std::chrono::nanoseconds(0));
-    stop_worker(false);
-    return;
+    abandon_inside();
+    return nullptr;
   }
   if (Status status = shutdown(options_.drain_max);
       !status.ok() && status.code() != ErrorCode::unavailable) {
     log(LogLevel::warn, status.to_string());
   }
+  return drained() ? std::move(runner_owner_) : nullptr;
 }
 
 }  // namespace heddle::sched

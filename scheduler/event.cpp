@@ -35,24 +35,14 @@ Status Event::status() const noexcept {
   return timeline_ != nullptr ? timeline_->outcome(id_, ticket_).status : refusal_;
 }
 
-Status Event::wait() const noexcept {
-  if (done()) return status();
-  if (sched::current_task() != nullptr) return this_task::await(*this);
-  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
-  timeline_->wait(id_, ticket_, {}, sched::tuning::spin_default);
-  return status();
-}
+Status Event::wait() const noexcept { return sched::await_until(*this, {}); }
 
 Status Event::wait_for(std::chrono::nanoseconds timeout) const noexcept {
   return wait_until(sched::deadline_after(timeout));
 }
 
 Status Event::wait_until(Clock::time_point deadline) const noexcept {
-  if (done()) return status();
-  if (sched::waits_for_itself(id_, ticket_)) return this_task::await(*this);
-  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
-  if (timeline_->wait(id_, ticket_, deadline, sched::tuning::spin_default)) return status();
-  return Status(ErrorCode::deadline, fmt::format("{} had not ended at the deadline", to_string()));
+  return sched::await_until(*this, deadline);
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
@@ -147,19 +137,7 @@ Label Label::intern(std::string_view text) {
 
 namespace this_task {
 
-Status await(const Event& event) noexcept {
-  if (event.done()) return event.status();
-  sched::TaskContext* const task = sched::current_task();
-  if (task == nullptr) return event.wait();
-  if (sched::waits_for_itself(event.timeline(), event.ticket())) {
-    return Status(ErrorCode::failed_precondition,
-                  fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
-                              "submit a task that comes "
-                              "after that event instead",
-                              task->label, task->ticket, event.to_string()));
-  }
-  return task->device->wait_inside(event);
-}
+Status await(const Event& event) noexcept { return sched::await_until(event, {}); }
 
 std::stop_token stop_token() noexcept {
   sched::TaskContext* const task = sched::current_task();

@@ -209,7 +209,10 @@ bool Fiber::enter() noexcept {
   machine_->into();
   return machine_->ended;
 }
-void Fiber::suspend() noexcept { machine_->out(false); }
+void Fiber::suspend() noexcept {
+  ++suspensions_;
+  machine_->out(false);
+}
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 namespace heddle::sched {
 
-class Fiber {
+class Fiber : public std::enable_shared_from_this<Fiber> {
  public:
   using Body = void (*)(void* argument);
 
@@ -30,6 +30,8 @@ class Fiber {
   [[nodiscard]] bool resume() noexcept;
   /// Inside the fiber: back to who started or resumed it. Returns in the thread that resumes it.
   void suspend() noexcept;
+  /// How often it was suspended. Inside the fiber.
+  [[nodiscard]] unsigned suspensions() const noexcept { return suspensions_; }
 
   /// After it was left: true when it is now the waker's to resume, false when the waker came first
   /// and the caller has to.
@@ -46,6 +48,7 @@ class Fiber {
   bool enter() noexcept;
 
   const std::unique_ptr<Machine> machine_;
+  unsigned suspensions_ = 0;
   Parking<> parking_;
 };
 

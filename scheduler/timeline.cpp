@@ -52,6 +52,7 @@ Timeline* Timeline::open(std::string name) {
   const std::lock_guard lock(timeline->mutex_);
   timeline->name_ = std::move(name);
   timeline->named_ = pool.next_id();
+  timeline->runner_.reset();
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
   timeline->observed_.store(false, std::memory_order_relaxed);
@@ -124,6 +125,11 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
   return outcome_of_closed(id, ticket);
 }
 
+std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return named_ == event.id_ ? runner_.lock() : nullptr;
+}
+
 std::string Timeline::name_of(std::uint64_t id) const {
   const auto lock = lock_or_fork();
   return lock && named_ == id ? name_ : "closed";
@@ -188,7 +194,6 @@ void Timeline::uncall(std::uint64_t call) noexcept {
 bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
                     std::optional<Clock::time_point> deadline,
                     std::chrono::nanoseconds spin) noexcept {
-  run_put_off();
   const auto ended = [&] { return reached(id, ticket); };
   if (ended()) return true;
   if (deadline) {

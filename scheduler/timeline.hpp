@@ -23,6 +23,7 @@
 #include "scheduler/bad_ends.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/progress.hpp"
+#include "scheduler/runner.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
@@ -45,6 +46,8 @@ class Timeline {
     return id_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event(this, id(), ticket); }
+  /// What runs the device whose timeline this is; before anybody else knows it.
+  void set_runner(const std::shared_ptr<Runner>& runner) noexcept { runner_ = runner; }
   [[nodiscard]] static Event refused(Status why) noexcept { return Event(std::move(why)); }
 
   /// This process is a forked child of the one that made the timeline: nobody here will complete
@@ -103,6 +106,8 @@ class Timeline {
   [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
     return event.timeline_->outcome(event.id_, event.ticket_);
   }
+  /// What runs the event's device; null when that has a thread, or is closed.
+  [[nodiscard]] std::shared_ptr<Runner> runner(const Event& event) const noexcept;
   static std::uint64_t call(const Event& event, Callback callback) {
     return event.timeline_->call(event.id_, event.ticket_, std::move(callback));
   }
@@ -125,6 +130,7 @@ class Timeline {
   mutable std::mutex mutex_;  // guards what follows
   std::string name_;          // also read by the owner, without
   std::uint64_t named_ = 0;   // whose name it is
+  std::weak_ptr<Runner> runner_;
   std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_;  // by ticket
   std::uint64_t last_call_ = 0;
   BadEnds bad_ends_;

@@ -111,18 +111,18 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
   }
 }
 
-/// Waits for what the task comes after. false: not yet, and put_off_drain() will be called (inline
-/// mode). `refusal`: why it must not run; `contained`: that failure was contained where it
-/// happened.
+/// Waits for what the task comes after. false: not yet, and the device will look again. `refusal`:
+/// why it must not run; `contained`: that failure was contained where it happened.
 bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
                            bool& contained) noexcept {
   for (const Event& event : *note.after) {
     if (!event.done()) {
-      if (options_.mode == Mode::inline_ && !drain_until_) {
+      if (runner_ && !(drain_until_ && Clock::now() >= *drain_until_)) {
         if (!arm(event)) return false;
-      } else if (Status waited = sleep_until_ended(event);
-                 waited.code() == ErrorCode::cancelled && !event.done()) {
-        refusal = std::move(waited);
+      } else if (sleep_until_ended(event, drain_until_, true) != Waited::done) {
+        refusal = Status(ErrorCode::cancelled,
+                         fmt::format("device '{}': cancelled while it waited for {}",
+                                     timeline_->name(), event.to_string()));
         return true;
       }
     }
@@ -231,6 +231,22 @@ void DeviceCore::note_time() noexcept {
   // relaxed: pairs with the load in snapshot(); orders nothing.
   clock_ns_.store(now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec,
                   std::memory_order_relaxed);
+}
+
+bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
+  std::shared_ptr<DeviceCore> kept;
+  TaskContext context{this, id_, 0, "", fiber, nullptr};
+  const TaskScope scope(context);
+  note_time();
+  std::uint64_t handled = 1;
+  while (true) {
+    while (step(context) == Step::ran) {
+      if (--tasks_max == 0) return true;
+    }
+    if (kept_ && drained()) kept = std::move(kept_);
+    // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
+    if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
+  }
 }
 
 void DeviceCore::work() noexcept {

@@ -1,5 +1,5 @@
 // DeviceCore: one device behind its handles. Producers submit from any thread; one consumer at a
-// time (its worker thread, or the thread that drains an inline device) calls step().
+// time (its worker thread, or a thread that its runner finds) calls step().
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,9 @@
 #include "scheduler/fiber.hpp"
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
+#include "scheduler/runner.hpp"
 #include "scheduler/timeline.hpp"
+#include "scheduler/waiting.hpp"
 
 namespace heddle::sched {
 
@@ -26,11 +28,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   using Clock = Event::Clock;
   using Deadline = std::optional<Clock::time_point>;
 
-  explicit DeviceCore(DeviceOptions options);
+  DeviceCore(DeviceOptions options, OwnedRunner runner);
 
-  /// Makes the handle that users hold; starts the worker. Throws Error(unavailable) when no thread
-  /// can be started.
-  [[nodiscard]] static Device open(DeviceOptions options, std::shared_ptr<DeviceCore>* core);
+  /// Makes the handle that users hold; starts the worker where there is no `runner`. Throws
+  /// Error(unavailable) when no thread can be started.
+  [[nodiscard]] static Device open(DeviceOptions options, OwnedRunner runner,
+                                   std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
   /// `options` may be null: the defaults.
@@ -45,7 +48,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void cancel_pending() noexcept;
   Status shutdown(std::chrono::nanoseconds timeout) noexcept;
   /// The last handle went: as shutdown(drain_max), but never waits inside one of its own tasks.
-  void abandon() noexcept;
+  /// Returns what the caller lets go of last.
+  [[nodiscard]] std::shared_ptr<void> abandon() noexcept;
 
   [[nodiscard]] const DeviceOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Timeline& timeline() const noexcept { return *timeline_; }
@@ -54,13 +58,36 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Snapshot snapshot() const;
   [[nodiscard]] std::chrono::nanoseconds spin() const noexcept;
 
-  /// Waits for `event` inside a task of this device; cancelled when the task is asked to stop.
-  /// Inline devices suspend the task, so that the caller goes on; else the thread sleeps.
-  Status wait_inside(const Event& event) noexcept;
-  /// Drains this device when the outermost callback of this thread is done.
-  void put_off_drain() noexcept;
-  /// See run_put_off().
-  static void drain_put_off() noexcept;
+  /// See wait_here(): inside a task of this device.
+  [[nodiscard]] Waited wait_in_task(const Event& event, Deadline deadline,
+                                    bool heeds_stop) noexcept;
+
+  // For runners.
+
+  /// Something may have changed for the consumer: there will be a turn after this. Any thread.
+  void look() noexcept {
+    // seq_cst: release pairs with the acquire of the exchange in take_turn(), so the consumer sees
+    // the published task. Whoever raises the count from zero sees to a turn; the others have left
+    // their request in it.
+    if (requests_.fetch_add(1, std::memory_order_seq_cst) == 0) runner_->run(*this);
+  }
+  /// The consumer's turn, on `fiber` (null: on the thread's own stack): ends up to `tasks_max`
+  /// tasks. true: there may be more, and the caller sees to the next turn; false: look() will. The
+  /// caller holds the device.
+  [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
+  /// Links devices that wait for a turn; belongs to who sees to it.
+  [[nodiscard]] std::shared_ptr<DeviceCore>& next_ready() noexcept { return next_ready_; }
+  /// true: the caller puts a look off, and calls put_on() before it looks.
+  [[nodiscard]] bool put_off() noexcept {
+    // acq_rel: pairs with the release in put_on(). If it is still raised, who raised it looks after
+    // this.
+    return !put_off_.exchange(true, std::memory_order_acq_rel);
+  }
+  void put_on() noexcept {
+    // acq_rel: release pairs with the exchange in put_off(); acquire: who found it raised came
+    // before, so this look sees the event done.
+    put_off_.exchange(false, std::memory_order_acq_rel);
+  }
 
  private:
   class Waiting;
@@ -80,10 +107,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void renew_stop_source() noexcept;
 
   void work() noexcept;  // the worker thread
-  // Inline mode.
-  void drain() noexcept;
-  void drain_all() noexcept;
-  [[nodiscard]] bool suspend_until_ended(const Event& event) noexcept;
+  [[nodiscard]] std::optional<Waited> suspend_until_ended(Fiber& fiber, const Event& event,
+                                                          Deadline deadline,
+                                                          bool heeds_stop) noexcept;
+  [[nodiscard]] Waited sleep_until_ended(const Event& event, Deadline deadline,
+                                         bool heeds_stop) noexcept;
   [[nodiscard]] bool arm(const Event& event) noexcept;
   void disarm() noexcept;
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
@@ -100,11 +128,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   }
   /// After a task was published.
   void set_going() noexcept {
-    if (options_.mode == Mode::threaded) {
-      if (doorbell_.ring()) [[unlikely]]
-        wake_worker();
-    } else {
-      drain();
+    if (runner_) {
+      look();
+    } else if (doorbell_.ring()) [[unlikely]] {
+      wake_worker();
     }
   }
   void wake_worker() noexcept;
@@ -112,18 +139,19 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Status check_producer() noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
   [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept;
-  Status sleep_until_ended(const Event& event) noexcept;
-  [[nodiscard]] Status cancelled_wait(const Event& event) const;
   [[nodiscard]] bool inside_own_task() const noexcept;
   [[nodiscard]] bool drained() const noexcept;
   [[nodiscard]] Status own_task_refusal(const char* what) const;
   [[nodiscard]] Status forked() const noexcept;
   void stop_worker(bool join) noexcept;
+  void abandon_inside() noexcept;
 
   const DeviceOptions options_;
   const OwnedTimeline timeline_;
   const std::uint64_t id_;  // the timeline's
   const std::uint32_t fork_generation_;
+  const std::shared_ptr<Runner> runner_;  // null: a thread of its own
+  std::shared_ptr<void> runner_owner_;    // until all tasks have ended
   Lane<> lane_;
 
   // Written by the consumer.
@@ -131,18 +159,20 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::atomic<std::int64_t> clock_ns_{0};
   std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
   std::uint64_t cancels_seen_ = 0;
-  /// Inline mode: the event of the first task's gate that will call put_off_drain().
+  /// The event of the first task's gate that will make this device look again.
   struct Armed {
     Event event;
     std::uint64_t call = 0;
   } armed_;
-  /// The last handle went inside a task: how long waits of later tasks may take.
+  /// The last handle went inside a task: how long what is left may wait for others.
   Deadline drain_until_;
-  std::shared_ptr<Fiber> fiber_;  ///< inline mode: what the consumer runs on; null without memory
+  /// The last handle went inside a task, and others will end the rest: this keeps itself until
+  /// then.
+  std::shared_ptr<DeviceCore> kept_;
 
   // Written by producers and controllers.
   alignas(tuning::line_bytes) Doorbell<> doorbell_;
-  std::atomic<std::uint64_t> drain_requests_{0};
+  std::atomic<std::uint64_t> requests_{0};
   std::atomic<bool> stop_{false};
   /// Something that a task has to be looked at for before it runs: poison, a cancel.
   std::atomic<bool> careful_{false};
@@ -165,9 +195,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::mutex join_;  // one joiner; guards thread_
   std::thread thread_;
 
-  // Inline devices whose gate opened while their thread drained another one.
+  // Devices that wait for a turn.
   std::atomic<bool> put_off_{false};
-  std::shared_ptr<DeviceCore> next_put_off_;  // guarded by put_off_: belongs to who raised it
+  std::shared_ptr<DeviceCore> next_ready_;
 
   friend struct BlockedOn;
   DeviceCore* blocked_on_ =

@@ -88,8 +88,8 @@ class Event {
   /// Blocks the caller until done; then status(). Inside the task that has to end first:
   /// failed_precondition.
   Status wait() const noexcept;
-  /// As wait(), or `deadline` when the time passed first. Holds its thread up, in tasks of inline
-  /// devices too.
+  /// As wait(), or `deadline` when the time passed first. In tasks of inline devices, which have
+  /// nobody to keep the time, it holds its thread up.
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
   Status wait_until(Clock::time_point deadline) const noexcept;
   /// Calls back once done: on the worker that ends the task, or here and now when it is done
@@ -134,6 +134,8 @@ enum class FullPolicy : std::uint8_t {
 enum class Mode : std::uint8_t {
   threaded,  ///< one named worker thread per device
   inline_,   ///< on the submitting thread, in ticket order; what waits goes on where that ends
+  pooled,    ///< many devices on the scheduler's few workers; a device that waits costs no thread
+  manual,    ///< where the host calls the scheduler's poll() or run_one()
 };
 
 struct DeviceOptions {
@@ -143,6 +145,7 @@ struct DeviceOptions {
   FullPolicy full = FullPolicy::block;
   std::optional<std::chrono::nanoseconds> spin;  ///< before parking; default in tuning.hpp
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
+  std::optional<unsigned> processor{};  ///< that a worker thread of its own is bound to (S19)
   /// How long a destructor lets accepted tasks run before it cancels them.
   std::chrono::nanoseconds drain_max = std::chrono::seconds(60);
 };
@@ -316,17 +319,36 @@ class ExternalTimeline {
 struct SchedulerOptions {
   std::string name = "heddle";
   sched::DeviceOptions device{};  ///< defaults for new devices
+  /// Threads for all pooled devices together; unset: available_processors(). They start with the
+  /// first such device, and spin as long as `device.spin` says.
+  std::optional<unsigned> workers{};
+  bool pin_workers = false;  ///< binds each to a processor of the affinity mask, in turn
 };
 
-/// Makes devices and shuts them down together. Devices outlive it; it is no more than their
-/// registry.
+/// Makes devices and shuts them down together. Devices outlive it; it is their registry, and where
+/// hosts run manual devices.
 class Scheduler {
  public:
+  /// Throws Error(invalid_argument) for 0 workers.
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
-  /// for a capacity of 0 or above capacity_max.
+  /// for a capacity of 0 or above capacity_max, or a processor that this process may not use.
   [[nodiscard]] sched::Device new_device(std::string name);
   [[nodiscard]] sched::Device new_device(sched::DeviceOptions options);
+
+  // Manual devices run in these, and in waits of threads that run no task for one of their events.
+  // A turn ends up to 256 tasks of one device. Several threads may share the work.
+
+  /// Gives turns to manual devices until none is ready, or `budget` is over. Whether one was.
+  bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max());
+  /// Gives one device a turn of one task; waits up to `budget` for one to be ready. Whether one
+  /// was.
+  bool run_one(std::chrono::nanoseconds budget = std::chrono::nanoseconds(0));
+  /// Readable while a manual device is ready, for the host's event loop; poll() makes it
+  /// unreadable. The scheduler's own: not to be closed. Throws Error(exhausted) without
+  /// descriptors.
+  [[nodiscard]] int descriptor();
+
   /// Shuts all its devices down within one deadline; the first failure is returned, all are tried.
   Status shutdown(std::chrono::nanoseconds timeout);
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;

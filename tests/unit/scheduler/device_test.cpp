@@ -278,6 +278,7 @@ TEST_P(DeviceTest, EventsArePollable) {
   pollfd p{fd.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&p, 1, 0), 0);
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  run_ready();
   EXPECT_EQ(::poll(&p, 1, 10'000), 1);
   EXPECT_TRUE(event.done());
   const FileDescriptor already = event.fd();

@@ -134,6 +134,7 @@ TEST_P(LimitsTest, LastHandleMayGoInsideItsOwnTask) {
       released.count_down();
     });
   }
+  run_ready();
   released.wait();
   EXPECT_TRUE(event.wait().ok());
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -46,7 +47,7 @@ struct Round {
     for (int k = 0; k < device_count; ++k) {
       sched::DeviceOptions options;
       options.name = "stress" + std::to_string(k);
-      options.mode = random() % 3 == 0 ? Mode::inline_ : Mode::threaded;
+      options.mode = std::array{Mode::threaded, Mode::inline_, Mode::pooled}[random() % 3];
       options.capacity = capacity;
       options.spin = std::chrono::nanoseconds(random() % 2 == 0 ? 0 : 5000);
       devices.push_back(std::make_unique<Checked>(scheduler.new_device(options)));

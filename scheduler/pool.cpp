@@ -1,0 +1,325 @@
+// Pool: the ready queue, its workers and hosts. Turns run on fibers, which a task that waits leaves
+// to go on later; the thread then goes round on another one.
+#include "scheduler/pool.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "heddle/observe.hpp"
+#include "scheduler/fork.hpp"
+#include "scheduler/pool_descriptor.hpp"
+#include "scheduler/threads.hpp"
+#include "scheduler/worker.hpp"
+
+namespace heddle::sched {
+
+/// A thread's stay: what it does here, and until when.
+struct Pool::Visit {
+  enum class Kind : std::uint8_t { worker, poll, once, until };
+  explicit Visit(Pool& here, Kind what, Deadline until_when = {})
+      : pool(&here), kind(what), deadline(until_when), token(here.queue_) {}
+
+  Pool* pool;
+  Kind kind;
+  Deadline deadline;
+  moodycamel::ConsumerToken token;
+  const Event* until = nullptr;
+  std::shared_ptr<Parker> parker{};
+  Fiber* fiber = nullptr;  // that turns run on
+  bool any = false;        // gave a turn
+  bool over = false;       // nothing more to do here
+};
+
+Pool::Pool(std::string name, std::chrono::nanoseconds spin, bool hosted)
+    : name_(std::move(name)), spin_(spin), hosted_(hosted) {}
+
+Pool::~Pool() {
+  // relaxed: nobody else is here.
+  delete descriptor_.load(std::memory_order_relaxed);
+}
+
+std::shared_ptr<Pool> Pool::open(std::string name, unsigned workers, std::chrono::nanoseconds spin,
+                                 bool pin) {
+  const std::shared_ptr<Pool> pool(new Pool(std::move(name), spin, workers == 0));
+  pool->start_workers(workers, pin);
+  // Workers hold the pool itself; who holds the result holds what ends them.
+  return {pool.get(), [pool](Pool*) { pool->stop(); }};
+}
+
+void Pool::start_workers(unsigned count, bool pin) {
+  const std::vector<unsigned> processors = allowed_processors();
+  for (unsigned k = 0; k < count; ++k) {
+    try {
+      std::optional<unsigned> processor;
+      if (pin && !processors.empty()) processor = processors[k % processors.size()];
+      workers_.push_back(start_thread(fmt::format("{}/{}", name_, k), processor,
+                                      [self = shared_from_this()] { self->work(); }));
+    } catch (const Error& e) {
+      if (k == 0) throw;
+      log(LogLevel::warn, fmt::format("pool '{}' has {} of {} workers: {}", name_, k, count,
+                                      e.status().to_string()));
+      return;
+    }
+  }
+}
+
+/// No device is left, so nothing is ready nor will be.
+void Pool::stop() noexcept {
+  std::vector<std::thread> workers;
+  {
+    const std::lock_guard lock(mutex_);
+    workers.swap(workers_);
+    // release: pairs with the acquire in stopping().
+    stop_.store(true, std::memory_order_release);
+    for (const auto& parker : asleep_) {
+      count_.wake();
+      parker->unpark();
+    }
+    asleep_.clear();
+  }
+  const bool inside = std::ranges::any_of(
+      workers, [](const auto& w) { return w.get_id() == std::this_thread::get_id(); });
+  for (std::thread& worker : workers) {
+    if (inside) {
+      worker.detach();  // a task dropped the last device; they end by themselves
+    } else {
+      worker.join();
+    }
+  }
+}
+
+void Pool::work() noexcept {
+  Visit mine(*this, Visit::Kind::worker);
+  mine.parker = std::make_shared<Parker>();
+  while (!stopping()) visit(mine);
+}
+
+// Ready things.
+
+void Pool::run(DeviceCore& device) noexcept { push({device.shared_from_this(), nullptr}); }
+void Pool::look_later(DeviceCore& device) noexcept { device.look(); }
+void Pool::resume(std::shared_ptr<Fiber> fiber) noexcept { push({nullptr, std::move(fiber)}); }
+
+void Pool::push(Item item) noexcept {
+  bool queued = false;
+  try {
+    queued = queue_.enqueue(item);
+  } catch (...) {  // no memory
+  }
+  if (!queued) keep_spare(item);
+  if (count_.add()) wake_one();
+  // seq_cst: pairs with the store in descriptor(): who misses it has counted before the first look
+  // of who opened it.
+  if (auto* const descriptor = descriptor_.load(std::memory_order_seq_cst)) descriptor->signal();
+}
+
+void Pool::keep_spare(Item& item) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (item.device) {
+    DeviceCore& device = *item.device;
+    device.next_ready() = std::exchange(spare_device_, std::move(item.device));
+  } else {
+    Fiber& fiber = *item.fiber;
+    fiber.next = std::exchange(spare_fiber_, std::move(item.fiber));
+  }
+}
+
+bool Pool::take_spare(Item& item) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (spare_device_) {
+    item.device = std::move(spare_device_);
+    spare_device_ = std::move(item.device->next_ready());
+    return true;
+  }
+  if (!spare_fiber_) return false;
+  item.fiber = std::move(spare_fiber_);
+  spare_fiber_ = std::move(item.fiber->next);
+  return true;
+}
+
+bool Pool::take(moodycamel::ConsumerToken& token, Item& item) noexcept {
+  if (!count_.take()) return false;
+  // What was counted is there, though others may be taking what lies before it.
+  while (!queue_.try_dequeue(token, item) && !take_spare(item)) cpu_relax();
+  return true;
+}
+
+void Pool::wake_one() noexcept {
+  std::shared_ptr<Parker> parker;
+  {
+    const std::lock_guard lock(mutex_);
+    if (asleep_.empty()) return;
+    parker = std::move(asleep_.back());  // the one whose caches are the warmest
+    asleep_.pop_back();
+    count_.wake();
+  }
+  parker->unpark();
+}
+
+void Pool::sleep(const std::shared_ptr<Parker>& parker, Deadline deadline) noexcept {
+  const auto leave = [&] {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(asleep_, parker) != 0) count_.wake();
+  };
+  bool nothing = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping()) return;
+    try {
+      asleep_.push_back(parker);
+    } catch (...) {
+      return;  // without memory it keeps looking
+    }
+    nothing = count_.sleep();
+  }
+  // After having become known, so that a timer that comes in before this is seen here.
+  const auto alarm = timers_.next();
+  if (alarm != Clock::time_point::max() && (!deadline || alarm < *deadline)) deadline = alarm;
+  if (nothing) parker->park(deadline);
+  leave();
+}
+
+// Time.
+
+std::uint64_t Pool::call_at(Clock::time_point when, std::function<void()> callback) {
+  bool earlier = false;
+  const std::uint64_t call = timers_.add(when, std::move(callback), earlier);
+  if (earlier) {
+    wake_one();
+    // acquire: pairs with the store in descriptor().
+    if (auto* const descriptor = descriptor_.load(std::memory_order_acquire))
+      descriptor->set_alarm(when);
+  }
+  return call;
+}
+
+void Pool::uncall(Clock::time_point when, std::uint64_t call) noexcept {
+  timers_.remove(when, call);
+}
+
+void Pool::run_timers() noexcept {
+  if (timers_.next() == Clock::time_point::max()) return;
+  timers_.run_due(Clock::now());
+}
+
+// Turns.
+
+void Pool::give_turn(Item& item, Fiber* fiber, std::uint32_t tasks_max) noexcept {
+  if (item.fiber) {
+    const bool ended = item.fiber->resume();
+    leave_fiber(std::move(item.fiber), ended);
+  } else if (item.device->take_turn(fiber, tasks_max)) {
+    push(std::move(item));
+  }
+  item = {};
+}
+
+/// The next thing for this visitor; false: it is to go.
+bool Pool::next(Visit& visit, Item& item) noexcept {
+  const auto called_away = [&] {
+    return visit.kind == Visit::Kind::until ? visit.until->done() : stopping();
+  };
+  while (true) {
+    run_timers();
+    if (called_away()) return false;
+    if (take(visit.token, item)) return true;
+    if (visit.kind == Visit::Kind::poll) return false;
+    count_.begin_look();
+    const bool found = spin_until([&] { return !count_.empty() || called_away(); }, spin_);
+    const bool taken = take(visit.token, item);
+    if (count_.end_look()) wake_one();
+    if (taken) return true;
+    if (found) continue;
+    if (visit.deadline && Clock::now() >= *visit.deadline) return false;
+    sleep(visit.parker, visit.deadline);
+  }
+}
+
+void Pool::go_round(Visit& visit, Fiber* fiber) noexcept {
+  const unsigned suspensions = fiber != nullptr ? fiber->suspensions() : 0;
+  const bool once = visit.kind == Visit::Kind::once;
+  Item item;
+  while (next(visit, item)) {
+    visit.any = true;
+    visit.over = once;
+    give_turn(item, fiber, once ? 1 : tuning::turn_tasks_max);
+    // A task waited: its visitor, who owns `visit`, has gone on, and this fiber ends in another's.
+    if (fiber != nullptr && fiber->suspensions() != suspensions) return;
+    if (once) return;
+    if (visit.kind == Visit::Kind::poll && visit.deadline && Clock::now() >= *visit.deadline) break;
+  }
+  visit.over = true;
+}
+
+void Pool::visit_on_fiber(void* visit) noexcept {
+  auto& mine = *static_cast<Visit*>(visit);
+  mine.pool->go_round(mine, mine.fiber);
+}
+
+void Pool::visit(Visit& visit) noexcept {
+  auto fiber = Fiber::take();
+  if (!fiber) return go_round(visit, nullptr);
+  visit.fiber = fiber.get();
+  const bool ended = fiber->start(&Pool::visit_on_fiber, &visit);
+  leave_fiber(std::move(fiber), ended);
+}
+
+// Hosts.
+
+bool Pool::poll(Deadline deadline) noexcept {
+  Visit mine(*this, Visit::Kind::poll, deadline);
+  while (!mine.over) visit(mine);
+  // acquire: pairs with the store in descriptor().
+  if (auto* const descriptor = descriptor_.load(std::memory_order_acquire)) {
+    descriptor->clear();
+    descriptor->set_alarm(timers_.next());
+    if (!count_.empty()) descriptor->signal();  // came meanwhile
+  }
+  return mine.any;
+}
+
+bool Pool::run_one(Deadline deadline) noexcept {
+  try {
+    Visit mine(*this, Visit::Kind::once, deadline);
+    mine.parker = std::make_shared<Parker>();
+    while (!mine.over) visit(mine);
+    if (!count_.empty()) wake_one();  // this thread may have been woken for it
+    return mine.any;
+  } catch (const std::bad_alloc&) {
+    return poll(deadline);
+  }
+}
+
+std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexcept {
+  if (!hosted_) return std::nullopt;
+  try {
+    Visit mine(*this, Visit::Kind::until, deadline);
+    mine.until = &event;
+    mine.parker = std::make_shared<Parker>();
+    const std::uint64_t call = Timeline::call(event, [parker = mine.parker] { parker->unpark(); });
+    while (!mine.over) visit(mine);
+    Timeline::of(event)->uncall(call);
+    if (!count_.empty()) wake_one();  // as above
+    return event.done();
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
+}
+
+int Pool::descriptor() {
+  const std::lock_guard lock(mutex_);
+  // relaxed: written under the lock.
+  PoolDescriptor* mine = descriptor_.load(std::memory_order_relaxed);
+  if (mine == nullptr) {
+    mine = new PoolDescriptor;
+    // seq_cst: pairs with the loads of its users. It is readable at first, for what came before.
+    descriptor_.store(mine, std::memory_order_seq_cst);
+  }
+  return mine->get();
+}
+
+}  // namespace heddle::sched

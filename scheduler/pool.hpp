@@ -1,0 +1,106 @@
+// Pool: many devices on few threads. Devices that have something to do, and suspended tasks that
+// may go on, wait in one queue; workers (pooled mode) or the host's poll() (manual mode, a pool
+// without workers) take them from there. Any thread.
+#pragma once
+
+#include <concurrentqueue/concurrentqueue.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scheduler/fiber.hpp"
+#include "scheduler/parker.hpp"
+#include "scheduler/ready_count.hpp"
+#include "scheduler/runner.hpp"
+#include "scheduler/timers.hpp"
+
+namespace heddle::sched {
+
+class PoolDescriptor;
+
+class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
+ public:
+  /// A pool that ends, with its workers, when the last holder of the result is gone. Throws
+  /// Error(unavailable) when not one of `workers` threads can be started.
+  [[nodiscard]] static std::shared_ptr<Pool> open(std::string name, unsigned workers,
+                                                  std::chrono::nanoseconds spin, bool pin);
+  ~Pool() override;
+
+  // As a runner.
+  void run(DeviceCore& device) noexcept override;
+  void look_later(DeviceCore& device) noexcept override;
+  void resume(std::shared_ptr<Fiber> fiber) noexcept override;
+  std::uint64_t call_at(Clock::time_point when, std::function<void()> callback) override;
+  void uncall(Clock::time_point when, std::uint64_t call) noexcept override;
+  std::optional<bool> run_until(const Event& event, Deadline deadline) noexcept override;
+
+  // For hosts of a pool without workers.
+
+  /// Gives turns to what is ready, until nothing is or `deadline` has come. Whether there was any.
+  bool poll(Deadline deadline) noexcept;
+  /// Gives one device a turn of one task; waits for one until `deadline`. Whether there was one.
+  bool run_one(Deadline deadline) noexcept;
+  /// Readable while something is ready. The pool's own. Throws Error(exhausted).
+  [[nodiscard]] int descriptor();
+
+ private:
+  /// Something that is ready: one of the two.
+  struct Item {
+    std::shared_ptr<DeviceCore> device;
+    std::shared_ptr<Fiber> fiber;
+  };
+  /// What a thread does here, and until when.
+  struct Visit;
+  struct Traits : moodycamel::ConcurrentQueueDefaultTraits {
+    /// Items of different pushers have no common order: takers turn to another pusher this often,
+    /// so that a worker that keeps pushing back what it took does not starve the others.
+    static const std::uint32_t EXPLICIT_CONSUMER_CONSUMPTION_QUOTA_BEFORE_ROTATE = 4;
+    static void* malloc(std::size_t bytes) { return ::operator new(bytes, std::nothrow); }
+    static void free(void* memory) { ::operator delete(memory); }
+  };
+
+  Pool(std::string name, std::chrono::nanoseconds spin, bool hosted);
+  void start_workers(unsigned count, bool pin);
+  void stop() noexcept;
+  void work() noexcept;
+
+  void push(Item item) noexcept;
+  void keep_spare(Item& item) noexcept;
+  [[nodiscard]] bool take_spare(Item& item) noexcept;
+  [[nodiscard]] bool take(moodycamel::ConsumerToken& token, Item& item) noexcept;
+  void give_turn(Item& item, Fiber* fiber, std::uint32_t tasks_max) noexcept;
+  void visit(Visit& visit) noexcept;
+  static void visit_on_fiber(void* visit) noexcept;
+  void go_round(Visit& visit, Fiber* fiber) noexcept;
+  [[nodiscard]] bool next(Visit& visit, Item& item) noexcept;
+  void sleep(const std::shared_ptr<Parker>& parker, Deadline deadline) noexcept;
+  void wake_one() noexcept;
+  void run_timers() noexcept;
+  [[nodiscard]] bool stopping() const noexcept {
+    // acquire: pairs with the release in stop().
+    return stop_.load(std::memory_order_acquire);
+  }
+
+  const std::string name_;
+  const std::chrono::nanoseconds spin_;
+  const bool hosted_;  // has no workers
+  ReadyCount<> count_;
+  moodycamel::ConcurrentQueue<Item, Traits> queue_;
+  Timers timers_;
+  std::atomic<bool> stop_{false};
+  std::atomic<PoolDescriptor*> descriptor_{nullptr};  // owned
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::shared_ptr<Parker>> asleep_;
+  std::vector<std::thread> workers_;
+  // What the queue had no memory for.
+  std::shared_ptr<DeviceCore> spare_device_;
+  std::shared_ptr<Fiber> spare_fiber_;
+};
+
+}  // namespace heddle::sched

@@ -1,0 +1,87 @@
+// ReadyCount: how many things are ready to be taken, and who has to be woken for them. Between
+// threads that add, and workers that take, look for a while, and sleep. The things themselves are
+// in a queue beside it, put there before they are counted.
+//
+// A worker that looks (spins) is counted, so that who adds need wake nobody; it hands that duty on
+// when it finds something or goes to sleep. Every pair that could miss each other is seq_cst:
+//
+//   adds:      ready_ += 1                 looks no more:  looking_ -= 1
+//              looking_ or no sleepers_?                   ready_ > 0 and nobody looks: wake one
+//              else wake one               sleeps:         sleepers_ += 1, ready_ > 0? take it back
+#pragma once
+
+#include <cstdint>
+
+#include "scheduler/atomic.hpp"
+#include "scheduler/tuning.hpp"
+
+namespace heddle::sched {
+
+template <class Env = StdEnv>
+class ReadyCount {
+ public:
+  /// One more thing is ready. true: the caller has to wake a sleeper.
+  [[nodiscard]] bool add() noexcept {
+    // seq_cst: release pairs with the acquire in take(), whose caller finds the thing in the queue;
+    // the total order is that of the protocol above, here and in what follows.
+    ready_.fetch_add(1, std::memory_order_seq_cst);
+    return must_wake();
+  }
+  /// Takes one, if there is one.
+  [[nodiscard]] bool take() noexcept {
+    // relaxed: validated by the exchange.
+    std::uint32_t seen = ready_.load(std::memory_order_relaxed);
+    while (seen != 0) {
+      // acquire: pairs with the addition in add(). relaxed on failure: looked at again.
+      if (ready_.compare_exchange_weak(seen, seen - 1, std::memory_order_seq_cst,
+                                       std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void begin_look() noexcept {
+    // seq_cst: pairs with the load in must_wake().
+    looking_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  /// After having found something, or nothing. true: the caller has to wake a sleeper.
+  [[nodiscard]] bool end_look() noexcept {
+    // seq_cst: pairs with the load in must_wake(): who found this one looking has added before, and
+    // is seen below.
+    looking_.fetch_sub(1, std::memory_order_seq_cst);
+    return ready_.load(std::memory_order_seq_cst) != 0 && must_wake();  // seq_cst: as above
+  }
+
+  /// Counts a sleeper, who can be woken from here on. false: something is ready; it has to take
+  /// itself back with wake().
+  [[nodiscard]] bool sleep() noexcept {
+    // seq_cst: pairs with the load in must_wake(): who adds sees the sleeper, or the sleeper the
+    // addition.
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    return ready_.load(std::memory_order_seq_cst) == 0;  // seq_cst: as above
+  }
+  /// A sleeper was taken from the sleepers, by itself or by who wakes it.
+  void wake() noexcept {
+    // relaxed: who reads too many looks for one in vain.
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] bool empty() const noexcept {
+    // seq_cst: pairs with the addition in add().
+    return ready_.load(std::memory_order_seq_cst) == 0;
+  }
+
+ private:
+  [[nodiscard]] bool must_wake() const noexcept {
+    // seq_cst: pairs with the counts in end_look() and sleep().
+    return looking_.load(std::memory_order_seq_cst) == 0 &&
+           sleepers_.load(std::memory_order_seq_cst) != 0;  // seq_cst: as above
+  }
+
+  alignas(tuning::line_bytes) typename Env::template atomic<std::uint32_t> ready_{0};
+  alignas(tuning::line_bytes) typename Env::template atomic<std::uint32_t> looking_{0};
+  typename Env::template atomic<std::uint32_t> sleepers_{0};
+};
+
+}  // namespace heddle::sched

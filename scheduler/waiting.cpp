@@ -1,0 +1,202 @@
+// Waits of tasks, gates and hosts.
+#include "scheduler/waiting.hpp"
+
+#include <fmt/format.h>
+
+#include "scheduler/task_context.hpp"
+#include "scheduler/worker.hpp"
+
+namespace heddle::sched {
+
+Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
+                 std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
+  run_put_off();  // this may be a callback that holds up the others of its event
+  if (event.done()) return Waited::done;
+  if (TaskContext* const task = current_task(); task != nullptr)
+    return task->device->wait_in_task(event, deadline, heeds_stop);
+  Timeline& timeline = *Timeline::of(event);
+  if (const auto runner = timeline.runner(event)) {
+    if (const auto done = runner->run_until(event, deadline))
+      return *done ? Waited::done : Waited::late;
+  }
+  return timeline.wait(event.timeline(), event.ticket(), deadline, spin) ? Waited::done
+                                                                         : Waited::late;
+}
+
+Status await_until(const Event& event, std::optional<Event::Clock::time_point> deadline) noexcept {
+  if (event.done()) return event.status();
+  const TaskContext* const task = current_task();
+  if (waits_for_itself(event.timeline(), event.ticket())) {
+    return Status(ErrorCode::failed_precondition,
+                  fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
+                              "submit a task that comes after that event instead",
+                              task->label, task->ticket, event.to_string()));
+  }
+  const Timeline& timeline = *Timeline::of(event);
+  if (timeline.in_forked_child()) return timeline.fork_refusal();
+  return status_of(wait_here(event, deadline, tuning::spin_default), event);
+}
+
+Status status_of(Waited waited, const Event& event) {
+  switch (waited) {
+    case Waited::done:
+      return event.status();
+    case Waited::late:
+      return Status(ErrorCode::deadline,
+                    fmt::format("{} had not ended at the deadline", event.to_string()));
+    case Waited::stopped:
+      break;
+  }
+  const TaskContext* const task = current_task();
+  return Status(ErrorCode::cancelled,
+                fmt::format("task '{}' was asked to stop while it waited for {}",
+                            task != nullptr ? task->label : "?", event.to_string()));
+}
+
+/// Says in snapshots what the running task waits for.
+class DeviceCore::Waiting {
+ public:
+  Waiting(DeviceCore& core, const Event& event) : core_(core) {
+    std::string text = event.to_string();
+    const std::lock_guard lock(core_.control_);
+    core_.waiting_for_ = std::move(text);
+  }
+  ~Waiting() {
+    const std::lock_guard lock(core_.control_);
+    core_.waiting_for_.clear();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  DeviceCore& core_;
+};
+
+namespace {
+
+/// A runner's callback at a point in time, if there is one, while this lives.
+class Alarm {
+ public:
+  Alarm(Runner& runner, std::optional<Event::Clock::time_point> when,
+        const std::function<void()>& callback)
+      : runner_(runner), when_(when) {
+    if (when_) call_ = runner_.call_at(*when_, callback);
+  }
+  ~Alarm() {
+    if (call_ != 0) runner_.uncall(*when_, call_);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  /// The runner keeps time, or needs not.
+  [[nodiscard]] bool set() const noexcept { return !when_ || call_ != 0; }
+
+ private:
+  Runner& runner_;
+  const std::optional<Event::Clock::time_point> when_;
+  std::uint64_t call_ = 0;
+};
+
+}  // namespace
+
+Waited DeviceCore::wait_in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept {
+  // Where nobody holds this device any more, and somebody keeps the time.
+  const bool bounded =
+      drain_until_ && (!runner_ || kept_) && (!deadline || *drain_until_ < *deadline);
+  const Deadline until = bounded ? drain_until_ : deadline;
+  std::optional<Waited> waited;
+  if (Fiber* const fiber = current_task()->fiber; fiber != nullptr)
+    waited = suspend_until_ended(*fiber, event, until, heeds_stop);
+  if (!waited) waited = sleep_until_ended(event, until, heeds_stop);
+  return bounded && *waited == Waited::late ? Waited::stopped : *waited;
+}
+
+/// Leaves the running task's fiber until `event` is done; nullopt: it cannot.
+std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event& event,
+                                                      Deadline deadline, bool heeds_stop) noexcept {
+  try {
+    const std::stop_token stop = heeds_stop ? stop_token() : std::stop_token();
+    const std::function<void()> wake = [mine = fiber.shared_from_this(), runner = runner_] {
+      if (mine->unpark()) runner->resume(mine);
+    };
+    const Alarm alarm(*runner_, deadline, wake);
+    if (!alarm.set()) return std::nullopt;
+    const Waiting waiting(*this, event);
+    const std::stop_callback on_stop(stop, wake);
+    const std::uint64_t call = Timeline::call(event, wake);
+    Waited waited = Waited::done;
+    while (!event.done()) {
+      if (stop.stop_requested()) {
+        waited = Waited::stopped;
+      } else if (deadline && Clock::now() >= *deadline) {
+        waited = Waited::late;
+      } else {
+        suspend_task();
+        continue;
+      }
+      break;
+    }
+    Timeline::of(event)->uncall(call);
+    return waited;
+  } catch (...) {  // no memory for it
+    return std::nullopt;
+  }
+}
+
+/// Holds the thread up until `event` is done.
+Waited DeviceCore::sleep_until_ended(const Event& event, Deadline deadline,
+                                     bool heeds_stop) noexcept {
+  const std::stop_token stop = heeds_stop ? stop_token() : std::stop_token();
+  const auto ended = [&] { return event.done() || stop.stop_requested(); };
+  const auto late = [&] { return deadline && Clock::now() >= *deadline; };
+  if (!spin_until(ended, late() ? std::chrono::nanoseconds(0) : spin())) {
+    try {
+      const auto parker = std::make_shared<Parker>();
+      const Waiting waiting(*this, event);
+      const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
+      const std::uint64_t call = Timeline::call(event, [parker] { parker->unpark(); });
+      while (!ended() && parker->park(deadline)) {
+      }
+      Timeline::of(event)->uncall(call);
+    } catch (...) {  // no memory to sleep with: poll
+      while (!ended() && !late()) cpu_relax();
+    }
+  }
+  if (event.done()) return Waited::done;
+  return stop.stop_requested() ? Waited::stopped : Waited::late;
+}
+
+/// Sees to it that this device looks again once `event` is done; true: it is done already.
+bool DeviceCore::arm(const Event& event) noexcept {
+  if (armed_.call != 0 && armed_.event.timeline() == event.timeline() &&
+      armed_.event.ticket() == event.ticket()) {
+    return event.done();
+  }
+  disarm();
+  try {
+    armed_.call = Timeline::call(event, [self = weak_from_this()] {
+      if (const auto core = self.lock()) core->runner_->look_later(*core);
+    });
+  } catch (...) {  // no memory to be called back
+    event.wait();
+    return true;
+  }
+  armed_.event = event;
+  if (event.done()) {
+    disarm();
+    return true;
+  }
+  const std::lock_guard lock(control_);
+  waiting_for_ = event.to_string();
+  return false;
+}
+
+/// The gate that was armed is passed, or given up.
+void DeviceCore::disarm() noexcept {
+  if (armed_.call == 0) return;
+  Timeline::of(armed_.event)->uncall(armed_.call);
+  armed_ = {};
+  const std::lock_guard lock(control_);
+  waiting_for_.clear();
+}
+
+}  // namespace heddle::sched

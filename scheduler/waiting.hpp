@@ -1,0 +1,29 @@
+// Waiting: the one way in which a wait is waited out, whoever waits. Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "heddle/scheduler.hpp"
+
+namespace heddle::sched {
+
+/// How a wait ended: the event is done, the deadline passed first, or the waiting task was asked to
+/// stop.
+enum class Waited : std::uint8_t { done, late, stopped };
+
+/// Waits for `event` in the way that this thread can: a task on a fiber is suspended, a host of
+/// devices that nobody else runs runs them, all others spin for `spin` and sleep. A task that is
+/// asked to stop stops waiting if it `heeds_stop`.
+[[nodiscard]] Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
+                               std::chrono::nanoseconds spin, bool heeds_stop = true) noexcept;
+
+/// Waits for `event` and tells how it ended; or why it is no use to wait here.
+[[nodiscard]] Status await_until(const Event& event,
+                                 std::optional<Event::Clock::time_point> deadline) noexcept;
+
+/// The status of a wait that ended like this.
+[[nodiscard]] Status status_of(Waited waited, const Event& event);
+
+}  // namespace heddle::sched
