@@ -111,45 +111,83 @@ inline rl::memory_order order_of(std::memory_order order, Access access, Mutatio
   }
 }
 
+/// The load that the running thread made last: who sleeps until its atomic changes, and whether it
+/// saw an old value.
+struct LastLoad {
+  unsigned* sleepers = nullptr;  // a bit per thread
+  bool old = false;
+};
+inline LastLoad last_load;
+
+/// Within a loop that waits for what its condition, one load, sees. Trying again and again would
+/// cost a schedule each: the thread sleeps until that atomic is written, without thereby seeing
+/// anything of who wrote it, and does not see a value that it has seen to be old again.
+inline void pause() {
+  rl::context& here = rl::ctx();
+  if (!last_load.old) {
+    *last_load.sleepers |= 1u << here.current_thread();
+    here.park_current_thread(false, false, false, $);
+  }
+  here.threadx_->last_yield_ = here.threadx_->own_acq_rel_order_;
+}
+
 /// std::atomic's face on Relacy's.
 template <class T, Mutation mutation = Mutation::none>
 class Atomic {
  public:
-  Atomic(T value = T()) { value_.store(value, rl::mo_relaxed, $); }
+  Atomic(T value = T()) : newest_(value) { value_.store(value, rl::mo_relaxed, $); }
   T load(std::memory_order order, Where at = Where::current()) const {
-    return value_.load(mapped(order, Access::load, at), $);
+    const T value = value_.load(mapped(order, Access::load, at), $);
+    last_load = {&sleepers_, value != newest_};
+    return value;
   }
   void store(T value, std::memory_order order, Where at = Where::current()) {
     value_.store(value, mapped(order, Access::store, at), $);
+    changed(value);
   }
   T exchange(T value, std::memory_order order, Where at = Where::current()) {
-    if (mutation_at(at) != Mutation::no_exchange)
-      return value_.exchange(value, mapped(order, Access::both, at), $);
-    const T before = value_.load(rl::mo_acquire, $);
-    value_.store(value, rl::mo_release, $);
+    T before{};
+    if (mutation_at(at) == Mutation::no_exchange) {
+      before = value_.load(rl::mo_acquire, $);
+      value_.store(value, rl::mo_release, $);
+    } else {
+      before = value_.exchange(value, mapped(order, Access::both, at), $);
+    }
+    changed(value);
     return before;
   }
   bool compare_exchange_strong(T& expected, T desired, std::memory_order success,
                                std::memory_order failure, Where at = Where::current()) {
-    return value_.compare_exchange_strong(expected, desired, mapped(success, Access::both, at), $,
-                                          mapped(failure, Access::load, at), $);
+    const bool exchanged =
+        value_.compare_exchange_strong(expected, desired, mapped(success, Access::both, at), $,
+                                       mapped(failure, Access::load, at), $);
+    if (exchanged) changed(desired);
+    return exchanged;
   }
   bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
                              std::memory_order failure, Where at = Where::current()) {
-    return value_.compare_exchange_weak(expected, desired, mapped(success, Access::both, at), $,
-                                        mapped(failure, Access::load, at), $);
+    const bool exchanged =
+        value_.compare_exchange_weak(expected, desired, mapped(success, Access::both, at), $,
+                                     mapped(failure, Access::load, at), $);
+    if (exchanged) changed(desired);
+    return exchanged;
   }
   T fetch_add(T value, std::memory_order order, Where at = Where::current()) {
-    return value_.fetch_add(value, mapped(order, Access::both, at), $);
+    const T before = value_.fetch_add(value, mapped(order, Access::both, at), $);
+    changed(before + value);
+    return before;
   }
   T fetch_sub(T value, std::memory_order order, Where at = Where::current()) {
-    return value_.fetch_sub(value, mapped(order, Access::both, at), $);
+    const T before = value_.fetch_sub(value, mapped(order, Access::both, at), $);
+    changed(before - value);
+    return before;
   }
   T fetch_or(T value, std::memory_order order, Where at = Where::current()) {
     T seen = value_.load(rl::mo_relaxed, $);
     while (!value_.compare_exchange_weak(seen, seen | value, mapped(order, Access::both, at), $,
                                          rl::mo_relaxed, $)) {
     }
+    changed(seen | value);
     return seen;
   }
 
@@ -160,8 +198,20 @@ class Atomic {
   static rl::memory_order mapped(std::memory_order order, Access access, const Where& at) {
     return order_of(order, access, mutation_at(at));
   }
+  /// Whoever sleeps until this changes goes on.
+  void changed(T value) {
+    newest_ = value;
+    last_load = {&sleepers_, false};
+    for (unsigned thread = 0; sleepers_ != 0; ++thread) {
+      if ((sleepers_ >> thread & 1) == 0) continue;
+      sleepers_ &= ~(1u << thread);
+      rl::ctx().unpark_thread(thread, false, $);
+    }
+  }
 
   rl::atomic<T> value_;
+  T newest_;
+  mutable unsigned sleepers_ = 0;
 };
 
 template <Mutation mutation = Mutation::none>
@@ -176,7 +226,7 @@ struct Env {
     if (mutation != Mutation::no_heavy && planted_at(at) != Mutation::no_heavy)
       rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
-  static void relax() { rl::yield(1, $); }
+  static void relax() { pause(); }
 };
 
 /// A flag between threads of a scenario, which its mutations leave alone.
@@ -185,11 +235,27 @@ class Flag {
   void raise() { value_.store(1, std::memory_order_release); }
   [[nodiscard]] bool raised() const { return value_.load(std::memory_order_acquire) != 0; }
   void wait() const {
-    while (!raised()) rl::yield(1, $);
+    while (!raised()) pause();
   }
 
  private:
   Atomic<unsigned> value_;
+};
+
+/// While this lives, memory does not come from Relacy, which tries all schedules twice for each
+/// piece that is given back: once for each answer to whether it is used again at once.
+class Outside {
+ public:
+  Outside() { ++count(); }
+  ~Outside() { --count(); }
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  struct Door : rl::context {
+    static constexpr int rl::context::* count = &Door::disable_alloc_;
+  };
+  static int& count() { return rl::ctx().*Door::count; }
 };
 
 /// Where Relacy reports to: a place that does not grow, since Relacy has its own operator new while

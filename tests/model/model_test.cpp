@@ -154,8 +154,14 @@ struct WatchedLane {
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
-  void before() { lane.emplace(2); }
-  void after() { lane.reset(); }
+  void before() {
+    const Outside memory;
+    lane.emplace(2);
+  }
+  void after() {
+    const Outside memory;
+    lane.reset();
+  }
   void thread(unsigned thread) {
     for (unsigned k = 1; k <= 4; ++k) {
       if (thread == 0) {
@@ -171,8 +177,12 @@ struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct TwoProducers : rl::test_suite<TwoProducers<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
-  void before() { lane.emplace(4); }
+  void before() {
+    const Outside memory;
+    lane.emplace(4);
+  }
   void after() {
+    const Outside memory;
     unsigned sum = 0;
     for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) sum += lane->take(ticket);
     RL_ASSERT(sum == 1 + 2 + 11);
@@ -190,10 +200,12 @@ struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
   std::uint64_t accepted = 0, last = 0;  // read in after()
   void before() {
+    const Outside memory;
     lane.emplace(4);
     accepted = last = 0;
   }
   void after() {
+    const Outside memory;
     RL_ASSERT(lane->lane.closed() && lane->lane.tickets() == last && accepted == last);
     for (unsigned k = 1; k <= last; ++k) RL_ASSERT(lane->take(k) == k);
     lane.reset();

@@ -11,7 +11,7 @@ class Token {
  public:
   void unpark() { token_.exchange(1, std::memory_order_release); }
   void park() {
-    while (token_.exchange(0, std::memory_order_acquire) == 0) rl::yield(1, $);
+    while (token_.exchange(0, std::memory_order_acquire) == 0) pause();
   }
 
  private:
@@ -19,7 +19,7 @@ class Token {
 };
 
 /// Timeline: complete(), call() and wait(), whose entries a mutex guards.
-template <unsigned unasked_max = 1>
+template <unsigned slots>
 class Waiters {
  public:
   [[nodiscard]] std::uint64_t completed() const { return progress_.completed(); }
@@ -57,8 +57,7 @@ class Waiters {
     return pending;
   }
 
-  static constexpr unsigned slots = 2;
-  sched::Progress<Env<>, unasked_max> progress_;
+  sched::Progress<Env<>, 1> progress_;
   rl::mutex mutex_;
   std::uint64_t tickets_[slots] = {};  // 0: nobody waits here
   Token tokens_[slots];

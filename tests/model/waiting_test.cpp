@@ -7,7 +7,8 @@ namespace {
 // Two devices whose tasks wait for each other's in turn, and a host that waits for the last one:
 // A's first task, B's, which comes after it, A's second one, which comes after that.
 struct WaitAcrossDevices : rl::test_suite<WaitAcrossDevices, 3> {
-  Waiters<> a, b;
+  Waiters<2> a;
+  Waiters<1> b;
   rl::var<unsigned> data;
 
   void before() { data($) = 0; }
@@ -42,33 +43,40 @@ TEST(WaitingModelTest, WaitAcrossDevices) {
   expect_caught<WaitAcrossDevices>({.omission = Omission::wake});
 }
 
-// A queue of one task: who finds it full waits for the task that has the slot, and tries again.
-struct WaitForSlot : rl::test_suite<WaitForSlot, 3> {
+// A queue of one task, which is full: who wants to submit waits for the task that has the slot, and
+// tries again. Another producer, if there is one, tries once, and may take the slot first.
+template <unsigned producers>
+struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
   static constexpr sched::TaskOps ops{nullptr, [](void*) { return Status(); }, nullptr};
-  static constexpr std::uint64_t tasks = 3;
   std::optional<sched::Lane<Env<>>> lane;
-  std::optional<Waiters<>> timeline;
+  std::optional<Waiters<1>> timeline;
   rl::var<std::uint64_t> slot;
 
   void before() {
+    const Outside memory;
     lane.emplace(1);
     timeline.emplace();
     slot($) = 0;
+    RL_ASSERT(try_submit(0));
+    if (producers == 2) RL_ASSERT(!try_submit(1));  // which ends the bias
   }
   void after() {
+    const Outside memory;
+    RL_ASSERT(timeline->completed() == 2);
     lane.reset();
     timeline.reset();
   }
+  bool try_submit(unsigned me) {
+    const auto ticket = lane->reserve(me + 1, [this] { return timeline->completed(); });
+    if (!ticket) return false;
+    RL_ASSERT(slot($) == 0);
+    slot($) = *ticket;
+    alignas(16) std::byte task[sched::task_bytes_max] = {};
+    lane->publish(*ticket, ops, task, "");
+    return true;
+  }
   void submit(unsigned me) {
-    while (true) {
-      const auto ticket = lane->reserve(me + 1, [this] { return timeline->completed(); });
-      if (ticket) {
-        RL_ASSERT(slot($) == 0);
-        slot($) = *ticket;
-        alignas(16) std::byte task[sched::task_bytes_max] = {};
-        lane->publish(*ticket, ops, task, "");
-        return;
-      }
+    while (!try_submit(me)) {
       // As make_room(): by now the slot may be free, or somebody else's.
       const std::uint64_t taken = lane->tickets();
       if (taken >= lane->capacity()) timeline->wait(taken - lane->capacity() + 1, me);
@@ -76,13 +84,12 @@ struct WaitForSlot : rl::test_suite<WaitForSlot, 3> {
   }
   void thread(unsigned thread) {
     if (thread == 0) {
-      submit(0);
-      submit(0);
-    } else if (thread == 1) {
-      submit(1);
+      for (unsigned k = producers; k <= 2; ++k) submit(0);
+    } else if (thread < producers) {
+      (void)try_submit(thread);
     } else {
-      for (std::uint64_t ticket = 1; ticket <= tasks; ++ticket) {
-        while (!lane->published(ticket)) rl::yield(1, $);
+      for (std::uint64_t ticket = 1; ticket <= 2; ++ticket) {
+        while (!lane->published(ticket)) pause();
         RL_ASSERT(slot($) == ticket);
         slot($) = 0;
         timeline->complete(ticket);
@@ -91,15 +98,18 @@ struct WaitForSlot : rl::test_suite<WaitForSlot, 3> {
   }
 };
 
-TEST(WaitingModelTest, WaitForSlot) {
-  expect_holds<WaitForSlot>();
-  expect_caught<WaitForSlot>({"::advance(", Mutation::no_light});
-  expect_caught<WaitForSlot>({"::add_waiter(", Mutation::no_heavy});
-  expect_caught<WaitForSlot>({"::advance(", Mutation::no_release});
-  expect_caught<WaitForSlot>({"::publish(", Mutation::no_release});
-  expect_caught<WaitForSlot>({.omission = Omission::recheck});
-  expect_caught<WaitForSlot>({.omission = Omission::wake});
+template <class Scenario>
+void expect_slots_handed_on() {
+  expect_holds<Scenario>();
+  expect_caught<Scenario>({"::advance(", Mutation::no_light});
+  expect_caught<Scenario>({"::add_waiter(", Mutation::no_heavy});
+  expect_caught<Scenario>({"::advance(", Mutation::no_release});
+  expect_caught<Scenario>({"::publish(", Mutation::no_release});
+  expect_caught<Scenario>({.omission = Omission::recheck});
+  expect_caught<Scenario>({.omission = Omission::wake});
 }
+TEST(WaitingModelTest, WaitForSlot) { expect_slots_handed_on<WaitForSlot<1>>(); }
+TEST(WaitingModelTest, TwoWaitForSlot) { expect_slots_handed_on<WaitForSlot<2>>(); }
 
 // A task on a fiber waits for two events in turn, whose ends call the same waker, so that each may
 // wake for nothing; threads that end a wait go on with the task, one at a time.
