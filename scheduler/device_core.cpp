@@ -77,7 +77,7 @@ DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
-      plain_(!options_.single_producer) {
+      health_(options_.single_producer) {
   timeline_->set_runner(runner_);
 }
 
@@ -107,8 +107,7 @@ Status DeviceCore::own_task_refusal(const char* what) const {
 /// Why nothing may be submitted now; ok when it may.
 Status DeviceCore::refusal() noexcept {
   if (Status status = forked(); !status.ok()) return status;
-  // acquire: pairs with the release in end_badly().
-  if (poisoned_.load(std::memory_order_acquire)) return status();
+  if (health_.poisoned()) return status();
   if (lane_.closed()) {
     return Status(ErrorCode::unavailable,
                   fmt::format("device '{}' is shut down and takes no new tasks; open another",
@@ -128,9 +127,7 @@ Status DeviceCore::check_producer() noexcept {
 
 Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
                          const SubmitOptions* options) noexcept {
-  // acquire: pairs with the releases in end_badly() and recover().
-  if (options == nullptr && plain_.load(std::memory_order_acquire) &&
-      fork_generation() == fork_generation_) [[likely]] {
+  if (options == nullptr && health_.plain() && fork_generation() == fork_generation_) [[likely]] {
     if (const auto ticket = reserve(thread_number())) [[likely]] {
       lane_.publish(*ticket, ops, callable, label);
       set_going();
@@ -288,28 +285,23 @@ Status DeviceCore::status() const noexcept {
 Status DeviceCore::recover() noexcept {
   if (Status status = forked(); !status.ok()) return status;
   if (inside_own_task()) return own_task_refusal("recover");
-  // acquire: pairs with the release in end_badly().
-  if (!poisoned_.load(std::memory_order_acquire)) return {};
   std::uint64_t epoch = 0;
   {
     const std::lock_guard lock(control_);
+    if (!health_.poisoned()) return {};
     epoch = epoch_;
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = timeline_->event(lane_.tickets());
   if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
   const std::lock_guard lock(control_);
-  // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
-  // may have failed since.
-  if (epoch_ != epoch || !poisoned_.load(std::memory_order_relaxed)) return {};
+  // Another recover() may have done it, and a task of the new epoch may have failed since.
+  if (epoch_ != epoch || !health_.poisoned()) return {};
   last_poison_ = std::exchange(poison_, {});
   skip_reason_ = {};
   poison_observed_ = true;
   ++epoch_;
-  // release: pairs with the acquire in refusal().
-  poisoned_.store(false, std::memory_order_release);
-  // release: pairs with the acquire in submit().
-  plain_.store(!options_.single_producer, std::memory_order_release);
+  health_.heal();
   return {};
 }
 
@@ -318,13 +310,8 @@ void DeviceCore::cancel_pending() noexcept {
   std::stop_source running;
   {
     const std::lock_guard lock(control_);
-    // release: pairs with the acquire in step(): a task queued by now is not begun.
-    cancel_upto_.store(lane_.tickets(), std::memory_order_release);
     running = stop_source_;
-    // release: pairs with the acquire in renew_stop_source().
-    cancels_.fetch_add(1, std::memory_order_release);
-    // release: pairs with the acquire in step().
-    careful_.store(true, std::memory_order_release);
+    health_.cancel(lane_.tickets());
   }
   running.request_stop();
   settle_put_off();  // a suspended task may go on here

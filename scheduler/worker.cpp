@@ -56,8 +56,7 @@ DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
   context.ticket = ticket;
   context.label = note.label;
   if (ticket % tuning::tasks_per_clock_read == 0) note_time();
-  // acquire: pairs with the release in end_badly() and cancel_pending().
-  if (note.after || careful_.load(std::memory_order_acquire)) [[unlikely]]
+  if (note.after || health_.careful()) [[unlikely]]
     return step_carefully(ticket, note);
   run(ticket, note);
   return Step::ran;
@@ -67,8 +66,7 @@ DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note
   // relaxed: pairs with the load in snapshot(): nothing runs while this one is looked at.
   running_label_.store(nullptr, std::memory_order_relaxed);
   renew_stop_source();
-  // acquire: pairs with the release in cancel_pending().
-  if (ticket <= cancel_upto_.load(std::memory_order_acquire)) {
+  if (health_.cancelled(ticket)) {
     drop(ticket, End::cancelled,
          Status(ErrorCode::cancelled,
                 fmt::format("device '{}': cancelled before it ran", timeline_->name())),
@@ -92,8 +90,7 @@ DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note
 
 /// Why tasks are skipped now; ok when they are not.
 Status DeviceCore::skip_reason() const noexcept {
-  // relaxed: pairs with the store in end_badly(), made by the consumer too.
-  if (!poisoned_.load(std::memory_order_relaxed)) return {};
+  if (!health_.poisoned()) return {};
   const std::lock_guard lock(control_);
   return skip_reason_;
 }
@@ -174,12 +171,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
         fmt::format("device '{}': skipped because of an earlier failure", timeline_->name()), why);
     poison_observed_ = false;
     timeline_->forget_observed();
-    // release: pairs with the acquire in refusal(): who sees the poison finds its reason.
-    poisoned_.store(true, std::memory_order_release);
-    // release: pairs with the acquire in submit(): the second look finds the poison.
-    plain_.store(false, std::memory_order_release);
-    // relaxed: the consumer's own, see step().
-    careful_.store(true, std::memory_order_relaxed);
+    health_.poison();
   }
   finish(ticket);
 }
@@ -202,8 +194,7 @@ void DeviceCore::finish(std::uint64_t ticket) noexcept {
 
 /// A stop request is for the task that was running: the next one gets a fresh token.
 void DeviceCore::renew_stop_source() noexcept {
-  // acquire: pairs with the release in cancel_pending().
-  const std::uint64_t cancels = cancels_.load(std::memory_order_acquire);
+  const std::uint64_t cancels = health_.cancels();
   const bool renew = cancels != cancels_seen_;
   std::stop_source fresh(std::nostopstate);
   try {
@@ -214,14 +205,7 @@ void DeviceCore::renew_stop_source() noexcept {
   // Also when nobody has requested a stop yet: who cancels may hold the old source and be about to.
   if (renew) stop_source_.swap(fresh);
   cancels_seen_ = cancels;
-  // relaxed, all: changed under the lock. What careful_ was raised for is looked at in this step;
-  // a poison keeps it up.
-  if (cancels == cancels_.load(std::memory_order_relaxed) &&
-      timeline_->completed() >= cancel_upto_.load(std::memory_order_relaxed) &&
-      !poisoned_.load(std::memory_order_relaxed)) {
-    // relaxed: as above.
-    careful_.store(false, std::memory_order_relaxed);
-  }
+  health_.settle(cancels, timeline_->completed());  // what was cancelled is looked at in this step
 }
 
 /// When tasks begin, roughly, for people: a clock that costs little, read now and then.

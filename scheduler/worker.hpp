@@ -13,6 +13,7 @@
 #include "heddle/scheduler.hpp"
 #include "scheduler/doorbell.hpp"
 #include "scheduler/fiber.hpp"
+#include "scheduler/health.hpp"
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/runner.hpp"
@@ -174,13 +175,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   alignas(tuning::line_bytes) Doorbell<> doorbell_;
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<bool> stop_{false};
-  /// Something that a task has to be looked at for before it runs: poison, a cancel.
-  std::atomic<bool> careful_{false};
-  std::atomic<bool> poisoned_{false};
-  /// Submissions without options need no second look: no poison, no single producer to check.
-  std::atomic<bool> plain_;
-  std::atomic<std::uint64_t> cancel_upto_{0};
-  std::atomic<std::uint64_t> cancels_{0};
+  Health<> health_;  // changed with control_ held
   std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;
 

@@ -68,7 +68,7 @@ enum class Mutation {
   no_exchange  ///< a load and a store instead
 };
 /// What a mutant leaves out of its scenario.
-enum class Omission { none, recheck, wake, order };
+enum class Omission { none, recheck, wake, order, lock };
 
 using Where = std::source_location;
 
