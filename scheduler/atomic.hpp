@@ -20,6 +20,7 @@ inline void cpu_relax() noexcept {
 struct StdEnv {
   template <class T>
   using atomic = std::atomic<T>;
+  static bool asymmetric() noexcept { return asymmetric_barriers(); }
   static void light_barrier() noexcept { sched::light_barrier(); }
   static void heavy_barrier() noexcept { sched::heavy_barrier(); }
   /// Within a wait for another thread.

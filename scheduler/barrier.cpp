@@ -25,8 +25,7 @@ void prepare_barriers() noexcept {
 }
 
 void heavy_barrier() noexcept {
-  if (barrier::asymmetric && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-  full_fence();
+  if (barrier::asymmetric) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 }  // namespace heddle::sched

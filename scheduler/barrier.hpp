@@ -2,7 +2,10 @@
 // each acts as a full fence: of two threads that each write, pass their barrier and read, at least
 // one sees the other's write. Light ones cost nothing but the compiler's freedom; the heavy one
 // makes every running thread of the process pass a fence (membarrier, private expedited:
-// Linux 4.14), for some microseconds. Where the kernel has none, both are full fences.
+// Linux 4.14), for some microseconds.
+//
+// Where the kernel has none, neither orders anything, and who would use them does without, by
+// locked accesses: asymmetric_barriers() tells.
 //
 // They order accesses; what one thread hands to another still travels by a release and an acquire.
 #pragma once
@@ -17,26 +20,10 @@ void prepare_barriers() noexcept;
 namespace barrier {
 extern bool asymmetric;  // written by prepare_barriers()
 }
+[[nodiscard]] inline bool asymmetric_barriers() noexcept { return barrier::asymmetric; }
 
-inline void full_fence() noexcept {
-#if defined(__x86_64__)
-  asm volatile("lock orl $0, (%%rsp)" ::: "memory", "cc");
-#elif defined(__aarch64__)
-  asm volatile("dmb ish" ::: "memory");
-#else
-  __sync_synchronize();
-#endif
-}
-
-inline void light_barrier() noexcept {
-  if (barrier::asymmetric) [[likely]] {
-    // Binds the compiler alone; pairs with the membarrier in heavy_barrier().
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  } else {
-    full_fence();
-  }
-}
-
+/// Binds the compiler alone.
+inline void light_barrier() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 void heavy_barrier() noexcept;
 
 }  // namespace heddle::sched

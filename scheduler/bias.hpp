@@ -8,7 +8,8 @@
 //   owner_ still me? else busy_ = false   wait until busy_ is false
 //
 // By the barriers one of the two sees the other: no owner is inside once revoke() returns, and what
-// it did there is visible.
+// it did there is visible. Where barriers are not asymmetric, nobody owns it: entering would cost a
+// fence, as much as the locked access that it saves.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ template <class Env = StdEnv>
 class Bias {
  public:
   /// Inside, until leave(); false: the bias is not towards `me`. Numbers of threads are never
-  /// reused and at least 1.
+  /// reused and at least 1; who has none, 0, is never inside.
   [[nodiscard]] bool enter(std::uint64_t me) noexcept {
     // relaxed: validated below.
     if (owner_.load(std::memory_order_relaxed) != me) return false;
@@ -29,7 +30,8 @@ class Bias {
     busy_.store(true, std::memory_order_relaxed);
     Env::light_barrier();
     // relaxed: pairs with the exchange in revoke(), by the barriers. Only `me` writes `me`.
-    if (owner_.load(std::memory_order_relaxed) == me) return true;
+    if (owner_.load(std::memory_order_relaxed) == me) [[likely]]
+      return true;
     leave();
     return false;
   }
@@ -41,7 +43,7 @@ class Bias {
   /// Takes a bias that nobody had yet. Then enter() may succeed.
   [[nodiscard]] bool claim(std::uint64_t me) noexcept {
     // relaxed: a look that spares those who come later the locked access.
-    if (owner_.load(std::memory_order_relaxed) != unclaimed) return false;
+    if (!Env::asymmetric() || owner_.load(std::memory_order_relaxed) != unclaimed) return false;
     std::uint64_t none = unclaimed;
     // relaxed: carries nothing; the first owner finds what the constructor left.
     return owner_.compare_exchange_strong(none, me, std::memory_order_relaxed,
@@ -66,13 +68,8 @@ class Bias {
     owner_.store(revoked, std::memory_order_release);
   }
 
-  [[nodiscard]] bool is_owner(std::uint64_t me) const noexcept {
-    // relaxed: only `me` writes `me`.
-    return owner_.load(std::memory_order_relaxed) == me;
-  }
-
  private:
-  static constexpr std::uint64_t unclaimed = 0;
+  static constexpr std::uint64_t unclaimed = ~std::uint64_t{0} - 2;
   static constexpr std::uint64_t revoking = ~std::uint64_t{0} - 1;
   static constexpr std::uint64_t revoked = ~std::uint64_t{0};
 

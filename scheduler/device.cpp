@@ -6,23 +6,20 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/pool.hpp"
 #include "scheduler/threads.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
 
-struct Device::Handle {
-  std::shared_ptr<DeviceCore> core;
-  explicit Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
-  ~Handle() {
-    // Threads that end with this device end here, rather than where the last of them lets go of it.
-    const auto last = core->abandon();
-    core.reset();
-  }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-};
+Device::Handle::Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
+
+Device::Handle::~Handle() {
+  // Threads that end with this device end here, rather than where the last of them lets go of it.
+  const auto last = core->abandon();
+  core.reset();
+}
 
 const std::shared_ptr<DeviceCore>& DeviceCore::of(const Device& device) noexcept {
   return device.handle_->core;
@@ -37,8 +34,11 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
   }
   watch_forks();
   prepare_barriers();
+  if (Hooks* const simulation = hooks(); options.mode == Mode::simulated && simulation != nullptr)
+    simulation->before_open(options.name);
   std::shared_ptr<DeviceCore> made;
   try {
+    before_allocation();
     made = std::make_shared<DeviceCore>(options, std::move(runner));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
@@ -50,11 +50,6 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
     made->thread_ = start_thread(options.name, options.processor, [made] { made->work(); });
   *core = made;
   return Device(handle);
-}
-
-Event Device::submit_task(Label label, const TaskOps& task, void* callable,
-                          const SubmitOptions* options) const noexcept {
-  return handle_->core->submit(label.c_str(), task, callable, options);
 }
 
 Event Device::refuse_memory(Label label) noexcept {
@@ -102,6 +97,7 @@ struct SchedulerCore {
   bool closed = false;
   std::vector<std::weak_ptr<DeviceCore>> devices;
   std::shared_ptr<Pool> pooled, manual;  // once there is a device for it
+  std::shared_ptr<Runner> simulator;     // of all devices, if there is one
 
   /// What runs devices of this mode. Under the lock.
   OwnedRunner runner(Mode mode) {
@@ -116,6 +112,13 @@ struct SchedulerCore {
       case Mode::manual:
         if (!manual) manual = open_pool(0);
         return {manual->shared_from_this(), manual};
+      case Mode::simulated:
+        if (simulator) return {simulator, nullptr};
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("scheduler '{}': simulated devices are opened by the scheduler of a "
+                        "Simulation (heddle/simulation.hpp)",
+                        options.name));
     }
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("scheduler '{}': no mode {}", options.name, static_cast<int>(mode)));
@@ -154,6 +157,11 @@ Scheduler::Scheduler(SchedulerOptions options) : core_(std::make_shared<sched::S
   core_->options = std::move(options);
 }
 
+Scheduler::Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator)
+    : Scheduler(std::move(options)) {
+  core_->simulator = std::move(simulator);
+}
+
 sched::Device Scheduler::new_device(std::string name) {
   sched::DeviceOptions options = core_->options.device;
   options.name = std::move(name);
@@ -167,6 +175,7 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
                 fmt::format("scheduler '{}' is shut down: device '{}' cannot be opened",
                             core_->options.name, options.name));
   }
+  if (core_->simulator) options.mode = sched::Mode::simulated;
   std::shared_ptr<sched::DeviceCore> made;
   auto runner = core_->runner(options.mode);
   sched::Device device = sched::DeviceCore::open(std::move(options), std::move(runner), &made);
@@ -199,8 +208,8 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
   const auto deadline = sched::deadline_after(timeout);
   Status first;
   for (const auto& device : core_->live()) {
-    const auto left = std::max<std::chrono::nanoseconds>(
-        deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    const auto left =
+        std::max<std::chrono::nanoseconds>(deadline - sched::now(), std::chrono::nanoseconds(0));
     Status status = device->shutdown(left);
     if (first.ok()) first = std::move(status);
   }

@@ -1,4 +1,4 @@
-// The producers' and controllers' side of a device: submitting, waiting, recovering, shutting down.
+// The controllers' side of a device: awaiting, recovering, cancelling, shutting down.
 #include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
@@ -7,77 +7,23 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
-
-/// Which devices' running tasks wait for which full queues. A task that would close a cycle is
-/// refused instead (S4). Slow path only: one mutex for the process.
-struct BlockedOn {
-  static std::mutex& mutex() noexcept {
-    static std::mutex m;
-    return m;
-  }
-
-  /// Notes that the innermost task waits for `target`, and with it those beneath it on this thread,
-  /// down to the first that can be suspended. false: `target` waits, through others, for one of
-  /// them.
-  static bool enter(TaskContext* innermost, DeviceCore* target) noexcept {
-    const std::lock_guard lock(mutex());
-    for (const DeviceCore* at = target; at != nullptr; at = at->blocked_on_) {
-      for (const TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
-        if (at == task->device) return false;
-      }
-    }
-    note(innermost, target);
-    return true;
-  }
-  static void leave(TaskContext* innermost) noexcept {
-    const std::lock_guard lock(mutex());
-    note(innermost, nullptr);
-  }
-
- private:
-  /// Also held up by `task`'s wait.
-  template <class Task>
-  static Task* beneath(Task* task) noexcept {
-    return task->fiber != nullptr ? nullptr : task->outer;
-  }
-  static void note(TaskContext* innermost, DeviceCore* target) noexcept {
-    for (TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
-      task->device->blocked_on_ = target;
-    }
-  }
-};
-
-namespace {
-
-/// A number for the calling thread, never reused; not 0. Not inlined: see current_task().
-[[gnu::noinline]] std::uint64_t new_thread_number() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  // relaxed: pairs with no other access; numbers only have to differ.
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-[[gnu::noinline]] std::uint64_t thread_number() noexcept {
-  // initial-exec: a few bytes, for which no call is worth it.
-  [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint64_t mine = 0;
-  if (mine == 0) [[unlikely]]
-    mine = new_thread_number();
-  return mine;
-}
-
-}  // namespace
 
 DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
     : options_(std::move(options)),
       timeline_(Timeline::open(options_.name)),
       id_(timeline_->id()),
       fork_generation_(fork_generation()),
+      simulated_(options_.mode == Mode::simulated),
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
-      health_(options_.single_producer) {
+      doorbell_(runner_ != nullptr),
+      health_(!simulated_ && !options_.record_sites, simulated_) {
   timeline_->set_runner(runner_);
 }
 
@@ -101,146 +47,12 @@ Status DeviceCore::own_task_refusal(const char* what) const {
                 fmt::format("device '{}': {} inside its own task '{}' could not end before the "
                             "task does; do it from another "
                             "thread or device",
-                            timeline_->name(), what, current_task()->label));
-}
-
-/// Why nothing may be submitted now; ok when it may.
-Status DeviceCore::refusal() noexcept {
-  if (Status status = forked(); !status.ok()) return status;
-  if (health_.poisoned()) return status();
-  if (lane_.closed()) {
-    return Status(ErrorCode::unavailable,
-                  fmt::format("device '{}' is shut down and takes no new tasks; open another",
-                              timeline_->name()));
-  }
-  return {};
-}
-
-Status DeviceCore::check_producer() noexcept {
-  if (lane_.belongs_to(thread_number())) return {};
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("device '{}' was opened with single_producer, and another thread "
-                            "submits to it already; submit "
-                            "from that thread, or open it without",
-                            timeline_->name()));
-}
-
-Event DeviceCore::submit(const char* label, const TaskOps& ops, void* callable,
-                         const SubmitOptions* options) noexcept {
-  if (options == nullptr && health_.plain() && fork_generation() == fork_generation_) [[likely]] {
-    if (const auto ticket = reserve(thread_number())) [[likely]] {
-      lane_.publish(*ticket, ops, callable, label);
-      set_going();
-      return Event(timeline_.get(), id_, *ticket);
-    }
-  }
-  return submit_slowly(label, ops, callable, options);
-}
-
-Event DeviceCore::submit_slowly(const char* label, const TaskOps& ops, void* callable,
-                                const SubmitOptions* options) noexcept {
-  static const SubmitOptions* const defaults = new SubmitOptions;  // also needed during exit
-  TaskNote note{label};
-  return submit_carefully(note, ops, callable, options == nullptr ? *defaults : *options);
-}
-
-Event DeviceCore::submit_carefully(TaskNote& note, const TaskOps& ops, void* callable,
-                                   const SubmitOptions& options) noexcept {
-  const auto refuse = [&](Status why) {
-    if (log_level() >= LogLevel::debug)
-      log(LogLevel::debug, fmt::format("task '{}' refused: {}", note.label, why.to_string()));
-    return Timeline::refused(std::move(why));
-  };
-  note.contain = options.contain;
-  for (const Event& event : options.after) {
-    if (event.done() && event.status().ok()) continue;
-    if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&
-        event.ticket() > lane_.tickets()) {
-      return refuse(own_task_refusal("waiting for a later ticket"));
-    }
-    try {
-      if (!note.after) note.after = std::make_unique<std::vector<Event>>();
-      note.after->push_back(event);
-    } catch (...) {
-      return refuse(
-          Status(ErrorCode::exhausted, "no memory for the events that a task comes after"));
-    }
-  }
-  while (true) {
-    if (Status status = refusal(); !status.ok()) return refuse(std::move(status));
-    if (options_.single_producer) {
-      if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
-    }
-    if (const auto ticket = reserve(thread_number())) {
-      lane_.publish(*ticket, ops, callable, note);
-      set_going();
-      return timeline_->event(*ticket);
-    }
-    if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
-  }
-}
-
-/// The queue is full: does what the policy says. ok: try again.
-Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
-  if (lane_.closed()) return {};  // not full: the next try says so
-  const FullPolicy policy = options.full.value_or(options_.full);
-  const auto full = [&](const char* more) {
-    return Status(ErrorCode::exhausted, fmt::format("device '{}': its queue of {} tasks is full{}",
-                                                    timeline_->name(), lane_.capacity(), more));
-  };
-  if (policy == FullPolicy::fail) return full("");
-  if (inside_own_task()) return full(", and the submitting task must end before a slot frees");
-  const std::uint64_t tickets = lane_.tickets();
-  Deadline deadline;
-  if (policy == FullPolicy::deadline) deadline = options.deadline;
-  TaskContext* const task = current_task();
-  if (task == nullptr) return wait_for_slot(tickets, deadline);
-  if (!BlockedOn::enter(task, this)) {
-    return full(
-        ", and its running task waits, in a cycle of full queues, for the task that submits");
-  }
-  Status status = wait_for_slot(tickets, deadline);
-  BlockedOn::leave(task);
-  return status;
-}
-
-Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
-  if (tickets < lane_.capacity()) return {};
-  const Event slot = timeline_->event(tickets - lane_.capacity() + 1);
-  switch (wait_here(slot, deadline, spin())) {
-    case Waited::done:
-      return {};
-    case Waited::stopped:
-      return status_of(Waited::stopped, slot);
-    case Waited::late:
-      break;
-  }
-  return Status(ErrorCode::deadline,
-                fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
-                            timeline_->name(), lane_.capacity()));
+                            timeline_->name(), what, current_task()->device->label()));
 }
 
 Event DeviceCore::record() noexcept {
   const std::uint64_t last = lane_.tickets();
   return last == 0 ? Event() : timeline_->event(last);
-}
-
-Event DeviceCore::wait(const Event& event) noexcept {
-  const bool own = event.timeline() == id_;
-  if (own && event.ticket() > lane_.tickets())
-    return Timeline::refused(own_task_refusal("waiting for a later ticket"));
-  if (own || (event.done() && event.status().ok())) return event;
-  static constexpr TaskOps nothing{nullptr, [](void* /*callable*/) { return Status(); }, nullptr};
-  SubmitOptions options;
-  try {
-    options.after.push_back(event);
-  } catch (...) {
-    return Timeline::refused(Status(ErrorCode::exhausted, "no memory to wait for an event"));
-  }
-  TaskNote note{"wait"};
-  note.is_wait = true;
-  alignas(16) std::byte none[task_bytes_max] = {};
-  return submit_carefully(note, nothing, none, options);
 }
 
 Status DeviceCore::await(Deadline deadline) noexcept {
@@ -294,6 +106,7 @@ Status DeviceCore::recover() noexcept {
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = timeline_->event(lane_.tickets());
   if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
+  simulated_point();
   const std::lock_guard lock(control_);
   // Another recover() may have done it, and a task of the new epoch may have failed since.
   if (epoch_ != epoch || !health_.poisoned()) return {};
@@ -312,7 +125,9 @@ void DeviceCore::cancel_pending() noexcept {
     const std::lock_guard lock(control_);
     running = stop_source_;
     health_.cancel(lane_.tickets());
+    timeline_->attract();
   }
+  simulated_point();
   running.request_stop();
   settle_put_off();  // a suspended task may go on here
   if (runner_) look();
@@ -327,6 +142,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   if (Status status = forked(); !status.ok()) return status;
   lane_.close();
   if (inside_own_task()) return own_task_refusal("shutdown");
+  simulated_point();
   const auto deadline = deadline_after(timeout);
   const auto ended = [this](Clock::time_point until) {
     const Event last = timeline_->event(lane_.tickets());
@@ -335,15 +151,14 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   bool all = ended(deadline);
   if (!all) {
     cancel_pending();
-    all = ended(Clock::now() + tuning::stop_grace);
+    all = ended(now() + tuning::stop_grace);
   }
   stop_worker(all);
   if (all) return {};
-  const char* const label = running_label_.load(std::memory_order_relaxed);  // relaxed: for people
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': task '{}' did not end by the deadline, nor when asked to "
                             "stop; it is left to end by itself",
-                            timeline_->name(), label != nullptr ? label : "?"));
+                            timeline_->name(), label()));
 }
 
 void DeviceCore::stop_worker(bool join) noexcept {
@@ -373,7 +188,7 @@ void DeviceCore::abandon_inside() noexcept {
     }
   } catch (...) {  // no memory for an alarm: as without one
   }
-  drain_until_ = Clock::now();
+  drain_until_ = now();
 }
 
 std::shared_ptr<void> DeviceCore::abandon() noexcept {

@@ -28,11 +28,12 @@ FileDescriptor::~FileDescriptor() {
 }
 
 bool Event::done() const noexcept {
-  return timeline_ == nullptr || timeline_->reached(id_, ticket_);
+  return place_.timeline == nullptr || place_.timeline->reached(place_.id, ticket_);
 }
 
 Status Event::status() const noexcept {
-  return timeline_ != nullptr ? timeline_->outcome(id_, ticket_).status : refusal_;
+  return place_.timeline != nullptr ? place_.timeline->outcome(place_.id, ticket_).status
+                                    : refusal_;
 }
 
 Status Event::wait() const noexcept { return sched::await_until(*this, {}); }
@@ -46,12 +47,13 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
-  if (timeline_ == nullptr) {
+  if (place_.timeline == nullptr) {
     sched::Timeline::run_callback([&] { callback(refusal_); });
     return;
   }
-  timeline_->call(id_, ticket_,
-                  [self = *this, callback = std::move(callback)] { callback(self.status()); });
+  place_.timeline->call(place_.id, ticket_, [self = *this, callback = std::move(callback)] {
+    callback(self.status());
+  });
 }
 
 void Event::then(const Executor& executor, std::function<void(const Status&)> callback) const {
@@ -79,10 +81,10 @@ FileDescriptor Event::fd() const {
 }
 
 std::string Event::to_string() const {
-  if (timeline_ == nullptr)
+  if (place_.timeline == nullptr)
     return refusal_.ok() ? "event (done)" : "event (refused: " + refusal_.to_string() + ")";
   const Status end = status();
-  return fmt::format("{}#{} {}", timeline_->name_of(id_), ticket_,
+  return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
                      !done()    ? "pending"
                      : end.ok() ? "done"
                                 : code_name(end.code()));
@@ -106,6 +108,9 @@ TaskScope::TaskScope(TaskContext& context) noexcept {
 }
 TaskScope::~TaskScope() { set_current_task(current_task()->outer); }
 
+OutsideTasks::OutsideTasks() noexcept : task_(current_task()) { set_current_task(nullptr); }
+OutsideTasks::~OutsideTasks() { set_current_task(task_); }
+
 void suspend_task() noexcept {
   TaskContext* const task = current_task();
   set_current_task(task->outer);
@@ -123,14 +128,14 @@ bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   return false;
 }
 
-Label Label::intern(std::string_view text) {
+Label Label::intern(std::string_view text, std::source_location site) {
   static std::mutex mutex;
   // Never destroyed: labels are read by workers that may outlive static objects.
   static auto* const labels = new std::set<std::string, std::less<>>();
   const std::lock_guard lock(mutex);
   auto at = labels->find(text);
   if (at == labels->end()) at = labels->emplace(text).first;
-  return {Interned{}, at->c_str()};
+  return {Interned{}, at->c_str(), site};
 }
 
 }  // namespace sched
@@ -146,7 +151,7 @@ std::stop_token stop_token() noexcept {
 
 const char* label() noexcept {
   const sched::TaskContext* const task = sched::current_task();
-  return task == nullptr ? "" : task->label;
+  return task == nullptr ? "" : task->device->label();
 }
 
 std::uint64_t ticket() noexcept {

@@ -12,22 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "scheduler/sanitizers.hpp"
 #include "scheduler/tuning.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define HEDDLE_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HEDDLE_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define HEDDLE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HEDDLE_TSAN 1
-#endif
-#endif
 
 #ifdef HEDDLE_ASAN
 #include <sanitizer/asan_interface.h>

@@ -39,6 +39,9 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
   /// Any thread, any number of times, also late: true when the caller has to resume it.
   [[nodiscard]] bool unpark() noexcept { return parking_.unpark(); }
 
+  /// At rest: a token that a late waker left is forgotten.
+  void forget_token() noexcept { parking_.forget_token(); }
+
   /// Links fibers that wait to be resumed; belongs to who got true from unpark().
   std::shared_ptr<Fiber> next;
 

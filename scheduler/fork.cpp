@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "scheduler/thread_number.hpp"
+
 namespace heddle::sched {
 
 std::atomic<std::uint32_t> fork::generation{0};
@@ -12,6 +14,7 @@ void watch_forks() noexcept {
     pthread_atfork(nullptr, nullptr, [] {
       // relaxed: pairs with the load in fork_generation(); the child has one thread when this runs.
       fork::generation.fetch_add(1, std::memory_order_relaxed);
+      forget_thread_number();
     });
     return true;
   }();

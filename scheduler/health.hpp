@@ -18,8 +18,12 @@ namespace heddle::sched {
 template <class Env = StdEnv>
 class Health {
  public:
-  /// `watched`: submissions always need a second look.
-  explicit Health(bool watched) noexcept : watched_(watched), plain_(!watched) {}
+  /// Whether submissions are plain, and tasks have to be looked at, as long as all is well.
+  Health(bool plain_usually, bool careful_usually) noexcept
+      : plain_usually_(plain_usually),
+        careful_usually_(careful_usually),
+        plain_(plain_usually),
+        careful_(careful_usually) {}
 
   /// Submissions without options need no second look. Any thread.
   [[nodiscard]] bool plain() const noexcept {
@@ -64,9 +68,9 @@ class Health {
     // release: pairs with the acquire in poisoned().
     poisoned_.store(false, std::memory_order_release);
     // release: pairs with the acquire in plain().
-    plain_.store(!watched_, std::memory_order_release);
+    plain_.store(plain_usually_, std::memory_order_release);
   }
-  /// Tickets up to this one are not begun. Any thread.
+  /// Tickets up to this one are not begun, once the consumer looks. Any thread.
   void cancel(std::uint64_t upto) noexcept {
     // release: pairs with the acquire in cancelled().
     cancelled_upto_.store(upto, std::memory_order_release);
@@ -83,15 +87,16 @@ class Health {
         completed >= cancelled_upto_.load(std::memory_order_relaxed) &&
         !poisoned_.load(std::memory_order_relaxed)) {
       // relaxed: pairs with the load in careful(), by the consumer too.
-      careful_.store(false, std::memory_order_relaxed);
+      careful_.store(careful_usually_, std::memory_order_relaxed);
     }
   }
 
  private:
-  const bool watched_;
+  const bool plain_usually_;
+  const bool careful_usually_;
   typename Env::template atomic<bool> plain_;
   typename Env::template atomic<bool> poisoned_{false};
-  typename Env::template atomic<bool> careful_{false};
+  typename Env::template atomic<bool> careful_;
   typename Env::template atomic<std::uint64_t> cancelled_upto_{0};
   typename Env::template atomic<std::uint64_t> cancels_{0};
 };

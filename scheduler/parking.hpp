@@ -43,6 +43,12 @@ class Parking {
     return seen == parked;
   }
 
+  /// Nobody left anything, and wakers that come now are late: a token is forgotten.
+  void forget_token() noexcept {
+    // relaxed: pairs with no other access; one more late waker may come after this all the same.
+    state_.store(empty, std::memory_order_relaxed);
+  }
+
  private:
   enum State : std::uint32_t { empty, token, parked };
 

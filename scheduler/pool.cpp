@@ -12,6 +12,7 @@
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/pool_descriptor.hpp"
+#include "scheduler/sanitizers.hpp"
 #include "scheduler/threads.hpp"
 #include "scheduler/worker.hpp"
 
@@ -107,6 +108,7 @@ void Pool::resume(std::shared_ptr<Fiber> fiber) noexcept { push({nullptr, std::m
 void Pool::push(Item item) noexcept {
   bool queued = false;
   try {
+    const OrderedByFences ordered;  // the queue gives blocks back after a fence
     queued = queue_.enqueue(item);
   } catch (...) {  // no memory
   }
@@ -144,8 +146,14 @@ bool Pool::take_spare(Item& item) noexcept {
 bool Pool::take(moodycamel::ConsumerToken& token, Item& item) noexcept {
   if (!count_.take()) return false;
   // What was counted is there, though others may be taking what lies before it.
-  while (!queue_.try_dequeue(token, item) && !take_spare(item)) cpu_relax();
-  return true;
+  while (true) {
+    {
+      const OrderedByFences ordered;  // as above
+      if (queue_.try_dequeue(token, item)) return true;
+    }
+    if (take_spare(item)) return true;
+    cpu_relax();
+  }
 }
 
 void Pool::wake_one() noexcept {

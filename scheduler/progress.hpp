@@ -1,17 +1,23 @@
-// Progress: how far a timeline has come, and whether somebody waits for it. One completer at a
-// time; any thread waits.
+// Progress: how far a timeline has come, and the first ticket that somebody waits for. One
+// completer at a time; any thread waits, and those who do agree on that ticket under a lock.
 //
-// Who sleeps pays. A waiter counts itself and makes sure that the completer is watched, raising
-// `watched_` and passing the heavy barrier when it is not. A completer that is not watched stores
-// `completed_`, passes the light barrier and reads `watched_`: either it sees the waiter, or the
-// waiter, who reads `completed_` again, sees the ticket. A watched completer and its waiters use
-// seq_cst accesses (Dekker) until nobody has waited for a while:
+// Who sleeps pays. A completer that is not watched stores `completed_`, passes the light barrier
+// and reads from which ticket on it has to look closer. A waiter notes what is due, and makes sure
+// that the completer is watched: it raises `watched_` and passes the heavy barrier when it is not.
+// So either the completer looks, or the waiter, who reads `completed_` again, sees the ticket. A
+// watched completer and its waiters use seq_cst accesses (Dekker) until nobody has come to wait for
+// a while; it goes on unwatched, knowing what is due.
 //
-//   completer, watched                    waiter
-//   completed_ = ticket                   waiters_ += 1
-//   waiters_ > 0: somebody waits          watched_ still raised?  else raise it, heavy barrier
-//   else, for the nth time:               completed_ reached?  need not wait
-//     watched_ = false, waiters_ again
+//   completer                            waiter
+//   completed_ = ticket                  due_ = the first ticket that is waited for
+//   light barrier                        watched_ still raised?
+//   ticket < look_from_: nothing to do     else raise it, look_from_ = 0, heavy barrier
+//   watched: completed_ = ticket         completed_ reached?  need not wait
+//   due_ <= ticket: somebody waits
+//   else, for the nth time:
+//     look_from_ = due_, watched_ = false, due_ again
+//
+// Where barriers are not asymmetric, completers are always watched.
 #pragma once
 
 #include <cstdint>
@@ -24,77 +30,105 @@ namespace heddle::sched {
 template <class Env = StdEnv, std::uint32_t unasked_max = tuning::unasked_max>
 class Progress {
  public:
+  static constexpr std::uint64_t nobody = ~std::uint64_t{0};
+
   [[nodiscard]] std::uint64_t completed() const noexcept {
     // acquire: pairs with the stores in advance(): what the task did is visible to who sees it
     // done.
     return completed_.load(std::memory_order_acquire);
   }
 
-  /// All tickets up to this one have ended. The completer. true: somebody may wait for them.
-  [[nodiscard]] bool advance(std::uint64_t ticket) noexcept {
-    if (watching_) return advance_watched(ticket);
+  /// All tickets up to this one have ended. The completer. true: look() must follow.
+  [[nodiscard]] bool pass(std::uint64_t ticket) noexcept {
     // release: pairs with the acquire in completed().
     completed_.store(ticket, std::memory_order_release);
     Env::light_barrier();
-    // acquire: pairs with the release in add_waiter(): the waiters of who raised it are seen.
-    if (!watched_.load(std::memory_order_acquire)) [[likely]]
-      return false;
-    watching_ = true;
-    return true;
+    // acquire: pairs with the releases in expect() and attract(): what is due is seen.
+    return ticket >= look_from_.load(std::memory_order_acquire);
+  }
+  /// After pass(), for the same ticket: whether somebody waits for it.
+  [[nodiscard]] bool look(std::uint64_t ticket) noexcept {
+    // seq_cst: release pairs with the acquire in completed(); the total order is that of the
+    // protocol above, here and in what follows.
+    completed_.store(ticket, std::memory_order_seq_cst);
+    if (due_.load(std::memory_order_seq_cst) <= ticket) {  // seq_cst: as above
+      unasked_ = 0;
+      watch();
+      return true;
+    }
+    if (++unasked_ < unasked_max || !Env::asymmetric()) return false;
+    unasked_ = 0;
+    const std::uint64_t due = due_.load(std::memory_order_seq_cst);  // seq_cst: as above
+    // acq_rel: acquire pairs with the release in attract(), whose word this may take back. The next
+    // store carries it: who finds watched_ down writes this after us.
+    look_from_.exchange(due, std::memory_order_acq_rel);
+    // seq_cst: who still found it raised in expect() is seen by the load that follows.
+    watched_.store(false, std::memory_order_seq_cst);
+    if (due_.load(std::memory_order_seq_cst) != due) watch();
+    return false;
+  }
+  /// Both.
+  [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return pass(ticket) && look(ticket); }
+
+  /// Makes the completer look at a ticket soon: after this, or after the look that takes this back,
+  /// it sees what the caller wrote before. Any thread.
+  void attract() noexcept {
+    // release: pairs with the acquires in pass() and look().
+    look_from_.store(0, std::memory_order_release);
   }
 
-  /// Counts a waiter for `ticket`, who has left word where the completer will look once it knows of
-  /// it. false: the ticket has ended, and may have been missed.
-  [[nodiscard]] bool add_waiter(std::uint64_t ticket) noexcept {
-    // seq_cst: the waiter's side of the protocol above, as for the next two loads.
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
+  /// The caller waits for `ticket`, and `first` is the first ticket that anybody waits for now; it
+  /// has left word where the completer will look for it. false: the ticket has ended, and may have
+  /// been missed. Under the waiters' lock.
+  [[nodiscard]] bool expect(std::uint64_t first, std::uint64_t ticket) noexcept {
+    // seq_cst: the waiter's side of the protocol above, as for the next loads.
+    due_.store(first, std::memory_order_seq_cst);
     if (!watched_.load(std::memory_order_seq_cst)) {
-      // release: pairs with the acquire in advance().
+      // release, both: the second pairs with the acquire in advance(). In this order, so that a
+      // completer that looks has nothing undone later that it does here.
       watched_.store(true, std::memory_order_release);
+      look_from_.store(0, std::memory_order_release);
       Env::heavy_barrier();
     }
     // seq_cst: as above.
     return completed_.load(std::memory_order_seq_cst) < ticket;
   }
-  void remove_waiter() noexcept {
-    // relaxed: pairs with the load in advance_watched(); whoever reads less than there are took one
-    // itself or is followed by who did.
-    waiters_.fetch_sub(1, std::memory_order_relaxed);
+  /// Somebody waits no more: `first` is the first ticket that others wait for, or nobody. Under the
+  /// waiters' lock.
+  void expect_no_sooner_than(std::uint64_t first) noexcept {
+    // relaxed: pairs with the loads in look(); who sees it late looks in vain.
+    due_.store(first, std::memory_order_relaxed);
   }
 
   /// Begins a new count. Nobody completes and nobody waits.
   void restart() noexcept {
+    unasked_ = 0;
+    // relaxed, all: the next waiter and the completer come after who restarts.
+    look_from_.store(Env::asymmetric() ? nobody : 0, std::memory_order_relaxed);
+    due_.store(nobody, std::memory_order_relaxed);
+    watched_.store(!Env::asymmetric(), std::memory_order_relaxed);
     // release: pairs with the acquire in completed(), for events of the timeline that was here.
     completed_.store(0, std::memory_order_release);
   }
 
  private:
-  [[nodiscard]] bool advance_watched(std::uint64_t ticket) noexcept {
-    // seq_cst: release pairs with the acquire in completed(); the total order is that of the
-    // protocol above, as for the next three.
-    completed_.store(ticket, std::memory_order_seq_cst);
-    if (waiters_.load(std::memory_order_seq_cst) != 0) {
-      unasked_ = 0;
-      return true;
-    }
-    if (++unasked_ < unasked_max) return false;
-    unasked_ = 0;
-    // seq_cst: pairs with the load in add_waiter(): who still found it raised is seen by the load
-    // below.
-    watched_.store(false, std::memory_order_seq_cst);
-    watching_ = waiters_.load(std::memory_order_seq_cst) != 0;
-    // relaxed: the waiter found it raised, or passes the heavy barrier.
-    if (watching_) watched_.store(true, std::memory_order_relaxed);
-    return watching_;
+  /// From here on the completer looks at each ticket.
+  void watch() noexcept {
+    // relaxed: read by the completer, here and in advance().
+    if (look_from_.load(std::memory_order_relaxed) == 0) return;
+    look_from_.store(0, std::memory_order_relaxed);  // relaxed: as above
+    // seq_cst: pairs with the load in expect(): who finds it raised sees the tickets before.
+    watched_.store(true, std::memory_order_seq_cst);
   }
 
   // Written by the completer.
   alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> completed_{0};
-  bool watching_ = false;      // what the completer knows of watched_
-  std::uint32_t unasked_ = 0;  // tasks since somebody waited, while watched
-  // Written by waiters.
-  alignas(tuning::line_bytes) typename Env::template atomic<bool> watched_{false};
-  typename Env::template atomic<std::uint32_t> waiters_{0};
+  std::uint32_t unasked_ = 0;  // tickets that were looked at in vain since somebody waited
+  // Written by waiters, now and then.
+  alignas(tuning::line_bytes)
+      typename Env::template atomic<std::uint64_t> look_from_{Env::asymmetric() ? nobody : 0};
+  typename Env::template atomic<std::uint64_t> due_{nobody};
+  typename Env::template atomic<bool> watched_{!Env::asymmetric()};
 };
 
 }  // namespace heddle::sched

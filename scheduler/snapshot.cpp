@@ -31,10 +31,9 @@ Snapshot DeviceCore::snapshot() const {
   const std::uint64_t completed = timeline_->completed();
   const std::uint64_t tickets = lane_.tickets();
   s.queued = tickets - std::min(completed, tickets);
-  // relaxed: a picture for people; pairs with the stores in run(), finish() and note_time().
-  const char* const label = running_label_.load(std::memory_order_relaxed);
-  if (label != nullptr && s.queued > 0) {
-    s.running = label;
+  // relaxed: a picture for people; pairs with the stores in step_carefully() and note_time().
+  if (s.queued > 0 && !looking_.load(std::memory_order_relaxed)) {
+    s.running = label();
     s.running_ticket = completed + 1;
     // relaxed: as above.
     const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));

@@ -14,7 +14,6 @@ struct TaskContext {
   DeviceCore* device = nullptr;
   std::uint64_t timeline = 0;
   std::uint64_t ticket = 0;
-  const char* label = "";
   Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
   TaskContext* outer = nullptr;
 };
@@ -29,6 +28,18 @@ class TaskScope {
   ~TaskScope();
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;
+};
+
+/// No task is the innermost one while this lives: what runs here is not part of it.
+class OutsideTasks {
+ public:
+  OutsideTasks() noexcept;
+  ~OutsideTasks();
+  OutsideTasks(const OutsideTasks&) = delete;
+  OutsideTasks& operator=(const OutsideTasks&) = delete;
+
+ private:
+  TaskContext* const task_;
 };
 
 /// Leaves the innermost task's fiber, and with it the task, until somebody goes on with it.

@@ -127,7 +127,7 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
 
 std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
   const std::lock_guard lock(mutex_);
-  return named_ == event.id_ ? runner_.lock() : nullptr;
+  return named_ == event.timeline() ? runner_.lock() : nullptr;
 }
 
 std::string Timeline::name_of(std::uint64_t id) const {
@@ -144,9 +144,15 @@ void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status&
 }
 
 void Timeline::call_back(std::uint64_t ticket) noexcept {
+  simulated_point();
   while (run_next_callback(ticket)) {
   }
   settle_put_off();
+}
+
+/// Under the lock.
+std::uint64_t Timeline::first_awaited() const noexcept {
+  return calls_.empty() ? Progress<>::nobody : calls_.begin()->first;
 }
 
 /// Takes the first callback that is due and runs it; false: there is none.
@@ -157,7 +163,7 @@ bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
     if (calls_.empty() || calls_.begin()->first > ticket) return false;
     callback = std::move(calls_.begin()->second.second);
     calls_.erase(calls_.begin());
-    progress_.remove_waiter();
+    progress_.expect_no_sooner_than(first_awaited());
   }
   run_callback(callback);
   return true;
@@ -165,15 +171,17 @@ bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
 
 std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback callback) {
   if (!reached(id, ticket)) {
+    before_allocation();
+    simulated_point();
     const std::lock_guard lock(mutex_);
     // relaxed: changed under the lock.
     if (id_.load(std::memory_order_relaxed) == id) {
       const auto entry = calls_.emplace(ticket, std::pair(++last_call_, std::move(callback)));
-      if (progress_.add_waiter(ticket)) return entry->second.first;
+      if (progress_.expect(first_awaited(), ticket)) return entry->second.first;
       // The completer may have missed this entry; it cannot take it while we hold the lock.
       callback = std::move(entry->second.second);
       calls_.erase(entry);
-      progress_.remove_waiter();
+      progress_.expect_no_sooner_than(first_awaited());
     }
   }
   run_callback(callback);
@@ -188,7 +196,7 @@ void Timeline::uncall(std::uint64_t call) noexcept {
       std::ranges::find_if(calls_, [&](const auto& entry) { return entry.second.first == call; });
   if (at == calls_.end()) return;
   calls_.erase(at);
-  progress_.remove_waiter();
+  progress_.expect_no_sooner_than(first_awaited());
 }
 
 bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,

@@ -21,6 +21,7 @@
 #include "heddle/scheduler.hpp"
 #include "scheduler/atomic.hpp"
 #include "scheduler/bad_ends.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/progress.hpp"
 #include "scheduler/runner.hpp"
@@ -45,7 +46,7 @@ class Timeline {
     // relaxed: the owner opened it.
     return id_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event(this, id(), ticket); }
+  [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event({this, id()}, ticket); }
   /// What runs the device whose timeline this is; before anybody else knows it.
   void set_runner(const std::shared_ptr<Runner>& runner) noexcept { runner_ = runner; }
   [[nodiscard]] static Event refused(Status why) noexcept { return Event(std::move(why)); }
@@ -56,6 +57,12 @@ class Timeline {
   [[nodiscard]] Status fork_refusal() const noexcept;
 
   [[nodiscard]] std::uint64_t completed() const noexcept { return progress_.completed(); }
+
+  /// Callbacks that have not been called.
+  [[nodiscard]] std::size_t waiters() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return calls_.size();
+  }
 
   /// Whether anybody asked for a bad end.
   [[nodiscard]] bool observed() const noexcept {
@@ -72,6 +79,11 @@ class Timeline {
             bool contained) noexcept;
   /// All tickets up to this one have ended. The completer alone. true: call_back() must follow.
   [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return progress_.advance(ticket); }
+  /// advance() in two parts: true: look() must follow, and its result is that of advance().
+  [[nodiscard]] bool pass(std::uint64_t ticket) noexcept { return progress_.pass(ticket); }
+  [[nodiscard]] bool look(std::uint64_t ticket) noexcept { return progress_.look(ticket); }
+  /// The completer will look, and see what the caller wrote before. Any thread.
+  void attract() noexcept { progress_.attract(); }
   /// Wakes and calls back who waits for tickets up to this one. Holds no lock while it does.
   void call_back(std::uint64_t ticket) noexcept;
   void complete(std::uint64_t ticket) noexcept {
@@ -102,24 +114,25 @@ class Timeline {
 
   // The parts of an event.
 
-  [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.timeline_; }
+  [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.place_.timeline; }
   [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
-    return event.timeline_->outcome(event.id_, event.ticket_);
+    return of(event)->outcome(event.timeline(), event.ticket_);
   }
   /// What runs the event's device; null when that has a thread, or is closed.
   [[nodiscard]] std::shared_ptr<Runner> runner(const Event& event) const noexcept;
   static std::uint64_t call(const Event& event, Callback callback) {
-    return event.timeline_->call(event.id_, event.ticket_, std::move(callback));
+    return of(event)->call(event.timeline(), event.ticket_, std::move(callback));
   }
 
  private:
   Timeline() = default;
 
   bool run_next_callback(std::uint64_t ticket) noexcept;
+  [[nodiscard]] std::uint64_t first_awaited() const noexcept;
   /// Locks the mutex; in a forked child only if nobody held it when the process forked.
   [[nodiscard]] std::unique_lock<std::mutex> lock_or_fork() const noexcept;
 
-  Progress<> progress_;  // its waiters are the entries of calls_
+  Progress<> progress_;  // waited for by the entries of calls_
 
   // Written by who opens and who fails.
   alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};
@@ -167,7 +180,7 @@ class ExternalState {
 [[nodiscard]] inline Timeline::Clock::time_point deadline_after(
     std::chrono::nanoseconds timeout) noexcept {
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24 * 365 * 100);
-  return Timeline::Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
+  return now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
 }
 
 /// Spins until `done()` or `spin` has passed; whether it was done.

@@ -10,6 +10,10 @@ namespace heddle::sched::tuning {
 /// Writers of different threads stay this far apart: a cache line.
 inline constexpr std::size_t line_bytes = 64;
 
+/// The lowest bit of a ticket that marks its slot as published: the mark has 15 bits, and must
+/// reach up to the 20 of the largest queue. Rings have at least 64 slots then, 4 KiB.
+inline constexpr unsigned mark_from = 6;
+
 /// About what a wake costs on a virtual machine (23 to 53 us measured, docs/performance.md):
 /// spinning as long as a wake loses at most a factor of two against either choice (ski rental).
 inline constexpr std::chrono::nanoseconds spin_default{20'000};
@@ -19,7 +23,7 @@ inline constexpr int spins_per_clock_read = 32;
 
 /// A worker that has no pause looks at a coarse clock (4 ns) this often: how long a task runs is
 /// told from there.
-inline constexpr std::uint64_t tasks_per_clock_read = 64;
+inline constexpr std::uint32_t tasks_per_clock_read = 64;
 
 /// Events that ended badly keep their full text for this many latest failures per timeline; older
 /// ones keep their code. Bounds memory under endless fail and recover.
@@ -43,6 +47,22 @@ inline constexpr std::size_t fibers_cached_max = 4;
 /// A pooled or manual device gives way to others after this many tasks: a few microseconds of empty
 /// ones, which the turn's own cost (some 100 ns) vanishes in.
 inline constexpr std::uint32_t turn_tasks_max = 256;
+
+/// Simulated time begins here: such that a deadline before it, or none, can be told.
+inline constexpr std::chrono::steady_clock::time_point simulated_start{std::chrono::hours(1)};
+/// Who polls in a simulation looks this often.
+inline constexpr std::chrono::nanoseconds simulated_pass{10'000'000};
+/// What comes late in a simulation does so by this much: deadlines are shorter.
+inline constexpr std::chrono::nanoseconds simulated_late = std::chrono::seconds(10);
+/// Ending a simulation that is stuck gives up after so many steps.
+inline constexpr std::uint64_t simulated_end_steps = 100'000;
+/// Priorities drop at so many points of the first so many steps (or some power of two fewer, since
+/// runs differ) of a simulation: bugs that need one
+/// more ordering than this are rare (the depth d of PCT).
+inline constexpr int pct_drops = 4;
+inline constexpr std::uint64_t pct_steps = 2000;
+/// A subset of a simulation's actors goes on alone for at most so many steps.
+inline constexpr std::uint64_t subset_steps = 200;
 
 /// After the deadline of a shutdown passed and tasks were cancelled, the running one has this long
 /// to see its stop token.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 
@@ -14,6 +15,8 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
   if (event.done()) return Waited::done;
   if (TaskContext* const task = current_task(); task != nullptr)
     return task->device->wait_in_task(event, deadline, heeds_stop);
+  if (Hooks* const simulation = hooks(); simulation != nullptr)
+    return simulation->wait(event, deadline);
   Timeline& timeline = *Timeline::of(event);
   if (const auto runner = timeline.runner(event)) {
     if (const auto done = runner->run_until(event, deadline))
@@ -30,7 +33,7 @@ Status await_until(const Event& event, std::optional<Event::Clock::time_point> d
     return Status(ErrorCode::failed_precondition,
                   fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
                               "submit a task that comes after that event instead",
-                              task->label, task->ticket, event.to_string()));
+                              task->device->label(), task->ticket, event.to_string()));
   }
   const Timeline& timeline = *Timeline::of(event);
   if (timeline.in_forked_child()) return timeline.fork_refusal();
@@ -48,9 +51,13 @@ Status status_of(Waited waited, const Event& event) {
       break;
   }
   const TaskContext* const task = current_task();
+  if (task == nullptr) {
+    return Status(ErrorCode::cancelled,
+                  fmt::format("nobody in this simulation will end {}", event.to_string()));
+  }
   return Status(ErrorCode::cancelled,
                 fmt::format("task '{}' was asked to stop while it waited for {}",
-                            task != nullptr ? task->label : "?", event.to_string()));
+                            task->device->label(), event.to_string()));
 }
 
 /// Says in snapshots what the running task waits for.
@@ -114,6 +121,7 @@ Waited DeviceCore::wait_in_task(const Event& event, Deadline deadline, bool heed
 std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event& event,
                                                       Deadline deadline, bool heeds_stop) noexcept {
   try {
+    before_allocation();
     const std::stop_token stop = heeds_stop ? stop_token() : std::stop_token();
     const std::function<void()> wake = [mine = fiber.shared_from_this(), runner = runner_] {
       if (mine->unpark()) runner->resume(mine);
@@ -125,9 +133,10 @@ std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event&
     const std::uint64_t call = Timeline::call(event, wake);
     Waited waited = Waited::done;
     while (!event.done()) {
+      simulated_point();
       if (stop.stop_requested()) {
         waited = Waited::stopped;
-      } else if (deadline && Clock::now() >= *deadline) {
+      } else if (deadline && now() >= *deadline) {
         waited = Waited::late;
       } else {
         suspend_task();
@@ -147,8 +156,11 @@ Waited DeviceCore::sleep_until_ended(const Event& event, Deadline deadline,
                                      bool heeds_stop) noexcept {
   const std::stop_token stop = heeds_stop ? stop_token() : std::stop_token();
   const auto ended = [&] { return event.done() || stop.stop_requested(); };
-  const auto late = [&] { return deadline && Clock::now() >= *deadline; };
-  if (!spin_until(ended, late() ? std::chrono::nanoseconds(0) : spin())) {
+  const auto late = [&] { return deadline && now() >= *deadline; };
+  if (Hooks* const simulation = hooks(); simulation != nullptr) {
+    while (!ended() && !late() && simulation->pass()) {
+    }
+  } else if (!spin_until(ended, late() ? std::chrono::nanoseconds(0) : spin())) {
     try {
       const auto parker = std::make_shared<Parker>();
       const Waiting waiting(*this, event);
@@ -172,6 +184,7 @@ bool DeviceCore::arm(const Event& event) noexcept {
     return event.done();
   }
   disarm();
+  simulated_point();
   try {
     armed_.call = Timeline::call(event, [self = weak_from_this()] {
       if (const auto core = self.lock()) core->runner_->look_later(*core);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "heddle/observe.hpp"
+#include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {
@@ -16,76 +17,112 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-/// What a callable threw or returned, as a Status.
-Status run_guarded(const TaskOps& ops, void* callable) noexcept {
+/// Runs a callable, and destroys it. false: it failed, and is still there, for what it threw may
+/// point into it.
+[[gnu::always_inline]] inline bool run_guarded(const TaskOps& ops, void* callable,
+                                               Status& failure) noexcept {
   try {
-    return ops.run(callable);
+    return ops.run(callable, failure);
   } catch (const Error& e) {
-    return e.status().with_exception(std::current_exception());
+    failure = e.status().with_exception(std::current_exception());
   } catch (const std::exception& e) {
-    return Status(ErrorCode::device_failed, e.what()).with_exception(std::current_exception());
+    failure = Status(ErrorCode::device_failed, e.what()).with_exception(std::current_exception());
   } catch (...) {
-    return Status(ErrorCode::device_failed, "threw something that is no std::exception")
-        .with_exception(std::current_exception());
+    failure = Status(ErrorCode::device_failed, "threw something that is no std::exception")
+                  .with_exception(std::current_exception());
   }
+  return false;
 }
 
 }  // namespace
 
-[[gnu::always_inline]] inline void DeviceCore::run(std::uint64_t ticket,
-                                                   const TaskNote& note) noexcept {
-  // relaxed: pairs with the load in snapshot(): for people, ordering nothing. It stays until the
-  // next task; snapshot() knows when there is none.
-  running_label_.store(note.label, std::memory_order_relaxed);
-  auto& slot = lane_.at(ticket);
-  Status result = run_guarded(*slot.ops, slot.callable);
-  lane_.destroy(ticket);
-  if (!result.ok()) [[unlikely]]
-    return end_failed(ticket, note, std::move(result));
-  if (note.after) [[unlikely]]
-    return finish(ticket);
-  timeline_->complete(ticket);
+std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
+  if (health_.careful()) return step_carefully(context);
+  Timeline& timeline = *timeline_;
+  const std::uint64_t first = timeline.completed() + 1;
+  std::uint64_t ticket = first;
+  for (auto& slot : lane_.stretch(first, tasks_max)) {
+    const Found found = Lane<>::look(slot, ticket);
+    if (!found.plain()) break;
+    // Counts until the next task: destructors and callbacks are user code on this thread too, and
+    // may drop the last handle or wait.
+    context.ticket = ticket;
+    // relaxed: pairs with the load in label(): for people, ordering nothing.
+    label_.store(slot.label, std::memory_order_relaxed);
+    if (!run_guarded(found.ops(), slot.callable, failure_)) [[unlikely]] {
+      end_failed(ticket, {});
+      ++ticket;
+      break;
+    }
+    if (timeline.pass(ticket) && look_around(ticket)) [[unlikely]] {
+      ++ticket;
+      break;
+    }
+    ++ticket;
+  }
+  return ticket != first ? static_cast<std::uint32_t>(ticket - first) : step_carefully(context);
 }
 
-DeviceCore::Step DeviceCore::step(TaskContext& context) noexcept {
+/// After a ticket that somebody waits for, or waited for lately: whether the next task has to be
+/// looked at before it runs.
+[[gnu::noinline]] bool DeviceCore::look_around(std::uint64_t ticket) noexcept {
+  if (timeline_->look(ticket)) timeline_->call_back(ticket);
+  return health_.careful();
+}
+
+/// As step(), for one task that has to be looked at before it runs.
+std::uint32_t DeviceCore::step_carefully(TaskContext& context) noexcept {
   const std::uint64_t ticket = timeline_->completed() + 1;
-  if (!lane_.published(ticket)) return Step::idle;
-  TaskNote& note = lane_.note(ticket);
-  // Counts for the whole step: destructors and callbacks are user code on this thread too, and may
-  // drop the last handle or wait.
+  const Found found = lane_.look(ticket);
+  if (!found.published()) return 0;
   context.ticket = ticket;
-  context.label = note.label;
-  if (ticket % tuning::tasks_per_clock_read == 0) note_time();
-  if (note.after || health_.careful()) [[unlikely]]
-    return step_carefully(ticket, note);
-  run(ticket, note);
-  return Step::ran;
+  // relaxed, both: pair with the loads in snapshot(), for people.
+  label_.store(lane_.at(ticket).label, std::memory_order_relaxed);
+  looking_.store(true, std::memory_order_relaxed);
+  const TaskNote none;
+  const bool ended = look_closely(ticket, found.noted() ? lane_.note(ticket) : none);
+  // relaxed: as above.
+  if (ended) looking_.store(false, std::memory_order_relaxed);
+  return ended ? 1 : 0;
 }
 
-DeviceCore::Step DeviceCore::step_carefully(std::uint64_t ticket, TaskNote& note) noexcept {
-  // relaxed: pairs with the load in snapshot(): nothing runs while this one is looked at.
-  running_label_.store(nullptr, std::memory_order_relaxed);
+/// Whether the task has ended.
+bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
   renew_stop_source();
   if (health_.cancelled(ticket)) {
     drop(ticket, End::cancelled,
          Status(ErrorCode::cancelled,
                 fmt::format("device '{}': cancelled before it ran", timeline_->name())),
          note.contain);
-    return Step::ran;
+    return true;
   }
   if (const Status reason = skip_reason(); !reason.ok()) {
     drop(ticket, End::skipped, reason, false);
-    return Step::ran;
+    return true;
   }
   Status refusal;
   bool contained = false;
-  if (note.after && !gate_open(ticket, note, refusal, contained)) return Step::idle;
-  if (refusal.ok()) {
-    run(ticket, note);
-  } else {
+  if (note.after && !gate_open(ticket, note, refusal, contained)) return false;
+  if (!refusal.ok()) {
     end_unrun(ticket, note, std::move(refusal), contained);
+    return true;
   }
-  return Step::ran;
+  note_time();  // it may have waited
+  // relaxed: as in step_carefully().
+  looking_.store(false, std::memory_order_relaxed);
+  Hooks* const simulation = simulated_ ? hooks() : nullptr;
+  Status planted;
+  if (simulation != nullptr) planted = simulation->begin_task(*this, ticket, !note.is_wait);
+  if (!planted.ok()) {
+    failure_ = std::move(planted);
+    end_failed(ticket, note);
+  } else if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
+    finish(ticket);
+  } else {
+    end_failed(ticket, note);
+  }
+  if (simulation != nullptr) simulation->end_task(*this, ticket);
+  return true;
 }
 
 /// Why tasks are skipped now; ok when they are not.
@@ -101,7 +138,7 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
   if (refusal.code() == ErrorCode::cancelled) {
     drop(ticket, End::cancelled, refusal, note.contain);
   } else if (note.is_wait || !(contained || note.contain)) {
-    lane_.destroy(ticket);
+    destroy(ticket);
     end_badly(ticket, note, std::move(refusal), true);
   } else {
     drop(ticket, End::skipped, refusal, true);
@@ -110,11 +147,11 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
 
 /// Waits for what the task comes after. false: not yet, and the device will look again. `refusal`:
 /// why it must not run; `contained`: that failure was contained where it happened.
-bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
+bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                            bool& contained) noexcept {
   for (const Event& event : *note.after) {
     if (!event.done()) {
-      if (runner_ && !(drain_until_ && Clock::now() >= *drain_until_)) {
+      if (runner_ && !(drain_until_ && now() >= *drain_until_)) {
         if (!arm(event)) return false;
       } else if (sleep_until_ended(event, drain_until_, true) != Waited::done) {
         refusal = Status(ErrorCode::cancelled,
@@ -125,19 +162,29 @@ bool DeviceCore::gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal
     }
     if (Status ended = event.status(); !ended.ok()) {
       contained = Timeline::of(event) != nullptr && Timeline::outcome_of(event).contained;
-      refusal =
-          Status(ErrorCode::device_failed,
-                 fmt::format("device '{}' task '{}' (ticket {}) came after {}, which ended badly",
-                             timeline_->name(), note.label, ticket, event.to_string()),
-                 std::move(ended));
+      refusal = Status(ErrorCode::device_failed,
+                       fmt::format("{} came after {}, which ended badly", describe(ticket, note),
+                                   event.to_string()),
+                       std::move(ended));
       return true;
     }
   }
   return true;
 }
 
-/// The task threw or returned `result`.
-void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept {
+/// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
+std::string DeviceCore::describe(std::uint64_t ticket, const TaskNote& note) const {
+  std::string text =
+      fmt::format("device '{}' task '{}' (ticket {}", timeline_->name(), label(), ticket);
+  if (note.site.line() != 0)
+    text += fmt::format(", submitted at {}:{}", note.site.file_name(), note.site.line());
+  return text + ")";
+}
+
+/// The task threw or returned failure_.
+void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept {
+  Status result = std::move(failure_);
+  destroy(ticket);
   bool asked_to_stop = false;
   {
     const std::lock_guard lock(control_);
@@ -150,10 +197,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note, Status r
     return;
   }
   std::exception_ptr exception = result.exception();
-  Status failure(ErrorCode::device_failed,
-                 fmt::format("device '{}' task '{}' (ticket {}) failed", timeline_->name(),
-                             note.label, ticket),
-                 std::move(result));
+  Status failure(ErrorCode::device_failed, describe(ticket, note) + " failed", std::move(result));
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 
@@ -173,15 +217,21 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     timeline_->forget_observed();
     health_.poison();
   }
+  simulated_point();
   finish(ticket);
 }
 
 /// Ends a task that does not run.
 void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
-  lane_.destroy(ticket);
+  destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
+  simulated_point();
   finish(ticket);
+}
+
+void DeviceCore::destroy(std::uint64_t ticket) noexcept {
+  lane_.look(ticket).ops().destroy(lane_.at(ticket).callable);
 }
 
 void DeviceCore::finish(std::uint64_t ticket) noexcept {
@@ -219,15 +269,17 @@ void DeviceCore::note_time() noexcept {
 
 bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   std::shared_ptr<DeviceCore> kept;
-  TaskContext context{this, id_, 0, "", fiber, nullptr};
+  TaskContext context{this, id_, 0, fiber, nullptr};
   const TaskScope scope(context);
   note_time();
   std::uint64_t handled = 1;
   while (true) {
-    while (step(context) == Step::ran) {
-      if (--tasks_max == 0) return true;
+    while (const std::uint32_t ended = step(context, tasks_max)) {
+      tasks_max -= ended;
+      if (tasks_max == 0) return true;
     }
     if (kept_ && drained()) kept = std::move(kept_);
+    if (simulated_) simulated_point();
     // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
     if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
   }
@@ -239,11 +291,19 @@ void DeviceCore::work() noexcept {
     return stop_.load(std::memory_order_acquire) && drained();
   };
   // A ticket that a stopped producer has not published yet is waited for asleep.
-  const auto ready = [&] { return lane_.published(timeline_->completed() + 1) || stopping(); };
-  TaskContext context{this, id_, 0, "", nullptr, nullptr};
+  const auto ready = [&] {
+    return lane_.look(timeline_->completed() + 1).published() || stopping();
+  };
+  TaskContext context{this, id_, 0, nullptr, nullptr};
   const TaskScope scope(context);
+  std::uint32_t until_clock = tuning::tasks_per_clock_read;
   while (true) {
-    if (step(context) == Step::ran) continue;
+    while (const std::uint32_t ended = step(context, until_clock)) {
+      until_clock -= ended;
+      if (until_clock != 0) continue;
+      note_time();
+      until_clock = tuning::tasks_per_clock_read;
+    }
     if (stopping()) return;
     const bool soon = spin_until(ready, spin());
     if (!soon) {

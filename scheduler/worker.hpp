@@ -17,12 +17,22 @@
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/runner.hpp"
+#include "scheduler/thread_number.hpp"
 #include "scheduler/timeline.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace heddle::sched {
 
 struct TaskContext;
+
+/// What users' handles share.
+struct Device::Handle {
+  std::shared_ptr<DeviceCore> core;
+  explicit Handle(std::shared_ptr<DeviceCore> device) noexcept;
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
 
 class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
  public:
@@ -37,9 +47,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                    std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
-  /// `options` may be null: the defaults.
-  Event submit(const char* label, const TaskOps& ops, void* callable,
-               const SubmitOptions* options) noexcept;
+  Event submit(const Label& label, const TaskOps& ops, void* from) noexcept;
+  Event submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops, void* from,
+                         const SubmitOptions& options) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
   Status await(Deadline deadline) noexcept;
@@ -54,6 +64,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   [[nodiscard]] const DeviceOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Timeline& timeline() const noexcept { return *timeline_; }
+  /// Of the task that its consumer is at, or was last.
+  [[nodiscard]] const char* label() const noexcept {
+    // relaxed: pairs with the stores in step() and step_carefully(); inside the task it is its own.
+    return label_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::stop_token stop_token() noexcept;
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
@@ -92,17 +107,18 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
  private:
   class Waiting;
-  enum class Step : std::uint8_t { ran, idle };
-
-  /// Ends at most one task: runs, skips or cancels it. The consumer. `context` is where the thread
-  /// notes what it runs.
-  Step step(TaskContext& context) noexcept;
-  Step step_carefully(std::uint64_t ticket, TaskNote& note) noexcept;
-  [[nodiscard]] bool gate_open(std::uint64_t ticket, TaskNote& note, Status& refusal,
+  /// Ends up to `tasks_max` tasks: runs, skips or cancels them. How many; 0: there is none, or the
+  /// next one cannot begin yet. The consumer. `context` is where the thread notes what it runs.
+  [[nodiscard]] std::uint32_t step(TaskContext& context, std::uint32_t tasks_max) noexcept;
+  [[nodiscard]] std::uint32_t step_carefully(TaskContext& context) noexcept;
+  [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
+  [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
-  void run(std::uint64_t ticket, const TaskNote& note) noexcept;
-  void end_failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
+  [[nodiscard]] std::string describe(std::uint64_t ticket, const TaskNote& note) const;
+  [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
+  void end_failed(std::uint64_t ticket, const TaskNote& note) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
+  void destroy(std::uint64_t ticket) noexcept;
   void finish(std::uint64_t ticket) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
   void renew_stop_source() noexcept;
@@ -120,21 +136,18 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status skip_reason() const noexcept;
   void note_time() noexcept;
 
-  [[gnu::noinline]] Event submit_slowly(const char* label, const TaskOps& ops, void* callable,
-                                        const SubmitOptions* options) noexcept;
-  Event submit_carefully(TaskNote& note, const TaskOps& ops, void* callable,
-                         const SubmitOptions& options) noexcept;
-  [[nodiscard]] std::optional<std::uint64_t> reserve(std::uint64_t me) noexcept {
+  [[nodiscard]] Event submit_otherwise(const Label& label, const TaskOps& ops, void* from) noexcept;
+  [[nodiscard]] Event publish(std::uint64_t ticket, const Label& label, const TaskOps& ops,
+                              void* from) noexcept;
+  [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
     return lane_.reserve(me, [this] { return timeline_->completed(); });
   }
   /// After a task was published.
   void set_going() noexcept {
-    if (runner_) {
-      look();
-    } else if (doorbell_.ring()) [[unlikely]] {
-      wake_worker();
-    }
+    if (!doorbell_.quiet()) [[unlikely]]
+      set_going_closely();
   }
+  void set_going_closely() noexcept;
   void wake_worker() noexcept;
   [[nodiscard]] Status refusal() noexcept;
   [[nodiscard]] Status check_producer() noexcept;
@@ -150,16 +163,20 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   const DeviceOptions options_;
   const OwnedTimeline timeline_;
   const std::uint64_t id_;  // the timeline's
+  const Event::Place place_{timeline_.get(), id_};
   const std::uint32_t fork_generation_;
+  const bool simulated_;                  // always careful, never plain
   const std::shared_ptr<Runner> runner_;  // null: a thread of its own
   std::shared_ptr<void> runner_owner_;    // until all tasks have ended
   Lane<> lane_;
 
   // Written by the consumer.
-  alignas(tuning::line_bytes) std::atomic<const char*> running_label_{nullptr};
+  alignas(tuning::line_bytes) std::atomic<const char*> label_{""};
+  std::atomic<bool> looking_{false};  // at that task, which does not run yet
   std::atomic<std::int64_t> clock_ns_{0};
   std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
   std::uint64_t cancels_seen_ = 0;
+  Status failure_;  // of the task that ran
   /// The event of the first task's gate that will make this device look again.
   struct Armed {
     Event event;
@@ -175,7 +192,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   alignas(tuning::line_bytes) Doorbell<> doorbell_;
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<bool> stop_{false};
-  Health<> health_;  // changed with control_ held
+  Health<> health_;                                        // changed with control_ held
+  std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
   std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;
 

@@ -26,21 +26,29 @@ class Timeline;       // scheduler/timeline.hpp
 class ExternalState;  // scheduler/timeline.hpp
 class DeviceCore;     // scheduler/worker.hpp
 struct SchedulerCore;
+class Runner;  // scheduler/runner.hpp
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
 /// ever.
 class Label {
  public:
   template <std::size_t N>
-  constexpr Label(const char (&text)[N]) noexcept : text_(text) {}  // NOLINT: submit("step", ...)
+  constexpr Label(const char (&text)[N],  // NOLINT: submit("step", ...)
+                  std::source_location site = std::source_location::current()) noexcept
+      : text_(text), site_(site) {}
   /// A label for text made at run time. Equal texts share one copy, kept until the process ends.
-  [[nodiscard]] static Label intern(std::string_view text);
+  [[nodiscard]] static Label intern(std::string_view text,
+                                    std::source_location site = std::source_location::current());
   [[nodiscard]] constexpr const char* c_str() const noexcept { return text_; }
+  /// Where it was written: that of submit("step", ...) is the submission's.
+  [[nodiscard]] constexpr const std::source_location& site() const noexcept { return site_; }
 
  private:
   struct Interned {};
-  constexpr Label(Interned, const char* text) noexcept : text_(text) {}
+  constexpr Label(Interned, const char* text, std::source_location site) noexcept
+      : text_(text), site_(site) {}
   const char* text_;
+  std::source_location site_;
 };
 
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
@@ -51,9 +59,11 @@ inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
 
 /// How a queue slot handles the callable in it.
 struct TaskOps {
-  void (*relocate)(void* to, void* from) noexcept;  ///< null: copying task_bytes_max bytes will do
-  Status (*run)(void* callable);  ///< may throw: the task then fails with what was thrown
-  void (*destroy)(void* callable) noexcept;  ///< null: nothing to do
+  void (*construct)(void* to, void* from) noexcept;  ///< from what was given to submit()
+  /// true: it ended well, and the callable is destroyed. false: `failure` says why; so does what it
+  /// throws.
+  bool (*run)(void* callable, Status& failure);
+  void (*destroy)(void* callable) noexcept;  ///< unless run() did
 };
 }  // namespace sched
 
@@ -104,19 +114,21 @@ class Event {
   [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
   [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
   /// Identity of the timeline in this process; 0 for an event that belongs to none.
-  [[nodiscard]] std::uint64_t timeline() const noexcept { return id_; }
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return place_.id; }
   /// "work#7 done"
   [[nodiscard]] std::string to_string() const;
 
  private:
   friend class sched::Timeline;
   friend class sched::DeviceCore;
-  Event(sched::Timeline* timeline, std::uint64_t id, std::uint64_t ticket) noexcept
-      : timeline_(timeline), id_(id), ticket_(ticket) {}
+  struct Place {
+    sched::Timeline* timeline = nullptr;  // in a pool that is never given back
+    std::uint64_t id = 0;                 // of the timeline that it was there
+  };
+  Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
   explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
 
-  sched::Timeline* timeline_ = nullptr;  // a place in a pool that is never given back
-  std::uint64_t id_ = 0;                 // of the timeline that it was there
+  Place place_;
   std::uint64_t ticket_ = 0;
   Status refusal_;
 };
@@ -132,10 +144,11 @@ enum class FullPolicy : std::uint8_t {
 
 /// Where tasks run (S15).
 enum class Mode : std::uint8_t {
-  threaded,  ///< one named worker thread per device
-  inline_,   ///< on the submitting thread, in ticket order; what waits goes on where that ends
-  pooled,    ///< many devices on the scheduler's few workers; a device that waits costs no thread
-  manual,    ///< where the host calls the scheduler's poll() or run_one()
+  threaded,   ///< one named worker thread per device
+  inline_,    ///< on the submitting thread, in ticket order; what waits goes on where that ends
+  pooled,     ///< many devices on the scheduler's few workers; a device that waits costs no thread
+  manual,     ///< where the host calls the scheduler's poll() or run_one()
+  simulated,  ///< by a simulation, whose scheduler opens them (heddle/simulation.hpp)
 };
 
 struct DeviceOptions {
@@ -144,6 +157,8 @@ struct DeviceOptions {
   std::uint32_t capacity = 4096;  ///< tasks outstanding at most; rounded up to a power of two
   FullPolicy full = FullPolicy::block;
   std::optional<std::chrono::nanoseconds> spin;  ///< before parking; default in tuning.hpp
+  /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
+  bool record_sites = false;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
   std::optional<unsigned> processor{};  ///< that a worker thread of its own is bound to (S19)
   /// How long a destructor lets accepted tasks run before it cancels them.
@@ -194,12 +209,12 @@ class Device {
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
-    return submit_any(label, std::forward<F>(f), nullptr);
+    return submit_any(label, std::forward<F>(f));
   }
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f, const SubmitOptions& options) const {
-    return submit_any(label, std::forward<F>(f), &options);
+    return submit_any(label, std::forward<F>(f), options);
   }
 
   /// An event that is done once all that was submitted before has ended.
@@ -242,22 +257,25 @@ class Device {
   struct Handle;
   explicit Device(std::shared_ptr<Handle> handle) noexcept : handle_(std::move(handle)) {}
 
-  template <class F>
-  Event submit_any(Label label, F&& f, const SubmitOptions* options) const {
+  /// `options`: SubmitOptions, or nothing.
+  template <class F, class... Options>
+  Event submit_any(Label label, F&& f, const Options&... options) const {
     using Callable = std::decay_t<F>;
-    if constexpr (sizeof(Callable) <= task_bytes_max && alignof(Callable) <= 16 &&
-                  std::is_nothrow_move_constructible_v<Callable>) {
-      // As large as the place it is copied to.
-      alignas(16) std::byte bytes[task_bytes_max];
-      auto* const callable = ::new (static_cast<void*>(bytes)) Callable(std::forward<F>(f));
-      Event event = submit_task(label, ops<Callable>, bytes, options);
-      callable->~Callable();
-      return event;
-    } else {
+    if constexpr (sizeof(Callable) > task_bytes_max || alignof(Callable) > 16 ||
+                  !std::is_nothrow_move_constructible_v<Callable>) {
       Boxed<Callable> boxed{
           std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
       if (!boxed.callable) return refuse_memory(label);
-      return submit_task(label, ops<Boxed<Callable>>, &boxed, options);
+      return submit_task(label, ops<Boxed<Callable>, Boxed<Callable>>, &boxed, options...);
+    } else if constexpr (std::is_nothrow_constructible_v<Callable, F> &&
+                         std::is_object_v<std::remove_reference_t<F>>) {
+      // Built where it will run, once there is a place for it.
+      const void* const from = std::addressof(f);
+      return submit_task(label, ops<Callable, F>, const_cast<void*>(from), options...);
+    } else {
+      // What may throw comes first: a place in the queue cannot be handed back.
+      Callable made(std::forward<F>(f));
+      return submit_task(label, ops<Callable, Callable>, std::addressof(made), options...);
     }
   }
 
@@ -267,32 +285,34 @@ class Device {
     decltype(auto) operator()() { return (*callable)(); }
   };
 
-  template <class Callable>
-  static Status run_callable(void* callable) {
-    auto& f = *static_cast<Callable*>(callable);
-    if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
-      return f();
-    } else {
-      f();
-      return {};
-    }
+  /// `From` is as submit() deduced it: F, or F& for what is to be copied.
+  template <class Callable, class From>
+  static void construct_callable(void* to, void* from) noexcept {
+    ::new (to) Callable(static_cast<From&&>(*static_cast<std::remove_reference_t<From>*>(from)));
   }
   template <class Callable>
-  static void relocate_callable(void* to, void* from) noexcept {
-    ::new (to) Callable(std::move(*static_cast<Callable*>(from)));
+  static bool run_callable(void* callable, Status& failure) {
+    auto& f = *static_cast<Callable*>(callable);
+    if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
+      failure = f();
+      if (!failure.ok()) return false;
+    } else {
+      f();
+    }
+    f.~Callable();
+    return true;
   }
   template <class Callable>
   static void destroy_callable(void* callable) noexcept {
     static_cast<Callable*>(callable)->~Callable();
   }
-  template <class Callable>
-  static constexpr TaskOps ops{
-      std::is_trivially_copyable_v<Callable> ? nullptr : &relocate_callable<Callable>,
-      &run_callable<Callable>,
-      std::is_trivially_destructible_v<Callable> ? nullptr : &destroy_callable<Callable>};
+  template <class Callable, class From>
+  static constexpr TaskOps ops{&construct_callable<Callable, From>, &run_callable<Callable>,
+                               &destroy_callable<Callable>};
 
-  Event submit_task(Label label, const TaskOps& task, void* callable,
-                    const SubmitOptions* options) const noexcept;
+  Event submit_task(Label label, const TaskOps& task, void* from) const noexcept;
+  Event submit_task(Label label, const TaskOps& task, void* from,
+                    const SubmitOptions& options) const noexcept;
   static Event refuse_memory(Label label) noexcept;
 
   std::shared_ptr<Handle> handle_;
@@ -354,6 +374,9 @@ class Scheduler {
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
 
  private:
+  friend class Simulation;
+  Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator);
+
   std::shared_ptr<sched::SchedulerCore> core_;
 };
 

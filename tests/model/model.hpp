@@ -58,8 +58,10 @@
 namespace heddle::model {
 
 /// What a mutant leaves out of shipped code: a model that does not notice is worth nothing.
+/// `symmetric` is none: barriers do nothing, and the protocols know it.
 enum class Mutation {
   none,
+  symmetric,
   no_light,
   no_heavy,
   no_release,
@@ -183,15 +185,26 @@ class Atomic {
     return before;
   }
   T fetch_or(T value, std::memory_order order, Where at = Where::current()) {
-    T seen = value_.load(rl::mo_relaxed, $);
-    while (!value_.compare_exchange_weak(seen, seen | value, mapped(order, Access::both, at), $,
-                                         rl::mo_relaxed, $)) {
-    }
-    changed(seen | value);
-    return seen;
+    return change([value](T seen) { return seen | value; }, order, at);
+  }
+  T fetch_and(T value, std::memory_order order, Where at = Where::current()) {
+    return change([value](T seen) { return seen & value; }, order, at);
   }
 
  private:
+  template <class Change>
+  T change(const Change& to, std::memory_order order, const Where& at) {
+    T seen = value_.load(rl::mo_relaxed, $);
+    if (mutation_at(at) == Mutation::no_exchange) {
+      value_.store(to(seen), rl::mo_release, $);
+    } else {
+      while (!value_.compare_exchange_strong(seen, to(seen), mapped(order, Access::both, at), $,
+                                             rl::mo_relaxed, $)) {
+      }
+    }
+    changed(to(seen));
+    return seen;
+  }
   static Mutation mutation_at(const Where& at) {
     return mutation != Mutation::none ? mutation : planted_at(at);
   }
@@ -218,12 +231,13 @@ template <Mutation mutation = Mutation::none>
 struct Env {
   template <class T>
   using atomic = Atomic<T, mutation>;
+  static constexpr bool asymmetric() { return mutation != Mutation::symmetric; }
   static void light_barrier(Where at = Where::current()) {
-    if (mutation != Mutation::no_light && planted_at(at) != Mutation::no_light)
+    if (asymmetric() && mutation != Mutation::no_light && planted_at(at) != Mutation::no_light)
       rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
   static void heavy_barrier(Where at = Where::current()) {
-    if (mutation != Mutation::no_heavy && planted_at(at) != Mutation::no_heavy)
+    if (asymmetric() && mutation != Mutation::no_heavy && planted_at(at) != Mutation::no_heavy)
       rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
   static void relax() { pause(); }

@@ -8,7 +8,6 @@ namespace {
 using sched::Bias;
 using sched::Doorbell;
 using sched::Lane;
-using sched::Progress;
 
 // Publishing against going to sleep: the consumer sleeps for ever only if there is nothing.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
@@ -44,42 +43,52 @@ struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>,
 // Completing against waiting, through being watched and no longer watched.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct CompleteAgainstWait : rl::test_suite<CompleteAgainstWait<mutation, omission>, 2> {
+  using Progress = sched::Progress<Env<mutation>, 1>;
   static constexpr std::uint64_t tickets = 4;
-  Progress<Env<mutation>, 1> progress;
-  Atomic<std::uint64_t> entry;  // as calls_, which a mutex guards
+  Progress progress;
+  Atomic<unsigned> lock;
+  rl::var<std::uint64_t> entry;  // as calls_; guarded by the lock
   rl::var<unsigned> result[tickets + 1];
   Flag woken[tickets + 1];
 
   void before() {
+    entry($) = Progress::nobody;
     for (auto& r : result) r($) = 0;
+  }
+  template <class Body>
+  void locked(const Body& body) {
+    while (lock.exchange(1, std::memory_order_acquire) != 0) rl::yield(1, $);
+    body();
+    lock.store(0, std::memory_order_release);
+  }
+  void remove() {
+    entry($) = Progress::nobody;
+    progress.expect_no_sooner_than(Progress::nobody);
   }
   void thread(unsigned thread) {
     if (thread == 0) {
       for (std::uint64_t ticket = 1; ticket <= tickets; ++ticket) {
         result[ticket]($) = 1;
         if (!progress.advance(ticket)) continue;
-        const std::uint64_t waits = entry.load(std::memory_order_seq_cst);
-        std::uint64_t taken = waits;
-        if (waits == 0 || waits > ticket ||
-            !entry.compare_exchange_strong(taken, 0, std::memory_order_seq_cst,
-                                           std::memory_order_seq_cst)) {
-          continue;
-        }
-        progress.remove_waiter();
-        if (omission != Omission::wake) woken[waits].raise();
+        std::uint64_t taken = Progress::nobody;
+        locked([&] {
+          if (entry($) > ticket) return;
+          taken = entry($);
+          remove();
+        });
+        if (taken <= ticket && omission != Omission::wake) woken[taken].raise();
       }
       return;
     }
     for (const std::uint64_t ticket : {std::uint64_t{1}, std::uint64_t{3}}) {
       if (progress.completed() < ticket) {
-        entry.store(ticket, std::memory_order_seq_cst);
-        std::uint64_t mine = ticket;
-        if (progress.add_waiter(ticket) || omission == Omission::recheck) {
-          woken[ticket].wait();
-        } else if (entry.compare_exchange_strong(mine, 0, std::memory_order_seq_cst,
-                                                 std::memory_order_seq_cst)) {
-          progress.remove_waiter();
-        }
+        bool waits = true;
+        locked([&] {
+          entry($) = ticket;
+          waits = progress.expect(ticket, ticket) || omission == Omission::recheck;
+          if (!waits) remove();
+        });
+        if (waits) woken[ticket].wait();
       }
       if (progress.completed() >= ticket) RL_ASSERT(result[ticket]($) == 1);
     }
@@ -119,33 +128,38 @@ struct WatchedLane {
     for (auto& s : slots) s($) = 0;
   }
 
-  static Status nothing(void* /*callable*/) { return {}; }
-  static constexpr sched::TaskOps ops{nullptr, &nothing, nullptr};
+  static void construct(void* /*to*/, void* /*from*/) noexcept {}
+  static bool run(void* /*callable*/, Status& /*failure*/) { return true; }
+  static void destroy(void* /*callable*/) noexcept {}
+  static constexpr sched::TaskOps ops{&construct, &run, &destroy};
 
-  std::optional<std::uint64_t> try_submit(std::uint64_t me, unsigned value) {
-    const auto ticket =
-        lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
-    if (!ticket) return ticket;
-    slots[(*ticket - 1) % lane.capacity()]($) = value;
-    alignas(16) std::byte task[sched::task_bytes_max] = {};
-    lane.publish(*ticket, ops, task, "");
+  /// 0: refused.
+  std::uint64_t try_submit(std::uint64_t me, unsigned value) {
+    std::uint64_t ticket = lane.reserve_alone(me);
+    if (ticket == 0)
+      ticket = lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
+    if (ticket == 0) return 0;
+    slots[(ticket - 1) % lane.capacity()]($) = value;
+    lane.publish(ticket, "", ops, nullptr);
     return ticket;
   }
   std::uint64_t submit(std::uint64_t me, unsigned value) {
     while (true) {
-      if (const auto ticket = try_submit(me, value)) return *ticket;
+      if (const std::uint64_t ticket = try_submit(me, value)) return ticket;
       rl::yield(1, $);
     }
   }
   unsigned take(std::uint64_t ticket) {
-    while (!lane.published(ticket)) rl::yield(1, $);
+    sched::Found found = lane.look(ticket);
+    for (; !found.published(); found = lane.look(ticket)) rl::yield(1, $);
+    RL_ASSERT(found.plain() && &found.ops() == &ops);
     const unsigned value = slots[(ticket - 1) % lane.capacity()]($);
     slots[(ticket - 1) % lane.capacity()]($) = 0;
     completed.store(ticket, std::memory_order_release);
     return value;
   }
 
-  Lane<Env<mutation>> lane;
+  Lane<Env<mutation>, 1> lane;  // laps after two tickets
   Atomic<std::uint64_t, mutation> completed;
   rl::var<unsigned> slots[4];
 };
@@ -222,6 +236,7 @@ struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
 
 TEST(ModelTest, SubmitAgainstPark) {
   expect_holds<SubmitAgainstPark<>>();
+  expect_holds<SubmitAgainstPark<Mutation::symmetric>>();
   expect_caught<SubmitAgainstPark<Mutation::no_light>>();
   expect_caught<SubmitAgainstPark<Mutation::no_heavy>>();
   expect_caught<SubmitAgainstPark<Mutation::none, Omission::recheck>>();
@@ -230,6 +245,7 @@ TEST(ModelTest, SubmitAgainstPark) {
 
 TEST(ModelTest, CompleteAgainstWait) {
   expect_holds<CompleteAgainstWait<>>();
+  expect_holds<CompleteAgainstWait<Mutation::symmetric>>();
   expect_caught<CompleteAgainstWait<Mutation::no_light>>();
   expect_caught<CompleteAgainstWait<Mutation::no_heavy>>();
   expect_caught<CompleteAgainstWait<Mutation::no_release>>();
@@ -249,18 +265,21 @@ TEST(ModelTest, EnterAgainstRevoke) {
 
 TEST(ModelTest, OneProducerWraps) {
   expect_holds<OneProducerWraps<>>();
+  expect_holds<OneProducerWraps<Mutation::symmetric>>();
   expect_caught<OneProducerWraps<Mutation::no_release>>();
   expect_caught<OneProducerWraps<Mutation::no_acquire>>();
 }
 
 TEST(ModelTest, TwoProducers) {
   expect_holds<TwoProducers<>>();
+  expect_holds<TwoProducers<Mutation::symmetric>>();
   expect_caught<TwoProducers<Mutation::no_light>>();
   expect_caught<TwoProducers<Mutation::no_heavy>>();
 }
 
 TEST(ModelTest, CloseAgainstSubmit) {
   expect_holds<CloseAgainstSubmit<>>();
+  expect_holds<CloseAgainstSubmit<Mutation::symmetric>>();
   expect_caught<CloseAgainstSubmit<Mutation::no_light>>();
   expect_caught<CloseAgainstSubmit<Mutation::no_heavy>>();
 }

@@ -6,6 +6,12 @@
 
 namespace heddle::model {
 
+/// A task that does nothing.
+inline constexpr sched::TaskOps no_task{
+    [](void* /*to*/, void* /*from*/) noexcept {},
+    [](void* /*callable*/, Status& /*failure*/) { return true; },
+    [](void* /*callable*/) noexcept {}};
+
 /// Parker, with a wait in the place of the kernel's.
 class Token {
  public:
@@ -22,10 +28,15 @@ class Token {
 template <unsigned slots>
 class Waiters {
  public:
+  Waiters() { tickets_.fill(nobody); }
   [[nodiscard]] std::uint64_t completed() const { return progress_.completed(); }
-  void complete(std::uint64_t ticket) {
-    if (progress_.advance(ticket)) call_back(ticket);
+  /// As a worker between two tasks: whether it has looked around.
+  bool complete(std::uint64_t ticket) {
+    if (!progress_.pass(ticket)) return false;
+    if (progress_.look(ticket)) call_back(ticket);
+    return true;
   }
+  void attract() { progress_.attract(); }
   /// Returns once `ticket` has ended; `slot` is the caller's alone.
   void wait(std::uint64_t ticket, unsigned slot) {
     if (completed() >= ticket) return;
@@ -36,10 +47,10 @@ class Waiters {
   void call_back(std::uint64_t ticket) {
     for (unsigned slot = 0; slot < slots; ++slot) {
       mutex_.lock($);
-      const bool due = tickets_[slot] != 0 && tickets_[slot] <= ticket;
+      const bool due = tickets_[slot] <= ticket;
       if (due) {
-        tickets_[slot] = 0;
-        progress_.remove_waiter();
+        tickets_[slot] = nobody;
+        progress_.expect_no_sooner_than(first());
       }
       mutex_.unlock($);
       if (due && !omitted(Omission::wake)) tokens_[slot].unpark();
@@ -48,18 +59,21 @@ class Waiters {
   bool call(std::uint64_t ticket, unsigned slot) {
     mutex_.lock($);
     tickets_[slot] = ticket;
-    const bool pending = progress_.add_waiter(ticket) || omitted(Omission::recheck);
+    const bool pending = progress_.expect(first(), ticket) || omitted(Omission::recheck);
     if (!pending) {
-      tickets_[slot] = 0;
-      progress_.remove_waiter();
+      tickets_[slot] = nobody;
+      progress_.expect_no_sooner_than(first());
     }
     mutex_.unlock($);
     return pending;
   }
+  std::uint64_t first() const { return *std::min_element(tickets_.begin(), tickets_.end()); }
 
-  sched::Progress<Env<>, 1> progress_;
+  using Progress = sched::Progress<Env<>, 1>;
+  static constexpr std::uint64_t nobody = Progress::nobody;
+  Progress progress_;
   rl::mutex mutex_;
-  std::uint64_t tickets_[slots] = {};  // 0: nobody waits here
+  std::array<std::uint64_t, slots> tickets_;  // that are waited for; guarded by mutex_
   Token tokens_[slots];
 };
 

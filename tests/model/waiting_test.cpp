@@ -34,11 +34,11 @@ struct WaitAcrossDevices : rl::test_suite<WaitAcrossDevices, 3> {
 
 TEST(WaitingModelTest, WaitAcrossDevices) {
   expect_holds<WaitAcrossDevices>();
-  expect_caught<WaitAcrossDevices>({"::advance(", Mutation::no_light});
-  expect_caught<WaitAcrossDevices>({"::add_waiter(", Mutation::no_heavy});
-  expect_caught<WaitAcrossDevices>({"::advance(", Mutation::no_release});
+  expect_caught<WaitAcrossDevices>({"::pass(", Mutation::no_light});
+  expect_caught<WaitAcrossDevices>({"::expect(", Mutation::no_heavy});
+  expect_caught<WaitAcrossDevices>({"::pass(", Mutation::no_release});
   expect_caught<WaitAcrossDevices>({"::completed(", Mutation::no_acquire});
-  expect_caught<WaitAcrossDevices>({"::advance_watched(", Mutation::no_seq_cst});
+  expect_caught<WaitAcrossDevices>({"::look(", Mutation::no_seq_cst});
   expect_caught<WaitAcrossDevices>({.omission = Omission::recheck});
   expect_caught<WaitAcrossDevices>({.omission = Omission::wake});
 }
@@ -47,8 +47,7 @@ TEST(WaitingModelTest, WaitAcrossDevices) {
 // tries again. Another producer, if there is one, tries once, and may take the slot first.
 template <unsigned producers>
 struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
-  static constexpr sched::TaskOps ops{nullptr, [](void*) { return Status(); }, nullptr};
-  std::optional<sched::Lane<Env<>>> lane;
+  std::optional<sched::Lane<Env<>, 1>> lane;
   std::optional<Waiters<1>> timeline;
   rl::var<std::uint64_t> slot;
 
@@ -67,12 +66,11 @@ struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
     timeline.reset();
   }
   bool try_submit(unsigned me) {
-    const auto ticket = lane->reserve(me + 1, [this] { return timeline->completed(); });
-    if (!ticket) return false;
+    const std::uint64_t ticket = lane->reserve(me + 1, [this] { return timeline->completed(); });
+    if (ticket == 0) return false;
     RL_ASSERT(slot($) == 0);
-    slot($) = *ticket;
-    alignas(16) std::byte task[sched::task_bytes_max] = {};
-    lane->publish(*ticket, ops, task, "");
+    slot($) = ticket;
+    lane->publish(ticket, "", no_task, nullptr);
     return true;
   }
   void submit(unsigned me) {
@@ -89,7 +87,7 @@ struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
       (void)try_submit(thread);
     } else {
       for (std::uint64_t ticket = 1; ticket <= 2; ++ticket) {
-        while (!lane->published(ticket)) pause();
+        while (!lane->look(ticket).published()) pause();
         RL_ASSERT(slot($) == ticket);
         slot($) = 0;
         timeline->complete(ticket);
@@ -101,10 +99,10 @@ struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
 template <class Scenario>
 void expect_slots_handed_on() {
   expect_holds<Scenario>();
-  expect_caught<Scenario>({"::advance(", Mutation::no_light});
-  expect_caught<Scenario>({"::add_waiter(", Mutation::no_heavy});
-  expect_caught<Scenario>({"::advance(", Mutation::no_release});
-  expect_caught<Scenario>({"::publish(", Mutation::no_release});
+  expect_caught<Scenario>({"::pass(", Mutation::no_light});
+  expect_caught<Scenario>({"::expect(", Mutation::no_heavy});
+  expect_caught<Scenario>({"::pass(", Mutation::no_release});
+  expect_caught<Scenario>({"::publish_head(", Mutation::no_release});
   expect_caught<Scenario>({.omission = Omission::recheck});
   expect_caught<Scenario>({.omission = Omission::wake});
 }

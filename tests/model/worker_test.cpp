@@ -8,7 +8,6 @@ namespace {
 /// A device with a worker of its own. Tickets 1 and 2 have ended before the scenario begins.
 struct ThreadedDevice {
   static constexpr std::uint64_t first = 3, last_max = 4;
-  static constexpr sched::TaskOps ops{nullptr, [](void*) { return Status(); }, nullptr};
 
   ThreadedDevice() : lane(4), completed(first - 1) {
     for (auto& d : done) d($) = 0;
@@ -19,13 +18,10 @@ struct ThreadedDevice {
   // Producers.
 
   std::uint64_t reserve(std::uint64_t me) {
-    const auto ticket =
-        lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
-    return ticket.value_or(0);
+    return lane.reserve(me, [this] { return completed.load(std::memory_order_acquire); });
   }
   void publish(std::uint64_t ticket) {
-    alignas(16) std::byte task[sched::task_bytes_max] = {};
-    lane.publish(ticket, ops, task, "");
+    lane.publish(ticket, "", no_task, nullptr);
     ring();
   }
   void ring() {
@@ -42,9 +38,9 @@ struct ThreadedDevice {
       return stop.load(std::memory_order_acquire) != 0 &&
              (omitted(Omission::recheck) || lane.tickets() == ticket - 1);
     };
-    const auto ready = [&] { return lane.published(ticket) || stopping(); };
+    const auto ready = [&] { return lane.look(ticket).published() || stopping(); };
     while (ticket < first + count) {
-      if (lane.published(ticket)) {
+      if (lane.look(ticket).published()) {
         done[ticket]($) = done[ticket]($) + 1;
         completed.store(ticket++, std::memory_order_release);
         continue;
@@ -69,7 +65,7 @@ struct ThreadedDevice {
     if (omitted(Omission::order)) lane.close();
   }
 
-  sched::Lane<Env<>> lane;
+  sched::Lane<Env<>, 1> lane;
   sched::Doorbell<Env<>> bell;
   Token token;
   Atomic<unsigned> stop;
@@ -145,7 +141,7 @@ struct ShutdownAgainstSubmit : WithDevice<ShutdownAgainstSubmit, 3> {
 
 TEST(WorkerModelTest, SubmitWakesOnce) {
   expect_holds<SubmitWakesOnce>();
-  expect_caught<SubmitWakesOnce>({"::ring(", Mutation::no_light});
+  expect_caught<SubmitWakesOnce>({"::quiet(", Mutation::no_light});
   expect_caught<SubmitWakesOnce>({"::park(", Mutation::no_heavy});
   expect_caught<SubmitWakesOnce>({"::ring(", Mutation::no_exchange});
   expect_caught<SubmitWakesOnce>({.omission = Omission::recheck});
@@ -154,7 +150,7 @@ TEST(WorkerModelTest, SubmitWakesOnce) {
 
 TEST(WorkerModelTest, ReserveThenGiveUp) {
   expect_holds<ReserveThenGiveUp>();
-  expect_caught<ReserveThenGiveUp>({"::ring(", Mutation::no_light});
+  expect_caught<ReserveThenGiveUp>({"::quiet(", Mutation::no_light});
   expect_caught<ReserveThenGiveUp>({"::park(", Mutation::no_heavy});
   expect_caught<ReserveThenGiveUp>({.omission = Omission::recheck});
   expect_caught<ReserveThenGiveUp>({.omission = Omission::wake});
@@ -162,7 +158,7 @@ TEST(WorkerModelTest, ReserveThenGiveUp) {
 
 TEST(WorkerModelTest, ShutdownAgainstSubmit) {
   expect_holds<ShutdownAgainstSubmit>();
-  expect_caught<ShutdownAgainstSubmit>({"::ring(", Mutation::no_light});
+  expect_caught<ShutdownAgainstSubmit>({"::quiet(", Mutation::no_light});
   expect_caught<ShutdownAgainstSubmit>({"::park(", Mutation::no_heavy});
   expect_caught<ShutdownAgainstSubmit>({"::shut_down(", Mutation::no_release});
   expect_caught<ShutdownAgainstSubmit>({.omission = Omission::order});

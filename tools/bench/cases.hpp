@@ -1,4 +1,4 @@
-// What is measured: each function adds the cases of one workload. One thread.
+// What is measured: each function adds the rows of one workload. One thread.
 #pragma once
 
 #include <vector>
@@ -7,21 +7,33 @@
 
 namespace heddle::bench {
 
-/// One host thread submits empty tasks to one worker, which runs them.
-void add_submit_cases(std::vector<Case>& cases);
+/// What a runtime costs that has nothing to do: first, while the process has no threads but ours.
+void add_idle_rows(std::vector<Row>& rows);
+/// Resident memory of devices and of queued tasks.
+void add_footprint_rows(std::vector<Row>& rows);
+/// Host threads submit empty tasks to one worker, which runs them.
+void add_submit_rows(std::vector<Row>& rows);
 /// Submit one task and wait for it while the worker spins.
-void add_round_trip_cases(std::vector<Case>& cases);
+void add_round_trip_rows(std::vector<Row>& rows);
 /// The same while the worker sleeps.
-void add_parked_cases(std::vector<Case>& cases);
-/// The same after pauses, with several spin times.
-void add_spin_cases(std::vector<Case>& cases);
-/// A chain of tasks that alternates between two workers.
-void add_hop_cases(std::vector<Case>& cases);
+void add_parked_rows(std::vector<Row>& rows);
+/// Chains of tasks that alternate between two workers.
+void add_hop_rows(std::vector<Row>& rows);
+/// One task, then one on each of eight devices, then one after them all.
+void add_fan_rows(std::vector<Row>& rows);
+/// Tasks on many devices that share few workers.
+void add_pooled_rows(std::vector<Row>& rows);
+/// Onto a fiber and back.
+void add_fiber_rows(std::vector<Row>& rows);
+/// Open a device and close it.
+void add_open_rows(std::vector<Row>& rows);
+/// Round trips after pauses, with several spin times.
+void add_spin_rows(std::vector<Row>& rows);
 /// Writes to fresh and to reused memory.
-void add_memory_cases(std::vector<Case>& cases);
+void add_touch_rows(std::vector<Row>& rows);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.
-void add_elementwise_cases(std::vector<Case>& cases);
+void add_elementwise_rows(std::vector<Row>& rows);
 /// Generated code for a matrix product.
-void add_matmul_cases(std::vector<Case>& cases);
+void add_matmul_rows(std::vector<Row>& rows);
 
 }  // namespace heddle::bench

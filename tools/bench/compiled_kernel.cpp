@@ -89,13 +89,15 @@ Case kernel_case(const std::string& name, const std::string& workload, const std
     }
     return **slot;
   };
-  Contender subject{"heddle, " + backend, [bound, calls](nanoseconds length, Samples&) {
+  Contender subject{"heddle, " + backend, Kind::heddle,
+                    [bound, calls](nanoseconds length, Samples&) {
                       const CompiledKernel& kernel = bound().kernel;
                       return timed_loop(length, calls, [&kernel](std::size_t count) {
                         for (std::size_t k = 0; k < count; ++k) kernel();
                       });
                     }};
-  Contender anchor{"plain C++ loop", [bound, calls, plain](nanoseconds length, Samples&) {
+  Contender anchor{"plain C++ loop", Kind::limit,
+                   [bound, calls, plain](nanoseconds length, Samples&) {
                      const KernelSetup& setup = bound().setup;
                      return timed_loop(length, calls, [&setup, plain](std::size_t count) {
                        for (std::size_t k = 0; k < count; ++k) plain(setup);

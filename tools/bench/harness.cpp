@@ -28,6 +28,10 @@ double percentile_of(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(at)];
 }
 
+Figure figure_of(const std::vector<double>& values) {
+  return {percentile_of(values, 0.5), percentile_of(values, 0.25), percentile_of(values, 0.75)};
+}
+
 bool steady(double before, double after) {
   return std::max(before, after) <= gauge_change_max * std::min(before, after);
 }
@@ -58,6 +62,11 @@ double Samples::percentile(double share) const { return percentile_of(values_, s
 void require_all_ran(const char* contender, std::uint64_t ran, std::uint64_t expected) {
   if (ran == expected) return;
   throw Error(ErrorCode::internal, fmt::format("{} ran {} of {} tasks", contender, ran, expected));
+}
+
+void pause_for(double ns) {
+  const auto start = Clock::now();
+  while (ns_between(start, Clock::now()) < ns) spin_pause();
 }
 
 double gauge_ping_pong() {
@@ -92,10 +101,21 @@ double gauge_scaling() {
   return together / alone;
 }
 
+Result head_of(const Case& which) {
+  return {which.name,         which.workload,    which.operation,
+          which.subject.name, which.anchor.name, which.anchor.kind};
+}
+
+Result head_of(const Gauge& which) {
+  Result result{which.name, which.workload, which.operation, which.subject};
+  result.unit = which.unit;
+  return result;
+}
+
 Result measure(const Case& which, const Plan& plan) {
   std::vector<double> ratios, subject, anchor, gauges;
   Samples subject_samples, anchor_samples;
-  Result result{which.name, which.workload, which.unit, which.subject.name, which.anchor.name};
+  Result result = head_of(which);
   const auto end = Clock::now() + std::chrono::duration_cast<nanoseconds>(
                                       std::chrono::duration<double>(plan.seconds_max));
   Samples warming;
@@ -123,14 +143,23 @@ Result measure(const Case& which, const Plan& plan) {
     before = after;
   }
   result.pairs = static_cast<int>(ratios.size());
-  result.ratio = percentile_of(ratios, 0.5);
-  result.ratio_low = percentile_of(ratios, 0.25);
-  result.ratio_high = percentile_of(ratios, 0.75);
-  result.subject_ns = percentile_of(subject, 0.5);
-  result.anchor_ns = percentile_of(anchor, 0.5);
-  result.subject_p99_ns = subject_samples.percentile(0.99);
-  result.anchor_p99_ns = anchor_samples.percentile(0.99);
+  result.ratio = figure_of(ratios);
+  result.subject_figure = figure_of(subject);
+  result.anchor_figure = figure_of(anchor);
+  result.subject_figure.p99 = subject_samples.percentile(0.99);
+  result.anchor_figure.p99 = anchor_samples.percentile(0.99);
   result.ping_pong_ns = percentile_of(gauges, 0.5);
+  return result;
+}
+
+Result measure(const Gauge& which, const Plan& plan) {
+  Result result = head_of(which);
+  std::vector<double> readings;
+  for (int k = 0; k < std::min(which.readings, plan.pairs_wanted); ++k) {
+    readings.push_back(which.read());
+  }
+  result.subject_figure = figure_of(readings);
+  result.pairs = static_cast<int>(readings.size());
   return result;
 }
 

@@ -3,7 +3,8 @@
 // On shared machines processors move and clocks wander: absolute times of two runs do not compare.
 // So subject and anchor run in slices of some 10 ms, in alternation; a spin ping-pong between two
 // processors gauges the machine around each pair, and pairs during which it changed are dropped.
-// The result is the median of the pairs' ratios. One thread drives.
+// The result is the median of the pairs' ratios. What has no anchor (memory, processor time at
+// rest) is read some times over: a gauge. One thread drives.
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace heddle::bench {
@@ -38,33 +40,65 @@ class Samples {
   std::vector<double> values_;
 };
 
+/// What a contender is to heddle.
+enum class Kind : std::uint8_t {
+  heddle,
+  limit,         ///< the bare mechanism: what cannot be undercut
+  rival,         ///< does the same on another thread
+  helped_rival,  ///< runs tasks on the thread that submits them too: saves the hand-over
+};
+
 /// One way to do some work. `slice` works for about the given time and returns ns per operation;
-/// what it starts (threads) it ends before it returns, so that the other slices have the machine to
-/// themselves.
+/// what it starts (threads) it ends or puts to sleep before it returns, so that the other slices
+/// have the machine to themselves.
 struct Contender {
   std::string name;
+  Kind kind = Kind::heddle;
   std::function<double(nanoseconds length, Samples& samples)> slice;
 };
 
+/// Two contenders, compared.
 struct Case {
   std::string name;  ///< by which the command line chooses it: "submit"
   std::string workload;
-  std::string unit;  ///< of one operation: "task", "hop", "call"
+  std::string operation;  ///< what is timed: "task", "hop", "call"
   Contender subject;
   Contender anchor;
   nanoseconds slice = std::chrono::milliseconds(20);
 };
 
+enum class Unit : std::uint8_t { ns, bytes, percent, ratio };
+
+/// A quantity of heddle's that no anchor runs beside.
+struct Gauge {
+  std::string name;
+  std::string workload;
+  std::string operation;
+  std::string subject;
+  Unit unit = Unit::ns;
+  std::function<double()> read;
+  int readings = 5;
+};
+
+/// A row of the table.
+using Row = std::variant<Case, Gauge>;
+
 struct Plan {
-  double seconds_max = 8;  ///< per case
+  double seconds_max = 4;  ///< per row
   int pairs_wanted = 30;   ///< undisturbed ones; fewer when the time is up
 };
 
+struct Figure {
+  double median = 0, low = 0, high = 0;  ///< of slices, pairs or readings; quartiles
+  double p99 = 0;                        ///< of single operations; 0 when they are not timed
+};
+
 struct Result {
-  std::string name, workload, unit, subject, anchor;
-  double ratio = 0, ratio_low = 0, ratio_high = 0;  ///< median and quartiles of subject / anchor
-  double subject_ns = 0, subject_p99_ns = 0;        ///< medians over slices; p99 of samples, or 0
-  double anchor_ns = 0, anchor_p99_ns = 0;
+  std::string name, workload, operation, subject, anchor{};  ///< no anchor: a gauge
+  Kind anchor_kind = Kind::limit;
+  Unit unit = Unit::ns;  ///< of the two figures; the ratio has none
+  Figure subject_figure{}, anchor_figure{};
+  Figure ratio{};  ///< subject / anchor
   int pairs = 0, dropped = 0;
   double ping_pong_ns = 0;  ///< median of the gauge while this ran; 0 with one processor
 };
@@ -77,11 +111,19 @@ struct Result {
 /// core.
 [[nodiscard]] double gauge_scaling();
 
+/// Which row it is, before it is measured.
+[[nodiscard]] Result head_of(const Case& which);
+[[nodiscard]] Result head_of(const Gauge& which);
+
 [[nodiscard]] Result measure(const Case& which, const Plan& plan);
+[[nodiscard]] Result measure(const Gauge& which, const Plan& plan);
 
 /// Throws internal unless a contender ran every task that it was given: else its time means
 /// nothing.
 void require_all_ran(const char* contender, std::uint64_t ran, std::uint64_t expected);
+
+/// Not sleeping: that takes 50 us at least, and leaves the processor to others.
+void pause_for(double ns);
 
 /// Calls body(count) until `length` is over; returns ns per operation.
 template <class Body>

@@ -5,17 +5,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "heddle/status.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compiled_kernel.hpp"
+#include "tools/bench/goals.hpp"
 #include "tools/bench/processors.hpp"
 #include "tools/bench/report.hpp"
+#include "tools/bench/rivals.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -23,23 +28,30 @@ namespace {
 struct Options {
   std::vector<std::string> names{"all"};
   std::string json;
+  bool list = false;
   Plan plan;
 };
 
 struct Workload {
   const char* name;
   const char* group;
-  void (*add_cases)(std::vector<Case>& cases);
+  void (*add_rows)(std::vector<Row>& rows);
 };
 constexpr Workload workloads[] = {
-    {"submit", "scheduler", add_submit_cases},
-    {"round-trip", "scheduler", add_round_trip_cases},
-    {"parked", "scheduler", add_parked_cases},
-    {"hop", "scheduler", add_hop_cases},
-    {"spin", "tuning", add_spin_cases},
-    {"memory", "tuning", add_memory_cases},
-    {"elementwise", "kernels", add_elementwise_cases},
-    {"matmul", "kernels", add_matmul_cases},
+    {"idle", "scheduler", add_idle_rows},
+    {"footprint", "scheduler", add_footprint_rows},
+    {"submit", "scheduler", add_submit_rows},
+    {"round-trip", "scheduler", add_round_trip_rows},
+    {"parked", "scheduler", add_parked_rows},
+    {"hop", "scheduler", add_hop_rows},
+    {"fan", "scheduler", add_fan_rows},
+    {"pooled", "scheduler", add_pooled_rows},
+    {"fiber", "scheduler", add_fiber_rows},
+    {"open", "scheduler", add_open_rows},
+    {"spin", "tuning", add_spin_rows},
+    {"touch", "tuning", add_touch_rows},
+    {"elementwise", "kernels", add_elementwise_rows},
+    {"matmul", "kernels", add_matmul_rows},
 };
 
 bool chosen(const Workload& workload, const std::string& name) {
@@ -55,33 +67,88 @@ std::string check_name(const std::string& name) {
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
 
-std::vector<Case> chosen_cases(const Options& options) {
-  std::vector<Case> cases;
-  bool threads = false, kernels = false;
+std::vector<Workload> chosen_workloads(const Options& options) {
+  std::vector<Workload> result;
   for (const Workload& workload : workloads) {
     const auto names_it = [&workload](const std::string& name) { return chosen(workload, name); };
-    if (std::ranges::none_of(options.names, names_it)) continue;
+    if (std::ranges::any_of(options.names, names_it)) result.push_back(workload);
+  }
+  return result;
+}
+
+std::vector<Row> chosen_rows(const Options& options) {
+  std::vector<Row> rows;
+  for (const Workload& workload : chosen_workloads(options)) workload.add_rows(rows);
+  return rows;
+}
+
+/// On stderr: what the figures to come lack.
+void warn(const Options& options) {
+  bool threads = false, kernels = false;
+  for (const Workload& workload : chosen_workloads(options)) {
     (std::string_view(workload.group) == "kernels" ? kernels : threads) = true;
-    workload.add_cases(cases);
   }
   if (threads && processors().size() < 2) {
     fmt::print(stderr,
                "heddle-bench: one processor only: threads take turns, the scheduler's figures "
                "mean little\n");
   }
-#ifndef HEDDLE_BENCH_TBB
-  if (threads) {
+  if (const auto left_out = rivals_left_out(); threads && !left_out.empty()) {
     fmt::print(stderr,
-               "heddle-bench: built without oneTBB, so that rival is left out: install libtbb-dev, "
-               "then configure again\n");
+               "heddle-bench: built without {}: install tools/bench/rivals.txt, then configure "
+               "again\n",
+               fmt::join(left_out, ", "));
   }
-#endif
   if (kernels && compiling_backends().empty()) {
     fmt::print(stderr,
                "heddle-bench: no compiler can be used here, kernels are left out: see heddle "
                "info\n");
   }
-  return cases;
+}
+
+/// Throws internal when a goal is for no row that there may be.
+void check_goals(std::span<const Result> rows) {
+  for (const Goal& goal : goals()) {
+    const auto is_its = [&goal](const Result& row) { return goal_for(row) == &goal; };
+    if (std::ranges::none_of(rows, is_its))
+      throw Error(ErrorCode::internal, fmt::format("the goal for '{}' against '{}' has no row",
+                                                   goal.workload, goal.anchor));
+  }
+}
+
+int list() {
+  std::vector<Result> results;
+  for (const Row& row : chosen_rows({})) {
+    results.push_back(std::visit([](const auto& which) { return head_of(which); }, row));
+  }
+  check_goals(results);
+  fmt::print("{}", rows_list(results));
+  return 0;
+}
+
+double load_before() {
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) return 0;
+  if (load > 0.5) {
+    fmt::print(stderr,
+               "heddle-bench: other programs keep the machine busy (load {:.2f}): ratios of what "
+               "waits for another thread mean little\n",
+               load);
+  }
+  return load;
+}
+
+/// A rival that is built in and cannot be started here costs its rows, not the others.
+template <class Which>
+void measure_or_leave_out(const Which& which, const Plan& plan, std::vector<Result>& results) {
+  const Result head = head_of(which);
+  fmt::print(stderr, "{}\n", title(head));
+  try {
+    results.push_back(measure(which, plan));
+  } catch (const Error& error) {
+    if (head.anchor_kind != Kind::rival || error.code() != ErrorCode::unavailable) throw;
+    fmt::print(stderr, "  left out: {}\n", error.what());
+  }
 }
 
 int run(const Options& options) {
@@ -90,14 +157,14 @@ int run(const Options& options) {
     json.open(options.json, std::ios::trunc);
     if (!json) throw Error(ErrorCode::not_found, fmt::format("cannot write '{}'", options.json));
   }
-  std::vector<Case> cases = chosen_cases(options);
+  warn(options);
+  std::vector<Row> rows = chosen_rows(options);
   pin_this_thread(host_processor);
-  const Machine machine{processors().size(), gauge_ping_pong(), gauge_scaling()};
+  const Machine machine{processors().size(), load_before(), gauge_ping_pong(), gauge_scaling()};
   std::vector<Result> results;
-  for (Case& waiting : cases) {
-    const Case now = std::exchange(waiting, {});  // its memory goes when it is done
-    fmt::print(stderr, "{}: {} against {} ...\n", now.workload, now.subject.name, now.anchor.name);
-    results.push_back(measure(now, options.plan));
+  for (Row& waiting : rows) {
+    const Row now = std::exchange(waiting, {});  // what it holds goes when it is done
+    std::visit([&](const auto& which) { measure_or_leave_out(which, options.plan, results); }, now);
   }
   fmt::print("{}", results_table(results, machine));
   if (!options.json.empty()) json << results_json(results, machine);
@@ -112,11 +179,13 @@ int main(int argc, char** argv) {
   CLI::App app{"Measures heddle against limits and rivals of the same run."};
   app.name("heddle-bench");
   app.add_option("workloads", options.names,
-                 "all, scheduler (submit, round-trip, parked, hop), tuning (spin, memory), "
-                 "kernels (elementwise, matmul), or single ones")
+                 "all, scheduler (idle, footprint, submit, round-trip, parked, hop, fan, pooled, "
+                 "fiber, open), tuning (spin, touch), kernels (elementwise, matmul), or single "
+                 "ones")
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file too");
+  app.add_flag("--list", options.list, "Print all rows and their goals, and measure nothing");
   app.add_option("--seconds", options.plan.seconds_max, "Most time for one row of the table")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
@@ -129,7 +198,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    return heddle::bench::run(options);
+    return options.list ? heddle::bench::list() : heddle::bench::run(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "heddle-bench: {}\n", error.what());
     return 1;

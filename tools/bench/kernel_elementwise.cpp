@@ -35,11 +35,11 @@ void plain(const KernelSetup& made) {
 
 }  // namespace
 
-void add_elementwise_cases(std::vector<Case>& cases) {
+void add_elementwise_rows(std::vector<Row>& rows) {
   for (const auto& [place, count] : sizes) {
     const auto calls = static_cast<std::size_t>(std::max<std::int64_t>(1, 200'000 / count));
     for (const std::string& backend : compiling_backends()) {
-      cases.push_back(kernel_case(
+      rows.push_back(kernel_case(
           "elementwise", fmt::format("relu(ab+c)d, {}", place), backend, calls,
           [n = count] { return setup(n); }, plain));
     }

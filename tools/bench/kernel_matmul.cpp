@@ -25,10 +25,10 @@ void plain(const KernelSetup& made) {
 
 }  // namespace
 
-void add_matmul_cases(std::vector<Case>& cases) {
+void add_matmul_rows(std::vector<Row>& rows) {
   for (const std::int64_t n : {128, 512}) {
     for (const std::string& backend : compiling_backends()) {
-      cases.push_back(kernel_case(
+      rows.push_back(kernel_case(
           "matmul", fmt::format("matmul {0}x{0}", n), backend, 1, [n] { return setup(n); }, plain));
     }
   }

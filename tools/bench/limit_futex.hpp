@@ -25,21 +25,20 @@ class FutexSleeper {
     sleeper_.join();
   }
 
-  /// Wakes the sleeper and spins until it has answered.
-  void wake_and_wait() {
-    const std::uint32_t sent = wake();
+  void wake() {
+    // release: pairs with the acquire in run().
+    call_.fetch_add(1, std::memory_order_release);
+    syscall(SYS_futex, &call_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
+  /// Spins until the sleeper has answered; the thread that wakes.
+  void wait() const {
+    // relaxed: written by this thread.
+    const std::uint32_t sent = call_.load(std::memory_order_relaxed);
     // acquire: pairs with the release in run().
     while (answer_.load(std::memory_order_acquire) != sent) spin_pause();
   }
 
  private:
-  std::uint32_t wake() {
-    // release: pairs with the acquire in run().
-    const std::uint32_t sent = call_.fetch_add(1, std::memory_order_release) + 1;
-    syscall(SYS_futex, &call_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-    return sent;
-  }
-
   void run(int k) {
     pin_this_thread(k);
     for (std::uint32_t seen = 0;;) {
@@ -50,7 +49,7 @@ class FutexSleeper {
         continue;
       }
       seen = now;
-      // release: pairs with the acquire in wake_and_wait().
+      // release: pairs with the acquire in wait().
       answer_.store(seen, std::memory_order_release);
       // relaxed: ordered by the acquire above.
       if (stopping_.load(std::memory_order_relaxed)) return;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "tools/bench/harness.hpp"
 #include "tools/bench/processors.hpp"
 
 namespace heddle::bench {
@@ -18,6 +19,7 @@ namespace heddle::bench {
 class RingWorker {
  public:
   static constexpr const char* name = "bare flag ring";
+  static constexpr Kind kind = Kind::limit;
 
   explicit RingWorker(int k) : worker_([this, k] { run(k); }) {}
   RingWorker(const RingWorker&) = delete;
@@ -39,15 +41,10 @@ class RingWorker {
     // release: pairs with the acquire in run().
     slot.full.store(1, std::memory_order_release);
   }
-  void wait_idle() const {
-    const Slot& last = slots_[(next_ + capacity - 1) % capacity];
+  void wait_ended(std::uint64_t count) const {
+    const Slot& last = slots_[(count + capacity - 1) % capacity];
     // acquire: pairs with the release in run().
     while (last.full.load(std::memory_order_acquire) != 0) spin_pause();
-  }
-  template <class F>
-  void run_and_wait(F f) {
-    submit(f);
-    wait_idle();
   }
 
  private:
@@ -65,7 +62,7 @@ class RingWorker {
       // acquire: pairs with the release in submit().
       while (slot.full.load(std::memory_order_acquire) == 0) spin_pause();
       slot.invoke(slot.callable);
-      // release: pairs with the acquires in submit() and wait_idle().
+      // release: pairs with the acquires in submit() and wait_ended().
       slot.full.store(0, std::memory_order_release);
     }
   }

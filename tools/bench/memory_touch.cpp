@@ -33,18 +33,18 @@ class Block {
 
 }  // namespace
 
-void add_memory_cases(std::vector<Case>& cases) {
-  Contender fresh{"fresh from the system", [](nanoseconds length, Samples&) {
+void add_touch_rows(std::vector<Row>& rows) {
+  Contender fresh{"fresh from the system", Kind::limit, [](nanoseconds length, Samples&) {
                     return timed_loop(length, 1, [](std::size_t) { Block().write(); });
                   }};
-  Contender reused{"reused", [](nanoseconds length, Samples&) {
+  Contender reused{"reused", Kind::limit, [](nanoseconds length, Samples&) {
                      const Block block;
                      block.write();
                      return timed_loop(length, 4, [&block](std::size_t count) {
                        for (std::size_t k = 0; k < count; ++k) block.write();
                      });
                    }};
-  cases.push_back({"memory", "write 4 MiB", "block", std::move(fresh), std::move(reused)});
+  rows.push_back(Case{"touch", "write 4 MiB", "block", std::move(fresh), std::move(reused)});
 }
 
 }  // namespace heddle::bench

@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 namespace heddle::bench {
 
 const std::vector<int>& processors() {
@@ -21,6 +23,15 @@ const std::vector<int>& processors() {
   return found;
 }
 
+int workers_beside_host() { return std::max(1, static_cast<int>(processors().size()) - 1); }
+
+int producer_processor(int k) {
+  const int at = k % workers_beside_host();
+  return at == 0 ? host_processor : worker_processor + at;
+}
+
+int spread_processor(int k) { return worker_processor + k % workers_beside_host(); }
+
 void pin_this_thread(int k) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -28,5 +39,14 @@ void pin_this_thread(int k) {
   // Refused (a mask changed under us): the measurement is noisier, not wrong.
   static_cast<void>(sched_setaffinity(0, sizeof one, &one));
 }
+
+Unpinned::Unpinned() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const int cpu : processors()) CPU_SET(cpu, &all);
+  static_cast<void>(sched_setaffinity(0, sizeof all, &all));
+}
+
+Unpinned::~Unpinned() { pin_this_thread(host_processor); }
 
 }  // namespace heddle::bench

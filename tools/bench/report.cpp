@@ -6,88 +6,174 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
+
+#include "tools/bench/goals.hpp"
+#include "tools/bench/rivals.hpp"
 
 namespace heddle::bench {
 namespace {
 
-/// Three digits and a unit that fits.
-std::string time_text(double ns) {
-  if (ns <= 0) return "-";
-  constexpr std::array units{"ns", "us", "ms", "s"};
+/// Three digits and the largest unit that leaves one before the point.
+template <std::size_t N>
+std::string scaled_text(double value, double step, const std::array<const char*, N>& units) {
   std::size_t unit = 0;
-  for (; ns >= 1000 && unit + 1 < units.size(); ++unit) ns /= 1000;
-  return fmt::format("{:.{}f} {}", ns, ns < 10 ? 2 : (ns < 100 ? 1 : 0), units[unit]);
+  for (; value >= step && unit + 1 < units.size(); ++unit) value /= step;
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : (value < 100 ? 1 : 0), units[unit]);
+}
+
+std::string value_text(double value, Unit unit) {
+  switch (unit) {
+    case Unit::ns:
+      return scaled_text(value, 1000, std::array{"ns", "us", "ms", "s"});
+    case Unit::bytes:
+      return scaled_text(value, 1024, std::array{"B", "KiB", "MiB"});
+    case Unit::percent:
+      return fmt::format("{:.3f} %", value);
+    case Unit::ratio:
+      break;
+  }
+  return fmt::format("{:.2f}", value);
+}
+
+/// The JSON's word for it.
+const char* unit_name(Unit unit) {
+  return std::array{"ns", "bytes", "percent", "ratio"}[static_cast<std::size_t>(unit)];
+}
+
+std::string optional_text(double value, Unit unit) {
+  return value > 0 ? value_text(value, unit) : "-";
+}
+
+std::string median_text(const Result& result, const Figure& figure) {
+  return result.pairs > 0 ? value_text(figure.median, result.unit) : "-";
 }
 
 std::string ratio_text(const Result& result) {
+  if (result.anchor.empty()) return "-";
   if (result.pairs == 0) return "no steady pair";
-  return fmt::format("{:.2f} ({:.2f}..{:.2f})", result.ratio, result.ratio_low, result.ratio_high);
+  return fmt::format("{:.2f} ({:.2f}..{:.2f})", result.ratio.median, result.ratio.low,
+                     result.ratio.high);
 }
 
-using Row = std::array<std::string, 9>;
+std::string goal_text(const Goal& goal) {
+  return goal.unit == Unit::ratio
+             ? fmt::format("<= {}", goal.at_most)
+             : fmt::format("<= {} {}", goal.at_most,
+                           goal.unit == Unit::percent ? "%" : unit_name(goal.unit));
+}
 
-Row cells(const Result& result) {
+bool met(const Goal& goal, const Result& result) {
+  return result.pairs > 0 && reached(goal, result) <= goal.at_most;
+}
+
+std::string verdict_text(const Result& result) {
+  const Goal* const goal = goal_for(result);
+  if (goal == nullptr) return "";
+  return fmt::format("{} {}", goal_text(*goal), met(*goal, result) ? "met" : "missed");
+}
+
+using Cells = std::array<std::string, 10>;
+
+Cells cells(const Result& result) {
+  const bool gauge = result.anchor.empty();
   return {result.workload,
           result.subject,
-          result.anchor,
+          gauge ? "-" : result.anchor,
           ratio_text(result),
-          time_text(result.subject_ns),
-          time_text(result.subject_p99_ns),
-          time_text(result.anchor_ns),
-          time_text(result.anchor_p99_ns),
+          verdict_text(result),
+          median_text(result, result.subject_figure),
+          optional_text(result.subject_figure.p99, result.unit),
+          gauge ? "-" : median_text(result, result.anchor_figure),
+          optional_text(result.anchor_figure.p99, result.unit),
           fmt::format("{}/{}", result.pairs, result.pairs + result.dropped)};
+}
+
+nlohmann::ordered_json figure_json(const Figure& figure) {
+  return {{"median", figure.median},
+          {"low", figure.low},
+          {"high", figure.high},
+          {"p99", figure.p99 > 0 ? nlohmann::ordered_json(figure.p99) : nullptr}};
+}
+
+nlohmann::ordered_json result_json(const Result& r) {
+  nlohmann::ordered_json json = {
+      {"name", r.name},           {"workload", r.workload},
+      {"operation", r.operation}, {"unit", unit_name(r.unit)},
+      {"subject", r.subject},     {"subject_figure", figure_json(r.subject_figure)}};
+  if (!r.anchor.empty()) {
+    constexpr std::array kinds{"heddle", "limit", "rival", "rival, host helps"};
+    json["anchor"] = r.anchor;
+    json["anchor_kind"] = kinds[static_cast<std::size_t>(r.anchor_kind)];
+    json["anchor_figure"] = figure_json(r.anchor_figure);
+    json["ratio"] = figure_json(r.ratio);
+    json["ping_pong_ns"] = r.ping_pong_ns;
+  }
+  json["pairs"] = r.pairs;
+  json["dropped"] = r.dropped;
+  if (const Goal* const goal = goal_for(r)) {
+    json["goal"] = {{"at_most", goal->at_most},
+                    {"unit", unit_name(goal->unit)},
+                    {"reached", reached(*goal, r)},
+                    {"met", met(*goal, r)}};
+  }
+  return json;
 }
 
 }  // namespace
 
+std::string title(const Result& row) {
+  return row.anchor.empty()
+             ? fmt::format("{}: {}", row.workload, row.subject)
+             : fmt::format("{}: {} against {}", row.workload, row.subject, row.anchor);
+}
+
+std::string rows_list(std::span<const Result> rows) {
+  std::string text;
+  for (const Result& row : rows) {
+    const Goal* const goal = goal_for(row);
+    text += title(row) + (goal != nullptr ? ", goal " + goal_text(*goal) : "") + "\n";
+  }
+  return text;
+}
+
 std::string results_table(std::span<const Result> results, const Machine& machine) {
-  std::vector<Row> rows{{"workload", "subject", "anchor", "ratio (quartiles)", "subject", "p99",
-                         "anchor", "p99", "pairs"}};
+  std::vector<Cells> rows{{"workload", "subject", "anchor", "ratio (quartiles)", "goal", "subject",
+                           "p99", "anchor", "p99", "pairs"}};
   for (const Result& result : results) rows.push_back(cells(result));
-  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows) {
+  std::array<std::size_t, std::tuple_size_v<Cells>> widths{};
+  for (const Cells& row : rows) {
     for (std::size_t k = 0; k < row.size(); ++k) widths[k] = std::max(widths[k], row[k].size());
   }
   std::string text;
-  for (const Row& row : rows) {
+  for (const Cells& row : rows) {
     std::string line;
     for (std::size_t k = 0; k < row.size(); ++k) {
-      line += k < 3 ? fmt::format("{:<{}}  ", row[k], widths[k])
-                    : fmt::format("{:>{}}  ", row[k], widths[k]);
+      line += k < 3 || k == 4 ? fmt::format("{:<{}}  ", row[k], widths[k])
+                              : fmt::format("{:>{}}  ", row[k], widths[k]);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text +
          fmt::format(
-             "ratio = time of subject / time of anchor, median of pairs; pairs = steady/all\n"
-             "{} processors, spin ping-pong {}, two threads of arithmetic / one {:.2f}\n",
-             machine.processors, time_text(machine.ping_pong_ns), machine.scaling);
+             "ratio = subject / anchor, median of pairs; pairs = steady/all; without anchor: "
+             "median of readings\n"
+             "{} processors, load {:.2f} before, spin ping-pong {}, two threads of arithmetic / "
+             "one {:.2f}\n",
+             machine.processors, machine.load, optional_text(machine.ping_pong_ns, Unit::ns),
+             machine.scaling);
 }
 
 std::string results_json(std::span<const Result> results, const Machine& machine) {
   nlohmann::ordered_json json;
   json["machine"] = {{"processors", machine.processors},
+                     {"load", machine.load},
                      {"ping_pong_ns", machine.ping_pong_ns},
                      {"scaling", machine.scaling}};
+  json["rivals_left_out"] = rivals_left_out();
   json["results"] = nlohmann::ordered_json::array();
-  for (const Result& r : results) {
-    json["results"].push_back({{"name", r.name},
-                               {"workload", r.workload},
-                               {"unit", r.unit},
-                               {"subject", r.subject},
-                               {"anchor", r.anchor},
-                               {"ratio", r.ratio},
-                               {"ratio_low", r.ratio_low},
-                               {"ratio_high", r.ratio_high},
-                               {"subject_ns", r.subject_ns},
-                               {"subject_p99_ns", r.subject_p99_ns},
-                               {"anchor_ns", r.anchor_ns},
-                               {"anchor_p99_ns", r.anchor_p99_ns},
-                               {"pairs", r.pairs},
-                               {"dropped", r.dropped},
-                               {"ping_pong_ns", r.ping_pong_ns}});
-  }
+  for (const Result& result : results) json["results"].push_back(result_json(result));
   return json.dump(2) + "\n";
 }
 

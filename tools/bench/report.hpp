@@ -8,13 +8,18 @@
 
 namespace heddle::bench {
 
-/// What was measured around the cases.
+/// What was measured around the rows.
 struct Machine {
   std::size_t processors = 0;
+  double load = 0;          ///< threads that ran or wanted to, mean of the minute before
   double ping_pong_ns = 0;  ///< see gauge_ping_pong
   double scaling = 0;       ///< see gauge_scaling
 };
 
+/// "hop, posted: heddle against bare flag ring"
+[[nodiscard]] std::string title(const Result& row);
+/// A line for each row, with its goal.
+[[nodiscard]] std::string rows_list(std::span<const Result> rows);
 [[nodiscard]] std::string results_table(std::span<const Result> results, const Machine& machine);
 [[nodiscard]] std::string results_json(std::span<const Result> results, const Machine& machine);
 

@@ -3,57 +3,15 @@
 // other's events. The host sleeps meanwhile.
 #include <semaphore>
 
+#include "tools/bench/against.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/limit_ping_pong.hpp"
 #include "tools/bench/limit_ring.hpp"
-#include "tools/bench/rival_deque.hpp"
 #include "tools/bench/subject.hpp"
-#ifdef HEDDLE_BENCH_TBB
-#include "tools/bench/rival_tbb.hpp"
-#endif
+#include "tools/bench/workers.hpp"
 
 namespace heddle::bench {
 namespace {
-
-/// A token that two workers hand to each other until the time is up. Only its holder touches it.
-template <class Worker>
-struct Chain {
-  Worker* workers[2];
-  Clock::time_point end;
-  std::uint64_t hops = 0;
-  std::binary_semaphore over{0};
-
-  void hop() {
-    ++hops;
-    if (hops % 32 == 0 && Clock::now() > end) {
-      over.release();
-      return;
-    }
-    workers[hops % 2]->submit([this] { hop(); });
-  }
-};
-
-template <class Worker>
-Contender posted() {
-  return {Worker::name, [](nanoseconds length, Samples&) {
-            Worker first(host_processor), second(worker_processor);
-            Chain<Worker> chain{{&first, &second}, Clock::now() + length};
-            const auto start = Clock::now();
-            first.submit([&chain] { chain.hop(); });
-            chain.over.acquire();
-            const double ns = ns_between(start, Clock::now());
-            // The task before the last may still be on its way out of submit().
-            first.wait_idle();
-            second.wait_idle();
-            return ns / static_cast<double>(chain.hops);
-          }};
-}
-
-/// Both workers awake for longer than any hop takes.
-class AwakeHeddleWorker : public HeddleWorker {
- public:
-  explicit AwakeHeddleWorker(int k) : HeddleWorker(k, std::chrono::milliseconds(1)) {}
-};
 
 /// One chain of waits, timed from its first task to its last.
 double awaited_chain(const sched::Device& first, const sched::Device& second, int hops) {
@@ -80,7 +38,7 @@ double awaited_chain(const sched::Device& first, const sched::Device& second, in
 }
 
 Contender awaited() {
-  return {"heddle", [](nanoseconds length, Samples& samples) {
+  return {"heddle", Kind::heddle, [](nanoseconds length, Samples& samples) {
             constexpr int hops = 1000;
             const AwakeHeddleWorker first(host_processor), second(worker_processor);
             Samples chains;
@@ -95,26 +53,27 @@ Contender awaited() {
 }
 
 Contender half_ping_pong() {
-  return {"half a spin ping-pong", [](nanoseconds length, Samples&) {
-            PingPong partner(worker_processor);
-            return 0.5 * timed_loop(length, 256, [&](std::size_t count) {
-                     for (std::size_t k = 0; k < count; ++k) partner.round_trip();
-                   });
-          }};
+  return {
+      "half a spin ping-pong", Kind::limit, [](nanoseconds length, Samples& samples) {
+        PingPong partner(worker_processor);
+        return 0.5 * timed_loop(length, 1000, [&](std::size_t count) {
+                 const auto start = Clock::now();
+                 for (std::size_t k = 0; k < count; ++k) partner.round_trip();
+                 samples.add(0.5 * ns_between(start, Clock::now()) / static_cast<double>(count));
+               });
+      }};
 }
 
 }  // namespace
 
-void add_hop_cases(std::vector<Case>& cases) {
-  const auto against = [&cases](const Contender& anchor) {
-    cases.push_back({"hop", "hop, posted", "hop", posted<AwakeHeddleWorker>(), anchor});
-  };
-  against(posted<RingWorker>());
-#ifdef HEDDLE_BENCH_TBB
-  against(posted<TbbWorker>());
-#endif
-  against(posted<DequeWorker>());
-  cases.push_back({"hop", "hop, awaited", "hop", awaited(), half_ping_pong()});
+void add_hop_rows(std::vector<Row>& rows) {
+  Against posting(rows,
+                  {"hop", "hop, posted", "hop", posted_hop_contender<AwakeHeddleWorker>(), {}});
+  posting(posted_hop_contender<RingWorker>());
+  posting(&Rival::posted_hop);
+  Against awaiting(rows, {"hop", "hop, awaited", "hop", awaited(), {}});
+  awaiting(half_ping_pong());
+  awaiting(&Rival::awaited_hop);
 }
 
 }  // namespace heddle::bench

@@ -13,14 +13,8 @@ namespace {
 constexpr double pause_min_ns = 1'000;
 constexpr double pause_orders = 2;  // powers of ten
 
-/// Not sleeping: that takes 50 us at least.
-void pause_for(double ns) {
-  const auto start = Clock::now();
-  while (ns_between(start, Clock::now()) < ns) spin_pause();
-}
-
 Contender contender(const std::string& name, std::optional<nanoseconds> spin) {
-  return {name, [spin](nanoseconds length, Samples& samples) {
+  return {name, Kind::heddle, [spin](nanoseconds length, Samples& samples) {
             HeddleWorker worker(worker_processor, spin);
             std::uint64_t ran = 0;  // the worker's
             std::uint64_t submitted = 0;
@@ -44,12 +38,12 @@ Contender contender(const std::string& name, std::optional<nanoseconds> spin) {
 
 }  // namespace
 
-void add_spin_cases(std::vector<Case>& cases) {
+void add_spin_rows(std::vector<Row>& rows) {
   for (const int us : {0, 2, 10, 50}) {
-    cases.push_back(
-        {"spin", "round trip, pauses", "task",
-         contender(fmt::format("heddle, spin {} us", us), std::chrono::microseconds(us)),
-         contender("heddle, spin default", {}), std::chrono::milliseconds(40)});
+    rows.push_back(
+        Case{"spin", "round trip, pauses", "task",
+             contender(fmt::format("heddle, spin {} us", us), std::chrono::microseconds(us)),
+             contender("heddle, spin default", {}), std::chrono::milliseconds(40)});
   }
 }
 

@@ -2,9 +2,9 @@
 """Checks designs with Spin: each model holds in all its states, and each of its mutants does not.
 
 usage: check.py MODEL.pml [MUTANT...]
-A mutant is a macro that the model leaves something out for. Needs spin and a C compiler (cc, or what
-CC says). Prints the number of states of each; exits with 1 unless all is as it should be, and with 77
-(skipped) where there is no spin.
+A mutant is a macro that the model leaves something out for. Needs spin and a C compiler (cc, or
+what CC says). Prints the number of states of each; exits with 1 unless all is as it should be, and
+with 77 (skipped) where there is no spin.
 """
 import os
 import pathlib
@@ -23,7 +23,8 @@ RUN = ["./pan", "-a", "-f", "-m1000000"]
 def explore(model, mutant):
     """Whether `model` with `mutant` (None: as it is) holds, and its number of states."""
     with tempfile.TemporaryDirectory() as folder:
-        for command in (GENERATE + ([f"-D{mutant}"] if mutant else []) + [str(model)], COMPILE, RUN):
+        generate = GENERATE + ([f"-D{mutant}"] if mutant else []) + [str(model)]
+        for command in (generate, COMPILE, RUN):
             done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, check=False)
             if done.returncode != 0:

@@ -109,6 +109,25 @@ TEST_P(DeviceTest, FirstFailurePoisonsAndIsReportedEverywhere) {
   EXPECT_TRUE(before.status().ok());
 }
 
+// S10: of the task that failed, through all that it took down with it
+TEST_P(DeviceTest, FailuresNameTheSubmitSiteWhereRecorded) {
+  sched::DeviceOptions recording = options("gpu7");
+  recording.record_sites = true;
+  const Device device = scheduler_.new_device(recording);
+  const int line = __LINE__ + 1;
+  const Event failing = device.submit("divide", [] { throw std::out_of_range("index 9"); });
+  const std::string site = "device_test.cpp:" + std::to_string(line);
+  EXPECT_THAT(text(failing.wait()), HasSubstr(site));
+  const Device other = open("other");
+  other.wait(failing);
+  EXPECT_THAT(text(other.submit("after", [] {}).wait()), HasSubstr(site));
+  EXPECT_TRUE(device.recover().ok());
+  EXPECT_TRUE(device.submit("fine", [] {}).wait().ok());
+  const Device silent = open("silent");
+  const Event unnamed = silent.submit("divide", [] { throw std::out_of_range("index 9"); });
+  EXPECT_THAT(text(unnamed.wait()), testing::Not(HasSubstr("device_test.cpp")));
+}
+
 // S10, bad input: what is no std::exception is reported too
 TEST_P(DeviceTest, ThrownIntAndFailedStatusFailTheTask) {
   const Device a = open("a");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 
 namespace heddle {
 namespace {
@@ -41,6 +42,31 @@ Scheduler with_workers(unsigned workers) {
 std::ptrdiff_t threads_of_this_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
                        std::filesystem::directory_iterator());
+}
+
+// S9, S15: what the ready queue has no memory for gets its turn all the same
+TEST(PoolTest, DevicesGetTheirTurnWithoutMemory) {
+  Scheduler scheduler = with_workers(1);
+  std::vector<Device> devices;
+  for (int k = 0; k < 5000; ++k)
+    devices.push_back(open(scheduler, Mode::pooled, "d" + std::to_string(k), 2));
+  std::latch begun(1), go(1);
+  devices.front().submit("hold", [&] {
+    begun.count_down();
+    go.wait();
+  });
+  begun.wait();
+  std::uint64_t refused = 0;
+  {
+    const NoMemory memory;
+    const std::uint64_t before = allocations();
+    for (const Device& device : devices)
+      if (!device.submit("task", [] {}).accepted()) ++refused;
+    EXPECT_GT(allocations(), before);  // the queue asked for some
+  }
+  EXPECT_EQ(refused, 0u);
+  go.count_down();
+  for (const Device& device : devices) ASSERT_TRUE(device.await().ok());
 }
 
 // S15: ten thousand devices, two threads, each device in its order
@@ -184,7 +210,12 @@ TEST(PoolTest, WorkersEndWithTheLastDevice) {
       scheduler.reset();
       if (inside) {
         Device* const raw = device.get();
-        raw->submit("drops", [device = std::move(device)]() mutable { device.reset(); });
+        sched::ExternalTimeline returned("submit returned");  // the handle is used until then
+        const Event may_drop = returned.next();
+        sched::SubmitOptions options;
+        options.after.push_back(may_drop);
+        raw->submit("drops", [device = std::move(device)]() mutable { device.reset(); }, options);
+        EXPECT_TRUE(returned.signal(may_drop.ticket()).ok());
       } else {
         device.reset();
         ASSERT_EQ(threads_of_this_process(), before);

@@ -1,20 +1,24 @@
 // The counting operator new; apart from its users, so that no call of it is inlined into them.
-#include "tests/unit/scheduler/allocation_counter.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 
 #include <cstdlib>
 #include <new>
 
 namespace {
 thread_local std::uint64_t count = 0;
-}
+thread_local bool refuses = false;
+}  // namespace
 
 namespace heddle {
 std::uint64_t allocations() noexcept { return count; }
+NoMemory::NoMemory() noexcept { refuses = true; }
+NoMemory::~NoMemory() { refuses = false; }
 }  // namespace heddle
 
 // All forms that the others do not end up in, also where a sanitizer has its own of each.
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   ++count;
+  if (refuses) return nullptr;
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void* operator new(std::size_t bytes) {

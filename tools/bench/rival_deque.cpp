@@ -1,23 +1,21 @@
 // The rival everybody writes first: a deque of std::function behind a mutex and a condition
 // variable.
-#pragma once
-
-#include <atomic>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "tools/bench/processors.hpp"
+#include "tools/bench/worker_rival.hpp"
 
 namespace heddle::bench {
+namespace {
 
 class DequeWorker {
  public:
   static constexpr const char* name = "mutex+condvar deque";
+  static constexpr Kind kind = Kind::rival;
 
   explicit DequeWorker(int k) : worker_([this, k] { run(k); }) {}
   DequeWorker(const DequeWorker&) = delete;
@@ -27,24 +25,15 @@ class DequeWorker {
     worker_.join();
   }
 
+  /// Any thread.
   void submit(std::function<void()> f) {
     {
       const std::lock_guard lock(mutex_);
       tasks_.push_back(std::move(f));
-      ++submitted_;
     }
     not_empty_.notify_one();
   }
-  /// The submitting thread.
-  void wait_idle() const {
-    // acquire: pairs with the release in run().
-    while (ended_.load(std::memory_order_acquire) != submitted_) spin_pause();
-  }
-  template <class F>
-  void run_and_wait(F f) {
-    submit(f);
-    wait_idle();
-  }
+  void wait_ended(std::uint64_t count) const { ended_.wait(count); }
 
  private:
   void run(int k) {
@@ -57,17 +46,19 @@ class DequeWorker {
       lock.unlock();
       if (!task) return;
       task();
-      // release: pairs with the acquire in wait_idle().
-      ended_.fetch_add(1, std::memory_order_release);
+      ended_.add();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable not_empty_;
   std::deque<std::function<void()>> tasks_;
-  std::uint64_t submitted_ = 0;
-  std::atomic<std::uint64_t> ended_{0};
+  EndedCount ended_;
   std::thread worker_;
 };
+
+}  // namespace
+
+Rival deque_rival() { return worker_rival<DequeWorker>(); }
 
 }  // namespace heddle::bench

@@ -1,0 +1,244 @@
+// The producers' side of a device: submitting, and making room.
+#include <fmt/format.h>
+
+#include "heddle/observe.hpp"
+#include "scheduler/fork.hpp"
+#include "scheduler/hooks.hpp"
+#include "scheduler/task_context.hpp"
+#include "scheduler/thread_number.hpp"
+#include "scheduler/worker.hpp"
+
+namespace heddle::sched {
+
+/// Which devices' running tasks wait for which full queues. A task that would close a cycle is
+/// refused instead (S4). Slow path only: one mutex for the process.
+struct BlockedOn {
+  static std::mutex& mutex() noexcept {
+    static std::mutex m;
+    return m;
+  }
+
+  /// Notes that the innermost task waits for `target`, and with it those beneath it on this thread,
+  /// down to the first that can be suspended. false: `target` waits, through others, for one of
+  /// them.
+  static bool enter(TaskContext* innermost, DeviceCore* target) noexcept {
+    const std::lock_guard lock(mutex());
+    for (const DeviceCore* at = target; at != nullptr; at = at->blocked_on_) {
+      for (const TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
+        if (at == task->device) return false;
+      }
+    }
+    note(innermost, target);
+    return true;
+  }
+  static void leave(TaskContext* innermost) noexcept {
+    const std::lock_guard lock(mutex());
+    note(innermost, nullptr);
+  }
+
+ private:
+  /// Also held up by `task`'s wait.
+  template <class Task>
+  static Task* beneath(Task* task) noexcept {
+    return task->fiber != nullptr ? nullptr : task->outer;
+  }
+  static void note(TaskContext* innermost, DeviceCore* target) noexcept {
+    for (TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
+      task->device->blocked_on_ = target;
+    }
+  }
+};
+
+namespace {
+
+/// Who submits: a thread, or a host of a simulation, which share one.
+[[gnu::noinline]] std::uint64_t producer_number() noexcept {
+  Hooks* const simulation = hooks();
+  return simulation != nullptr ? simulation->producer() : thread_number();
+}
+
+}  // namespace
+
+Event Device::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
+  return handle_->core->submit(label, task, from);
+}
+
+Event Device::submit_task(Label label, const TaskOps& task, void* from,
+                          const SubmitOptions& options) const noexcept {
+  TaskNote note;
+  return handle_->core->submit_carefully(label, note, task, from, options);
+}
+
+[[gnu::always_inline]] inline Event DeviceCore::submit(const Label& label, const TaskOps& ops,
+                                                       void* from) noexcept {
+  // In a forked child nobody has the owner's number.
+  if (health_.plain()) [[likely]] {
+    if (const std::uint64_t ticket = lane_.reserve_alone(known_thread_number())) [[likely]]
+      return publish(ticket, label, ops, from);
+  }
+  return submit_otherwise(label, ops, from);
+}
+
+/// The event is made before the callable, so that fewer values outlive a call.
+[[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, const Label& label,
+                                                        const TaskOps& ops, void* from) noexcept {
+  Event event(place_, ticket);
+  lane_.publish(ticket, label.c_str(), ops, from);
+  set_going();
+  return event;
+}
+
+/// One of several producers, or the one that has to look how much room there is.
+[[gnu::noinline]] Event DeviceCore::submit_otherwise(const Label& label, const TaskOps& ops,
+                                                     void* from) noexcept {
+  if (health_.plain() && !options_.single_producer && fork_generation() == fork_generation_) {
+    if (const std::uint64_t ticket = reserve(thread_number()))
+      return publish(ticket, label, ops, from);
+  }
+  static const SubmitOptions* const defaults = new SubmitOptions;  // also needed during exit
+  TaskNote note;
+  return submit_carefully(label, note, ops, from, *defaults);
+}
+
+Event DeviceCore::submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops,
+                                   void* from, const SubmitOptions& options) noexcept {
+  const auto refuse = [&](Status why) {
+    if (log_level() >= LogLevel::debug)
+      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()));
+    return Timeline::refused(std::move(why));
+  };
+  note.contain = options.contain;
+  if (options_.record_sites) note.site = label.site();
+  for (const Event& event : options.after) {
+    if (event.done() && event.status().ok()) continue;
+    if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&
+        event.ticket() > lane_.tickets()) {
+      return refuse(own_task_refusal("waiting for a later ticket"));
+    }
+    try {
+      before_allocation();
+      if (!note.after) note.after = std::make_unique<std::vector<Event>>();
+      note.after->push_back(event);
+    } catch (...) {
+      return refuse(
+          Status(ErrorCode::exhausted, "no memory for the events that a task comes after"));
+    }
+  }
+  while (true) {
+    if (Status status = refusal(); !status.ok()) return refuse(std::move(status));
+    if (options_.single_producer) {
+      if (Status status = check_producer(); !status.ok()) return refuse(std::move(status));
+    }
+    Hooks* const simulation = simulated_ ? hooks() : nullptr;
+    const bool full = simulation != nullptr && simulation->queue_full();
+    if (const std::uint64_t ticket = full ? 0 : reserve(producer_number())) {
+      if (simulation != nullptr) simulation->point_in_submit();
+      if (note.contain || note.is_wait || note.after || options_.record_sites) {
+        lane_.publish(ticket, label.c_str(), ops, from, note);
+      } else {
+        lane_.publish(ticket, label.c_str(), ops, from);
+      }
+      if (simulation != nullptr) simulation->point();
+      set_going();
+      return timeline_->event(ticket);
+    }
+    if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
+  }
+}
+
+/// The queue is full: does what the policy says. ok: try again.
+Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
+  if (lane_.closed()) return {};  // not full: the next try says so
+  const FullPolicy policy = options.full.value_or(options_.full);
+  const auto full = [&](const char* more) {
+    return Status(ErrorCode::exhausted, fmt::format("device '{}': its queue of {} tasks is full{}",
+                                                    timeline_->name(), lane_.capacity(), more));
+  };
+  if (policy == FullPolicy::fail) return full("");
+  if (inside_own_task()) return full(", and the submitting task must end before a slot frees");
+  const std::uint64_t tickets = lane_.tickets();
+  Deadline deadline;
+  if (policy == FullPolicy::deadline) deadline = options.deadline;
+  TaskContext* const task = current_task();
+  if (task == nullptr) return wait_for_slot(tickets, deadline);
+  if (!BlockedOn::enter(task, this)) {
+    return full(
+        ", and its running task waits, in a cycle of full queues, for the task that submits");
+  }
+  Status status = wait_for_slot(tickets, deadline);
+  BlockedOn::leave(task);
+  return status;
+}
+
+Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
+  if (tickets < lane_.capacity()) return {};
+  const Event slot = timeline_->event(tickets - lane_.capacity() + 1);
+  switch (wait_here(slot, deadline, spin())) {
+    case Waited::done:
+      return {};
+    case Waited::stopped:
+      return status_of(Waited::stopped, slot);
+    case Waited::late:
+      break;
+  }
+  return Status(ErrorCode::deadline,
+                fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
+                            timeline_->name(), lane_.capacity()));
+}
+
+/// Why nothing may be submitted now; ok when it may.
+Status DeviceCore::refusal() noexcept {
+  if (Status status = forked(); !status.ok()) return status;
+  if (health_.poisoned()) return status();
+  if (lane_.closed()) {
+    return Status(ErrorCode::unavailable,
+                  fmt::format("device '{}' is shut down and takes no new tasks; open another",
+                              timeline_->name()));
+  }
+  return {};
+}
+
+Status DeviceCore::check_producer() noexcept {
+  const std::uint64_t me = producer_number();
+  std::uint64_t first = no_thread_number;
+  // relaxed, both: carry nothing; numbers only have to differ.
+  if (producer_.compare_exchange_strong(first, me, std::memory_order_relaxed,
+                                        std::memory_order_relaxed) ||
+      first == me) {
+    return {};
+  }
+  return Status(ErrorCode::failed_precondition,
+                fmt::format("device '{}' was opened with single_producer, and another thread "
+                            "submits to it already; submit "
+                            "from that thread, or open it without",
+                            timeline_->name()));
+}
+
+Event DeviceCore::wait(const Event& event) noexcept {
+  const bool own = event.timeline() == id_;
+  if (own && event.ticket() > lane_.tickets())
+    return Timeline::refused(own_task_refusal("waiting for a later ticket"));
+  if (own || (event.done() && event.status().ok())) return event;
+  static constexpr TaskOps nothing{[](void* /*to*/, void* /*from*/) noexcept {},
+                                   [](void* /*callable*/, Status& /*failure*/) { return true; },
+                                   [](void* /*callable*/) noexcept {}};
+  SubmitOptions options;
+  try {
+    options.after.push_back(event);
+  } catch (...) {
+    return Timeline::refused(Status(ErrorCode::exhausted, "no memory to wait for an event"));
+  }
+  TaskNote note;
+  note.is_wait = true;
+  return submit_carefully("wait", note, nothing, nullptr, options);
+}
+
+void DeviceCore::set_going_closely() noexcept {
+  if (runner_) {
+    look();
+  } else if (doorbell_.ring()) {
+    wake_worker();
+  }
+}
+
+}  // namespace heddle::sched

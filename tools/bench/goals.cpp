@@ -1,0 +1,48 @@
+// See goals.hpp.
+#include "tools/bench/goals.hpp"
+
+#include <algorithm>
+
+namespace heddle::bench {
+namespace {
+
+constexpr Goal table[] = {
+    {"submit+run, 1 producer", "bare flag ring", 1.3},
+    {"submit+run, 1 producer", every_rival, 0.125},
+    {"submit+run, 2 producers", "bare fetch_add ring", 1.2},
+    {"submit+run, 2 producers", every_rival, 0.125},
+    {"submit+run, 4 producers", "bare fetch_add ring", 1.2},
+    {"submit+run, 4 producers", every_rival, 0.125},
+    {"round trip, awake", "bare flag ring", 1.3},
+    {"round trip, asleep 20 us", "bare futex", 1.1},
+    {"round trip, asleep 1 ms", "bare futex", 1.1},
+    {"round trip, asleep 10 ms", "bare futex", 1.1},
+    {"hop, posted", "bare flag ring", 1.3},
+    {"pooled, 64 devices", "heddle, threaded", 2},
+    {"pooled, 64 devices", "heddle, 64 threads", 2},
+    {"fiber switch", "bare context", 30, Unit::ns},
+    {"open+close", "bare thread", 2},
+    {"idle, 16 devices", "", 0.1, Unit::percent},
+};
+
+bool is_for(const Goal& goal, const Result& row) {
+  const bool anchor =
+      goal.anchor == every_rival ? row.anchor_kind == Kind::rival : goal.anchor == row.anchor;
+  return anchor && goal.workload == row.workload;
+}
+
+}  // namespace
+
+std::span<const Goal> goals() { return table; }
+
+const Goal* goal_for(const Result& row) {
+  const auto* const found =
+      std::ranges::find_if(table, [&row](const Goal& goal) { return is_for(goal, row); });
+  return found == std::end(table) ? nullptr : found;
+}
+
+double reached(const Goal& goal, const Result& result) {
+  return goal.unit == Unit::ratio ? result.ratio.median : result.subject_figure.median;
+}
+
+}  // namespace heddle::bench

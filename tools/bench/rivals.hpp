@@ -1,0 +1,50 @@
+// What heddle is measured against besides bare limits. One thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/bench/harness.hpp"
+
+namespace heddle::bench {
+
+/// What one rival brings to each workload; a contender without a slice: it has nothing alike.
+struct Rival {
+  Contender submit;
+  Contender submit_by_two, submit_by_four;  ///< threads
+  Contender round_trip;
+  Contender parked;
+  Contender posted_hop, awaited_hop;
+  Contender fan;
+  Contender open;
+};
+
+/// How long a rival's worker has nothing to do before the round trip in Rival::parked.
+inline constexpr nanoseconds rival_pause = std::chrono::milliseconds(1);
+
+/// What a rival starts once for all its rows, whoever made them, and ends after the last of them.
+template <class Runtime>
+[[nodiscard]] std::shared_ptr<Runtime> one_for_all_rows() {
+  static std::weak_ptr<Runtime> latest;
+  std::shared_ptr<Runtime> runtime = latest.lock();
+  if (!runtime) latest = runtime = std::make_shared<Runtime>();
+  return runtime;
+}
+
+/// What is built in. Nothing of it is started before its first slice.
+[[nodiscard]] std::vector<Rival> rivals();
+/// The names of what is not.
+[[nodiscard]] std::vector<std::string> rivals_left_out();
+
+// A file per rival.
+[[nodiscard]] Rival deque_rival();
+[[nodiscard]] Rival asio_rival();
+[[nodiscard]] Rival openmp_rival();
+[[nodiscard]] Rival pocl_rival();
+[[nodiscard]] Rival starpu_rival();
+[[nodiscard]] Rival tbb_arena_rival();
+[[nodiscard]] Rival tbb_flow_rival();
+
+}  // namespace heddle::bench

@@ -1,0 +1,73 @@
+// Fan-out and fan-in: a task on one device, then one on each of eight, then one on the first after
+// them all. All is submitted before; the devices wait for each other's events. Workers run beside
+// the host, on as many processors as there are.
+#include <memory>
+#include <vector>
+
+#include "tools/bench/against.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/limit_futex.hpp"
+#include "tools/bench/subject.hpp"
+#include "tools/bench/workers.hpp"
+
+namespace heddle::bench {
+namespace {
+
+class HeddleFan {
+ public:
+  HeddleFan() {
+    for (int k = 0; k < fan_width; ++k) {
+      devices_.push_back(open_pinned(scheduler_, spread_processor(k)));
+    }
+  }
+  void run() {
+    ++rounds_;
+    sched::SubmitOptions after_root, after_leaves;
+    after_root.after.push_back(devices_[0].submit("root", [] {}));
+    for (const sched::Device& device : devices_) {
+      after_leaves.after.push_back(device.submit("leaf", [] {}, after_root));
+    }
+    devices_[0].submit("join", [this] { ++joined_; }, after_leaves).wait();
+  }
+  [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
+  [[nodiscard]] std::uint64_t joined() const { return joined_; }
+
+ private:
+  std::uint64_t rounds_ = 0;
+  std::uint64_t joined_ = 0;  // the first device's
+  Scheduler scheduler_;
+  std::vector<sched::Device> devices_;
+};
+
+Contender heddle_fan() {
+  return {"heddle", Kind::heddle, [](nanoseconds length, Samples& samples) {
+            HeddleFan fan;
+            fan.run();
+            const double ns = timed_operations(length, samples, [&fan] { fan.run(); });
+            require_all_ran("heddle", fan.joined(), fan.rounds());
+            return ns;
+          }};
+}
+
+Contender futexes() {
+  return {"8 bare futexes", Kind::limit, [](nanoseconds length, Samples& samples) {
+            std::vector<std::unique_ptr<FutexSleeper>> sleepers;
+            for (int k = 0; k < fan_width; ++k) {
+              sleepers.push_back(std::make_unique<FutexSleeper>(spread_processor(k)));
+            }
+            return timed_operations(length, samples, [&sleepers] {
+              for (const auto& sleeper : sleepers) sleeper->wake();
+              for (const auto& sleeper : sleepers) sleeper->wait();
+            });
+          }};
+}
+
+}  // namespace
+
+void add_fan_rows(std::vector<Row>& rows) {
+  Against against(rows, {"fan", "fan-out and fan-in over 8", "graph", heddle_fan(), {}});
+  against(futexes());
+  against(&Rival::fan);
+}
+
+}  // namespace heddle::bench

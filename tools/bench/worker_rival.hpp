@@ -1,0 +1,24 @@
+// A rival whose worker fits the shape in workers.hpp.
+#pragma once
+
+#include "tools/bench/rivals.hpp"
+#include "tools/bench/workers.hpp"
+
+namespace heddle::bench {
+
+/// All that a Worker can do; what is not natural for the rival is for it to take out again.
+template <class Worker>
+[[nodiscard]] Rival worker_rival() {
+  Rival rival;
+  rival.submit = submit_contender<Worker>();
+  rival.submit_by_two = submit_contender<Worker>(2);
+  rival.submit_by_four = submit_contender<Worker>(4);
+  rival.round_trip = round_trip_contender<Worker>();
+  rival.parked = parked_contender<Worker>(rival_pause);
+  rival.posted_hop = posted_hop_contender<Worker>();
+  rival.fan = posted_fan_contender<Worker>();
+  rival.open = open_contender<Worker>();
+  return rival;
+}
+
+}  // namespace heddle::bench

@@ -1,0 +1,261 @@
+// How each workload drives a Worker: what limits, rivals and heddle have in common, so that all
+// are driven alike. A Worker is constructed with the processor that its thread is to run on, and
+// has
+//   name, kind                what the table calls it; see Kind
+//   submit(f)                 runs f() on its thread, in order; from as many threads as it allows
+//   wait_ended(count)         until `count` tasks were run since it was made; one thread
+//   run_and_wait(f)           optional: one task, where it has a better way to wait for that
+// One thread drives each slice.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include "tools/bench/harness.hpp"
+#include "tools/bench/processors.hpp"
+
+namespace heddle::bench {
+
+/// How many tasks a rival's worker has run, where the rival does not count.
+class EndedCount {
+ public:
+  void add() {
+    // release: pairs with the acquire in wait().
+    ended_.fetch_add(1, std::memory_order_release);
+  }
+  void wait(std::uint64_t count) const {
+    // acquire: pairs with the release in add().
+    while (ended_.load(std::memory_order_acquire) < count) spin_pause();
+  }
+
+ private:
+  alignas(64) std::atomic<std::uint64_t> ended_{0};
+};
+
+template <class Worker, class F>
+void run_and_wait(Worker& worker, F f, std::uint64_t count) {
+  if constexpr (requires { worker.run_and_wait(f); }) {
+    worker.run_and_wait(f);
+  } else {
+    worker.submit(f);
+    worker.wait_ended(count);
+  }
+}
+
+/// The cost of a task from end to end when the pipeline is full.
+template <class Worker>
+Contender submit_contender() {
+  return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
+            constexpr std::size_t batch = 20'000;  // tasks between two waits
+            Worker worker(worker_processor);
+            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t submitted = 0;
+            const auto run_batch = [&](std::size_t count) {
+              const auto start = Clock::now();
+              for (std::size_t k = 0; k < count; ++k) worker.submit([&ran] { ++ran; });
+              submitted += count;
+              worker.wait_ended(submitted);
+              return ns_between(start, Clock::now()) / static_cast<double>(count);
+            };
+            run_batch(batch / 10);  // wakes the worker, touches the slots
+            const double ns = timed_loop(length, batch,
+                                         [&](std::size_t count) { samples.add(run_batch(count)); });
+            require_all_ran(Worker::name, ran, submitted);
+            return ns;
+          }};
+}
+
+/// The same from several threads at once. Samples are the host thread's, as if all were alike.
+template <class Worker>
+Contender submit_contender(int producers) {
+  return {Worker::name, Worker::kind, [producers](nanoseconds length, Samples& samples) {
+            constexpr std::size_t batch = 1000;  // between two looks at the clock
+            Worker worker(worker_processor);
+            std::uint64_t ran = 0;  // the worker's
+            std::atomic<std::uint64_t> submitted{0};
+            const auto start = Clock::now();
+            const auto produce = [&](Samples& times) {
+              std::uint64_t count = 0;
+              for (auto from = start; from - start < length; count += batch) {
+                for (std::size_t k = 0; k < batch; ++k) worker.submit([&ran] { ++ran; });
+                const auto to = Clock::now();
+                times.add(ns_between(from, to) / static_cast<double>(batch) / producers);
+                from = to;
+              }
+              // relaxed: read after the join.
+              submitted.fetch_add(count, std::memory_order_relaxed);
+            };
+            std::vector<std::jthread> others;
+            for (int k = 1; k < producers; ++k) {
+              others.emplace_back([&produce, k] {
+                pin_this_thread(producer_processor(k));
+                Samples dropped;
+                produce(dropped);
+              });
+            }
+            produce(samples);
+            others.clear();
+            const std::uint64_t all = submitted.load(std::memory_order_relaxed);  // relaxed: joined
+            worker.wait_ended(all);
+            const double ns = ns_between(start, Clock::now()) / static_cast<double>(all);
+            require_all_ran(Worker::name, ran, all);
+            return ns;
+          }};
+}
+
+template <class Worker>
+Contender round_trip_contender() {
+  return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
+            Worker worker(worker_processor);
+            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t submitted = 0;
+            const auto once = [&] { run_and_wait(worker, [&ran] { ++ran; }, ++submitted); };
+            once();
+            const double ns = timed_operations(length, samples, once);
+            require_all_ran(Worker::name, ran, submitted);
+            return ns;
+          }};
+}
+
+/// Times operation() after pauses; the median.
+template <class Operation>
+double timed_after_pauses(nanoseconds length, nanoseconds pause, Samples& samples,
+                          const Operation& operation) {
+  Samples slice;
+  const auto end = Clock::now() + length;
+  do {
+    pause_for(static_cast<double>(pause.count()));
+    const auto start = Clock::now();
+    operation();
+    const double ns = ns_between(start, Clock::now());
+    slice.add(ns);
+    samples.add(ns);
+  } while (Clock::now() < end);
+  return slice.percentile(0.5);
+}
+
+/// Only the round trip is timed, not the pause before it, in which the worker goes to sleep.
+template <class Worker>
+Contender parked_contender(nanoseconds pause) {
+  return {Worker::name, Worker::kind, [pause](nanoseconds length, Samples& samples) {
+            Worker worker(worker_processor);
+            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t submitted = 0;
+            const double ns = timed_after_pauses(length, pause, samples, [&] {
+              run_and_wait(worker, [&ran] { ++ran; }, ++submitted);
+            });
+            require_all_ran(Worker::name, ran, submitted);
+            return ns;
+          }};
+}
+
+/// A token that two workers hand to each other until the time is up. Only its holder touches it.
+template <class Worker>
+struct HopChain {
+  Worker* workers[2];
+  Samples& samples;
+  Clock::time_point seen, end;
+  std::uint64_t hops = 0;
+  std::binary_semaphore over{0};
+
+  void hop() {
+    constexpr int hops_per_look = 32;
+    ++hops;
+    if (hops % hops_per_look == 0) {
+      const auto now = Clock::now();
+      samples.add(ns_between(seen, now) / hops_per_look);
+      seen = now;
+      if (now > end) {
+        over.release();
+        return;
+      }
+    }
+    workers[hops % 2]->submit([this] { hop(); });
+  }
+};
+
+/// Tasks that make one another run on the other worker. The host sleeps meanwhile.
+template <class Worker>
+Contender posted_hop_contender() {
+  return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
+            Worker first(host_processor), second(worker_processor);
+            const auto start = Clock::now();
+            HopChain<Worker> chain{{&first, &second}, samples, start, start + length};
+            first.submit([&chain] { chain.hop(); });
+            chain.over.acquire();
+            const double ns = ns_between(start, Clock::now()) / static_cast<double>(chain.hops);
+            // The task before the last may still be on its way out of submit().
+            first.wait_ended((chain.hops + 1) / 2);
+            second.wait_ended(chain.hops / 2);
+            return ns;
+          }};
+}
+
+inline constexpr int fan_width = 8;
+
+/// One task that posts one to each of several workers; the last of these posts one more.
+template <class Worker>
+class PostedFan {
+ public:
+  PostedFan() {
+    for (int k = 0; k < fan_width; ++k) {
+      workers_.push_back(std::make_unique<Worker>(spread_processor(k)));
+    }
+  }
+  PostedFan(const PostedFan&) = delete;
+  PostedFan& operator=(const PostedFan&) = delete;
+  ~PostedFan() {
+    // The last leaf may still be on its way out of submit().
+    for (std::size_t k = 1; k < workers_.size(); ++k) workers_[k]->wait_ended(rounds_);
+  }
+
+  void run() {
+    ++rounds_;
+    left_.store(fan_width, std::memory_order_relaxed);  // relaxed: handed on by submit()
+    workers_[0]->submit([this] {
+      for (const auto& worker : workers_) worker->submit([this] { leaf(); });
+    });
+    workers_[0]->wait_ended(3 * rounds_);
+  }
+  [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
+  [[nodiscard]] std::uint64_t joined() const { return joined_; }
+
+ private:
+  void leaf() {
+    // acq_rel: pairs with itself: the last leaf comes after all the others.
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      workers_[0]->submit([this] { ++joined_; });
+    }
+  }
+
+  std::atomic<int> left_{0};
+  std::uint64_t rounds_ = 0;
+  std::uint64_t joined_ = 0;  // the first worker's
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+template <class Worker>
+Contender posted_fan_contender() {
+  return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
+            PostedFan<Worker> fan;
+            fan.run();
+            const double ns = timed_operations(length, samples, [&fan] { fan.run(); });
+            require_all_ran(Worker::name, fan.joined(), fan.rounds());
+            return ns;
+          }};
+}
+
+/// Start a worker and end it.
+template <class Worker>
+Contender open_contender() {
+  return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
+            return timed_operations(length, samples, [] { Worker worker(worker_processor); });
+          }};
+}
+
+}  // namespace heddle::bench

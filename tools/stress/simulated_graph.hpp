@@ -1,0 +1,12 @@
+// Random graphs of tasks in a simulation: everything that users do to devices, drawn from a seed,
+// and what must hold whatever happens (S1, S6, S7, S9, S12, S13). One thread.
+#pragma once
+
+#include "heddle/simulation.hpp"
+
+namespace heddle::stress {
+
+/// Draws a graph from options.seed and runs it. The report's status names what broke.
+[[nodiscard]] SimulationReport simulate_graph(SimulationOptions options);
+
+}  // namespace heddle::stress
