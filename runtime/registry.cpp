@@ -1,4 +1,4 @@
-// The table of backends. A CPU backend is a compiler and a mode: the four names are four rows.
+// The table of backends. A CPU backend is a compiler and a mode: each name is a row.
 #include "runtime/registry.hpp"
 
 #include <fmt/format.h>
@@ -28,6 +28,8 @@ struct Table {
       {"cc", "cc", sched::Mode::threaded, cpu_devices},
       {"sync_gccjit", "gccjit", sched::Mode::inline_, cpu_devices},
       {"sync_cc", "cc", sched::Mode::inline_, cpu_devices},
+      {"pooled_gccjit", "gccjit", sched::Mode::pooled, cpu_devices},
+      {"pooled_cc", "cc", sched::Mode::pooled, cpu_devices},
       {"null", "null", sched::Mode::threaded, [] { return std::vector{dev::make_null_device()}; }},
   };
 };

@@ -1,10 +1,11 @@
-// The seam for model checkers: lock-free templates take an Env, which says what an atomic and a
-// barrier is. StdEnv is the shipped one.
+// The seam for model checkers: lock-free templates take an Env, which says what an atomic, a
+// barrier and an array of atomics is. StdEnv is the shipped one.
 #pragma once
 
 #include <atomic>
 
 #include "scheduler/barrier.hpp"
+#include "scheduler/zeroed.hpp"
 
 namespace heddle::sched {
 
@@ -20,6 +21,9 @@ inline void cpu_relax() noexcept {
 struct StdEnv {
   template <class T>
   using atomic = std::atomic<T>;
+  /// Of many elements that hold atomics.
+  template <class T>
+  using array = ZeroedArray<T>;
   static bool asymmetric() noexcept { return asymmetric_barriers(); }
   static void light_barrier() noexcept { sched::light_barrier(); }
   static void heavy_barrier() noexcept { sched::heavy_barrier(); }

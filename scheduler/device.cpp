@@ -9,6 +9,7 @@
 #include "scheduler/hooks.hpp"
 #include "scheduler/pool.hpp"
 #include "scheduler/threads.hpp"
+#include "scheduler/watchdog.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -91,7 +92,7 @@ Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
 }
 const std::string& ExternalTimeline::name() const noexcept { return state_->name(); }
 
-struct SchedulerCore {
+struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   SchedulerOptions options;
   std::mutex mutex;  // guards what follows
   bool closed = false;
@@ -132,6 +133,7 @@ struct SchedulerCore {
     const std::lock_guard lock(mutex);
     return manual;
   }
+  std::unique_ptr<Watchdog> watchdog;  // once there is a device to watch
 
   std::vector<std::shared_ptr<DeviceCore>> live() {
     const std::lock_guard lock(mutex);
@@ -141,20 +143,34 @@ struct SchedulerCore {
     }
     return result;
   }
+  [[nodiscard]] std::vector<Snapshot> snapshot() {
+    std::vector<Snapshot> result;
+    for (const auto& device : live()) result.push_back(device->snapshot());
+    return result;
+  }
 };
 
 }  // namespace heddle::sched
 
 namespace heddle {
 
-Scheduler::Scheduler(SchedulerOptions options) : core_(std::make_shared<sched::SchedulerCore>()) {
+Scheduler::Scheduler(SchedulerOptions options) {
   if (options.workers == 0U) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("scheduler '{}': 0 workers for pooled devices (expected at least 1; "
                             "mode manual has none)",
                             options.name));
   }
-  core_->options = std::move(options);
+  if (options.watchdog && options.watchdog->count() <= 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("scheduler '{}': a watchdog's limit of {} ns (expected more than 0; "
+                            "unset, there is no watchdog)",
+                            options.name, options.watchdog->count()));
+  }
+  const auto core = std::make_shared<sched::SchedulerCore>();
+  core->options = std::move(options);
+  // The watchdog holds the core itself while it looks; who holds a scheduler holds what ends it.
+  core_ = {core.get(), [core](sched::SchedulerCore*) { core->watchdog.reset(); }};
 }
 
 Scheduler::Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator)
@@ -176,6 +192,15 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
                             core_->options.name, options.name));
   }
   if (core_->simulator) options.mode = sched::Mode::simulated;
+  if (core_->options.watchdog && !core_->watchdog) {
+    core_->watchdog = std::make_unique<sched::Watchdog>(
+        core_->options.name, *core_->options.watchdog,
+        [core = core_->weak_from_this()] {
+          const auto held = core.lock();
+          return held ? held->snapshot() : std::vector<sched::Snapshot>();
+        },
+        core_->options.on_overdue);
+  }
   std::shared_ptr<sched::DeviceCore> made;
   auto runner = core_->runner(options.mode);
   sched::Device device = sched::DeviceCore::open(std::move(options), std::move(runner), &made);
@@ -216,10 +241,6 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
   return first;
 }
 
-std::vector<sched::Snapshot> Scheduler::snapshot() const {
-  std::vector<sched::Snapshot> result;
-  for (const auto& device : core_->live()) result.push_back(device->snapshot());
-  return result;
-}
+std::vector<sched::Snapshot> Scheduler::snapshot() const { return core_->snapshot(); }
 
 }  // namespace heddle

@@ -64,15 +64,15 @@ class Lane {
  public:
   struct alignas(tuning::line_bytes) Slot {
     typename Env::template atomic<std::uint64_t> head{0};  // see head_of()
-    const char* label = "";
+    const char* label = nullptr;
     alignas(16) std::byte callable[task_bytes_max];
   };
 
   explicit Lane(std::uint32_t capacity)
       : capacity_(std::bit_ceil(capacity)),
         mask_(std::max(capacity_, std::uint64_t{1} << mark_from) - 1),
-        slots_(std::make_unique<Slot[]>(mask_ + 1)),
-        notes_(std::make_unique<TaskNote[]>(mask_ + 1)) {}
+        slots_(mask_ + 1),
+        notes_(mask_ + 1) {}
 
   [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
 
@@ -235,8 +235,8 @@ class Lane {
 
   const std::uint64_t capacity_;
   const std::uint64_t mask_;  // slots less one
-  const std::unique_ptr<Slot[]> slots_;
-  const std::unique_ptr<TaskNote[]> notes_;
+  typename Env::template array<Slot> slots_;
+  typename Env::template array<TaskNote> notes_;  // of ended tasks: without anything to destroy
   // The producers' line.
   alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> tickets_{0};
   typename Env::template atomic<std::uint64_t> limit_{0};  // tickets up to this one fit for sure

@@ -165,6 +165,7 @@ void Pool::wake_one() noexcept {
     asleep_.pop_back();
     count_.wake();
   }
+  trace::note_wake(0);
   parker->unpark();
 }
 
@@ -187,7 +188,9 @@ void Pool::sleep(const std::shared_ptr<Parker>& parker, Deadline deadline) noexc
   // After having become known, so that a timer that comes in before this is seen here.
   const auto alarm = timers_.next();
   if (alarm != Clock::time_point::max() && (!deadline || alarm < *deadline)) deadline = alarm;
+  const std::uint64_t since = trace::stamp_if_on();
   if (nothing) parker->park(deadline);
+  trace::record_park(0, since);
   leave();
 }
 

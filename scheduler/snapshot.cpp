@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "scheduler/hooks.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -20,6 +21,7 @@ Counters DeviceCore::counters() const noexcept {
   c.done = ended - std::min(ended, c.failed + c.skipped + c.cancelled);
   c.parks = parks_.load(order);
   c.wakes = wakes_.load(order);
+  c.spins = spins_.load(order);
   c.queue_max = lane_.outstanding_max();
   c.submitted = lane_.tickets();
   return c;
@@ -28,23 +30,34 @@ Counters DeviceCore::counters() const noexcept {
 Snapshot DeviceCore::snapshot() const {
   Snapshot s;
   s.device = timeline_->name();
+  s.id = id_;
   const std::uint64_t completed = timeline_->completed();
   const std::uint64_t tickets = lane_.tickets();
   s.queued = tickets - std::min(completed, tickets);
+  if (s.queued > 0) s.running_ticket = completed + 1;
   // relaxed: a picture for people; pairs with the stores in step_carefully() and note_time().
   if (s.queued > 0 && !looking_.load(std::memory_order_relaxed)) {
     s.running = label();
-    s.running_ticket = completed + 1;
     // relaxed: as above.
     const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));
-    s.running_for = Clock::now().time_since_epoch() - since;
+    s.running_for = now().time_since_epoch() - since;
   }
   s.counters = counters();
   if (s.status = forked(); !s.status.ok()) return s;
-  const std::lock_guard lock(control_);
-  s.waiting_for = waiting_for_;
-  s.epoch = epoch_;
-  s.status = poison_;
+  Event waited;
+  Clock::time_point since;
+  {
+    const std::lock_guard lock(control_);
+    waited = waiting_for_;
+    since = waiting_since_;
+    s.epoch = epoch_;
+    s.status = poison_;
+  }
+  if (const Timeline* const timeline = Timeline::of(waited); timeline != nullptr) {
+    s.waiting_for = waited.to_string();
+    s.signaller = timeline->signaller_of(waited.timeline());
+    s.waiting_time = now() - since;
+  }
   return s;
 }
 
@@ -54,7 +67,11 @@ std::string Snapshot::to_string() const {
     text += fmt::format(", runs '{}' (ticket {}) for {} ms", running, running_ticket,
                         std::chrono::duration_cast<std::chrono::milliseconds>(running_for).count());
   }
-  if (!waiting_for.empty()) text += ", waits for " + waiting_for;
+  if (!waiting_for.empty()) {
+    text +=
+        fmt::format(", waits for {}, which {} must end, for {} ms", waiting_for, signaller,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(waiting_time).count());
+  }
   text += fmt::format("; {} submitted = {} done + {} failed + {} skipped + {} cancelled",
                       counters.submitted, counters.done, counters.failed, counters.skipped,
                       counters.cancelled);

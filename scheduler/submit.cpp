@@ -69,7 +69,7 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
   return handle_->core->submit_carefully(label, note, task, from, options);
 }
 
-[[gnu::always_inline]] inline Event DeviceCore::submit(const Label& label, const TaskOps& ops,
+[[gnu::always_inline]] inline Event DeviceCore::submit(Label label, const TaskOps& ops,
                                                        void* from) noexcept {
   // In a forked child nobody has the owner's number.
   if (health_.plain()) [[likely]] {
@@ -80,16 +80,18 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 }
 
 /// The event is made before the callable, so that fewer values outlive a call.
-[[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, const Label& label,
+[[gnu::always_inline]] inline Event DeviceCore::publish(std::uint64_t ticket, Label label,
                                                         const TaskOps& ops, void* from) noexcept {
   Event event(place_, ticket);
+  if (trace::submits_on()) [[unlikely]]
+    trace::record_submit(id_, ticket);
   lane_.publish(ticket, label.c_str(), ops, from);
   set_going();
   return event;
 }
 
 /// One of several producers, or the one that has to look how much room there is.
-[[gnu::noinline]] Event DeviceCore::submit_otherwise(const Label& label, const TaskOps& ops,
+[[gnu::noinline]] Event DeviceCore::submit_otherwise(Label label, const TaskOps& ops,
                                                      void* from) noexcept {
   if (health_.plain() && !options_.single_producer && fork_generation() == fork_generation_) {
     if (const std::uint64_t ticket = reserve(thread_number()))
@@ -100,8 +102,8 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
   return submit_carefully(label, note, ops, from, *defaults);
 }
 
-Event DeviceCore::submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops,
-                                   void* from, const SubmitOptions& options) noexcept {
+Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
+                                   const SubmitOptions& options) noexcept {
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
       log(LogLevel::debug, fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()));
@@ -133,6 +135,7 @@ Event DeviceCore::submit_carefully(const Label& label, TaskNote& note, const Tas
     const bool full = simulation != nullptr && simulation->queue_full();
     if (const std::uint64_t ticket = full ? 0 : reserve(producer_number())) {
       if (simulation != nullptr) simulation->point_in_submit();
+      if (trace::submits_on()) trace::record_submit(id_, ticket);
       if (note.contain || note.is_wait || note.after || options_.record_sites) {
         lane_.publish(ticket, label.c_str(), ops, from, note);
       } else {

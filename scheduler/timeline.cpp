@@ -46,12 +46,13 @@ class TimelinePool {
   std::uint64_t last_id_ = 0;
 };
 
-Timeline* Timeline::open(std::string name) {
+Timeline* Timeline::open(std::string name, bool foreign) {
   TimelinePool& pool = TimelinePool::get();
   Timeline* const timeline = pool.take();
   const std::lock_guard lock(timeline->mutex_);
   timeline->name_ = std::move(name);
   timeline->named_ = pool.next_id();
+  timeline->foreign_ = foreign;
   timeline->runner_.reset();
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
@@ -135,6 +136,12 @@ std::string Timeline::name_of(std::uint64_t id) const {
   return lock && named_ == id ? name_ : "closed";
 }
 
+std::string Timeline::signaller_of(std::uint64_t id) const {
+  const auto lock = lock_or_fork();
+  if (!lock || named_ != id) return "nobody: it is closed";
+  return fmt::format("{} '{}'", foreign_ ? "the holder of timeline" : "device", name_);
+}
+
 void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
                     bool contained) noexcept {
   const std::lock_guard lock(mutex_);
@@ -143,11 +150,12 @@ void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status&
   has_bad_ends_.store(true, std::memory_order_release);
 }
 
-void Timeline::call_back(std::uint64_t ticket) noexcept {
+bool Timeline::call_back(std::uint64_t ticket) noexcept {
   simulated_point();
-  while (run_next_callback(ticket)) {
-  }
+  bool any = false;
+  while (run_next_callback(ticket)) any = true;
   settle_put_off();
+  return any;
 }
 
 /// Under the lock.

@@ -35,7 +35,7 @@ class Timeline {
   using Callback = std::function<void()>;
 
   /// Takes a place in the pool. Throws std::bad_alloc.
-  [[nodiscard]] static Timeline* open(std::string name);
+  [[nodiscard]] static Timeline* open(std::string name, bool foreign = false);
   /// All tickets have ended (not in a forked child, which keeps the place). The owner, once.
   void close() noexcept;
 
@@ -84,8 +84,9 @@ class Timeline {
   [[nodiscard]] bool look(std::uint64_t ticket) noexcept { return progress_.look(ticket); }
   /// The completer will look, and see what the caller wrote before. Any thread.
   void attract() noexcept { progress_.attract(); }
-  /// Wakes and calls back who waits for tickets up to this one. Holds no lock while it does.
-  void call_back(std::uint64_t ticket) noexcept;
+  /// Wakes and calls back who waits for tickets up to this one; whether there was anybody. Holds no
+  /// lock while it does.
+  bool call_back(std::uint64_t ticket) noexcept;
   void complete(std::uint64_t ticket) noexcept {
     if (advance(ticket)) call_back(ticket);
   }
@@ -101,6 +102,8 @@ class Timeline {
   /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
   [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
   [[nodiscard]] std::string name_of(std::uint64_t id) const;
+  /// Who has to end its tickets, in words.
+  [[nodiscard]] std::string signaller_of(std::uint64_t id) const;
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
   bool wait(std::uint64_t id, std::uint64_t ticket, std::optional<Clock::time_point> deadline,
             std::chrono::nanoseconds spin) noexcept;
@@ -143,6 +146,7 @@ class Timeline {
   mutable std::mutex mutex_;  // guards what follows
   std::string name_;          // also read by the owner, without
   std::uint64_t named_ = 0;   // whose name it is
+  bool foreign_ = false;      // no device's
   std::weak_ptr<Runner> runner_;
   std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_;  // by ticket
   std::uint64_t last_call_ = 0;
@@ -160,7 +164,7 @@ using OwnedTimeline = std::unique_ptr<Timeline, TimelineCloser>;
 /// A timeline that a foreign signaller completes.
 class ExternalState {
  public:
-  explicit ExternalState(std::string name) : timeline_(Timeline::open(std::move(name))) {}
+  explicit ExternalState(std::string name) : timeline_(Timeline::open(std::move(name), true)) {}
   /// The last handle went: what was handed out and not signalled ends as failed.
   ~ExternalState();
   ExternalState(const ExternalState&) = delete;

@@ -68,4 +68,10 @@ inline constexpr std::uint64_t subset_steps = 200;
 /// to see its stop token.
 inline constexpr std::chrono::nanoseconds stop_grace{100'000'000};
 
+/// A watchdog looks this often within its limit, which it then exceeds by at most one part.
+inline constexpr int watchdog_looks = 4;
+
+/// But not more often than this, lest a tiny limit keep a processor busy.
+inline constexpr std::chrono::nanoseconds watchdog_pause_min{1'000'000};
+
 }  // namespace heddle::sched::tuning

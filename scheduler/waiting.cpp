@@ -17,6 +17,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
     return task->device->wait_in_task(event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
     return simulation->wait(event, deadline);
+  const trace::WaitScope traced(event);
   Timeline& timeline = *Timeline::of(event);
   if (const auto runner = timeline.runner(event)) {
     if (const auto done = runner->run_until(event, deadline))
@@ -63,21 +64,25 @@ Status status_of(Waited waited, const Event& event) {
 /// Says in snapshots what the running task waits for.
 class DeviceCore::Waiting {
  public:
-  Waiting(DeviceCore& core, const Event& event) : core_(core) {
-    std::string text = event.to_string();
-    const std::lock_guard lock(core_.control_);
-    core_.waiting_for_ = std::move(text);
+  Waiting(DeviceCore& core, const Event& event) noexcept : core_(core), traced_(event) {
+    core_.note_wait(event);
   }
-  ~Waiting() {
-    const std::lock_guard lock(core_.control_);
-    core_.waiting_for_.clear();
-  }
+  ~Waiting() { core_.note_wait({}); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
   DeviceCore& core_;
+  const trace::WaitScope traced_;
 };
+
+/// What snapshots say it waits for; the default event: nothing.
+void DeviceCore::note_wait(const Event& event) noexcept {
+  const auto since = now();
+  const std::lock_guard lock(control_);
+  waiting_for_ = event;
+  waiting_since_ = since;
+}
 
 namespace {
 
@@ -198,8 +203,8 @@ bool DeviceCore::arm(const Event& event) noexcept {
     disarm();
     return true;
   }
-  const std::lock_guard lock(control_);
-  waiting_for_ = event.to_string();
+  armed_.since = trace::stamp_if_on();
+  note_wait(event);
   return false;
 }
 
@@ -207,9 +212,10 @@ bool DeviceCore::arm(const Event& event) noexcept {
 void DeviceCore::disarm() noexcept {
   if (armed_.call == 0) return;
   Timeline::of(armed_.event)->uncall(armed_.call);
+  trace::record_wait(armed_.event, id_, armed_.since);
   armed_ = {};
-  const std::lock_guard lock(control_);
-  waiting_for_.clear();
+  note_wait({});
+  begin_trace();
 }
 
 }  // namespace heddle::sched

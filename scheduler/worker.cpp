@@ -36,6 +36,19 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
 
 }  // namespace
 
+/// Names this device in a trace that does not know it.
+void DeviceCore::name_trace() noexcept {
+  trace::name(id_, timeline_->name());
+  traced_session_ = trace::session_now();
+}
+
+/// Notes down the task that ends.
+inline void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noexcept {
+  if (traced_session_ != trace::session_now()) [[unlikely]]
+    name_trace();
+  traced_until_ = trace::record_task(traced_until_, id_, label(), ticket, ended);
+}
+
 std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
   if (health_.careful()) return step_carefully(context);
   Timeline& timeline = *timeline_;
@@ -54,6 +67,8 @@ std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) no
       ++ticket;
       break;
     }
+    if (trace::on()) [[unlikely]]
+      trace_task(ticket, trace::Ended::done);
     if (timeline.pass(ticket) && look_around(ticket)) [[unlikely]] {
       ++ticket;
       break;
@@ -66,8 +81,17 @@ std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) no
 /// After a ticket that somebody waits for, or waited for lately: whether the next task has to be
 /// looked at before it runs.
 [[gnu::noinline]] bool DeviceCore::look_around(std::uint64_t ticket) noexcept {
-  if (timeline_->look(ticket)) timeline_->call_back(ticket);
+  if (timeline_->look(ticket)) call_back(ticket);
   return health_.careful();
+}
+
+/// Somebody waits for what ended. Callbacks are no part of the next task.
+void DeviceCore::call_back(std::uint64_t ticket) noexcept {
+  begin_trace();
+  const bool any = timeline_->call_back(ticket);
+  if (!any || traced_until_ == 0 || !trace::on()) return;
+  trace::record_pause(trace::Kind::callbacks, id_, id_, ticket, traced_until_);
+  begin_trace();
 }
 
 /// As step(), for one task that has to be looked at before it runs.
@@ -103,6 +127,8 @@ bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexce
   Status refusal;
   bool contained = false;
   if (note.after && !gate_open(ticket, note, refusal, contained)) return false;
+  disarm();
+  begin_trace();
   if (!refusal.ok()) {
     end_unrun(ticket, note, std::move(refusal), contained);
     return true;
@@ -117,7 +143,7 @@ bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexce
     failure_ = std::move(planted);
     end_failed(ticket, note);
   } else if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
-    finish(ticket);
+    finish(ticket, trace::Ended::done);
   } else {
     end_failed(ticket, note);
   }
@@ -193,7 +219,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept
   if (asked_to_stop && result.code() == ErrorCode::cancelled) {
     count(cancelled_);
     timeline_->note(ticket, ticket, End::cancelled, result, note.contain);
-    finish(ticket);
+    finish(ticket, trace::Ended::cancelled);
     return;
   }
   std::exception_ptr exception = result.exception();
@@ -218,7 +244,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     health_.poison();
   }
   simulated_point();
-  finish(ticket);
+  finish(ticket, trace::Ended::failed);
 }
 
 /// Ends a task that does not run.
@@ -227,19 +253,20 @@ void DeviceCore::drop(std::uint64_t ticket, End end, const Status& why, bool con
   count(end == End::skipped ? skipped_ : cancelled_);
   timeline_->note(ticket, ticket, end, why, contained);
   simulated_point();
-  finish(ticket);
+  finish(ticket, end == End::skipped ? trace::Ended::skipped : trace::Ended::cancelled);
 }
 
 void DeviceCore::destroy(std::uint64_t ticket) noexcept {
   lane_.look(ticket).ops().destroy(lane_.at(ticket).callable);
 }
 
-void DeviceCore::finish(std::uint64_t ticket) noexcept {
+void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
   if (lane_.note(ticket).after) {
     disarm();
     lane_.note(ticket).after.reset();
   }
-  timeline_->complete(ticket);
+  if (trace::on()) trace_task(ticket, ended);
+  if (timeline_->advance(ticket)) call_back(ticket);
 }
 
 /// A stop request is for the task that was running: the next one gets a fresh token.
@@ -260,11 +287,13 @@ void DeviceCore::renew_stop_source() noexcept {
 
 /// When tasks begin, roughly, for people: a clock that costs little, read now and then.
 void DeviceCore::note_time() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  timespec coarse{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+  const std::chrono::nanoseconds time =
+      simulated_ ? now().time_since_epoch()
+                 : std::chrono::seconds(coarse.tv_sec) + std::chrono::nanoseconds(coarse.tv_nsec);
   // relaxed: pairs with the load in snapshot(); orders nothing.
-  clock_ns_.store(now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec,
-                  std::memory_order_relaxed);
+  clock_ns_.store(time.count(), std::memory_order_relaxed);
 }
 
 bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
@@ -272,6 +301,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   TaskContext context{this, id_, 0, fiber, nullptr};
   const TaskScope scope(context);
   note_time();
+  begin_trace();
   std::uint64_t handled = 1;
   while (true) {
     while (const std::uint32_t ended = step(context, tasks_max)) {
@@ -296,6 +326,7 @@ void DeviceCore::work() noexcept {
   };
   TaskContext context{this, id_, 0, nullptr, nullptr};
   const TaskScope scope(context);
+  begin_trace();
   std::uint32_t until_clock = tuning::tasks_per_clock_read;
   while (true) {
     while (const std::uint32_t ended = step(context, until_clock)) {
@@ -312,16 +343,22 @@ void DeviceCore::work() noexcept {
         doorbell_.unpark();
       } else {
         count(parks_);
+        const std::uint64_t since = trace::stamp_if_on();
         parker_.park();
+        trace::record_park(id_, since);
       }
+    } else {
+      count(spins_);
     }
     note_time();
+    begin_trace();
   }
 }
 
 void DeviceCore::wake_worker() noexcept {
   // relaxed: a number for people.
   wakes_.fetch_add(1, std::memory_order_relaxed);
+  trace::note_wake(id_);
   parker_.unpark();
 }
 

@@ -19,6 +19,7 @@
 #include "scheduler/runner.hpp"
 #include "scheduler/thread_number.hpp"
 #include "scheduler/timeline.hpp"
+#include "scheduler/trace.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace heddle::sched {
@@ -47,8 +48,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                    std::shared_ptr<DeviceCore>* core);
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
-  Event submit(const Label& label, const TaskOps& ops, void* from) noexcept;
-  Event submit_carefully(const Label& label, TaskNote& note, const TaskOps& ops, void* from,
+  Event submit(Label label, const TaskOps& ops, void* from) noexcept;
+  Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
                          const SubmitOptions& options) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
@@ -119,11 +120,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void end_failed(std::uint64_t ticket, const TaskNote& note) noexcept;
   void end_badly(std::uint64_t ticket, const TaskNote& note, Status why, bool poison) noexcept;
   void destroy(std::uint64_t ticket) noexcept;
-  void finish(std::uint64_t ticket) noexcept;
+  void finish(std::uint64_t ticket, trace::Ended ended) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
   void renew_stop_source() noexcept;
 
   void work() noexcept;  // the worker thread
+  void note_wait(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> suspend_until_ended(Fiber& fiber, const Event& event,
                                                           Deadline deadline,
                                                           bool heeds_stop) noexcept;
@@ -135,9 +137,14 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                  bool contained) noexcept;
   Status skip_reason() const noexcept;
   void note_time() noexcept;
+  // Tracing: a task begins where the one before it ended, unless something came between.
+  void begin_trace() noexcept { traced_until_ = trace::stamp_if_on(); }
+  void trace_task(std::uint64_t ticket, trace::Ended ended) noexcept;
+  [[gnu::noinline]] void name_trace() noexcept;
+  void call_back(std::uint64_t ticket) noexcept;
 
-  [[nodiscard]] Event submit_otherwise(const Label& label, const TaskOps& ops, void* from) noexcept;
-  [[nodiscard]] Event publish(std::uint64_t ticket, const Label& label, const TaskOps& ops,
+  [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;
+  [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
     return lane_.reserve(me, [this] { return timeline_->completed(); });
@@ -174,13 +181,16 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   alignas(tuning::line_bytes) std::atomic<const char*> label_{""};
   std::atomic<bool> looking_{false};  // at that task, which does not run yet
   std::atomic<std::int64_t> clock_ns_{0};
-  std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0};
+  std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0}, spins_{0};
   std::uint64_t cancels_seen_ = 0;
-  Status failure_;  // of the task that ran
+  Status failure_;                    // of the task that ran
+  std::uint64_t traced_until_ = 0;    // when what was traced last ended; 0: before the trace
+  std::uint32_t traced_session_ = 0;  // the trace that knows our name
   /// The event of the first task's gate that will make this device look again.
   struct Armed {
     Event event;
     std::uint64_t call = 0;
+    std::uint64_t since = 0;  ///< when it was first found pending; 0: not traced
   } armed_;
   /// The last handle went inside a task: how long what is left may wait for others.
   Deadline drain_until_;
@@ -203,7 +213,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status last_poison_;  // what recover() cleared last
   mutable bool poison_observed_ = true;
   std::uint64_t epoch_ = 1;
-  std::string waiting_for_;
+  Event waiting_for_;  // default: nothing
+  Clock::time_point waiting_since_;
   std::stop_source stop_source_;
   std::mutex join_;  // one joiner; guards thread_
   std::thread thread_;

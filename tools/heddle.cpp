@@ -1,17 +1,25 @@
-// The heddle command: info, env, demo. Exit codes: 0 done, 1 failed, 2 misuse, 3 no such device or
-// backend, or none that can be used here.
+// The heddle command: info, env, demo, stress. Exit codes: 0 done, 1 failed, 2 misuse, 3 no such
+// device or backend, or none that can be used here.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <new>
+#include <random>
 #include <string>
 
 #include "heddle/heddle.hpp"
 #include "tools/demo/digits_demo.hpp"
 #include "tools/info.hpp"
+#include "tools/stress/simulate.hpp"
+#include "tools/stress/simulated_graph.hpp"
+#include "tools/stress/soak.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {
@@ -23,6 +31,10 @@ struct Options {
   bool json = false;
   std::string backend;
   demo::DigitsDemoOptions digits;
+  long seconds = 10;
+  std::optional<std::uint64_t> seed;
+  std::string trace;
+  std::optional<std::uint64_t> sims, replay;
 };
 
 /// Says it on stderr, in one message.
@@ -60,6 +72,68 @@ int demo_digits(const Options& options) {
   return Exit::done;
 }
 
+std::atomic<bool> interrupted{false};
+
+void say(std::string_view line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+/// Random graphs in simulations, seed after seed.
+int simulate(const Options& options) {
+  stress::SimulateOptions simulated;
+  simulated.seed = options.seed ? *options.seed : std::random_device{}();
+  simulated.seeds = *options.sims;
+  simulated.stop = &interrupted;
+  simulated.progress = say;
+  say(fmt::format("seed {}", simulated.seed));
+  std::signal(SIGINT, [](int) { interrupted.store(true); });
+  const stress::SimulateResult result = stress::simulate(simulated);
+  std::signal(SIGINT, SIG_DFL);
+  say(result.to_string());
+  if (result.broken.ok()) return Exit::done;
+  return complain(Exit::failed, fmt::format("{}\nsee how: heddle stress --replay {}",
+                                            result.broken.to_string(), result.last_seed));
+}
+
+/// One simulation, step by step.
+int replay(std::uint64_t seed) {
+  SimulationOptions options = stress::graph_options(seed);
+  options.on_step = [](const std::string& step) { fmt::print("{}\n", step); };
+  const SimulationReport report = stress::simulate_graph(options);
+  say(fmt::format("seed {}: {} steps, hash {:016x}", seed, report.steps, report.hash));
+  return report.status.ok() ? Exit::done : complain(Exit::failed, report.status.to_string());
+}
+
+/// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
+int stress_scheduler(const Options& options) {
+  if (options.replay) return replay(*options.replay);
+  if (options.sims) return simulate(options);
+  stress::SoakOptions soak;
+  soak.seed = options.seed ? *options.seed : std::random_device{}();
+  if (options.seconds > 0) soak.length = std::chrono::seconds(options.seconds);
+  soak.trace = !options.trace.empty();
+  if (soak.trace && !std::ofstream(options.trace))
+    return complain(Exit::misuse, fmt::format("--trace: '{}' cannot be written", options.trace));
+  soak.stop = &interrupted;
+  soak.progress = say;
+  say(fmt::format("seed {}", soak.seed));
+  set_log_level(LogLevel::off);  // failures are what this is about
+  std::signal(SIGINT, [](int) { interrupted.store(true); });
+  const stress::SoakResult result = stress::soak(soak);
+  std::signal(SIGINT, SIG_DFL);
+  say(result.to_string());
+  if (result.trace) result.trace->write_chrome_json(options.trace);
+  for (const std::string& broken : result.broken) complain(Exit::failed, broken);
+  if (!result.broken.empty()) {
+    complain(Exit::failed,
+             fmt::format("broken with seed {0}: heddle stress --seed {0}", result.last_seed));
+  }
+  std::fflush(nullptr);
+  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  return result.broken.empty() ? Exit::done : Exit::failed;
+}
+
 /// The settings first: a malformed variable is misuse, whatever is asked for.
 template <class Command>
 int guarded(const Command& command) {
@@ -93,12 +167,35 @@ void describe_demo(CLI::App& digits, Options& options) {
       ->capture_default_str();
   digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
       ->capture_default_str();
-  digits.add_option("--backend", options.backend,
-                    "cc, gccjit, sync_cc, sync_gccjit, ... (default: HEDDLE_BACKEND, else the best "
-                    "one here)");
+  digits.add_option(
+      "--backend", options.backend,
+      "cc, gccjit, sync_cc, pooled_cc, ... (default: HEDDLE_BACKEND, else the best one here)");
   digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
       ->take_last();  // ./dev demo gives one, which the user's overrides
   digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
+}
+
+void describe_stress(CLI::App& stress, Options& options) {
+  CLI::Option* const seconds =
+      stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
+          ->check(CLI::Range(0L, 10'000'000L))
+          ->capture_default_str();
+  CLI::Option* const seed =
+      stress.add_option("--seed", options.seed, "The first one (default: drawn, and printed)");
+  CLI::Option* const trace = stress.add_option(
+      "--trace", options.trace, "Write a trace of the last round there, for ui.perfetto.dev");
+  CLI::Option* const sims = stress
+                                .add_option("--sim", options.sims,
+                                            "Simulate so many seeds instead: one thread, where the "
+                                            "seed decides interleavings, time and faults")
+                                ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}))
+                                ->excludes(seconds)
+                                ->excludes(trace);
+  stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
+      ->excludes(seconds)
+      ->excludes(seed)
+      ->excludes(trace)
+      ->excludes(sims);
 }
 
 int run(int argc, char** argv) {
@@ -119,6 +216,9 @@ int run(int argc, char** argv) {
   CLI::App* digits_command = demo_command->add_subcommand(
       "digits", "A perceptron on handwritten digits, data-parallel over virtual devices");
   describe_demo(*digits_command, options);
+  CLI::App* stress_command = app.add_subcommand(
+      "stress", "Random graphs of tasks, with faults, on real threads; checks what must hold");
+  describe_stress(*stress_command, options);
 
   try {
     app.parse(argc, argv);
@@ -129,8 +229,9 @@ int run(int argc, char** argv) {
   if (*info_command) return guarded([&] { return info(options); });
   if (*env_command) return guarded([] { return env(); });
   if (*digits_command) return guarded([&] { return demo_digits(options); });
+  if (*stress_command) return guarded([&] { return stress_scheduler(options); });
   if (*demo_command) return complain(Exit::misuse, "which demo? There is: digits");
-  return complain(Exit::misuse, "which command? info, env or demo; see heddle --help");
+  return complain(Exit::misuse, "which command? info, env, demo or stress; see heddle --help");
 }
 
 }  // namespace

@@ -1,10 +1,17 @@
-// Logging: one hook and one level for the process. Any thread; the hook may be called from several
-// at once.
+// Seeing what heddle does: logging (one hook and one level for the process) and tracing. Any
+// thread; the hook may be called from several at once. Snapshots, counters and the watchdog are the
+// scheduler's (heddle/scheduler.hpp).
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace heddle {
 
@@ -21,5 +28,69 @@ void set_log_level(LogLevel level) noexcept;
 void set_log_hook(LogHook hook);
 /// Sends a line to the hook when `level` is on. Never throws: what a hook throws is dropped.
 void log(LogLevel level, std::string_view text) noexcept;
+
+struct TraceOptions {
+  /// Kept for each thread, rounded up to a power of two; what comes after is dropped and counted.
+  /// An event takes 48 bytes, which a thread fills in advance at its first one.
+  std::size_t events_max = std::size_t{1} << 16;
+  /// Also when and where each task was submitted. Submitting then costs some 40 ns more.
+  bool submits = false;
+};
+
+/// Something that a thread did, from `begin` on for `duration`, both since the trace was started.
+struct TraceEvent {
+  enum class Kind : std::uint8_t {
+    task,       ///< number `ticket` of device `timeline`, named `label`, which ended as `end`
+    wait,       ///< until `ticket` of `timeline` had ended
+    park,       ///< the worker of `timeline`, or one of a pool (0), slept for want of work
+    callbacks,  ///< of events that ended with `ticket` of `timeline`
+    submit,     ///< of `ticket` to `timeline`
+    wake,       ///< of the parked worker of `timeline`, or one of a pool (0)
+  };
+  enum class End : std::uint8_t { done, failed, skipped, cancelled };
+
+  Kind kind = Kind::task;
+  End end = End::done;
+  std::uint64_t track = 0;  ///< a device (Device::id()) or, for what no task did, a thread
+  std::uint64_t timeline = 0;
+  std::uint64_t ticket = 0;
+  const char* label = "";
+  std::chrono::nanoseconds begin{0}, duration{0};
+};
+
+/// What was recorded between start_trace() and stop_trace(): a value.
+class Trace {
+ public:
+  /// By begin; what contains others comes before them. What happens on one track never overlaps
+  /// otherwise.
+  std::vector<TraceEvent> events;
+  /// By TraceEvent::track and ::timeline. Tracks of threads are named after them.
+  std::map<std::uint64_t, std::string> names;
+  /// Events that found their thread's buffer full.
+  std::uint64_t dropped = 0;
+
+  [[nodiscard]] static bool is_thread(std::uint64_t track) noexcept {
+    return (track & thread_bit) != 0;
+  }
+  /// "?" for a timeline that was closed before anything was recorded of it.
+  [[nodiscard]] const std::string& name_of(std::uint64_t track) const noexcept;
+
+  /// Chrome's trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing open:
+  /// devices and threads are tracks, submits are arrows to their tasks.
+  void write_chrome_json(std::ostream& out) const;
+  /// Throws Error(unavailable) when the file cannot be written.
+  void write_chrome_json(const std::string& path) const;
+
+  /// Marks tracks of threads; the rest is the kernel's number of the thread.
+  static constexpr std::uint64_t thread_bit = std::uint64_t{1} << 63;
+};
+
+/// From here on what devices do is recorded, in all schedulers of the process, at some 15 ns a
+/// task; while off, a task costs one branch. Throws Error: failed_precondition when a trace is
+/// being recorded already, invalid_argument for events_max 0 or above 2^24.
+void start_trace(const TraceOptions& options = {});
+/// Ends the recording. Everything that ended before the call is in it; a task that still runs is
+/// not. Throws Error(failed_precondition) when none is being recorded.
+[[nodiscard]] Trace stop_trace();
 
 }  // namespace heddle

@@ -54,7 +54,7 @@ class Label {
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
 inline constexpr std::size_t task_bytes_max = 48;
 
-/// Queues hold at most this many tasks: some 90 MB, which are taken when the device is opened.
+/// Queues hold at most this many tasks: some 100 MB, taken as the queue first gets that long.
 inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
 
 /// How a queue slot handles the callable in it.
@@ -178,18 +178,25 @@ struct SubmitOptions {
 /// cancelled when idle.
 struct Counters {
   std::uint64_t submitted = 0, done = 0, failed = 0, skipped = 0, cancelled = 0;
-  std::uint64_t parks = 0, wakes = 0, queue_max = 0;
+  std::uint64_t parks = 0, wakes = 0;  ///< of its worker, which ran out of work, or got some
+  std::uint64_t spins = 0;  ///< times its worker ran out of work, and got some before it parked
+  std::uint64_t queue_max = 0;
 };
 
 /// What a device is at, for people and watchdogs (S17).
 struct Snapshot {
   std::string device;
+  std::uint64_t id = 0;  ///< Device::id()
   std::uint64_t queued = 0;
-  std::string running;  ///< label of the running task; empty when none
-  std::uint64_t running_ticket = 0;
+  std::string running;               ///< label of the running task; empty when none
+  std::uint64_t running_ticket = 0;  ///< the first that has not ended; 0 when idle
   /// At most this long; the few tasks right before it, without a pause between, may count in.
   std::chrono::nanoseconds running_for{0};
   std::string waiting_for;  ///< the event it waits for; empty when none
+  /// Who has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
+  std::string signaller;
+  std::chrono::nanoseconds waiting_time{0};
+  bool overdue = false;  ///< in a watchdog's report: what exceeds the limit
   std::uint64_t epoch = 0;
   Status status;
   Counters counters;
@@ -343,13 +350,19 @@ struct SchedulerOptions {
   /// first such device, and spin as long as `device.spin` says.
   std::optional<unsigned> workers{};
   bool pin_workers = false;  ///< binds each to a processor of the affinity mask, in turn
+  /// A task that has not ended after this, or a wait of a device, is reported once: as a warning in
+  /// the log, with snapshots of all devices, by a thread that looks some times within the limit.
+  /// Unset: no such thread.
+  std::optional<std::chrono::nanoseconds> watchdog{};
+  /// Also gets these snapshots, with `overdue` set in some, on the watchdog's thread.
+  std::function<void(const std::vector<sched::Snapshot>&)> on_overdue{};
 };
 
 /// Makes devices and shuts them down together. Devices outlive it; it is their registry, and where
 /// hosts run manual devices.
 class Scheduler {
  public:
-  /// Throws Error(invalid_argument) for 0 workers.
+  /// Throws Error(invalid_argument) for 0 workers, and for a watchdog's limit that is not positive.
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
   /// for a capacity of 0 or above capacity_max, or a processor that this process may not use.

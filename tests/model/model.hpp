@@ -231,6 +231,8 @@ template <Mutation mutation = Mutation::none>
 struct Env {
   template <class T>
   using atomic = Atomic<T, mutation>;
+  template <class T>
+  using array = std::vector<T>;
   static constexpr bool asymmetric() { return mutation != Mutation::symmetric; }
   static void light_barrier(Where at = Where::current()) {
     if (asymmetric() && mutation != Mutation::no_light && planted_at(at) != Mutation::no_light)

@@ -95,6 +95,35 @@ struct CompleteAgainstWait : rl::test_suite<CompleteAgainstWait<mutation, omissi
   }
 };
 
+// Attracting the completer's attention while it goes from being watched to not being so: what was
+// said before is seen at the latest at the first ticket that comes after.
+template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
+struct AttractAgainstAdvance : rl::test_suite<AttractAgainstAdvance<mutation, omission>, 2> {
+  sched::Progress<Env<mutation>, 1> progress;
+  Atomic<unsigned, mutation> careful;
+  Flag attracted;
+
+  void before() {
+    RL_ASSERT(progress.expect(9, 9));  // watched at first
+  }
+  bool seen(std::uint64_t ticket) {
+    if (!progress.pass(ticket)) return false;
+    progress.look(ticket);
+    return careful.load(std::memory_order_acquire) != 0;
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      careful.store(1, std::memory_order_release);
+      if (omission != Omission::wake) progress.attract();
+      attracted.raise();
+      return;
+    }
+    const bool early = seen(1);
+    attracted.wait();
+    RL_ASSERT(early || seen(2));
+  }
+};
+
 // Owner inside against two that revoke.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct EnterAgainstRevoke : rl::test_suite<EnterAgainstRevoke<mutation, omission>, 3> {
@@ -252,6 +281,14 @@ TEST(ModelTest, CompleteAgainstWait) {
   expect_caught<CompleteAgainstWait<Mutation::no_acquire>>();
   expect_caught<CompleteAgainstWait<Mutation::none, Omission::recheck>>();
   expect_caught<CompleteAgainstWait<Mutation::none, Omission::wake>>();
+}
+
+TEST(ModelTest, AttractAgainstAdvance) {
+  expect_holds<AttractAgainstAdvance<>>();
+  expect_holds<AttractAgainstAdvance<Mutation::symmetric>>();
+  expect_caught<AttractAgainstAdvance<Mutation::no_release>>();
+  expect_caught<AttractAgainstAdvance<Mutation::no_acquire>>();
+  expect_caught<AttractAgainstAdvance<Mutation::none, Omission::wake>>();
 }
 
 TEST(ModelTest, EnterAgainstRevoke) {

@@ -15,7 +15,12 @@ namespace heddle::bench {
 
 class FutexSleeper {
  public:
-  explicit FutexSleeper(int k) : sleeper_([this, k] { run(k); }) {}
+  explicit FutexSleeper(int k) {
+    const Unpinned while_starting;
+    sleeper_ = std::thread([this, k] { run(k); });
+    wake();
+    wait();
+  }
   FutexSleeper(const FutexSleeper&) = delete;
   FutexSleeper& operator=(const FutexSleeper&) = delete;
   ~FutexSleeper() {

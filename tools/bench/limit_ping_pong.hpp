@@ -13,7 +13,10 @@ namespace heddle::bench {
 class PingPong {
  public:
   /// The partner spins on the k-th processor until the end.
-  explicit PingPong(int k) : partner_([this, k] { answer(k); }) {}
+  explicit PingPong(int k) {
+    const Unpinned while_starting;
+    partner_ = std::thread([this, k] { answer(k); });
+  }
   PingPong(const PingPong&) = delete;
   PingPong& operator=(const PingPong&) = delete;
   ~PingPong() {

@@ -1,9 +1,9 @@
 // The floor of submitting from several threads: a bare ring whose places are given out by
-// fetch_add, one spinning worker. Nothing else, as in limit_ring.hpp. Who waits for long yields:
-// with more producers than processors a spinning one keeps away whom it waits for.
+// fetch_add, one spinning worker, nothing else. Flags say whose turn it is; the count of ended
+// tasks of limit_ring.hpp makes it slower here. Who waits for long yields: with more producers than
+// processors a spinning one keeps away whom it waits for.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -40,11 +40,14 @@ void pin_this_thread(int k) {
   static_cast<void>(sched_setaffinity(0, sizeof one, &one));
 }
 
-Unpinned::Unpinned() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (const int cpu : processors()) CPU_SET(cpu, &all);
-  static_cast<void>(sched_setaffinity(0, sizeof all, &all));
+Unpinned::Unpinned(Where where) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  for (const int cpu : processors()) CPU_SET(cpu, &allowed);
+  if (where == Where::beside_host && processors().size() > 1) {
+    CPU_CLR(processors()[host_processor], &allowed);
+  }
+  static_cast<void>(sched_setaffinity(0, sizeof allowed, &allowed));
 }
 
 Unpinned::~Unpinned() { pin_this_thread(host_processor); }

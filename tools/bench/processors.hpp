@@ -12,11 +12,13 @@ namespace heddle::bench {
 /// Binds the calling thread to the k-th of them (modulo their number).
 void pin_this_thread(int k);
 
-/// While it lives, the calling thread may run on all of them, and so may what it starts; then on
-/// the host's again. heddle places its threads on processors that who opens a device may use.
+/// While it lives, the host's thread may run on all of them, or on all but its own as long as there
+/// are others, and so may what it starts; then on its own again. heddle places its threads on
+/// processors that who opens a device may use.
 class Unpinned {
  public:
-  Unpinned();
+  enum class Where { anywhere, beside_host };
+  explicit Unpinned(Where where = Where::anywhere);
   Unpinned(const Unpinned&) = delete;
   Unpinned& operator=(const Unpinned&) = delete;
   ~Unpinned();

@@ -20,13 +20,12 @@ constexpr const char* name = "OpenMP task (host helps)";
 template <class Body>
 double in_team(const Body& body) {
   double ns = 0;
+  const Unpinned while_starting;
 #pragma omp parallel num_threads(2) shared(ns)
   {
-    if (omp_get_thread_num() != 0) {
-      pin_this_thread(worker_processor);
-    } else {
-      ns = body();
-    }
+    pin_this_thread(omp_get_thread_num() == 0 ? host_processor : worker_processor);
+#pragma omp barrier
+    if (omp_get_thread_num() == 0) ns = body();
   }
   omp_pause_resource_all(omp_pause_soft);
   return ns;

@@ -37,6 +37,7 @@ class Runtime {
   void start(int workers) {
     setenv("STARPU_HOME", home_.path().c_str(), 1);
     setenv("STARPU_SILENT", "1", 1);
+    setenv("STARPU_WORKERS_NOBIND", "1", 1);   // they are bound below, as everybody's
     setenv("HWLOC_COMPONENTS", "-opencl", 1);  // would start PoCL, with other settings than ours
     starpu_conf conf;
     starpu_conf_init(&conf);
@@ -45,13 +46,13 @@ class Runtime {
     conf.ncpus = workers;
     conf.ncuda = conf.nopencl = conf.nmic = conf.nmpi_ms = 0;
     conf.catch_signals = 0;
-    conf.use_explicit_workers_bindid = 1;
-    for (int k = 0; k < workers; ++k) {
-      const auto at = static_cast<std::size_t>(worker_processor + 1 - workers + k);
-      conf.workers_bindid[k] = static_cast<unsigned>(processors()[at % processors().size()]);
-    }
+    const Unpinned while_starting;
     if (starpu_init(&conf) != 0) throw Error(ErrorCode::unavailable, "StarPU does not start here");
     workers_ = workers;
+    const auto bind = [](void* count) {
+      pin_this_thread(worker_processor + 1 - *static_cast<int*>(count) + starpu_worker_get_id());
+    };
+    starpu_execute_on_each_worker(bind, &workers, STARPU_CPU);
   }
   void stop() {
     if (workers_ == 0) return;

@@ -107,7 +107,11 @@ Contender fan() {
   return {FlowWorker::name, FlowWorker::kind, [](nanoseconds length, Samples& samples) {
             EndedCount ended;
             TbbArena arena(worker_processor, workers_beside_host());
-            const auto graph = make_inside<FlowFan>(arena, ended);
+            std::unique_ptr<FlowFan> graph;
+            {
+              const Unpinned while_starting;
+              graph = make_inside<FlowFan>(arena, ended);
+            }
             std::uint64_t rounds = 0;
             const auto once = [&] {
               graph->start();

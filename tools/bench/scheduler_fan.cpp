@@ -1,7 +1,9 @@
 // Fan-out and fan-in: a task on one device, then one on each of eight, then one on the first after
 // them all. All is submitted before; the devices wait for each other's events. Workers run beside
-// the host, on as many processors as there are.
+// the host, on as many processors as there are: threads of the devices' own share them, a pool has
+// one worker on each.
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tools/bench/against.hpp"
@@ -15,9 +17,14 @@ namespace {
 
 class HeddleFan {
  public:
-  HeddleFan() {
+  explicit HeddleFan(sched::Mode mode) : scheduler_(workers_beside_the_host()) {
+    const bool pooled = mode == sched::Mode::pooled;
+    const Unpinned while_opening(pooled ? Unpinned::Where::beside_host : Unpinned::Where::anywhere);
     for (int k = 0; k < fan_width; ++k) {
-      devices_.push_back(open_pinned(scheduler_, spread_processor(k)));
+      sched::DeviceOptions shared;
+      shared.mode = sched::Mode::pooled;
+      devices_.push_back(pooled ? scheduler_.new_device(shared)
+                                : open_pinned(scheduler_, spread_processor(k)));
     }
   }
   void run() {
@@ -33,15 +40,22 @@ class HeddleFan {
   [[nodiscard]] std::uint64_t joined() const { return joined_; }
 
  private:
+  static SchedulerOptions workers_beside_the_host() {
+    SchedulerOptions options;
+    options.workers = static_cast<unsigned>(workers_beside_host());
+    options.pin_workers = true;
+    return options;
+  }
+
   std::uint64_t rounds_ = 0;
   std::uint64_t joined_ = 0;  // the first device's
   Scheduler scheduler_;
   std::vector<sched::Device> devices_;
 };
 
-Contender heddle_fan() {
-  return {"heddle", Kind::heddle, [](nanoseconds length, Samples& samples) {
-            HeddleFan fan;
+Contender heddle_fan(const char* name, sched::Mode mode) {
+  return {name, Kind::heddle, [mode](nanoseconds length, Samples& samples) {
+            HeddleFan fan(mode);
             fan.run();
             const double ns = timed_operations(length, samples, [&fan] { fan.run(); });
             require_all_ran("heddle", fan.joined(), fan.rounds());
@@ -65,9 +79,13 @@ Contender futexes() {
 }  // namespace
 
 void add_fan_rows(std::vector<Row>& rows) {
-  Against against(rows, {"fan", "fan-out and fan-in over 8", "graph", heddle_fan(), {}});
-  against(futexes());
-  against(&Rival::fan);
+  for (const auto& [name, mode] : {std::pair{"heddle, threaded", sched::Mode::threaded},
+                                   std::pair{"heddle, pooled", sched::Mode::pooled}}) {
+    Against against(rows,
+                    {"fan", "fan-out and fan-in over 8", "graph", heddle_fan(name, mode), {}});
+    against(futexes());
+    against(&Rival::fan);
+  }
 }
 
 }  // namespace heddle::bench

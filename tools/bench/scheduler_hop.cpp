@@ -40,11 +40,11 @@ double awaited_chain(const sched::Device& first, const sched::Device& second, in
 Contender awaited() {
   return {"heddle", Kind::heddle, [](nanoseconds length, Samples& samples) {
             constexpr int hops = 1000;
-            const AwakeHeddleWorker first(host_processor), second(worker_processor);
+            const Started<AwakeHeddleWorker> first(host_processor), second(worker_processor);
             Samples chains;
             const auto end = Clock::now() + length;
             do {
-              const double ns = awaited_chain(first.device(), second.device(), hops);
+              const double ns = awaited_chain(first.get().device(), second.get().device(), hops);
               chains.add(ns);
               samples.add(ns);
             } while (Clock::now() < end);

@@ -16,6 +16,7 @@ constexpr unsigned pool_workers = 2;
 class Devices {
  public:
   Devices(std::size_t count, sched::Mode mode) : scheduler_(pool()), ran_(count) {
+    const Unpinned while_opening;
     for (std::size_t k = 0; k < count; ++k) {
       devices_.push_back(mode == sched::Mode::pooled
                              ? open_pooled()
@@ -51,7 +52,6 @@ class Devices {
   sched::Device open_pooled() {
     sched::DeviceOptions options;
     options.mode = sched::Mode::pooled;
-    const Unpinned while_opening;  // the first one starts the workers
     return scheduler_.new_device(options);
   }
 

@@ -6,6 +6,7 @@
 
 #include "tools/bench/cases.hpp"
 #include "tools/bench/subject.hpp"
+#include "tools/bench/workers.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -15,7 +16,7 @@ constexpr double pause_orders = 2;  // powers of ten
 
 Contender contender(const std::string& name, std::optional<nanoseconds> spin) {
   return {name, Kind::heddle, [spin](nanoseconds length, Samples& samples) {
-            HeddleWorker worker(worker_processor, spin);
+            Started<HeddleWorker> worker(worker_processor, spin);
             std::uint64_t ran = 0;  // the worker's
             std::uint64_t submitted = 0;
             Samples slice;
@@ -25,9 +26,8 @@ Contender contender(const std::string& name, std::optional<nanoseconds> spin) {
               share = std::fmod(share + 0.618034, 1.0);  // even, in no pattern
               pause_for(pause_min_ns * std::pow(10, pause_orders * share));
               const auto start = Clock::now();
-              worker.run_and_wait([&ran] { ++ran; });
+              worker.run_and_wait([&ran] { ++ran; }, ++submitted);
               const double ns = ns_between(start, Clock::now());
-              ++submitted;
               slice.add(ns);
               samples.add(ns);
             } while (Clock::now() < end);

@@ -11,13 +11,12 @@
 
 namespace heddle::bench {
 
-/// A device whose worker runs on the k-th processor.
+/// A device whose worker runs on the k-th processor. The host must not be bound to another.
 [[nodiscard]] inline sched::Device open_pinned(Scheduler& scheduler, int k,
                                                std::optional<std::chrono::nanoseconds> spin = {}) {
   sched::DeviceOptions options{.name = "bench", .spin = spin};
   options.processor =
       static_cast<unsigned>(processors()[static_cast<std::size_t>(k) % processors().size()]);
-  const Unpinned while_opening;
   return scheduler.new_device(options);
 }
 

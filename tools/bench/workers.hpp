@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <semaphore>
 #include <thread>
 #include <vector>
@@ -37,22 +38,47 @@ class EndedCount {
   alignas(64) std::atomic<std::uint64_t> ended_{0};
 };
 
-template <class Worker, class F>
-void run_and_wait(Worker& worker, F f, std::uint64_t count) {
-  if constexpr (requires { worker.run_and_wait(f); }) {
-    worker.run_and_wait(f);
-  } else {
-    worker.submit(f);
-    worker.wait_ended(count);
+/// A Worker that runs already: its thread need not first find its way from the host's processor.
+template <class Worker>
+class Started {
+ public:
+  /// `more`: what else its constructor wants.
+  template <class... More>
+  explicit Started(int processor, More... more) {
+    const Unpinned while_starting;
+    worker_.emplace(processor, more...);
+    worker_->submit([] {});
+    worker_->wait_ended(1);
   }
-}
+
+  template <class F>
+  void submit(F f) {
+    worker_->submit(f);
+  }
+  /// Tasks submitted since.
+  void wait_ended(std::uint64_t count) const { worker_->wait_ended(count + 1); }
+  /// Task number `count`.
+  template <class F>
+  void run_and_wait(F f, std::uint64_t count) {
+    if constexpr (requires { worker_->run_and_wait(f); }) {
+      worker_->run_and_wait(f);
+    } else {
+      submit(f);
+      wait_ended(count);
+    }
+  }
+  [[nodiscard]] const Worker& get() const { return *worker_; }
+
+ private:
+  std::optional<Worker> worker_;
+};
 
 /// The cost of a task from end to end when the pipeline is full.
 template <class Worker>
 Contender submit_contender() {
   return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
             constexpr std::size_t batch = 20'000;  // tasks between two waits
-            Worker worker(worker_processor);
+            Started<Worker> worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
             std::uint64_t submitted = 0;
             const auto run_batch = [&](std::size_t count) {
@@ -75,7 +101,7 @@ template <class Worker>
 Contender submit_contender(int producers) {
   return {Worker::name, Worker::kind, [producers](nanoseconds length, Samples& samples) {
             constexpr std::size_t batch = 1000;  // between two looks at the clock
-            Worker worker(worker_processor);
+            Started<Worker> worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
             std::atomic<std::uint64_t> submitted{0};
             const auto start = Clock::now();
@@ -111,10 +137,10 @@ Contender submit_contender(int producers) {
 template <class Worker>
 Contender round_trip_contender() {
   return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
-            Worker worker(worker_processor);
+            Started<Worker> worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
             std::uint64_t submitted = 0;
-            const auto once = [&] { run_and_wait(worker, [&ran] { ++ran; }, ++submitted); };
+            const auto once = [&] { worker.run_and_wait([&ran] { ++ran; }, ++submitted); };
             once();
             const double ns = timed_operations(length, samples, once);
             require_all_ran(Worker::name, ran, submitted);
@@ -143,11 +169,11 @@ double timed_after_pauses(nanoseconds length, nanoseconds pause, Samples& sample
 template <class Worker>
 Contender parked_contender(nanoseconds pause) {
   return {Worker::name, Worker::kind, [pause](nanoseconds length, Samples& samples) {
-            Worker worker(worker_processor);
+            Started<Worker> worker(worker_processor);
             std::uint64_t ran = 0;  // the worker's
             std::uint64_t submitted = 0;
             const double ns = timed_after_pauses(length, pause, samples, [&] {
-              run_and_wait(worker, [&ran] { ++ran; }, ++submitted);
+              worker.run_and_wait([&ran] { ++ran; }, ++submitted);
             });
             require_all_ran(Worker::name, ran, submitted);
             return ns;
@@ -157,20 +183,23 @@ Contender parked_contender(nanoseconds pause) {
 /// A token that two workers hand to each other until the time is up. Only its holder touches it.
 template <class Worker>
 struct HopChain {
-  Worker* workers[2];
+  Started<Worker>* workers[2];
+  nanoseconds length;
   Samples& samples;
-  Clock::time_point seen, end;
+  // The workers' own times: the host may come late, when a worker spins on its processor.
+  Clock::time_point start{}, seen{};
   std::uint64_t hops = 0;
   std::binary_semaphore over{0};
 
   void hop() {
     constexpr int hops_per_look = 32;
+    if (hops == 0) start = seen = Clock::now();
     ++hops;
     if (hops % hops_per_look == 0) {
       const auto now = Clock::now();
       samples.add(ns_between(seen, now) / hops_per_look);
       seen = now;
-      if (now > end) {
+      if (now - start > length) {
         over.release();
         return;
       }
@@ -183,16 +212,14 @@ struct HopChain {
 template <class Worker>
 Contender posted_hop_contender() {
   return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
-            Worker first(host_processor), second(worker_processor);
-            const auto start = Clock::now();
-            HopChain<Worker> chain{{&first, &second}, samples, start, start + length};
+            Started<Worker> first(host_processor), second(worker_processor);
+            HopChain<Worker> chain{{&first, &second}, length, samples};
             first.submit([&chain] { chain.hop(); });
             chain.over.acquire();
-            const double ns = ns_between(start, Clock::now()) / static_cast<double>(chain.hops);
             // The task before the last may still be on its way out of submit().
             first.wait_ended((chain.hops + 1) / 2);
             second.wait_ended(chain.hops / 2);
-            return ns;
+            return ns_between(chain.start, chain.seen) / static_cast<double>(chain.hops);
           }};
 }
 
@@ -204,7 +231,7 @@ class PostedFan {
  public:
   PostedFan() {
     for (int k = 0; k < fan_width; ++k) {
-      workers_.push_back(std::make_unique<Worker>(spread_processor(k)));
+      workers_.push_back(std::make_unique<Started<Worker>>(spread_processor(k)));
     }
   }
   PostedFan(const PostedFan&) = delete;
@@ -236,7 +263,7 @@ class PostedFan {
   std::atomic<int> left_{0};
   std::uint64_t rounds_ = 0;
   std::uint64_t joined_ = 0;  // the first worker's
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Started<Worker>>> workers_;
 };
 
 template <class Worker>
@@ -254,6 +281,7 @@ Contender posted_fan_contender() {
 template <class Worker>
 Contender open_contender() {
   return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
+            const Unpinned beside_the_host;
             return timed_operations(length, samples, [] { Worker worker(worker_processor); });
           }};
 }

@@ -305,6 +305,13 @@ class Graph {
 
 }  // namespace
 
+SimulationOptions graph_options(std::uint64_t seed) {
+  SimulationOptions options;
+  options.seed = seed;
+  options.fault_steps = std::uint64_t{32} << (seed % 7);
+  return options;
+}
+
 SimulationReport simulate_graph(SimulationOptions options) {
   return Graph(std::move(options)).run();
 }

@@ -6,6 +6,9 @@
 
 namespace heddle::stress {
 
+/// What is usual for this seed: all faults, ending early in some.
+[[nodiscard]] SimulationOptions graph_options(std::uint64_t seed);
+
 /// Draws a graph from options.seed and runs it. The report's status names what broke.
 [[nodiscard]] SimulationReport simulate_graph(SimulationOptions options);
 

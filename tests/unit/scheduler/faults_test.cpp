@@ -32,14 +32,17 @@ TEST_P(FaultsTest, CallbackOfASkippedTaskMayUseTheDevice) {
   device.submit("fail", [] { throw std::runtime_error("first"); });
   Status seen;
   Event refused;
+  std::atomic<bool> called{false};
   const Event skipped = device.submit("skipped", [] {});
   skipped.then([&](const Status&) {
     seen = device.status();
     refused = device.submit("late", [] {});
     static_cast<void>(device.snapshot());
+    called.store(true);
   });
   EXPECT_TRUE(gate.signal(1).ok());
   device.await();
+  while (!called.load()) std::this_thread::yield();  // callbacks come after the end
   EXPECT_THAT(text(seen), HasSubstr("first"));
   EXPECT_FALSE(refused.accepted());
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <vector>
 
 #include "scheduler/lane.hpp"
 
@@ -51,6 +52,8 @@ class CountingAtomic {
 struct CountingEnv {
   template <class T>
   using atomic = CountingAtomic<T>;
+  template <class T>
+  using array = std::vector<T>;
   static bool asymmetric() noexcept { return true; }
   static void light_barrier() noexcept { sched::light_barrier(); }
   static void heavy_barrier() noexcept { sched::heavy_barrier(); }
@@ -116,6 +119,35 @@ TEST(LaneTest, FullAndClosedLanesHandOutNothing) {
   EXPECT_EQ(lane.reserve(1, done), 0u);
   EXPECT_TRUE(lane.closed());
   EXPECT_EQ(lane.tickets(), 5u);
+}
+
+// S1: no slot passes for one of another lap: not before the first, nor when marks repeat
+TEST(LaneTest, SlotsAreTakenForTheirOwnTicketsOnly) {
+  constexpr std::uint64_t marks = std::uint64_t{1} << (tuning::mark_from + 15);
+  const Lane<> fresh(capacity_max);
+  for (std::uint64_t ticket = 1; ticket <= capacity_max; ++ticket)
+    ASSERT_FALSE(fresh.look(ticket).published()) << ticket;
+
+  Lane<> lane(1);
+  std::uint64_t completed = 0;
+  for (std::uint64_t k = 1; k <= marks + 100; ++k) {
+    const std::uint64_t ticket = lane.reserve(1, [&] { return completed; });
+    ASSERT_EQ(ticket, k);
+    ASSERT_FALSE(lane.look(ticket).published()) << ticket;
+    TaskNote note;
+    note.contain = true;
+    const bool noted = k % 3 == 0;
+    if (noted) {
+      lane.publish(ticket, "noted", number_ops, &k, note);
+    } else {
+      lane.publish(ticket, "", number_ops, &k);
+    }
+    const Found found = lane.look(ticket);
+    ASSERT_TRUE(found.published() && found.plain() == !noted && found.noted() == noted) << ticket;
+    ASSERT_EQ(&found.ops(), &number_ops);
+    completed = ticket;
+  }
+  EXPECT_TRUE(lane.note(3).contain);
 }
 
 }  // namespace

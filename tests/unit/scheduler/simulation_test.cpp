@@ -10,6 +10,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/sanitizers.hpp"
+#include "tools/stress/simulate.hpp"
 #include "tools/stress/simulated_graph.hpp"
 
 namespace heddle {
@@ -37,13 +38,6 @@ SimulationOptions quiet(std::uint64_t seed) {
   return options;
 }
 
-SimulationOptions graph_options(std::uint64_t seed) {
-  SimulationOptions options;
-  options.seed = seed;
-  options.fault_steps = std::uint64_t{32} << (seed % 7);
-  return options;
-}
-
 /// Lets no test write to the log: what it says is expected there.
 class QuietLog {
  public:
@@ -55,30 +49,23 @@ class QuietLog {
 
 // S18, S1, S4, S6, S7, S9, S11, S12, S13, S14
 TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
-  const std::uint64_t first = from_environment("HEDDLE_TEST_SEED", 1);
-  const std::uint64_t count = from_environment("HEDDLE_TEST_SEEDS", seeds_usual);
-  std::array<std::uint64_t, simulation_faults> faults{};
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const SimulationReport report = stress::simulate_graph(graph_options(seed));
-    ASSERT_TRUE(report.status.ok()) << report.status.to_string();
-    for (std::size_t k = 0; k < faults.size(); ++k) faults[k] += report.faults[k];
-    if (seed % 20 != 0) continue;
-    const SimulationReport again = stress::simulate_graph(graph_options(seed));
-    ASSERT_EQ(again.hash, report.hash) << "seed " << seed;
-    ASSERT_EQ(again.steps, report.steps) << "seed " << seed;
+  stress::SimulateOptions options;
+  options.seed = from_environment("HEDDLE_TEST_SEED", 1);
+  options.seeds = from_environment("HEDDLE_TEST_SEEDS", seeds_usual);
+  const stress::SimulateResult result = stress::simulate(options);
+  ASSERT_TRUE(result.broken.ok()) << result.broken.to_string();
+  EXPECT_EQ(result.seeds, options.seeds);
+  for (std::size_t k = 0; k < result.faults.size(); ++k) {
+    EXPECT_TRUE(result.faults[k] > 0 || result.seeds < 1000)
+        << fault_name(static_cast<SimulationFault>(k));
   }
-  for (std::size_t k = 0; k < faults.size(); ++k) {
-    const char* const name = fault_name(static_cast<SimulationFault>(k));
-    std::printf("%s %llu, ", name, static_cast<unsigned long long>(faults[k]));
-    EXPECT_TRUE(faults[k] > 0 || count < 1000) << name;
-  }
-  std::printf("in %llu seeds\n", static_cast<unsigned long long>(count));
+  std::printf("%s\n", result.to_string().c_str());
 }
 
 // S18
 TEST(SimulationTest, SeedsDiffer) {
-  const SimulationReport one = stress::simulate_graph(graph_options(1));
-  const SimulationReport two = stress::simulate_graph(graph_options(2));
+  const SimulationReport one = stress::simulate_graph(stress::graph_options(1));
+  const SimulationReport two = stress::simulate_graph(stress::graph_options(2));
   EXPECT_NE(one.hash, two.hash);
   EXPECT_EQ(one.seed, 1u);
 }
@@ -89,7 +76,7 @@ TEST(SimulationTest, PlantedBugIsFoundAndReplayed) {
   const QuietLog log;
   for (const auto policy :
        {SimulationPolicy::uniform, SimulationPolicy::pct, SimulationPolicy::subset}) {
-    SimulationOptions options = graph_options(0);
+    SimulationOptions options = stress::graph_options(0);
     options.policy = policy;
     options.lost_turns_one_in = 500;
     SimulationReport found;

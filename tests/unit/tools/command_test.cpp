@@ -65,7 +65,8 @@ TEST(InfoTest, JsonListsBackendsDevicesAndSettings) {
       EXPECT_FALSE(backend["reason"].get<std::string>().empty()) << backend;
     }
   }
-  for (const std::string name : {"cc", "gccjit", "sync_cc", "sync_gccjit"}) {
+  for (const std::string name :
+       {"cc", "gccjit", "sync_cc", "sync_gccjit", "pooled_cc", "pooled_gccjit"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   bool found = false;

@@ -1,0 +1,82 @@
+// The ring of a trace: nothing is overwritten, what is read was written whole, and in order.
+#include "scheduler/trace_ring.hpp"
+#include "tests/model/model.hpp"
+
+namespace heddle::model {
+namespace {
+
+/// Reading it while it is written is an error.
+struct Record {
+  Record() = default;
+  explicit Record(unsigned n) { number($) = n; }
+  Record(const Record&) = delete;
+  Record& operator=(const Record& other) {
+    number($) = other.get();
+    return *this;
+  }
+  [[nodiscard]] unsigned get() const { return number($); }
+
+  rl::var<unsigned> number;
+};
+
+constexpr unsigned writes = 4;
+
+/// Thread 0 writes more than the ring holds; thread 1 reads meanwhile, and once it has ended. With
+/// `writers` 2, a third one writes too, which nothing allows.
+template <Mutation mutation, unsigned writers = 1>
+struct WriteAgainstRead : rl::test_suite<WriteAgainstRead<mutation, writers>, writers + 1> {
+  std::optional<sched::TraceRing<Record, Env<mutation>>> ring;
+  Flag ended;
+  unsigned last = 0, seen = 0;
+
+  void before() { ring.emplace(2); }
+  void thread(unsigned index) {
+    if (index == 1) return read();
+    for (unsigned k = 1; k <= writes; ++k) ring->write(Record(k));
+    ended.raise();
+  }
+  void read() {
+    const auto take = [this](const Record& record) {
+      const unsigned number = record.get();
+      RL_ASSERT(number > last);
+      last = number;
+      ++seen;
+    };
+    ring->read(take);
+    ended.wait();
+    ring->read(take);
+    RL_ASSERT(seen + ring->dropped() == writes);
+    RL_ASSERT(seen >= 2);
+  }
+  void after() { ring.reset(); }
+};
+
+template <class Scenario>
+void expect_holds() {
+  const Verdict complete = explore<Scenario>(rl::sched_bound, 3, 100'000'000);
+  EXPECT_TRUE(complete.holds) << complete.report;
+  const Verdict random = explore<Scenario>(rl::sched_random, 0, 500'000);
+  EXPECT_TRUE(random.holds) << random.report;
+  std::printf("%llu schedules with up to 3 preemptions, %llu random ones\n",
+              static_cast<unsigned long long>(complete.schedules),
+              static_cast<unsigned long long>(random.schedules));
+}
+
+template <class Mutant>
+void expect_caught() {
+  EXPECT_FALSE(explore<Mutant>(rl::sched_random, 0, 500'000).holds);
+}
+
+// S17: traces drop, and never tear
+TEST(ModelTest, TraceRingBetweenWriterAndReader) {
+  expect_holds<WriteAgainstRead<Mutation::none>>();
+}
+
+TEST(ModelTest, TraceRingMutantsAreCaught) {
+  expect_caught<WriteAgainstRead<Mutation::no_release>>();
+  expect_caught<WriteAgainstRead<Mutation::no_acquire>>();
+  expect_caught<WriteAgainstRead<Mutation::none, 2>>();
+}
+
+}  // namespace
+}  // namespace heddle::model

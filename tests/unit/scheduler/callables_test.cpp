@@ -1,0 +1,124 @@
+// What may be submitted, and what becomes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "heddle/scheduler.hpp"
+#include "tests/unit/scheduler/device_fixture.hpp"
+
+namespace heddle {
+namespace {
+
+using sched::Device;
+using testing::HasSubstr;
+
+class CallablesTest : public DeviceTest {};
+HEDDLE_DEVICE_SUITE(CallablesTest);
+
+int called = 0;
+void count_call() { ++called; }
+
+// S1, S3: functions, lvalues, constants and things that can only be moved
+TEST_P(CallablesTest, TakesWhatCanBeCalled) {
+  const Device device = open("work");
+  called = 0;
+  device.submit("function", count_call);
+  device.submit("pointer", &count_call);
+  auto add = [amount = 10] { called += amount; };
+  const auto& constant = add;
+  device.submit("constant", constant);
+  device.submit("lvalue", add);
+  std::function<void()> function = add;
+  device.submit("std::function", function);
+  device.submit("moved", [amount = std::make_unique<int>(100)] { called += *amount; });
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(called, 132);
+  function();  // submitting copied it
+  EXPECT_EQ(called, 142);
+}
+
+/// Copies throw, moves do not.
+struct ThrowsWhenCopied {
+  explicit ThrowsWhenCopied(int value) : value_(value) {}
+  ThrowsWhenCopied(const ThrowsWhenCopied& other) : value_(other.value_) {
+    if (value_ < 0) throw std::runtime_error("no copy");
+  }
+  ThrowsWhenCopied(ThrowsWhenCopied&& other) noexcept : value_(other.value_) {}
+  void operator()() const { called = value_; }
+  int value_;
+};
+
+// S1, S22: a callable that cannot be copied fails its submitter, before there is a ticket
+TEST_P(CallablesTest, WhatThrowsWhenCopiedTakesNoTicket) {
+  const Device device = open("work");
+  const ThrowsWhenCopied bad(-1), good(5);
+  EXPECT_THROW(device.submit("bad", bad), std::runtime_error);
+  const Event event = device.submit("good", good);
+  EXPECT_EQ(event.ticket(), 1u);
+  EXPECT_TRUE(event.wait().ok());
+  EXPECT_EQ(called, 5);
+}
+
+// S4: who is refused keeps what was to be submitted, and may try again
+TEST_P(CallablesTest, RefusalsLeaveTheCallableAsItWas) {
+  const Device device = open("work", 1);
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  auto task = [value = std::make_unique<int>(7)] { called = *value; };
+  sched::SubmitOptions options;
+  options.full = sched::FullPolicy::fail;
+  EXPECT_FALSE(device.submit("try", std::move(task), options).accepted());
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_TRUE(device.submit("again", std::move(task)).wait().ok());
+  EXPECT_EQ(called, 7);
+}
+
+/// Says what its task holds.
+struct Complaint : std::exception {
+  explicit Complaint(const char* why) : text(why) {}
+  [[nodiscard]] const char* what() const noexcept override { return text; }
+  const char* text;
+};
+
+// S10: the message of an exception may lie in the callable that threw it
+TEST_P(CallablesTest, FailuresAreReadBeforeTheCallableGoes) {
+  const Device device = open("work");
+  const Event event = device.submit(
+      "complain", [text = std::make_unique<std::string>("a long complaint, kept by its task")] {
+        throw Complaint(text->c_str());
+      });
+  EXPECT_THAT(text(event.wait()), HasSubstr("kept by its task"));
+}
+
+// S9, S17: the label is that of the running task, in its end too
+TEST_P(CallablesTest, LabelsAndTicketsAreTheRunningTasksOwn) {
+  const Device device = open("work");
+  std::vector<std::string> seen;
+  const auto note = [&seen] {
+    seen.push_back(std::string(this_task::label()) + std::to_string(this_task::ticket()));
+  };
+  struct NotesItsEnd {
+    explicit NotesItsEnd(std::function<void()> f) : note(std::move(f)) {}
+    NotesItsEnd(NotesItsEnd&& other) noexcept : note(std::exchange(other.note, nullptr)) {}
+    ~NotesItsEnd() {
+      if (note) note();
+    }
+    void operator()() const { note(); }
+    std::function<void()> note;
+  };
+  device.submit("a", NotesItsEnd(note));
+  device.submit("b", note);
+  sched::SubmitOptions contain;
+  contain.contain = true;
+  device.submit("c", note, contain);
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_THAT(seen, testing::ElementsAre("a1", "a1", "b2", "c3"));
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,113 @@
+// `heddle stress` as people and scripts meet it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/unit/tools/run_program.hpp"
+
+namespace heddle::tools {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Outcome;
+using testing::run_heddle;
+using ::testing::StartsWith;
+using Track = std::pair<int, std::uint64_t>;
+
+nlohmann::json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+// S17: the trace of a stress run opens in a trace viewer: named tracks, spans that nest, arrows
+// that arrive where they were sent
+TEST(StressCommandTest, PrintsItsSeedAndASummaryAndTraces) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("heddle-stress-" + std::to_string(::getpid()) + ".json");
+  const Outcome outcome =
+      run_heddle({"stress", "--seconds", "1", "--seed", "3", "--trace", path.string()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("seed 3\n"), HasSubstr("tasks/s"), HasSubstr("rounds"),
+                                 HasSubstr("skipped")));
+  const nlohmann::json json = read_json(path);
+  std::filesystem::remove(path);
+  std::set<Track> named;
+  std::map<Track, std::vector<std::pair<double, double>>> spans;  // begin, minus the duration
+  std::set<std::uint64_t> sent, arrived;
+  for (const auto& item : json["traceEvents"]) {
+    const std::string phase = item["ph"];
+    if (item.contains("name") && item["name"] == "thread_name")
+      named.emplace(item["pid"], item["tid"]);
+    if (phase == "X")
+      spans[{item["pid"], item["tid"]}].emplace_back(item["ts"], -item["dur"].get<double>());
+    if (phase == "s") sent.insert(item["id"].get<std::uint64_t>());
+    if (phase == "f") arrived.insert(item["id"].get<std::uint64_t>());
+  }
+  EXPECT_FALSE(spans.empty());
+  constexpr double rounding = 0.0015;  // microseconds; the file has three digits
+  for (auto& [track, all] : spans) {
+    EXPECT_TRUE(named.contains(track));
+    std::ranges::sort(all);
+    std::vector<double> open;
+    for (const auto& [begin, minus_duration] : all) {
+      while (!open.empty() && open.back() <= begin + rounding) open.pop_back();
+      const double end = begin - minus_duration;
+      if (!open.empty()) {
+        EXPECT_LE(end, open.back() + rounding);
+      }
+      open.push_back(end);
+    }
+  }
+  EXPECT_FALSE(arrived.empty());
+  EXPECT_TRUE(std::ranges::includes(sent, arrived));
+}
+
+// S18
+TEST(StressCommandTest, SimulatesAndReplays) {
+  const Outcome sims = run_heddle({"stress", "--sim", "200", "--seed", "40"});
+  EXPECT_EQ(sims.exit_code, 0) << sims.err;
+  EXPECT_THAT(sims.out, AllOf(StartsWith("seed 40\n"), HasSubstr("200 seeds (10 of them twice)"),
+                              HasSubstr("task_throws")));
+  const Outcome once = run_heddle({"stress", "--replay", "41"});
+  EXPECT_EQ(once.exit_code, 0) << once.err;
+  EXPECT_THAT(once.out, AllOf(HasSubstr("step 1, "), HasSubstr("seed 41: "), HasSubstr("hash ")));
+  EXPECT_EQ(run_heddle({"stress", "--replay", "41"}).out, once.out);
+}
+
+TEST(StressCommandTest, MisuseExitsWithTwo) {
+  const auto expect_misuse = [](const std::vector<std::string>& arguments, const char* word) {
+    const Outcome outcome = run_heddle(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(word));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  };
+  expect_misuse({"stress", "--seconds", "-1"}, "seconds");
+  expect_misuse({"stress", "--seed", "soon"}, "seed");
+  expect_misuse({"stress", "--sim", "0"}, "sim");
+  expect_misuse({"stress", "--sim", "5", "--trace", "x.json"}, "trace");
+  expect_misuse({"stress", "--replay", "5", "--seed", "1"}, "seed");
+  expect_misuse({"stress", "--seconds", "1", "--trace", "/nowhere/trace.json"}, "/nowhere");
+}
+
+TEST(StressCommandTest, GoesOnUntilInterrupted) {
+  const std::string command = "timeout --preserve-status --signal=INT 1 " HEDDLE_PROGRAM_PATH
+                              " stress --seconds 0 > /dev/null";
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace heddle::tools

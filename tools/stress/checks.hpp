@@ -1,0 +1,38 @@
+// What has to hold once a round is over, whatever happened in it. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heddle/observe.hpp"
+#include "heddle/scheduler.hpp"
+
+namespace heddle::stress {
+
+/// What is known of an accepted task, after its device became idle.
+struct TaskFacts {
+  std::uint64_t ticket = 0;
+  bool done = false;      ///< says its event
+  Status status;          ///< says its event
+  int runs = 0;           ///< how often its callable was called
+  bool ran_well = false;  ///< its callable returned ok
+};
+
+struct DeviceFacts {
+  std::string name;
+  std::uint64_t accepted = 0;  ///< counted by who submitted
+  sched::Counters counters;
+  std::uint64_t overlaps = 0;    ///< tasks that began while another was running
+  std::uint64_t misordered = 0;  ///< tasks that ran after one with a greater ticket
+  std::vector<TaskFacts> tasks;
+};
+
+/// Broken invariants, in words: order and one consumer at a time (S1), each task ends once and the
+/// counters add up (S9).
+[[nodiscard]] std::vector<std::string> check(const DeviceFacts& device);
+
+/// Whatever happened on one track contains other things whole, or none of them.
+[[nodiscard]] std::vector<std::string> check(const Trace& trace);
+
+}  // namespace heddle::stress

@@ -1,0 +1,126 @@
+// What the threads of a round share: devices that come and go, events to wait for, and what became
+// of each submission. Any thread, unless it says otherwise.
+//
+// An event only ever waits for events that were published before it was submitted, so nothing waits
+// in a circle. Tasks never block on full queues: those could wait for each other through awaits.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "heddle/scheduler.hpp"
+#include "tools/stress/checks.hpp"
+#include "tools/stress/tally.hpp"
+
+namespace heddle::stress {
+
+using Random = std::mt19937_64;
+
+/// True once in `n` draws.
+[[nodiscard]] inline bool once_in(std::uint64_t n, Random& random) { return random() % n == 0; }
+
+/// What a task is to do, and what it did. Written by its submitter, then by the task; read again
+/// when its device is idle.
+struct Fate {
+  enum class Failure : std::uint8_t { none, throws, returns };
+
+  Event event;
+  Event other;  ///< that it waits for
+  bool awaits = false;
+  bool waits_shortly = false;
+  bool works = false;  ///< for some time
+  bool submits = false;
+  bool contained = false;
+  Failure failure = Failure::none;
+  std::uint64_t seed = 0;
+  std::atomic<int> runs{0};
+  bool ran_well = false;
+  bool failed = false;  ///< as it was to
+};
+
+/// Who submits: keeps what becomes of it, and counts. One thread, or a device's tasks.
+struct Submitter {
+  std::deque<Fate> fates;
+  Tally tally;
+  bool in_task = false;
+};
+
+struct Target {
+  explicit Target(sched::Device opened, bool one_producer)
+      : device(std::move(opened)), single_producer(one_producer) {
+    nested.in_task = true;
+  }
+
+  const sched::Device device;
+  const bool single_producer;
+  std::atomic<std::uint64_t> accepted{0}, inside{0}, overlaps{0};
+  // Its tasks': not atomic, so that a second consumer is a data race, which ThreadSanitizer sees.
+  std::uint64_t last_ticket = 0, misordered = 0;
+  Submitter nested;
+};
+
+class Fabric {
+ public:
+  explicit Fabric(Random& random);
+
+  /// Submits a random task to a random device.
+  void submit(Random& random, Submitter& submitter);
+  /// Lets a random device wait for a random event.
+  void wait_on_device(Random& random, Submitter& submitter);
+  /// Shuts a random device down, with another in its place.
+  void reopen(Random& random, Submitter& submitter);
+  void watch_descriptor(Random& random, Submitter& submitter);
+
+  [[nodiscard]] Target& target(Random& random) { return *slots_[random() % slots_used_].load(); }
+  [[nodiscard]] Event draw(Random& random);
+  void publish(Event event);
+  void complain(std::string what);
+
+  [[nodiscard]] Scheduler& scheduler() noexcept { return scheduler_; }
+  [[nodiscard]] bool has_manual() const noexcept { return has_manual_; }
+
+  // Once nobody submits any more: one thread.
+
+  /// Waits until all has ended; false: not by the deadline.
+  [[nodiscard]] bool settle(Event::Clock::time_point deadline);
+  /// What must hold; and one more task for each device that is open. After settle().
+  void check_all(const std::vector<const Submitter*>& hosts, Tally& tally);
+  [[nodiscard]] std::vector<std::string> take_complaints();
+  /// Snapshots of all devices.
+  [[nodiscard]] std::string describe();
+
+ private:
+  Target& open(Random& random);
+  Status run_task(Target& target, Fate& fate);
+  Event submit_sized(Target& target, Fate& fate, Random& random,
+                     const sched::SubmitOptions& options);
+  void count_refusal(const Event& event, Tally& tally);
+  void expect(bool holds, const char* what);
+
+  Scheduler scheduler_;
+  std::atomic<bool> has_manual_{false};
+  std::array<std::atomic<Target*>, 6> slots_{};
+  const std::size_t slots_used_;
+  /// Held by some callables; nobody else holds it when all of them are gone.
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  std::atomic<std::uint64_t> callbacks_due_{0}, callbacks_run_{0};
+
+  std::mutex mutex_;  // guards what follows
+  std::deque<Target> targets_;
+  std::vector<std::string> complaints_;
+  std::mutex board_mutex_;  // guards what follows
+  std::vector<Event> board_;
+  std::size_t oldest_ = 0;
+  std::vector<std::pair<Event, FileDescriptor>> descriptors_;
+};
+
+}  // namespace heddle::stress

@@ -1,0 +1,64 @@
+// Seed after seed.
+#include "tools/stress/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/stress/simulated_graph.hpp"
+
+namespace heddle::stress {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t repeat_every = 20;
+constexpr std::chrono::seconds progress_pause = 2s;
+
+void repeat(SimulateResult& result, const SimulationReport& first) {
+  const SimulationReport again = simulate_graph(graph_options(first.seed));
+  ++result.repeated;
+  if (again.hash == first.hash && again.steps == first.steps) return;
+  result.broken = Status(ErrorCode::internal,
+                         fmt::format("seed {} went another way the second time: {} steps, hash "
+                                     "{:016x}, then {} steps, hash {:016x}",
+                                     first.seed, first.steps, first.hash, again.steps, again.hash));
+}
+
+}  // namespace
+
+std::string SimulateResult::to_string() const {
+  std::string text = fmt::format(
+      "{} seeds ({} of them twice), {} steps, {:.0f} simulated seconds in {:.1f} s\nfaults:", seeds,
+      repeated, steps, std::chrono::duration<double>(simulated).count(), time.count());
+  for (std::size_t k = 0; k < faults.size(); ++k)
+    text += fmt::format(" {} {}", faults[k], fault_name(static_cast<SimulationFault>(k)));
+  return text;
+}
+
+SimulateResult simulate(const SimulateOptions& options) {
+  SimulateResult result;
+  const auto start = Clock::now();
+  auto next_line = start + progress_pause;
+  for (std::uint64_t k = 0; k < options.seeds && result.broken.ok(); ++k) {
+    if (options.stop != nullptr && options.stop->load()) break;
+    const SimulationReport report = simulate_graph(graph_options(options.seed + k));
+    result.last_seed = report.seed;
+    result.broken = report.status;
+    ++result.seeds;
+    result.steps += report.steps;
+    result.simulated += report.simulated;
+    for (std::size_t kind = 0; kind < report.faults.size(); ++kind)
+      result.faults[kind] += report.faults[kind];
+    if (report.status.ok() && report.seed % repeat_every == 0) repeat(result, report);
+    result.time = Clock::now() - start;
+    if (options.progress && Clock::now() >= next_line) {
+      next_line += progress_pause;
+      options.progress(fmt::format("{:6.0f} s  {} seeds, {:.0f} seeds/s", result.time.count(),
+                                   result.seeds,
+                                   static_cast<double>(result.seeds) / result.time.count()));
+    }
+  }
+  return result;
+}
+
+}  // namespace heddle::stress

@@ -1,0 +1,38 @@
+// Simulated rounds: random graphs, seed after seed, some of them twice. One thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "heddle/simulation.hpp"
+
+namespace heddle::stress {
+
+struct SimulateOptions {
+  std::uint64_t seed = 1;  ///< the first
+  std::uint64_t seeds = 1;
+  const std::atomic<bool>* stop = nullptr;  ///< set by who wants it to end after this seed
+  /// Gets a line now and then.
+  std::function<void(std::string_view)> progress{};
+};
+
+struct SimulateResult {
+  std::uint64_t seeds = 0, steps = 0, repeated = 0;
+  std::chrono::duration<double> time{0};
+  std::chrono::nanoseconds simulated{0};
+  std::array<std::uint64_t, simulation_faults> faults{};
+  Status broken{};  ///< of the last seed; names it
+  std::uint64_t last_seed = 0;
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Ends early with the first seed that breaks something. One seed in twenty is run twice, and has
+/// to go the same way.
+[[nodiscard]] SimulateResult simulate(const SimulateOptions& options);
+
+}  // namespace heddle::stress
