@@ -19,13 +19,11 @@ DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
       id_(timeline_->id()),
       fork_generation_(fork_generation()),
       simulated_(options_.mode == Mode::simulated),
-      plain_usually_(!simulated_ && !options_.record_sites),
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
       lane_(options_.capacity),
       doorbell_(runner_ != nullptr),
-      careful_(simulated_),
-      plain_(plain_usually_) {
+      health_(!simulated_ && !options_.record_sites, simulated_) {
   timeline_->set_runner(runner_);
 }
 
@@ -99,11 +97,10 @@ Status DeviceCore::status() const noexcept {
 Status DeviceCore::recover() noexcept {
   if (Status status = forked(); !status.ok()) return status;
   if (inside_own_task()) return own_task_refusal("recover");
-  // acquire: pairs with the release in end_badly().
-  if (!poisoned_.load(std::memory_order_acquire)) return {};
   std::uint64_t epoch = 0;
   {
     const std::lock_guard lock(control_);
+    if (!health_.poisoned()) return {};
     epoch = epoch_;
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
@@ -111,17 +108,13 @@ Status DeviceCore::recover() noexcept {
   if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
   simulated_point();
   const std::lock_guard lock(control_);
-  // relaxed: guarded by the lock. Another recover() may have done it, and a task of the new epoch
-  // may have failed since.
-  if (epoch_ != epoch || !poisoned_.load(std::memory_order_relaxed)) return {};
+  // Another recover() may have done it, and a task of the new epoch may have failed since.
+  if (epoch_ != epoch || !health_.poisoned()) return {};
   last_poison_ = std::exchange(poison_, {});
   skip_reason_ = {};
   poison_observed_ = true;
   ++epoch_;
-  // release: pairs with the acquire in refusal().
-  poisoned_.store(false, std::memory_order_release);
-  // release: pairs with the acquires where tasks are submitted.
-  plain_.store(plain_usually_, std::memory_order_release);
+  health_.heal();
   return {};
 }
 
@@ -130,13 +123,8 @@ void DeviceCore::cancel_pending() noexcept {
   std::stop_source running;
   {
     const std::lock_guard lock(control_);
-    // release: pairs with the acquire in step(): a task queued by now is not begun.
-    cancel_upto_.store(lane_.tickets(), std::memory_order_release);
     running = stop_source_;
-    // release: pairs with the acquire in renew_stop_source().
-    cancels_.fetch_add(1, std::memory_order_release);
-    // release: pairs with the acquire in step().
-    careful_.store(true, std::memory_order_release);
+    health_.cancel(lane_.tickets());
     timeline_->attract();
   }
   simulated_point();

@@ -200,32 +200,6 @@ void Fiber::suspend() noexcept {
   machine_->out(false);
 }
 
-bool Fiber::park() noexcept {
-  Parking seen = Parking::empty;
-  // acq_rel: release pairs with the exchange in unpark(), so who resumes finds the stack as it was
-  // left; acquire (also on failure) pairs with it for what the waker did before.
-  if (parking_.compare_exchange_strong(seen, Parking::parked, std::memory_order_acq_rel,
-                                       std::memory_order_acquire)) {
-    return true;
-  }
-  // acquire: takes the token, also one left meanwhile; pairs with the exchange in unpark().
-  parking_.exchange(Parking::empty, std::memory_order_acquire);
-  return false;
-}
-
-bool Fiber::unpark() noexcept {
-  Parking seen = Parking::empty;
-  // acq_rel: pairs with the exchange in park(). relaxed on failure: the value is looked at again.
-  while (!parking_.compare_exchange_weak(seen,
-                                         seen == Parking::parked ? Parking::empty : Parking::token,
-                                         std::memory_order_acq_rel, std::memory_order_relaxed)) {
-  }
-  return seen == Parking::parked;
-}
-
-// relaxed: another late waker may come after this all the same.
-void Fiber::forget_token() noexcept { parking_.store(Parking::empty, std::memory_order_relaxed); }
-
 namespace {
 
 /// Fibers at rest, a few per thread. Whether it is gone is apart, since it is asked for after that.

@@ -1,17 +1,12 @@
 // Fiber: a stack of its own, on which a function runs that may be left in the middle and gone on
 // with later, on whatever thread (S16). One thread at a time is in it; park() and unpark() hand it
-// from the thread that left it to the one that goes on. On Boost.Context.
-//
-// Parking (the same two-sided race as in Parker, settled by one word):
-//   who left the fiber: empty -> parked, and forgets it      waker: any -> token
-//                       token -> goes on with it itself             was parked: goes on with it
+// from the thread that left it to the one that goes on (parking.hpp). On Boost.Context.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
-#include "scheduler/atomic.hpp"
+#include "scheduler/parking.hpp"
 
 namespace heddle::sched {
 
@@ -40,26 +35,24 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
 
   /// After it was left: true when it is now the waker's to resume, false when the waker came first
   /// and the caller has to.
-  [[nodiscard]] bool park() noexcept;
+  [[nodiscard]] bool park() noexcept { return parking_.park(); }
   /// Any thread, any number of times, also late: true when the caller has to resume it.
-  [[nodiscard]] bool unpark() noexcept;
+  [[nodiscard]] bool unpark() noexcept { return parking_.unpark(); }
 
   /// At rest: a token that a late waker left is forgotten.
-  void forget_token() noexcept;
+  void forget_token() noexcept { parking_.forget_token(); }
 
   /// Links fibers that wait to be resumed; belongs to who got true from unpark().
   std::shared_ptr<Fiber> next;
 
  private:
-  enum class Parking : std::uint32_t { empty, token, parked };
-
   struct Machine;  // contexts, and what sanitizers want to know of them
   explicit Fiber(std::unique_ptr<Machine> machine) noexcept;
   bool enter() noexcept;
 
   const std::unique_ptr<Machine> machine_;
   unsigned suspensions_ = 0;
-  StdEnv::atomic<Parking> parking_{Parking::empty};
+  Parking<> parking_;
 };
 
 }  // namespace heddle::sched

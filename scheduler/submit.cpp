@@ -71,10 +71,9 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 
 [[gnu::always_inline]] inline Event DeviceCore::submit(Label label, const TaskOps& ops,
                                                        void* from) noexcept {
-  // acquire: pairs with the releases in end_badly() and recover(). In a forked child nobody has the
+  // One comparison for both: plain, and submits are not traced. In a forked child nobody has the
   // owner's number.
-  // One comparison for both: plain, and submits are not traced.
-  if (plain_.load(std::memory_order_acquire) > trace::submits_on()) [[likely]] {
+  if (health_.plain() > trace::submits_on()) [[likely]] {
     if (const std::uint64_t ticket = lane_.reserve_alone(known_thread_number())) [[likely]]
       return publish(ticket, label, ops, from);
   }
@@ -93,8 +92,7 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 /// One of several producers, or the one that has to look how much room there is.
 [[gnu::noinline]] Event DeviceCore::submit_otherwise(Label label, const TaskOps& ops,
                                                      void* from) noexcept {
-  // acquire: as in submit().
-  if (plain_.load(std::memory_order_acquire) > trace::submits_on() && !options_.single_producer &&
+  if (health_.plain() > trace::submits_on() && !options_.single_producer &&
       fork_generation() == fork_generation_) {
     if (const std::uint64_t ticket = reserve(thread_number()))
       return publish(ticket, label, ops, from);
@@ -194,8 +192,7 @@ Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexc
 /// Why nothing may be submitted now; ok when it may.
 Status DeviceCore::refusal() noexcept {
   if (Status status = forked(); !status.ok()) return status;
-  // acquire: pairs with the release in end_badly().
-  if (poisoned_.load(std::memory_order_acquire)) return status();
+  if (health_.poisoned()) return status();
   if (lane_.closed()) {
     return Status(ErrorCode::unavailable,
                   fmt::format("device '{}' is shut down and takes no new tasks; open another",

@@ -50,8 +50,7 @@ inline void DeviceCore::trace_task(std::uint64_t ticket, trace::Ended ended) noe
 }
 
 std::uint32_t DeviceCore::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
-  // acquire: pairs with the release in end_badly() and cancel_pending().
-  if (careful_.load(std::memory_order_acquire)) return step_carefully(context);
+  if (health_.careful()) return step_carefully(context);
   return trace::on() ? step_plainly<true>(context, tasks_max)
                      : step_plainly<false>(context, tasks_max);
 }
@@ -89,8 +88,7 @@ std::uint32_t DeviceCore::step_plainly(TaskContext& context, std::uint32_t tasks
 /// looked at before it runs.
 [[gnu::noinline]] bool DeviceCore::look_around(std::uint64_t ticket) noexcept {
   if (timeline_->look(ticket)) call_back(ticket);
-  // acquire: as in step().
-  return careful_.load(std::memory_order_acquire);
+  return health_.careful();
 }
 
 /// Somebody waits for what ended. Callbacks are no part of the next task.
@@ -121,8 +119,7 @@ std::uint32_t DeviceCore::step_carefully(TaskContext& context) noexcept {
 /// Whether the task has ended.
 bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
   renew_stop_source();
-  // acquire: pairs with the release in cancel_pending().
-  if (ticket <= cancel_upto_.load(std::memory_order_acquire)) {
+  if (health_.cancelled(ticket)) {
     drop(ticket, End::cancelled,
          Status(ErrorCode::cancelled,
                 fmt::format("device '{}': cancelled before it ran", timeline_->name())),
@@ -162,8 +159,7 @@ bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexce
 
 /// Why tasks are skipped now; ok when they are not.
 Status DeviceCore::skip_reason() const noexcept {
-  // relaxed: pairs with the store in end_badly(), made by the consumer too.
-  if (!poisoned_.load(std::memory_order_relaxed)) return {};
+  if (!health_.poisoned()) return {};
   const std::lock_guard lock(control_);
   return skip_reason_;
 }
@@ -251,13 +247,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
         fmt::format("device '{}': skipped because of an earlier failure", timeline_->name()), why);
     poison_observed_ = false;
     timeline_->forget_observed();
-    // release: pairs with the acquire in refusal(): who sees the poison finds its reason.
-    poisoned_.store(true, std::memory_order_release);
-    // release: pairs with the acquires where tasks are submitted: the second look finds
-    // the poison.
-    plain_.store(false, std::memory_order_release);
-    // relaxed: the consumer's own, see step().
-    careful_.store(true, std::memory_order_relaxed);
+    health_.poison();
   }
   simulated_point();
   finish(ticket, trace::Ended::failed);
@@ -287,8 +277,7 @@ void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
 
 /// A stop request is for the task that was running: the next one gets a fresh token.
 void DeviceCore::renew_stop_source() noexcept {
-  // acquire: pairs with the release in cancel_pending().
-  const std::uint64_t cancels = cancels_.load(std::memory_order_acquire);
+  const std::uint64_t cancels = health_.cancels();
   const bool renew = cancels != cancels_seen_;
   std::stop_source fresh(std::nostopstate);
   try {
@@ -299,14 +288,7 @@ void DeviceCore::renew_stop_source() noexcept {
   // Also when nobody has requested a stop yet: who cancels may hold the old source and be about to.
   if (renew) stop_source_.swap(fresh);
   cancels_seen_ = cancels;
-  // relaxed, all: changed under the lock. What careful_ was raised for is looked at in this step;
-  // a poison keeps it up.
-  if (cancels == cancels_.load(std::memory_order_relaxed) &&
-      timeline_->completed() >= cancel_upto_.load(std::memory_order_relaxed) &&
-      !poisoned_.load(std::memory_order_relaxed)) {
-    // relaxed: as above.
-    careful_.store(simulated_, std::memory_order_relaxed);
-  }
+  health_.settle(cancels, timeline_->completed());  // what was cancelled is looked at in this step
 }
 
 /// When tasks begin, roughly, for people: a clock that costs little, read now and then.

@@ -13,6 +13,7 @@
 #include "heddle/scheduler.hpp"
 #include "scheduler/doorbell.hpp"
 #include "scheduler/fiber.hpp"
+#include "scheduler/health.hpp"
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/runner.hpp"
@@ -173,8 +174,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   const std::uint64_t id_;  // the timeline's
   const Event::Place place_{timeline_.get(), id_};
   const std::uint32_t fork_generation_;
-  const bool simulated_;  // always careful, never plain
-  const bool plain_usually_;
+  const bool simulated_;                  // always careful, never plain
   const std::shared_ptr<Runner> runner_;  // null: a thread of its own
   std::shared_ptr<void> runner_owner_;    // until all tasks have ended
   Lane<> lane_;
@@ -204,14 +204,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   alignas(tuning::line_bytes) Doorbell<> doorbell_;
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<bool> stop_{false};
-  /// Something that a task has to be looked at for before it runs: poison, a cancel.
-  std::atomic<bool> careful_;
-  std::atomic<bool> poisoned_{false};
-  /// Submissions without options need no second look: no poison.
-  std::atomic<bool> plain_;
+  Health<> health_;                                        // changed with control_ held
   std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
-  std::atomic<std::uint64_t> cancel_upto_{0};
-  std::atomic<std::uint64_t> cancels_{0};
   std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;
 

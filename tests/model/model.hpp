@@ -3,7 +3,8 @@
 // full fences here, as barrier.hpp promises for the pair.
 //
 // A scenario is an rl::test_suite; it fails by RL_ASSERT, when no thread gets on, and by
-// unsynchronised access to an rl::var.
+// unsynchronised access to an rl::var. A mutant is a scenario with something left out: of the
+// shipped code, by Mutation, or of what the scenario does itself, by Omission. One thread runs all.
 #pragma once
 
 // Relacy puts macros in the place of standard names: standard headers, and ours, come before it.
@@ -16,6 +17,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -23,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <ostream>
+#include <source_location>
 #include <stdexcept>
 #include <streambuf>
 #include <string>
@@ -33,6 +37,7 @@
 #include "scheduler/bias.hpp"
 #include "scheduler/doorbell.hpp"
 #include "scheduler/lane.hpp"
+#include "scheduler/parking.hpp"
 #include "scheduler/progress.hpp"
 
 #pragma GCC diagnostic push
@@ -52,17 +57,50 @@
 
 namespace heddle::model {
 
-/// What a mutant leaves out: a model that does not notice is worth nothing. `symmetric` is none:
-/// barriers do nothing, and the protocols know it.
-enum class Mutation { none, symmetric, no_light, no_heavy, no_release, no_acquire };
+/// What a mutant leaves out of shipped code: a model that does not notice is worth nothing.
+/// `symmetric` is none: barriers do nothing, and the protocols know it.
+enum class Mutation {
+  none,
+  symmetric,
+  no_light,
+  no_heavy,
+  no_release,
+  no_acquire,
+  no_seq_cst,  ///< release and acquire instead
+  no_exchange  ///< a load and a store instead
+};
+/// What a mutant leaves out of its scenario.
+enum class Omission { none, recheck, wake, order, lock, hand_on };
 
-template <Mutation mutation>
-rl::memory_order order_of(std::memory_order order) {
-  constexpr bool release = mutation != Mutation::no_release;
-  constexpr bool acquire = mutation != Mutation::no_acquire;
+using Where = std::source_location;
+
+/// What is left out now; scenarios that are no templates are mutated by it.
+struct Mutant {
+  const char* in = "";  ///< in functions whose full name contains this
+  Mutation mutation = Mutation::none;
+  Omission omission = Omission::none;
+};
+inline Mutant planted;
+
+inline bool omitted(Omission omission) { return planted.omission == omission; }
+inline Mutation planted_at(const Where& where) {
+  if (planted.mutation == Mutation::none) return Mutation::none;
+  return std::strstr(where.function_name(), planted.in) != nullptr ? planted.mutation
+                                                                   : Mutation::none;
+}
+
+enum class Access { load, store, both };
+
+inline rl::memory_order order_of(std::memory_order order, Access access, Mutation mutation) {
+  if (order == std::memory_order_seq_cst) {
+    if (mutation != Mutation::no_seq_cst) return rl::mo_seq_cst;
+    return access == Access::load    ? rl::mo_acquire
+           : access == Access::store ? rl::mo_release
+                                     : rl::mo_acq_rel;
+  }
+  const bool release = mutation != Mutation::no_release;
+  const bool acquire = mutation != Mutation::no_acquire;
   switch (order) {
-    case std::memory_order_relaxed:
-      return rl::mo_relaxed;
     case std::memory_order_consume:
     case std::memory_order_acquire:
       return acquire ? rl::mo_acquire : rl::mo_relaxed;
@@ -71,51 +109,122 @@ rl::memory_order order_of(std::memory_order order) {
     case std::memory_order_acq_rel:
       return !release ? rl::mo_acquire : !acquire ? rl::mo_release : rl::mo_acq_rel;
     default:
-      return rl::mo_seq_cst;
+      return rl::mo_relaxed;
   }
+}
+
+/// The load that the running thread made last: who sleeps until its atomic changes, and whether it
+/// saw an old value.
+struct LastLoad {
+  unsigned* sleepers = nullptr;  // a bit per thread
+  bool old = false;
+};
+inline LastLoad last_load;
+
+/// Within a loop that waits for what its condition, one load, sees. Trying again and again would
+/// cost a schedule each: the thread sleeps until that atomic is written, without thereby seeing
+/// anything of who wrote it, and does not see a value that it has seen to be old again.
+inline void pause() {
+  rl::context& here = rl::ctx();
+  if (!last_load.old) {
+    *last_load.sleepers |= 1u << here.current_thread();
+    here.park_current_thread(false, false, false, $);
+  }
+  here.threadx_->last_yield_ = here.threadx_->own_acq_rel_order_;
 }
 
 /// std::atomic's face on Relacy's.
 template <class T, Mutation mutation = Mutation::none>
 class Atomic {
  public:
-  Atomic(T value = T()) { value_.store(value, rl::mo_relaxed, $); }
-  T load(std::memory_order order) const { return value_.load(mapped(order), $); }
-  void store(T value, std::memory_order order) { value_.store(value, mapped(order), $); }
-  T exchange(T value, std::memory_order order) { return value_.exchange(value, mapped(order), $); }
+  Atomic(T value = T()) : newest_(value) { value_.store(value, rl::mo_relaxed, $); }
+  T load(std::memory_order order, Where at = Where::current()) const {
+    const T value = value_.load(mapped(order, Access::load, at), $);
+    last_load = {&sleepers_, value != newest_};
+    return value;
+  }
+  void store(T value, std::memory_order order, Where at = Where::current()) {
+    value_.store(value, mapped(order, Access::store, at), $);
+    changed(value);
+  }
+  T exchange(T value, std::memory_order order, Where at = Where::current()) {
+    T before{};
+    if (mutation_at(at) == Mutation::no_exchange) {
+      before = value_.load(rl::mo_acquire, $);
+      value_.store(value, rl::mo_release, $);
+    } else {
+      before = value_.exchange(value, mapped(order, Access::both, at), $);
+    }
+    changed(value);
+    return before;
+  }
   bool compare_exchange_strong(T& expected, T desired, std::memory_order success,
-                               std::memory_order failure) {
-    return value_.compare_exchange_strong(expected, desired, mapped(success), $, mapped(failure),
-                                          $);
+                               std::memory_order failure, Where at = Where::current()) {
+    const bool exchanged =
+        value_.compare_exchange_strong(expected, desired, mapped(success, Access::both, at), $,
+                                       mapped(failure, Access::load, at), $);
+    if (exchanged) changed(desired);
+    return exchanged;
   }
   bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
-                             std::memory_order failure) {
-    return value_.compare_exchange_weak(expected, desired, mapped(success), $, mapped(failure), $);
+                             std::memory_order failure, Where at = Where::current()) {
+    const bool exchanged =
+        value_.compare_exchange_weak(expected, desired, mapped(success, Access::both, at), $,
+                                     mapped(failure, Access::load, at), $);
+    if (exchanged) changed(desired);
+    return exchanged;
   }
-  T fetch_add(T value, std::memory_order order) {
-    return value_.fetch_add(value, mapped(order), $);
+  T fetch_add(T value, std::memory_order order, Where at = Where::current()) {
+    const T before = value_.fetch_add(value, mapped(order, Access::both, at), $);
+    changed(before + value);
+    return before;
   }
-  T fetch_sub(T value, std::memory_order order) {
-    return value_.fetch_sub(value, mapped(order), $);
+  T fetch_sub(T value, std::memory_order order, Where at = Where::current()) {
+    const T before = value_.fetch_sub(value, mapped(order, Access::both, at), $);
+    changed(before - value);
+    return before;
   }
-  T fetch_or(T value, std::memory_order order) {
-    return change([value](T seen) { return seen | value; }, order);
+  T fetch_or(T value, std::memory_order order, Where at = Where::current()) {
+    return change([value](T seen) { return seen | value; }, order, at);
   }
-  T fetch_and(T value, std::memory_order order) {
-    return change([value](T seen) { return seen & value; }, order);
+  T fetch_and(T value, std::memory_order order, Where at = Where::current()) {
+    return change([value](T seen) { return seen & value; }, order, at);
   }
 
  private:
   template <class Change>
-  T change(const Change& to, std::memory_order order) {
+  T change(const Change& to, std::memory_order order, const Where& at) {
     T seen = value_.load(rl::mo_relaxed, $);
-    while (!value_.compare_exchange_weak(seen, to(seen), mapped(order), $, rl::mo_relaxed, $)) {
+    if (mutation_at(at) == Mutation::no_exchange) {
+      value_.store(to(seen), rl::mo_release, $);
+    } else {
+      while (!value_.compare_exchange_strong(seen, to(seen), mapped(order, Access::both, at), $,
+                                             rl::mo_relaxed, $)) {
+      }
     }
+    changed(to(seen));
     return seen;
   }
-  static rl::memory_order mapped(std::memory_order order) { return order_of<mutation>(order); }
+  static Mutation mutation_at(const Where& at) {
+    return mutation != Mutation::none ? mutation : planted_at(at);
+  }
+  static rl::memory_order mapped(std::memory_order order, Access access, const Where& at) {
+    return order_of(order, access, mutation_at(at));
+  }
+  /// Whoever sleeps until this changes goes on.
+  void changed(T value) {
+    newest_ = value;
+    last_load = {&sleepers_, false};
+    for (unsigned thread = 0; sleepers_ != 0; ++thread) {
+      if ((sleepers_ >> thread & 1) == 0) continue;
+      sleepers_ &= ~(1u << thread);
+      rl::ctx().unpark_thread(thread, false, $);
+    }
+  }
 
   rl::atomic<T> value_;
+  T newest_;
+  mutable unsigned sleepers_ = 0;
 };
 
 template <Mutation mutation = Mutation::none>
@@ -125,13 +234,15 @@ struct Env {
   template <class T>
   using array = std::vector<T>;
   static constexpr bool asymmetric() { return mutation != Mutation::symmetric; }
-  static void light_barrier() {
-    if (asymmetric() && mutation != Mutation::no_light) rl::atomic_thread_fence(rl::mo_seq_cst, $);
+  static void light_barrier(Where at = Where::current()) {
+    if (asymmetric() && mutation != Mutation::no_light && planted_at(at) != Mutation::no_light)
+      rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
-  static void heavy_barrier() {
-    if (asymmetric() && mutation != Mutation::no_heavy) rl::atomic_thread_fence(rl::mo_seq_cst, $);
+  static void heavy_barrier(Where at = Where::current()) {
+    if (asymmetric() && mutation != Mutation::no_heavy && planted_at(at) != Mutation::no_heavy)
+      rl::atomic_thread_fence(rl::mo_seq_cst, $);
   }
-  static void relax() { rl::yield(1, $); }
+  static void relax() { pause(); }
 };
 
 /// A flag between threads of a scenario, which its mutations leave alone.
@@ -140,11 +251,27 @@ class Flag {
   void raise() { value_.store(1, std::memory_order_release); }
   [[nodiscard]] bool raised() const { return value_.load(std::memory_order_acquire) != 0; }
   void wait() const {
-    while (!raised()) rl::yield(1, $);
+    while (!raised()) pause();
   }
 
  private:
   Atomic<unsigned> value_;
+};
+
+/// While this lives, memory does not come from Relacy, which tries all schedules twice for each
+/// piece that is given back: once for each answer to whether it is used again at once.
+class Outside {
+ public:
+  Outside() { ++count(); }
+  ~Outside() { --count(); }
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  struct Door : rl::context {
+    static constexpr int rl::context::* count = &Door::disable_alloc_;
+  };
+  static int& count() { return rl::ctx().*Door::count; }
 };
 
 /// Where Relacy reports to: a place that does not grow, since Relacy has its own operator new while
@@ -189,6 +316,45 @@ Verdict explore(rl::scheduler_type_e search, unsigned context_bound, std::uint64
   verdict.schedules = static_cast<std::uint64_t>(params.stop_iteration);
   verdict.report = report->text();
   return verdict;
+}
+
+/// How deep the tests look; a number in the environment variable `name` replaces `usual`.
+inline std::uint64_t depth(const char* name, std::uint64_t usual) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
+}
+inline unsigned context_bound() { return static_cast<unsigned>(depth("HEDDLE_MODEL_BOUND", 3)); }
+inline std::uint64_t random_schedules() { return depth("HEDDLE_MODEL_RANDOM", 500'000); }
+
+/// Complete to the context bound (some scenarios are too large for it), and for many random
+/// schedules.
+template <class Scenario>
+void expect_holds(int more_bound = 0) {
+  constexpr std::uint64_t endless = std::uint64_t{1} << 48;
+  const unsigned bound = context_bound() + more_bound;
+  const Verdict bounded = explore<Scenario>(rl::sched_bound, bound, endless);
+  EXPECT_TRUE(bounded.holds) << bounded.report;
+  Verdict random{true, 0, ""};
+  if (random_schedules() > 0) random = explore<Scenario>(rl::sched_random, 0, random_schedules());
+  EXPECT_TRUE(random.holds) << random.report;
+  std::printf("%llu schedules to context bound %u, %llu random\n",
+              static_cast<unsigned long long>(bounded.schedules), bound,
+              static_cast<unsigned long long>(random.schedules));
+}
+
+/// At random first, which mostly is soon; within the usual depth, whatever the tests look for else.
+template <class Scenario>
+void expect_caught(const Mutant& mutant = {}) {
+  planted = mutant;
+  Verdict verdict = explore<Scenario>(rl::sched_random, 0, 500'000);
+  if (verdict.holds) verdict = explore<Scenario>(rl::sched_bound, 3, 10'000'000);
+  planted = {};
+  EXPECT_FALSE(verdict.holds) << "nobody noticed: in '" << mutant.in << "' mutation "
+                              << static_cast<int>(mutant.mutation) << ", omission "
+                              << static_cast<int>(mutant.omission);
+  if (!verdict.holds)
+    std::printf("  mutant caught in schedule %llu\n",
+                static_cast<unsigned long long>(verdict.schedules));
 }
 
 }  // namespace heddle::model

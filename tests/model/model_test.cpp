@@ -9,9 +9,6 @@ using sched::Bias;
 using sched::Doorbell;
 using sched::Lane;
 
-/// What scenarios leave out besides orderings.
-enum class Omission { none, recheck, wake };
-
 // Publishing against going to sleep: the consumer sleeps for ever only if there is nothing.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>, 3> {
@@ -200,8 +197,14 @@ struct WatchedLane {
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
-  void before() { lane.emplace(2); }
-  void after() { lane.reset(); }
+  void before() {
+    const Outside memory;
+    lane.emplace(2);
+  }
+  void after() {
+    const Outside memory;
+    lane.reset();
+  }
   void thread(unsigned thread) {
     for (unsigned k = 1; k <= 4; ++k) {
       if (thread == 0) {
@@ -217,8 +220,12 @@ struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct TwoProducers : rl::test_suite<TwoProducers<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
-  void before() { lane.emplace(4); }
+  void before() {
+    const Outside memory;
+    lane.emplace(4);
+  }
   void after() {
+    const Outside memory;
     unsigned sum = 0;
     for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) sum += lane->take(ticket);
     RL_ASSERT(sum == 1 + 2 + 11);
@@ -236,10 +243,12 @@ struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
   std::uint64_t accepted = 0, last = 0;  // read in after()
   void before() {
+    const Outside memory;
     lane.emplace(4);
     accepted = last = 0;
   }
   void after() {
+    const Outside memory;
     RL_ASSERT(lane->lane.closed() && lane->lane.tickets() == last && accepted == last);
     for (unsigned k = 1; k <= last; ++k) RL_ASSERT(lane->take(k) == k);
     lane.reset();
@@ -253,25 +262,6 @@ struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
     }
   }
 };
-
-constexpr std::uint64_t random_schedules = 500'000;
-
-template <class Scenario>
-void expect_holds() {
-  const Verdict bounded = explore<Scenario>(rl::sched_bound, 3, 100'000'000);
-  EXPECT_TRUE(bounded.holds) << bounded.report;
-  const Verdict random = explore<Scenario>(rl::sched_random, 0, random_schedules);
-  EXPECT_TRUE(random.holds) << random.report;
-  std::printf("%llu schedules to context bound 3, %llu random\n",
-              static_cast<unsigned long long>(bounded.schedules),
-              static_cast<unsigned long long>(random.schedules));
-}
-template <class Mutant>
-void expect_caught() {
-  const bool survived = explore<Mutant>(rl::sched_bound, 3, 10'000'000).holds &&
-                        explore<Mutant>(rl::sched_random, 0, random_schedules).holds;
-  EXPECT_FALSE(survived);
-}
 
 TEST(ModelTest, SubmitAgainstPark) {
   expect_holds<SubmitAgainstPark<>>();

@@ -1,0 +1,262 @@
+// Poison, recovery and cancels against submitting and waiting: the shipped Health and Progress in
+// the sequences of DeviceCore. Tickets are a plain counter here; the lane has scenarios of its own.
+#include "scheduler/health.hpp"
+
+#include "tests/model/waiting.hpp"
+
+namespace heddle::model {
+namespace {
+
+constexpr unsigned tickets_max = 4;
+enum Ended : unsigned { not_yet, done, failed, skipped, cancelled, stopped_itself };
+
+/// A device whose hosts and worker are its scenario's threads.
+struct Device {
+  Device() {
+    for (auto& e : ended) e($) = not_yet;
+    reason($) = 0;
+    source($) = 0;
+  }
+
+  // Producers: submit() and submit_carefully(). 0: refused.
+
+  std::uint64_t submit() {
+    if (!health.plain() && refused()) return 0;
+    const std::uint64_t ticket = tickets.fetch_add(1, std::memory_order_acq_rel) + 1;
+    published[ticket].store(1, std::memory_order_release);
+    return ticket;
+  }
+  bool refused() { return health.poisoned() && read_reason() != 0; }
+  std::uint64_t read_reason() {
+    control.lock($);
+    const std::uint64_t why = reason($);
+    control.unlock($);
+    return why;
+  }
+
+  // The consumer: step(), once the ticket is published. It ends plain tasks in a row, until
+  // something makes it look around.
+
+  /// The task stops when asked to; or it ends once `until` is raised.
+  void step(std::uint64_t ticket, std::uint64_t failing = 0, const Flag* until = nullptr) {
+    while (published[ticket].load(std::memory_order_acquire) == 0) pause();
+    if (!in_a_row && health.careful() && !omitted(Omission::recheck)) {
+      renew_stop_source(ticket);
+      if (health.cancelled(ticket)) return end(ticket, cancelled);
+      if (refused()) return end(ticket, skipped);
+    }
+    if (until != nullptr) {
+      until->wait();
+    } else if (stopped[source($)].load(std::memory_order_relaxed) != 0) {
+      return end(ticket, stopped_itself);
+    }
+    if (ticket != failing) return end(ticket, done);
+    if (omitted(Omission::order)) timeline.complete(ticket);
+    in_a_row = false;
+    ended[ticket]($) = failed;
+    control.lock($);
+    reason($) = ticket;
+    health.poison();
+    control.unlock($);
+    if (!omitted(Omission::order)) timeline.complete(ticket);
+  }
+  void end(std::uint64_t ticket, Ended how) {
+    ended[ticket]($) = how;
+    in_a_row = !timeline.complete(ticket) || !health.careful();
+    if (how != done) in_a_row = false;
+  }
+  void renew_stop_source(std::uint64_t ticket) {
+    const std::uint64_t cancels = health.cancels();
+    control.lock($);
+    if (cancels != cancels_seen) source($) = source($) + 1;
+    cancels_seen = cancels;
+    health.settle(cancels, ticket - 1);
+    control.unlock($);
+  }
+
+  // Controllers: recover() and cancel_pending().
+
+  void recover(unsigned slot) {
+    if (omitted(Omission::order) && !health.poisoned()) return;
+    control.lock($);
+    const unsigned epoch_before = epoch;
+    const bool poisoned = omitted(Omission::order) || health.poisoned();
+    control.unlock($);
+    if (!poisoned) return;
+    const std::uint64_t last = tickets.load(std::memory_order_acquire);
+    if (!omitted(Omission::recheck)) timeline.wait(last, slot);
+    if (!omitted(Omission::lock)) control.lock($);
+    if (epoch == epoch_before && health.poisoned()) {
+      RL_ASSERT(reason($) <= last);  // no failure that came after this call
+      reason($) = 0;
+      ++epoch;
+      health.heal();
+    }
+    if (!omitted(Omission::lock)) control.unlock($);
+  }
+  void cancel() {
+    if (!omitted(Omission::lock)) control.lock($);
+    unsigned running = source($);
+    health.cancel(tickets.load(std::memory_order_acquire));
+    if (!omitted(Omission::wake)) timeline.attract();
+    if (!omitted(Omission::lock)) control.unlock($);
+    if (omitted(Omission::order)) running = source($);
+    stopped[running].store(1, std::memory_order_relaxed);
+  }
+
+  sched::Health<Env<>> health{true, false};
+  Waiters<2> timeline;
+  Atomic<std::uint64_t> tickets;
+  Atomic<unsigned> published[tickets_max + 1];
+  rl::var<unsigned> ended[tickets_max + 1];
+  Atomic<unsigned> stopped[3];  // by stop source
+  rl::mutex control;
+  rl::var<std::uint64_t> reason;  // the ticket that failed; guarded by `control`, as what follows
+  unsigned epoch = 1;
+  bool in_a_row = false;  // the consumer's
+  std::uint64_t cancels_seen = 0;
+  rl::var<unsigned> source;
+};
+
+// The first of two queued tasks fails. Who awaits it sees that; what comes after is skipped, and
+// who submits meanwhile is refused for it, or skipped.
+struct PoisonAgainstAwait : rl::test_suite<PoisonAgainstAwait, 3> {
+  Device device;
+  Flag submitted;
+  std::uint64_t third = 0;
+
+  void before() {
+    third = 0;
+    RL_ASSERT(device.submit() == 1 && device.submit() == 2);
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device.step(1, 1);
+      device.step(2);
+      submitted.wait();
+      if (third != 0) device.step(third);
+    } else if (thread == 1) {
+      device.timeline.wait(1, 0);
+      RL_ASSERT(device.ended[1]($) == failed);
+      RL_ASSERT(!device.health.plain() && device.refused());
+    } else {
+      const bool plain = device.health.plain();
+      if (!plain) RL_ASSERT(device.refused());
+      third = device.submit();
+      submitted.raise();
+    }
+  }
+  void after() {
+    RL_ASSERT(device.ended[2]($) == skipped);
+    RL_ASSERT(third == 0 || device.ended[third]($) == skipped);
+  }
+};
+
+TEST(HealthModelTest, PoisonAgainstAwait) {
+  expect_holds<PoisonAgainstAwait>();
+  expect_caught<PoisonAgainstAwait>({"::pass(", Mutation::no_release});
+  expect_caught<PoisonAgainstAwait>({"::poison(", Mutation::no_release});
+  expect_caught<PoisonAgainstAwait>({"::plain(", Mutation::no_acquire});
+  expect_caught<PoisonAgainstAwait>({.omission = Omission::order});
+  expect_caught<PoisonAgainstAwait>({.omission = Omission::recheck});
+  expect_caught<PoisonAgainstAwait>({.omission = Omission::wake});
+}
+
+// A task has failed and another is queued. It is skipped; what is accepted from then on runs.
+struct RecoverAgainstSubmit : rl::test_suite<RecoverAgainstSubmit, 3> {
+  Device device;
+  Flag submitted;
+  std::uint64_t of_producer = 0;
+
+  void before() {
+    of_producer = 0;
+    RL_ASSERT(device.submit() == 1 && device.submit() == 2);
+    device.step(1, 1);
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device.step(2);
+      device.step(3);
+      submitted.wait();
+      if (of_producer != 0) device.step(4);
+    } else if (thread == 1) {
+      device.recover(0);
+      RL_ASSERT(device.ended[1]($) == failed && device.ended[2]($) == skipped);
+      RL_ASSERT(device.submit() != 0);
+    } else {
+      of_producer = device.submit();
+      submitted.raise();
+    }
+  }
+  void after() {
+    RL_ASSERT(device.ended[3]($) == done);
+    RL_ASSERT(of_producer == 0 || device.ended[4]($) == done);
+  }
+};
+
+TEST(HealthModelTest, RecoverAgainstSubmit) {
+  expect_holds<RecoverAgainstSubmit>();
+  expect_caught<RecoverAgainstSubmit>({"::pass(", Mutation::no_release});
+  expect_caught<RecoverAgainstSubmit>({.omission = Omission::recheck});
+  expect_caught<RecoverAgainstSubmit>({.omission = Omission::lock});
+  expect_caught<RecoverAgainstSubmit>({.omission = Omission::wake});
+}
+
+// Two hosts recover from one failure; one goes on with a task that fails too, and another one. The
+// second failure is not taken for the first.
+struct TwoRecover : rl::test_suite<TwoRecover, 3> {
+  Device device;
+
+  void before() {
+    RL_ASSERT(device.submit() == 1);
+    device.step(1, 1);
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) return device.step(2, 2);
+    device.recover(thread - 1);
+    if (thread == 1) RL_ASSERT(device.submit() == 2);
+  }
+};
+
+TEST(HealthModelTest, TwoRecover) {
+  expect_holds<TwoRecover>();
+  expect_caught<TwoRecover>({.omission = Omission::order});
+  expect_caught<TwoRecover>({.omission = Omission::lock});
+  expect_caught<TwoRecover>({.omission = Omission::wake});
+}
+
+// Three tasks are queued and cancelled, twice, before the second one ends. The third does not
+// begin; the one submitted after that does, and is not asked to stop.
+struct CancelAgainstStep : rl::test_suite<CancelAgainstStep, 2> {
+  Device device;
+  Flag all_cancelled;
+
+  void before() {
+    for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) RL_ASSERT(device.submit() == ticket);
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device.step(1);
+      device.step(2, 0, &all_cancelled);
+      device.step(3);
+      device.step(4);
+    } else {
+      device.cancel();
+      device.cancel();
+      all_cancelled.raise();
+      RL_ASSERT(device.submit() == 4);
+    }
+  }
+  void after() { RL_ASSERT(device.ended[3]($) == cancelled && device.ended[4]($) == done); }
+};
+
+TEST(HealthModelTest, CancelAgainstStep) {
+  expect_holds<CancelAgainstStep>();
+  expect_caught<CancelAgainstStep>({.omission = Omission::order});
+  expect_caught<CancelAgainstStep>({.omission = Omission::recheck});
+  expect_caught<CancelAgainstStep>({.omission = Omission::lock});
+  expect_caught<CancelAgainstStep>({.omission = Omission::wake});
+}
+
+}  // namespace
+}  // namespace heddle::model
