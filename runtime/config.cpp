@@ -34,7 +34,7 @@ constexpr Variable variables[] = {
     {"HEDDLE_DUMP_DIR", "", "keeps loop text and emitted source of every compile here"},
     {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device"},
     {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device"},
-    {"HEDDLE_SPIN_NS", "20000", "nanoseconds an idle worker spins before it sleeps"},
+    {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps"},
 };
 
 /// Set and not empty.

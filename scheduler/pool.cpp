@@ -13,6 +13,7 @@
 #include "scheduler/fork.hpp"
 #include "scheduler/pool_descriptor.hpp"
 #include "scheduler/sanitizers.hpp"
+#include "scheduler/spin.hpp"
 #include "scheduler/threads.hpp"
 #include "scheduler/worker.hpp"
 

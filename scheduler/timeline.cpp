@@ -5,6 +5,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {

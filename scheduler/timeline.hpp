@@ -187,19 +187,4 @@ class ExternalState {
   return now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
 }
 
-/// Spins until `done()` or `spin` has passed; whether it was done.
-template <class Done>
-[[nodiscard]] bool spin_until(const Done& done, std::chrono::nanoseconds spin) noexcept {
-  if (done()) return true;
-  if (spin.count() <= 0) return false;
-  const auto end = Timeline::Clock::now() + spin;
-  while (true) {
-    for (int k = 0; k < tuning::spins_per_clock_read; ++k) {
-      if (done()) return true;
-      cpu_relax();
-    }
-    if (Timeline::Clock::now() >= end) return done();
-  }
-}
-
 }  // namespace heddle::sched

@@ -16,7 +16,7 @@ inline constexpr unsigned mark_from = 6;
 
 /// About what a wake costs on a virtual machine (23 to 53 us measured, docs/performance.md):
 /// spinning as long as a wake loses at most a factor of two against either choice (ski rental).
-inline constexpr std::chrono::nanoseconds spin_default{20'000};
+inline constexpr std::chrono::nanoseconds spin_default{50'000};
 
 /// A clock read costs about 20 ns, a pause 1 to 40 ns: look at the clock this often while spinning.
 inline constexpr int spins_per_clock_read = 32;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "scheduler/hooks.hpp"
+#include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 

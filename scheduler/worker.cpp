@@ -6,6 +6,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/hooks.hpp"
+#include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle::sched {

@@ -1,0 +1,32 @@
+// Spinning: looking again and again for a while. Any thread.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+
+#include "scheduler/atomic.hpp"
+#include "scheduler/tuning.hpp"
+
+namespace heddle::sched {
+
+/// Looks until `done()` or `spin` has passed; whether it was done. After the first microsecond or
+/// so it offers its processor to other threads between looks: where more threads spin than there
+/// are processors, one of them may have to do what the others wait for.
+template <class Done>
+[[nodiscard]] bool spin_until(const Done& done, std::chrono::nanoseconds spin) noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (done()) return true;
+  if (spin.count() <= 0) return false;
+  const auto end = Clock::now() + spin;
+  while (true) {
+    for (int k = 0; k < tuning::spins_per_clock_read; ++k) {
+      if (done()) return true;
+      cpu_relax();
+    }
+    if (Clock::now() >= end) return done();
+    ::sched_yield();
+  }
+}
+
+}  // namespace heddle::sched
