@@ -94,6 +94,7 @@ const std::string& ExternalTimeline::name() const noexcept { return state_->name
 
 struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   SchedulerOptions options;
+  const std::uint32_t fork_generation = sched::fork_generation();
   std::mutex mutex;  // guards what follows
   bool closed = false;
   std::vector<std::weak_ptr<DeviceCore>> devices;
@@ -128,14 +129,25 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
     return Pool::open(options.name, workers, options.device.spin.value_or(tuning::spin_default),
                       options.pin_workers);
   }
+  /// Threads and holders of locks are not in a forked child: nothing is done there.
+  [[nodiscard]] bool forked() const noexcept { return sched::fork_generation() != fork_generation; }
+  [[nodiscard]] Status refusal_if_forked() const {
+    if (!forked()) return {};
+    return Status(ErrorCode::unavailable,
+                  fmt::format("scheduler '{}': forked: this process is a child of the one that "
+                              "made it; make another",
+                              options.name));
+  }
   /// What runs manual devices; null when there are none.
   [[nodiscard]] std::shared_ptr<Pool> host_pool() {
+    if (forked()) return nullptr;
     const std::lock_guard lock(mutex);
     return manual;
   }
   std::unique_ptr<Watchdog> watchdog;  // once there is a device to watch
 
   std::vector<std::shared_ptr<DeviceCore>> live() {
+    if (forked()) return {};
     const std::lock_guard lock(mutex);
     std::vector<std::shared_ptr<DeviceCore>> result;
     for (const auto& weak : devices) {
@@ -185,6 +197,7 @@ sched::Device Scheduler::new_device(std::string name) {
 }
 
 sched::Device Scheduler::new_device(sched::DeviceOptions options) {
+  if (Status status = core_->refusal_if_forked(); !status.ok()) throw Error(std::move(status));
   const std::lock_guard lock(core_->mutex);
   if (core_->closed) {
     throw Error(ErrorCode::unavailable,
@@ -220,12 +233,14 @@ bool Scheduler::run_one(std::chrono::nanoseconds budget) {
 }
 
 int Scheduler::descriptor() {
+  if (Status status = core_->refusal_if_forked(); !status.ok()) throw Error(std::move(status));
   const std::lock_guard lock(core_->mutex);
   static_cast<void>(core_->runner(sched::Mode::manual));
   return core_->manual->descriptor();
 }
 
 Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
+  if (Status status = core_->refusal_if_forked(); !status.ok()) return status;
   {
     const std::lock_guard lock(core_->mutex);
     core_->closed = true;

@@ -1,7 +1,5 @@
 // The controllers' side of a device: awaiting, recovering, cancelling, shutting down.
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 
@@ -58,13 +56,13 @@ Event DeviceCore::record() noexcept {
 Status DeviceCore::await(Deadline deadline) noexcept {
   if (inside_own_task()) return own_task_refusal("await");
   if (Status status = forked(); !status.ok()) return status;
+  std::uint64_t epoch = 0;  // before the look: a failure after it may be recovered from at once
+  {
+    const std::lock_guard lock(control_);
+    epoch = epoch_;
+  }
   const std::uint64_t last = lane_.tickets();
   if (timeline_->completed() < last) {
-    std::uint64_t epoch = 0;
-    {
-      const std::lock_guard lock(control_);
-      epoch = epoch_;
-    }
     const Event ended = timeline_->event(last);
     const Waited waited = wait_here(ended, deadline, spin());
     if (waited == Waited::stopped) return status_of(waited, ended);
@@ -182,7 +180,8 @@ void DeviceCore::abandon_inside() noexcept {
     const auto look_again = [self = weak_from_this()] {
       if (const auto core = self.lock()) core->look();
     };
-    if (runner_->call_at(*drain_until_, look_again) != 0) {
+    drain_call_ = runner_->call_at(*drain_until_, look_again);
+    if (drain_call_ != 0) {
       kept_ = shared_from_this();
       return;
     }

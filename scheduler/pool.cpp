@@ -3,8 +3,6 @@
 #include "scheduler/pool.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <optional>
@@ -31,13 +29,14 @@ struct Pool::Visit {
   moodycamel::ConsumerToken token;
   const Event* until = nullptr;
   std::shared_ptr<Parker> parker{};
-  Fiber* fiber = nullptr;  // that turns run on
-  bool any = false;        // gave a turn
-  bool over = false;       // nothing more to do here
+  Fiber* fiber = nullptr;   // that turns run on
+  bool any = false;         // gave a turn
+  bool keeps_time = false;  // was the last to fall asleep, and so looks at the next timer
+  bool over = false;        // nothing more to do here
 };
 
 Pool::Pool(std::string name, std::chrono::nanoseconds spin, bool hosted)
-    : name_(std::move(name)), spin_(spin), hosted_(hosted) {}
+    : name_(std::move(name)), spin_(spin), hosted_(hosted), fork_generation_(fork_generation()) {}
 
 Pool::~Pool() {
   // relaxed: nobody else is here.
@@ -72,6 +71,11 @@ void Pool::start_workers(unsigned count, bool pin) {
 /// No device is left, so nothing is ready nor will be.
 void Pool::stop() noexcept {
   std::vector<std::thread> workers;
+  if (fork_generation() != fork_generation_) {
+    // They are not here, their memory may be another's, and the mutex may be held for ever.
+    static_cast<void>(new std::vector<std::thread>(std::move(workers_)));
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     workers.swap(workers_);
@@ -170,7 +174,9 @@ void Pool::wake_one() noexcept {
   parker->unpark();
 }
 
-void Pool::sleep(const std::shared_ptr<Parker>& parker, Deadline deadline) noexcept {
+void Pool::sleep(Visit& visit) noexcept {
+  const std::shared_ptr<Parker>& parker = visit.parker;
+  Deadline deadline = visit.deadline;
   const auto leave = [&] {
     const std::lock_guard lock(mutex_);
     if (std::erase(asleep_, parker) != 0) count_.wake();
@@ -188,7 +194,8 @@ void Pool::sleep(const std::shared_ptr<Parker>& parker, Deadline deadline) noexc
   }
   // After having become known, so that a timer that comes in before this is seen here.
   const auto alarm = timers_.next();
-  if (alarm != Clock::time_point::max() && (!deadline || alarm < *deadline)) deadline = alarm;
+  visit.keeps_time = alarm != Clock::time_point::max();
+  if (visit.keeps_time && (!deadline || alarm < *deadline)) deadline = alarm;
   const std::uint64_t since = trace::stamp_if_on();
   if (nothing) parker->park(deadline);
   trace::record_park(0, since);
@@ -235,19 +242,28 @@ bool Pool::next(Visit& visit, Item& item) noexcept {
   const auto called_away = [&] {
     return visit.kind == Visit::Kind::until ? visit.until->done() : stopping();
   };
+  // Who stops looking at the next timer has another sleeper do so.
+  const auto hand_on_time = [&](bool result) {
+    const bool kept = std::exchange(visit.keeps_time, false);
+    if (kept && timers_.next() != Clock::time_point::max()) wake_one();
+    return result;
+  };
   while (true) {
     run_timers();
-    if (called_away()) return false;
-    if (take(visit.token, item)) return true;
+    if (called_away()) return hand_on_time(false);
+    if (take(visit.token, item)) return hand_on_time(true);
     if (visit.kind == Visit::Kind::poll) return false;
     count_.begin_look();
-    const bool found = spin_until([&] { return !count_.empty() || called_away(); }, spin_);
+    const Clock::time_point alarm = timers_.next();
+    const bool found =
+        spin_until([&] { return !count_.empty() || called_away() || timers_.next() < alarm; },
+                   spin_before(visit.deadline ? std::min(*visit.deadline, alarm) : alarm, spin_));
     const bool taken = take(visit.token, item);
     if (count_.end_look()) wake_one();
-    if (taken) return true;
+    if (taken) return hand_on_time(true);
     if (found) continue;
-    if (visit.deadline && Clock::now() >= *visit.deadline) return false;
-    sleep(visit.parker, visit.deadline);
+    if (visit.deadline && Clock::now() >= *visit.deadline) return hand_on_time(false);
+    sleep(visit);
   }
 }
 
@@ -262,7 +278,7 @@ void Pool::go_round(Visit& visit, Fiber* fiber) noexcept {
     // A task waited: its visitor, who owns `visit`, has gone on, and this fiber ends in another's.
     if (fiber != nullptr && fiber->suspensions() != suspensions) return;
     if (once) return;
-    if (visit.kind == Visit::Kind::poll && visit.deadline && Clock::now() >= *visit.deadline) break;
+    if (visit.deadline && Clock::now() >= *visit.deadline) break;
   }
   visit.over = true;
 }

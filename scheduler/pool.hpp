@@ -78,7 +78,7 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   static void visit_on_fiber(void* visit) noexcept;
   void go_round(Visit& visit, Fiber* fiber) noexcept;
   [[nodiscard]] bool next(Visit& visit, Item& item) noexcept;
-  void sleep(const std::shared_ptr<Parker>& parker, Deadline deadline) noexcept;
+  void sleep(Visit& visit) noexcept;
   void wake_one() noexcept;
   void run_timers() noexcept;
   [[nodiscard]] bool stopping() const noexcept {
@@ -89,6 +89,7 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   const std::string name_;
   const std::chrono::nanoseconds spin_;
   const bool hosted_;  // has no workers
+  const std::uint32_t fork_generation_;
   ReadyCount<> count_;
   moodycamel::ConcurrentQueue<Item, Traits> queue_;
   Timers timers_;

@@ -36,8 +36,9 @@ Snapshot DeviceCore::snapshot() const {
   s.queued = tickets - std::min(completed, tickets);
   if (s.queued > 0) s.running_ticket = completed + 1;
   // relaxed: a picture for people; pairs with the stores in step_carefully() and note_time().
-  if (s.queued > 0 && !looking_.load(std::memory_order_relaxed)) {
-    s.running = label();
+  const char* const running = label_.load(std::memory_order_relaxed);
+  if (s.queued > 0 && running != nullptr && !looking_.load(std::memory_order_relaxed)) {
+    s.running = running;
     // relaxed: as above.
     const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));
     s.running_for = now().time_since_epoch() - since;

@@ -3,12 +3,20 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "scheduler/atomic.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
+
+/// As much of `spin` as there is before `deadline`.
+[[nodiscard]] inline std::chrono::nanoseconds spin_before(
+    std::chrono::steady_clock::time_point deadline, std::chrono::nanoseconds spin) noexcept {
+  const auto now = std::chrono::steady_clock::now();
+  return deadline <= now ? std::chrono::nanoseconds(0) : std::min(spin, deadline - now);
+}
 
 /// Looks until `done()` or `spin` has passed; whether it was done. After the first microsecond or
 /// so it offers its processor to other threads between looks: where more threads spin than there
@@ -18,7 +26,8 @@ template <class Done>
   using Clock = std::chrono::steady_clock;
   if (done()) return true;
   if (spin.count() <= 0) return false;
-  const auto end = Clock::now() + spin;
+  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);  // sums do not overflow
+  const auto end = Clock::now() + std::min(spin, longest);
   while (true) {
     for (int k = 0; k < tuning::spins_per_clock_read; ++k) {
       if (done()) return true;

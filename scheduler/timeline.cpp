@@ -213,10 +213,7 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
                     std::chrono::nanoseconds spin) noexcept {
   const auto ended = [&] { return reached(id, ticket); };
   if (ended()) return true;
-  if (deadline) {
-    const auto now = Clock::now();
-    spin = *deadline <= now ? Clock::duration(0) : std::min(spin, *deadline - now);
-  }
+  if (deadline) spin = spin_before(*deadline, spin);
   if (spin_until(ended, spin)) return true;
   // Shared with the callback: it may be running while a wait that timed out returns.
   std::shared_ptr<Parker> parker;

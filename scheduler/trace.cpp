@@ -44,10 +44,11 @@ struct Registry {
   std::uint64_t refused = 0;  // events of threads without memory for a ring
 };
 /// Never destroyed: threads may end during exit.
-Registry& registry() noexcept {
-  static auto* const all = new Registry;
-  return *all;
+Registry*& registry_place() noexcept {
+  static auto* all = new Registry;
+  return all;
 }
+Registry& registry() noexcept { return *registry_place(); }
 
 /// Whether stamps are the processor's counter: where it ticks evenly, and the kernel has not found
 /// processors to disagree.
@@ -99,6 +100,19 @@ Owner::~Owner() {
     all.left.push_back(std::move(ring));
   } catch (...) {  // no memory: its room stays unused
   }
+}
+
+/// In a forked child, by its one thread: its parent's trace is none of its own, and somebody who is
+/// not here may have held the registry's lock.
+void forget_parents_trace() noexcept {
+  // relaxed, both: the child has one thread.
+  session.store(0, std::memory_order_relaxed);
+  submits.store(false, std::memory_order_relaxed);
+  here = {};
+  auto* const fresh = new (std::nothrow) Registry;
+  if (fresh == nullptr) return;
+  fresh->last_session = registry().last_session;
+  registry_place() = fresh;
 }
 
 std::string thread_name() {
@@ -188,13 +202,14 @@ void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   record_pause(Kind::submit, track_here(), timeline, ticket, stamp());
 }
 
-void name(std::uint64_t timeline, const std::string& name) noexcept {
+std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   try {
     all.names.emplace(timeline, name);
   } catch (...) {  // as in record_wait()
   }
+  return all.begin;
 }
 
 void record_wait(const Event& event, std::uint64_t track, std::uint64_t begin) noexcept {
@@ -259,11 +274,7 @@ void start_trace(const TraceOptions& options) {
   }
   [[maybe_unused]] static const bool decided = [] {
     trace::counter = trace::counter_is_even();
-    pthread_atfork(nullptr, nullptr, [] {
-      // relaxed: the child has one thread. Its parent's trace is none of its own.
-      trace::session.store(0, std::memory_order_relaxed);
-      trace::submits.store(false, std::memory_order_relaxed);  // relaxed: as above
-    });
+    pthread_atfork(nullptr, nullptr, &trace::forget_parents_trace);
     return true;
   }();
   all.options = options;

@@ -58,8 +58,8 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
 [[nodiscard]] std::uint64_t record_task(std::uint64_t begin, std::uint64_t timeline,
                                         const char* label, std::uint64_t ticket,
                                         Ended ended) noexcept;
-/// Names a timeline in the trace.
-void name(std::uint64_t timeline, const std::string& name) noexcept;
+/// Names a timeline in the trace. The stamp of the trace's beginning.
+std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept;
 [[nodiscard]] std::uint64_t track_of_thread() noexcept;
 /// What the calling thread does belongs to this track: its innermost task's device, or itself.
 [[nodiscard]] std::uint64_t track_here() noexcept;

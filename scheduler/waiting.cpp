@@ -166,7 +166,7 @@ Waited DeviceCore::sleep_until_ended(const Event& event, Deadline deadline,
   if (Hooks* const simulation = hooks(); simulation != nullptr) {
     while (!ended() && !late() && simulation->pass()) {
     }
-  } else if (!spin_until(ended, late() ? std::chrono::nanoseconds(0) : spin())) {
+  } else if (!spin_until(ended, deadline ? spin_before(*deadline, spin()) : spin())) {
     try {
       const auto parker = std::make_shared<Parker>();
       const Waiting waiting(*this, event);

@@ -1,8 +1,10 @@
-// The consumer's side of a device: step(), the worker thread, draining of inline devices.
+// The consumer's side of a device: step(), turns, the worker thread.
 #include "scheduler/worker.hpp"
 
 #include <fmt/format.h>
 #include <time.h>
+
+#include <algorithm>
 
 #include "heddle/observe.hpp"
 #include "scheduler/hooks.hpp"
@@ -37,9 +39,9 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
 
 }  // namespace
 
-/// Names this device in a trace that does not know it.
+/// Names this device in a trace that does not know it. What was traced before is of another one.
 void DeviceCore::name_trace() noexcept {
-  trace::name(id_, timeline_->name());
+  traced_until_ = std::max(traced_until_, trace::name(id_, timeline_->name()));
   traced_session_ = trace::session_now();
 }
 
@@ -303,6 +305,12 @@ void DeviceCore::note_time() noexcept {
   clock_ns_.store(time.count(), std::memory_order_relaxed);
 }
 
+/// No task runs.
+void DeviceCore::rest() noexcept {
+  // relaxed: pairs with the load in snapshot(): for people.
+  label_.store(nullptr, std::memory_order_relaxed);
+}
+
 bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   std::shared_ptr<DeviceCore> kept;
   TaskContext context{this, id_, 0, fiber, nullptr};
@@ -313,9 +321,16 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   while (true) {
     while (const std::uint32_t ended = step(context, tasks_max)) {
       tasks_max -= ended;
-      if (tasks_max == 0) return true;
+      if (tasks_max == 0) {
+        rest();
+        return true;
+      }
     }
-    if (kept_ && drained()) kept = std::move(kept_);
+    rest();
+    if (kept_ && drained()) {
+      kept = std::move(kept_);
+      runner_->uncall(*drain_until_, drain_call_);
+    }
     if (simulated_) simulated_point();
     // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
     if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
@@ -342,6 +357,7 @@ void DeviceCore::work() noexcept {
       note_time();
       until_clock = tuning::tasks_per_clock_read;
     }
+    rest();
     if (stopping()) return;
     const bool soon = spin_until(ready, spin());
     if (!soon) {

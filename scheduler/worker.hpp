@@ -67,8 +67,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] const Timeline& timeline() const noexcept { return *timeline_; }
   /// Of the task that its consumer is at, or was last.
   [[nodiscard]] const char* label() const noexcept {
-    // relaxed: pairs with the stores in step() and step_carefully(); inside the task it is its own.
-    return label_.load(std::memory_order_relaxed);
+    // relaxed: pairs with the stores in step_plainly() and step_carefully() and step_carefully();
+    // inside the task it is its own.
+    const char* const text = label_.load(std::memory_order_relaxed);
+    return text != nullptr ? text : "";
   }
   [[nodiscard]] std::stop_token stop_token() noexcept;
   [[nodiscard]] Counters counters() const noexcept;
@@ -124,6 +126,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void destroy(std::uint64_t ticket) noexcept;
   void finish(std::uint64_t ticket, trace::Ended ended) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
+  void rest() noexcept;
   void renew_stop_source() noexcept;
 
   void work() noexcept;  // the worker thread
@@ -180,7 +183,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Lane<> lane_;
 
   // Written by the consumer.
-  alignas(tuning::line_bytes) std::atomic<const char*> label_{""};
+  alignas(tuning::line_bytes) std::atomic<const char*> label_{nullptr};
   std::atomic<bool> looking_{false};  // at that task, which does not run yet
   std::atomic<std::int64_t> clock_ns_{0};
   std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0}, spins_{0};
@@ -199,6 +202,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// The last handle went inside a task, and others will end the rest: this keeps itself until
   /// then.
   std::shared_ptr<DeviceCore> kept_;
+  std::uint64_t drain_call_ = 0;  // the runner's alarm for that
 
   // Written by producers and controllers.
   alignas(tuning::line_bytes) Doorbell<> doorbell_;

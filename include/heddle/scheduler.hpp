@@ -211,8 +211,7 @@ class Device {
   using Clock = Event::Clock;
 
   /// `f()` returns void or Status; a failed Status or anything thrown fails the task. A refused
-  /// submission gives an event that says so (accepted() is false), and a warning in the log when
-  /// the device is at fault.
+  /// submission gives an event that says so (accepted() is false).
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
@@ -395,9 +394,9 @@ class Scheduler {
 
 /// About the task that runs on the calling thread; outside tasks: empty.
 namespace this_task {
-/// Waits inside a task; cancelled when the task is asked to stop. A task of an inline device is
-/// suspended: whoever runs it goes on, and the task goes on in the thread that ends the event, so
-/// it must not hold a mutex meanwhile. An event that can only end after this task:
+/// Waits inside a task; cancelled when the task is asked to stop. On a device without a thread of
+/// its own the task is suspended: whoever runs it goes on, and the task may go on in another
+/// thread, so it must not hold a mutex meanwhile. An event that can only end after this task:
 /// failed_precondition (S16).
 Status await(const Event& event) noexcept;
 [[nodiscard]] std::stop_token stop_token() noexcept;

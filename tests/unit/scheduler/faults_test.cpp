@@ -233,6 +233,52 @@ TEST_P(FaultsTest, ForkedChildMayAskAndDestroy) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+// S14: the scheduler that a child inherits opens nothing, runs nothing, and may be dropped
+TEST_P(FaultsTest, ForkedChildMayDropItsScheduler) {
+  auto scheduler = std::make_unique<Scheduler>();
+  std::optional<Device> device = scheduler->new_device(options("work"));
+  EXPECT_TRUE(device->submit("task", [] {}).wait().ok());
+  sched::ExternalTimeline gate("gate");
+  device->wait(gate.next());
+  device->submit("queued", [] { ADD_FAILURE() << "ran in the child"; });
+  const pid_t child = ::fork();
+  if (child == 0) {
+    bool refused = false;
+    try {
+      static_cast<void>(scheduler->new_device(options("another")));
+    } catch (const Error& e) {
+      refused = e.code() == ErrorCode::unavailable;
+    }
+    const bool good = refused && !scheduler->poll() && !scheduler->run_one() &&
+                      scheduler->shutdown(1s).code() == ErrorCode::unavailable &&
+                      scheduler->snapshot().empty();
+    device.reset();
+    scheduler.reset();
+    Scheduler fresh;
+    const bool works = fresh.new_device("own").submit("task", [] {}).wait().ok();
+    ::_exit(good && works ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  device->cancel_pending();
+  run_ready();
+}
+
+// S6: however long waits may spin
+TEST_P(FaultsTest, TimedWaitsEndBeforeALongSpin) {
+  sched::DeviceOptions spinning = options("work");
+  spinning.spin = 24h;
+  const Device device = scheduler_.new_device(spinning);
+  sched::ExternalTimeline gate("gate");
+  const Event never = gate.next();
+  Status in_task;
+  const Event task = device.submit("waits", [&] { in_task = never.wait_for(2ms); });
+  EXPECT_EQ(never.wait_for(2ms).code(), ErrorCode::deadline);
+  EXPECT_TRUE(task.wait().ok());
+  EXPECT_EQ(in_task.code(), ErrorCode::deadline);
+}
+
 // S7, S20: a callback may signal the very timeline whose signal called it
 TEST(ExternalTest, CallbackMaySignalItsOwnTimeline) {
   sched::ExternalTimeline stream("stream");

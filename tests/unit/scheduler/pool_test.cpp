@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <latch>
 #include <set>
 #include <stdexcept>
@@ -296,6 +297,39 @@ TEST(ManualTest, WaitingForADeviceRunsIt) {
   a.wait(never.next());
   EXPECT_EQ(a.await_for(5ms).code(), ErrorCode::deadline);
   EXPECT_EQ(a.record().wait_for(5ms).code(), ErrorCode::deadline);
+}
+
+// S6, S15
+TEST(ManualTest, TimedWaitsEndThoughOthersAreAlwaysReady) {
+  Scheduler scheduler;
+  const Device busy = open(scheduler, Mode::manual, "busy");
+  const Device idle = open(scheduler, Mode::manual, "idle");
+  std::atomic<bool> stop{false};
+  std::function<void()> again = [&] {
+    if (!stop.load()) busy.submit("again", [&again] { again(); });
+  };
+  again();
+  ExternalTimeline gate("gate");
+  idle.wait(gate.next());
+  EXPECT_EQ(idle.await_for(5ms).code(), ErrorCode::deadline);
+  stop.store(true);
+  EXPECT_TRUE(gate.signal(1).ok());
+  EXPECT_TRUE(idle.await().ok());
+  EXPECT_TRUE(busy.await().ok());
+}
+
+// S15, S17: what nobody has begun is not said to run
+TEST(ManualTest, SnapshotsTellQueuedFromRunning) {
+  Scheduler scheduler;
+  const Device device = open(scheduler, Mode::manual, "work");
+  device.submit("first", [] {});
+  EXPECT_TRUE(device.snapshot().running.empty());
+  EXPECT_TRUE(scheduler.poll());
+  std::string inside;
+  device.submit("second", [&] { inside = device.snapshot().running; });
+  EXPECT_TRUE(device.snapshot().running.empty());
+  EXPECT_TRUE(scheduler.poll());
+  EXPECT_EQ(inside, "second");
 }
 
 // S15: a task that waits lets the host go on, and goes on in a later poll
