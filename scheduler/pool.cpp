@@ -31,7 +31,7 @@ struct Pool::Visit {
   std::shared_ptr<Parker> parker{};
   Fiber* fiber = nullptr;   // that turns run on
   bool any = false;         // gave a turn
-  bool keeps_time = false;  // was the last to fall asleep, and so looks at the next timer
+  bool keeps_time = false;  // slept no longer than until the next timer
   bool over = false;        // nothing more to do here
 };
 

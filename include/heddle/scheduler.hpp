@@ -358,7 +358,8 @@ struct SchedulerOptions {
 };
 
 /// Makes devices and shuts them down together. Devices outlive it; it is their registry, and where
-/// hosts run manual devices.
+/// hosts run manual devices. One inherited by a forked child is `unavailable` there, and runs
+/// nothing.
 class Scheduler {
  public:
   /// Throws Error(invalid_argument) for 0 workers, and for a watchdog's limit that is not positive.
