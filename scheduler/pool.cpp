@@ -68,7 +68,7 @@ void Pool::start_workers(unsigned count, bool pin) {
   }
 }
 
-/// No device is left, so nothing is ready nor will be.
+/// All tasks of all devices have ended. Devices may still be queued for a last look.
 void Pool::stop() noexcept {
   std::vector<std::thread> workers;
   if (fork_generation() != fork_generation_) {
@@ -79,8 +79,8 @@ void Pool::stop() noexcept {
   {
     const std::lock_guard lock(mutex_);
     workers.swap(workers_);
-    // release: pairs with the acquire in stopping().
-    stop_.store(true, std::memory_order_release);
+    // seq_cst: pairs with the load in stopping(): who pushes later than drop_ready() sees it.
+    stop_.store(true, std::memory_order_seq_cst);
     for (const auto& parker : asleep_) {
       count_.wake();
       parker->unpark();
@@ -95,6 +95,16 @@ void Pool::stop() noexcept {
     } else {
       worker.join();
     }
+  }
+  drop_ready();
+}
+
+/// What is queued holds its device, and that this pool.
+void Pool::drop_ready() noexcept {
+  moodycamel::ConsumerToken token(queue_);
+  Item item;
+  while (!count_.empty()) {
+    if (take(token, item)) item = {};
   }
 }
 
@@ -122,6 +132,7 @@ void Pool::push(Item item) noexcept {
   // seq_cst: pairs with the store in descriptor(): who misses it has counted before the first look
   // of who opened it.
   if (auto* const descriptor = descriptor_.load(std::memory_order_seq_cst)) descriptor->signal();
+  if (stopping()) drop_ready();
 }
 
 void Pool::keep_spare(Item& item) noexcept {

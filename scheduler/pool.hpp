@@ -70,6 +70,7 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   void work() noexcept;
 
   void push(Item item) noexcept;
+  void drop_ready() noexcept;
   void keep_spare(Item& item) noexcept;
   [[nodiscard]] bool take_spare(Item& item) noexcept;
   [[nodiscard]] bool take(moodycamel::ConsumerToken& token, Item& item) noexcept;
@@ -82,8 +83,8 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   void wake_one() noexcept;
   void run_timers() noexcept;
   [[nodiscard]] bool stopping() const noexcept {
-    // acquire: pairs with the release in stop().
-    return stop_.load(std::memory_order_acquire);
+    // seq_cst: pairs with the store in stop(); in push() it comes after having counted the item.
+    return stop_.load(std::memory_order_seq_cst);
   }
 
   const std::string name_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/worker.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
 
 namespace heddle {
@@ -21,6 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using sched::Device;
+using sched::DeviceCore;
 using sched::ExternalTimeline;
 using sched::Mode;
 using testing::ElementsAre;
@@ -374,6 +376,20 @@ TEST(ManualTest, DescriptorTellsWhenToPoll) {
 
   std::thread([&] { device.submit("from afar", [] {}); }).join();
   EXPECT_EQ(::poll(&readable, 1, 0), 1);
+}
+
+// S14: a turn that ended at its budget leaves the device queued for another, which never comes
+TEST(ManualTest, QueuedDeviceGoesWithItsLastHandle) {
+  std::weak_ptr<DeviceCore> core;
+  {
+    Scheduler scheduler;
+    const Device device = open(scheduler, Mode::manual, "work");
+    core = DeviceCore::of(device);
+    device.submit("only one", [] {});
+    EXPECT_TRUE(scheduler.run_one());
+    EXPECT_TRUE(device.is_idle());
+  }
+  EXPECT_TRUE(core.expired());
 }
 
 // S15: run_one waits for somebody else's submit, up to its budget; several threads may run
