@@ -1,6 +1,7 @@
 // heddle-compile: the process in which libgccjit runs, so that it cannot end, hang or lock the
 // host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as stdin; compiles
 // one unit at a time, keeps its files in DIRECTORY, and ends when the socket closes. One thread.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <libgccjit.h>
 #include <signal.h>
@@ -60,6 +61,13 @@ std::string compiler_identity() {
                      machine_option());
 }
 
+/// The file that libgccjit was loaded from; empty when the loader does not say.
+std::string library_path() {
+  Dl_info info{};
+  const auto* const inside = reinterpret_cast<const void*>(&gcc_jit_context_acquire);
+  return dladdr(inside, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 void set_options(gcc_jit_context* context, const wire::CompileRequest& request) {
   gcc_jit_context_set_str_option(context, GCC_JIT_STR_OPTION_PROGNAME, "heddle-compile");
   gcc_jit_context_set_int_option(context, GCC_JIT_INT_OPTION_OPTIMIZATION_LEVEL,
@@ -104,7 +112,7 @@ CompileUnit unit_of(const wire::CompileRequest& request) {
 wire::CompileReply compile(const wire::CompileRequest& request,
                            const std::filesystem::path& directory) {
   wire::CompileReply reply;
-  const auto library_path = directory / "unit.so";
+  const auto library_file = directory / "unit.so";
   std::error_code ignored;
   try {
     const CompileUnit unit = unit_of(request);
@@ -119,11 +127,11 @@ wire::CompileReply compile(const wire::CompileRequest& request,
       std::filesystem::remove(dump_path, ignored);
     }
     gcc_jit_context_compile_to_file(context.get(), GCC_JIT_OUTPUT_KIND_DYNAMIC_LIBRARY,
-                                    library_path.c_str());
+                                    library_file.c_str());
     if (const char* error = gcc_jit_context_get_first_error(context.get()); error != nullptr) {
       reply.error = error;
     } else {
-      reply.library.bytes = read_file(library_path, library_bytes_max);
+      reply.library.bytes = read_file(library_file, library_bytes_max);
       reply.library.sum = checksum(reply.library.bytes);
       reply.ok = true;
     }
@@ -133,7 +141,7 @@ wire::CompileReply compile(const wire::CompileRequest& request,
   } catch (const std::exception& error) {
     reply.error = error.what();
   }
-  std::filesystem::remove(library_path, ignored);
+  std::filesystem::remove(library_file, ignored);
   return reply;
 }
 
@@ -191,6 +199,7 @@ void serve(const std::filesystem::path& directory) {
   wire::Hello hello;
   hello.version = HEDDLE_VERSION;
   hello.compiler = compiler_identity();
+  hello.library = library_path();
   if (!write_all(wire::encode(hello))) return;
   while (const auto request = next_request()) {
     alarm(request->seconds_max);
