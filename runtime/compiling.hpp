@@ -28,10 +28,10 @@ namespace heddle::rt {
 template <class T, class F>
 Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F compile) {
   auto state = std::make_shared<PendingState<T>>();
-  state->device = new_compile_device(scheduler);
+  sched::Device device = new_compile_device(scheduler);
   limits.stop = state->stop.get_token();
-  // The task holds the state and the state its device, until the task ended.
-  const auto task = [state, limits, compile = std::move(compile)]() mutable -> Status {
+  // The task holds its own device, which closes with it.
+  auto task = [state, device, limits, compile = std::move(compile)]() mutable -> Status {
     // When its time is over, the scheduler asks the task itself.
     const std::stop_callback on_shutdown(this_task::stop_token(),
                                          [&state] { state->stop.request_stop(); });
@@ -48,7 +48,7 @@ Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F comp
   };
   sched::SubmitOptions contained;  // who asks for the result is told; nobody else cares
   contained.contain = true;
-  state->event = state->device->submit("compile", task, contained);
+  state->event = device.submit("compile", std::move(task), contained);
   if (!state->event.accepted()) throw Error(state->event.status());
   return Pending<T>(std::move(state));
 }

@@ -19,7 +19,6 @@ namespace rt {
 /// is done and read after.
 template <class T>
 struct PendingState {
-  std::optional<sched::Device> device;  ///< whose only task is the compile
   Event event;
   std::stop_source stop;
   std::optional<T> value;
