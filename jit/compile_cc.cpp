@@ -29,33 +29,6 @@ std::vector<std::string> split_command(const std::string& command) {
   return argv;
 }
 
-/// Both CPU compilers must give the same bits: nothing is contracted, and functions of the C
-/// library are called, never folded or replaced. Strict aliasing is off because views may look at
-/// one buffer through two types.
-std::vector<std::string> own_flags(const ToolOptions& options) {
-  std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level)};
-#if defined(__x86_64__)
-  flags.emplace_back("-march=native");
-#else
-  flags.emplace_back("-mcpu=native");
-#endif
-  for (const char* flag :
-       {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
-        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
-    flags.emplace_back(flag);
-  }
-  if (options.fast_math) {
-    // Not -ffast-math: linking with it makes the whole process flush denormals.
-    for (const char* flag :
-         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
-      flags.emplace_back(flag);
-    }
-  } else {
-    flags.emplace_back("-ffp-contract=off");
-  }
-  return flags;
-}
-
 class CcToolchain final : public Toolchain {
  public:
   explicit CcToolchain(const ToolOptions& options)
@@ -91,8 +64,8 @@ class CcToolchain final : public Toolchain {
   }
 
   std::string recipe() const override {
-    std::string text = fmt::format("{} {}\n", fmt::join(own_flags(options_), " "),
-                                   fmt::join(options_.cflags, " "));
+    std::string text =
+        fmt::format("{} {}\n", fmt::join(cc_flags(options_), " "), fmt::join(options_.cflags, " "));
     for (const char* name : {"GCC_EXEC_PREFIX", "COMPILER_PATH"}) {
       text += child_variable(options_.environment, name).value_or("") + "\n";
     }
@@ -155,7 +128,7 @@ class CcToolchain final : public Toolchain {
     const auto add = [&command](const std::vector<std::string>& flags) {
       command.argv.insert(command.argv.end(), flags.begin(), flags.end());
     };
-    add(own_flags(options_));
+    add(cc_flags(options_));
     add(options_.cflags);
     add({"-o", library.string(), source.string(), "-lm"});
     return command;
@@ -231,6 +204,30 @@ class CcToolchain final : public Toolchain {
 };
 
 }  // namespace
+
+std::vector<std::string> cc_flags(const ToolOptions& options) {
+  std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level)};
+#if defined(__x86_64__)
+  flags.emplace_back("-march=native");
+#else
+  flags.emplace_back("-mcpu=native");
+#endif
+  for (const char* flag :
+       {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
+        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
+    flags.emplace_back(flag);
+  }
+  if (options.fast_math) {
+    // Not -ffast-math: linking with it makes the whole process flush denormals.
+    for (const char* flag :
+         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
+      flags.emplace_back(flag);
+    }
+  } else {
+    flags.emplace_back("-ffp-contract=off");
+  }
+  return flags;
+}
 
 std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options) {
   return make_compile_service(std::make_unique<CcToolchain>(options), options);

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "jit/compile_gccjit_options.hpp"
 #include "jit/emit_gccjit.hpp"
 #include "jit/helper_wire.hpp"
 #include "jit/temp_dir.hpp"
@@ -44,21 +45,10 @@ struct ReleaseContext {
 };
 using ContextPtr = std::unique_ptr<gcc_jit_context, ReleaseContext>;
 
-/// libgccjit does not expand -march=native; these levels say what it needs to know.
-std::string_view machine_option() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") != 0) return "-march=x86-64-v4";
-  if (__builtin_cpu_supports("x86-64-v3") != 0) return "-march=x86-64-v3";
-  if (__builtin_cpu_supports("x86-64-v2") != 0) return "-march=x86-64-v2";
-#endif
-  return "";
-}
-
 std::string compiler_identity() {
   return fmt::format("libgccjit {}.{}.{}{}{}", gcc_jit_version_major(), gcc_jit_version_minor(),
-                     gcc_jit_version_patchlevel(), machine_option().empty() ? "" : ", ",
-                     machine_option());
+                     gcc_jit_version_patchlevel(), gccjit_machine_option().empty() ? "" : ", ",
+                     gccjit_machine_option());
 }
 
 /// The file that libgccjit was loaded from; empty when the loader does not say.
@@ -66,33 +56,6 @@ std::string library_path() {
   Dl_info info{};
   const auto* const inside = reinterpret_cast<const void*>(&gcc_jit_context_acquire);
   return dladdr(inside, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-}
-
-void set_options(gcc_jit_context* context, const wire::CompileRequest& request) {
-  gcc_jit_context_set_str_option(context, GCC_JIT_STR_OPTION_PROGNAME, "heddle-compile");
-  gcc_jit_context_set_int_option(context, GCC_JIT_INT_OPTION_OPTIMIZATION_LEVEL,
-                                 static_cast<int>(request.optimization_level));
-  const auto add = [context](std::string_view option) {
-    if (!option.empty())
-      gcc_jit_context_add_command_line_option(context, std::string(option).c_str());
-  };
-  add(machine_option());
-  // The same as compile_cc.cpp: both compilers give the same bits.
-  for (const char* option :
-       {"-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"}) {
-    add(option);
-  }
-  if (request.fast_math) {
-    for (const char* option :
-         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
-      add(option);
-    }
-  } else {
-    add("-ffp-contract=off");
-  }
-  // Its heap otherwise grows from compile to compile and is then collected in each.
-  add("--param=ggc-min-heapsize=8192");
-  gcc_jit_context_add_driver_option(context, "-lm");
 }
 
 CompileUnit unit_of(const wire::CompileRequest& request) {
@@ -117,7 +80,8 @@ wire::CompileReply compile(const wire::CompileRequest& request,
   try {
     const CompileUnit unit = unit_of(request);
     const ContextPtr context(gcc_jit_context_acquire());
-    set_options(context.get(), request);
+    set_gccjit_options(context.get(), static_cast<int>(request.optimization_level),
+                       request.fast_math);
     emit_gccjit(context.get(), unit);
     if (request.want_dump) {
       const auto dump_path = directory / "unit.c";

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "jit/compile.hpp"
 #include "jit/kernel_cache.hpp"
@@ -60,6 +61,11 @@ class Toolchain {
   [[nodiscard]] virtual BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
                                         const Patience& patience) const = 0;
 };
+
+/// Flags of the cc compiler, without the user's. Both CPU compilers must give the same bits:
+/// nothing is contracted, and functions of the C library are called, never folded or replaced.
+/// Strict aliasing is off because views may look at one buffer through two types.
+[[nodiscard]] std::vector<std::string> cc_flags(const ToolOptions& options);
 
 /// The compiler as its users know it: `toolchain` behind a cache in memory and one on disk.
 [[nodiscard]] std::shared_ptr<const Compiler> make_compile_service(

@@ -52,6 +52,8 @@ constexpr Workload workloads[] = {
     {"touch", "tuning", add_touch_rows},
     {"elementwise", "kernels", add_elementwise_rows},
     {"matmul", "kernels", add_matmul_rows},
+    {"cold", "compile", add_cold_rows},
+    {"warm", "compile", add_warm_rows},
 };
 
 bool chosen(const Workload& workload, const std::string& name) {
@@ -62,7 +64,7 @@ bool chosen(const Workload& workload, const std::string& name) {
 std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
-  std::string known = "all, scheduler, tuning, kernels";
+  std::string known = "all, scheduler, tuning, kernels, compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
@@ -86,7 +88,8 @@ std::vector<Row> chosen_rows(const Options& options) {
 void warn(const Options& options) {
   bool threads = false, kernels = false;
   for (const Workload& workload : chosen_workloads(options)) {
-    (std::string_view(workload.group) == "kernels" ? kernels : threads) = true;
+    const std::string_view group = workload.group;
+    (group == "kernels" || group == "compile" ? kernels : threads) = true;
   }
   if (threads && processors().size() < 2) {
     fmt::print(stderr,
@@ -180,8 +183,8 @@ int main(int argc, char** argv) {
   app.name("heddle-bench");
   app.add_option("workloads", options.names,
                  "all, scheduler (idle, footprint, submit, round-trip, parked, hop, fan, pooled, "
-                 "fiber, open), tuning (spin, touch), kernels (elementwise, matmul), or single "
-                 "ones")
+                 "fiber, open), tuning (spin, touch), kernels (elementwise, matmul), compile "
+                 "(cold, warm), or single ones")
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file too");
