@@ -97,11 +97,10 @@ class CcToolchain final : public Toolchain {
       fail(unit, source, command, result, {});
     }
     try {
-      BuiltUnit built;
-      built.library.bytes = read_file(library_path, library_bytes_max);
-      built.library.sum = checksum(built.library.bytes);
-      built.module = load_module(built.library, module_info(unit, emitted, start));
-      return built;
+      Library library;
+      library.bytes = read_file(library_path, library_bytes_max);
+      library.sum = checksum(library.bytes);
+      return load_built(options_, std::move(library), module_info(unit, emitted, start));
     } catch (const Error& error) {
       fail(unit, source, command, result, error.status());
     }

@@ -87,8 +87,7 @@ class GccjitToolchain final : public Toolchain {
            fmt::format("{}\n  output: {}", reply.error, output.empty() ? "(none)" : output), {});
     }
     try {
-      auto module = load_module(reply.library, module_info(unit, emitted, start));
-      return {std::move(reply.library), std::move(module)};
+      return load_built(options_, std::move(reply.library), module_info(unit, emitted, start));
     } catch (const Error& error) {
       fail(unit, source, error.code(), "what it made cannot be loaded", error.status());
     }

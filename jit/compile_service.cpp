@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "jit/compile_toolchain.hpp"
+#include "jit/temp_dir.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -211,6 +212,15 @@ ModuleInfo module_info(const CompileUnit& unit, const EmittedUnit& emitted,
   ModuleInfo info{unit.name, {}, emitted.source, steady_clock::now() - start};
   for (const KernelSource& kernel : unit.kernels) info.kernels.push_back(kernel.name);
   return info;
+}
+
+BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info) {
+  if (!options.dump_dir.empty()) {
+    info.library_file = std::filesystem::absolute(options.dump_dir) /
+                        fmt::format("{}-{:016x}.so", file_stem(info.unit_name), library.sum.low);
+  }
+  auto module = load_module(library, std::move(info));
+  return {std::move(library), std::move(module)};
 }
 
 std::optional<std::string> remembered_version(KernelCache& cache, std::string_view toolchain,

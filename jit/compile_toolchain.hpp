@@ -33,6 +33,9 @@ struct BuiltUnit {
 [[nodiscard]] ModuleInfo module_info(const CompileUnit& unit, const EmittedUnit& emitted,
                                      std::chrono::steady_clock::time_point start);
 
+/// Loads what was built; with dumps on from a file among them, for the eyes of debuggers.
+[[nodiscard]] BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info);
+
 /// The version text of a compiler whose files have these stamps: from `cache`, else by `ask`, whose
 /// answer is then kept. A second line of the answer names a file that was not among them; it is
 /// asked again when that file changed, and its stamp takes the line's place. Nothing when `ask`

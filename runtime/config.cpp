@@ -31,7 +31,7 @@ constexpr Variable variables[] = {
     {"HEDDLE_COMPILE_HELPER", "", "path of heddle-compile, searched beside the library otherwise"},
     {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take"},
     {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work"},
-    {"HEDDLE_DUMP_DIR", "", "keeps loop text and emitted source of every compile here"},
+    {"HEDDLE_DUMP_DIR", "", "keeps text and library of every compile here, for perf and gdb too"},
     {"HEDDLE_CACHE", "on", "off: compiled kernels are not kept on disk"},
     {"HEDDLE_CACHE_DIR", "~/.cache/heddle", "where they are kept; must be this user's alone"},
     {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first"},
