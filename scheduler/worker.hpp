@@ -130,6 +130,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void renew_stop_source() noexcept;
 
   void work() noexcept;  // the worker thread
+  void let_gather() noexcept;
   void note_wait(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> suspend_until_ended(Fiber& fiber, const Event& event,
                                                           Deadline deadline,
