@@ -317,7 +317,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   const TaskScope scope(context);
   note_time();
   begin_trace();
-  std::uint64_t handled = 1;
+  std::uint64_t known = 1;
   while (true) {
     while (const std::uint32_t ended = step(context, tasks_max)) {
       tasks_max -= ended;
@@ -332,8 +332,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
       runner_->uncall(*drain_until_, drain_call_);
     }
     if (simulated_) simulated_point();
-    // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
-    if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
+    if (turns_.end(known)) return false;
   }
 }
 
