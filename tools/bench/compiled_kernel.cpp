@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/code.hpp"
+#include "tools/bench/rival_jax.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -23,13 +24,14 @@ struct Bound {
 /// Sums in another order, and other roundings of exp: allow for that and no more.
 constexpr float relative_difference_max = 1e-4F;
 
-void require_same_results(const Bound& bound, const Alternative& other) {
+void require_same_results(const Bound& bound, const Alternative& other, const Prepared& prepared) {
   const auto result = bound.setup.arrays.back().values<float>();
   std::ranges::fill(result, -1.0F);
   bound.kernel();
   const std::vector<float> generated(result.begin(), result.end());
   std::ranges::fill(result, -1.0F);
-  other.run(bound.setup);
+  prepared.time(1);
+  if (prepared.fetch) prepared.fetch();
   double magnitude = 0;  // of results as a whole: single ones may be differences of large numbers
   for (const float each : result) magnitude += std::abs(double{each});
   const auto usual = static_cast<float>(magnitude / static_cast<double>(result.size()));
@@ -43,30 +45,57 @@ void require_same_results(const Bound& bound, const Alternative& other) {
   }
 }
 
+/// A row's two sides, made when it is first run.
+class Pair {
+ public:
+  Pair(const KernelWorkload& workload, std::string backend, Alternative other)
+      : make_(workload.make), backend_(std::move(backend)), other_(std::move(other)) {}
+
+  const CompiledKernel& kernel() {
+    prepare();
+    return bound_->kernel;
+  }
+  double time_other(std::size_t count) {
+    prepare();
+    return prepared_.time(count);
+  }
+
+ private:
+  void prepare() {
+    if (bound_) return;
+    auto bound = std::make_unique<const Bound>(backend_, make_());
+    prepared_ = other_.prepare(bound->setup);
+    if (other_.same_result) require_same_results(*bound, other_, prepared_);
+    bound_ = std::move(bound);
+  }
+
+  std::function<KernelSetup()> make_;
+  std::string backend_;
+  Alternative other_;
+  std::unique_ptr<const Bound> bound_;
+  Prepared prepared_;
+};
+
 Case kernel_case(const KernelWorkload& workload, const std::string& backend,
                  const Alternative& other) {
-  const auto bound = [slot = std::make_shared<std::unique_ptr<const Bound>>(), backend,
-                      make = workload.make, other]() -> const Bound& {
-    if (!*slot) {
-      *slot = std::make_unique<const Bound>(backend, make());
-      if (other.same_result) require_same_results(**slot, other);
-    }
-    return **slot;
-  };
+  const auto pair = std::make_shared<Pair>(workload, backend, other);
   const std::size_t calls = workload.calls;
   Contender subject{"heddle, " + backend, Kind::heddle,
-                    [bound, calls](nanoseconds length, Samples&) {
-                      const CompiledKernel& kernel = bound().kernel;
+                    [pair, calls](nanoseconds length, Samples&) {
+                      const CompiledKernel& kernel = pair->kernel();
                       return timed_loop(length, calls, [&kernel](std::size_t count) {
                         for (std::size_t k = 0; k < count; ++k) kernel();
                       });
                     }};
-  Contender anchor{other.name, other.kind,
-                   [bound, calls, run = other.run](nanoseconds length, Samples&) {
-                     const KernelSetup& setup = bound().setup;
-                     return timed_loop(length, calls, [&](std::size_t count) {
-                       for (std::size_t k = 0; k < count; ++k) run(setup);
-                     });
+  Contender anchor{other.name, other.kind, [pair, calls](nanoseconds length, Samples&) {
+                     const auto end = Clock::now() + length;
+                     double sum = 0;
+                     int rounds = 0;
+                     do {
+                       sum += pair->time_other(calls);
+                       ++rounds;
+                     } while (Clock::now() < end);
+                     return sum / rounds;
                    }};
   return {workload.name,      workload.workload, "call",
           std::move(subject), std::move(anchor), workload.slice};
@@ -116,10 +145,21 @@ std::vector<std::string> compiling_backends() {
   return names;
 }
 
+Alternative in_process(const char* name, Kind kind, void (*run)(const KernelSetup&)) {
+  return {name, kind, [run](const KernelSetup& setup) {
+            return Prepared{[run, &setup](std::size_t count) {
+              const auto start = Clock::now();
+              for (std::size_t k = 0; k < count; ++k) run(setup);
+              return ns_between(start, Clock::now()) / static_cast<double>(count);
+            }};
+          }};
+}
+
 void add_kernel_rows(std::vector<Row>& rows, const KernelWorkload& workload) {
   for (const std::string& backend : compiling_backends()) {
     for (const Alternative& other : workload.alternatives)
       rows.push_back(kernel_case(workload, backend, other));
+    if (const auto jax = jax_alternative()) rows.push_back(kernel_case(workload, backend, *jax));
   }
 }
 

@@ -49,13 +49,21 @@ class CompiledKernel {
 /// Names of the backends, one per compiler, that can be used here.
 [[nodiscard]] std::vector<std::string> compiling_backends();
 
-/// Somebody else's code for the same program, called with its setup.
+/// Somebody else's code for the same program, bound to a setup.
+struct Prepared {
+  /// Runs it so often; ns for one run.
+  std::function<double(std::size_t count)> time;
+  /// Puts the result of the latest run into the setup's last array; null: it is there.
+  std::function<void()> fetch = nullptr;
+};
 struct Alternative {
   const char* name;
   Kind kind;
-  std::function<void(const KernelSetup&)> run;
+  std::function<Prepared(const KernelSetup&)> prepare;
   bool same_result = true;  ///< else it only moves as much memory
 };
+/// A function that works on the setup's arrays.
+[[nodiscard]] Alternative in_process(const char* name, Kind kind, void (*run)(const KernelSetup&));
 /// How hand-written limits are called in the table.
 inline constexpr const char* hand_written = "hand-written loop";
 

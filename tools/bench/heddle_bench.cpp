@@ -20,6 +20,7 @@
 #include "tools/bench/goals.hpp"
 #include "tools/bench/processors.hpp"
 #include "tools/bench/report.hpp"
+#include "tools/bench/rival_jax.hpp"
 #include "tools/bench/rivals.hpp"
 
 namespace heddle::bench {
@@ -28,6 +29,7 @@ namespace {
 struct Options {
   std::vector<std::string> names{"all"};
   std::string json;
+  std::string jax;
   bool list = false;
   Plan plan;
 };
@@ -201,6 +203,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file too");
+  app.add_option("--jax", options.jax, "Compare kernels with the JAX of this Python")
+      ->check(CLI::ExistingFile);
   app.add_flag("--list", options.list, "Print all rows and their goals, and measure nothing");
   app.add_option("--seconds", options.plan.seconds_max, "Most time for one row of the table")
       ->check(CLI::Range(0.01, 3600.0))
@@ -214,6 +218,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    heddle::bench::use_jax_of(options.jax);
     return options.list ? heddle::bench::list() : heddle::bench::run(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "heddle-bench: {}\n", error.what());

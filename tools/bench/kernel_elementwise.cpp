@@ -51,12 +51,13 @@ void limit(const KernelSetup& made) {
 void add_elementwise_rows(std::vector<Row>& rows) {
   for (const auto& [place, count, stream] : sizes) {
     const auto calls = static_cast<std::size_t>(std::max<std::int64_t>(1, 200'000 / count));
-    add_kernel_rows(rows, {"elementwise",
-                           fmt::format("relu(ab+c)d, {}", place),
-                           calls,
-                           [n = count] { return setup(n); },
-                           {{hand_written, Kind::limit, stream ? limit<true> : limit<false>},
-                            {"plain C++ loop", Kind::rival, plain}}});
+    add_kernel_rows(rows,
+                    {"elementwise",
+                     fmt::format("relu(ab+c)d, {}", place),
+                     calls,
+                     [n = count] { return setup(n); },
+                     {in_process(hand_written, Kind::limit, stream ? limit<true> : limit<false>),
+                      in_process("plain C++ loop", Kind::rival, plain)}});
   }
 }
 

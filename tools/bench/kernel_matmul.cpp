@@ -31,7 +31,7 @@ void add_matmul_rows(std::vector<Row>& rows) {
                            fmt::format("matmul {0}x{0}", n),
                            1,
                            [n] { return setup(n); },
-                           {{"plain C++ loop", Kind::rival, plain}}});
+                           {in_process("plain C++ loop", Kind::rival, plain)}});
   }
 }
 

@@ -60,57 +60,50 @@ KernelSetup transposed() {
   return made;
 }
 
+void limit_of_row_sums(const KernelSetup& made) {
+  limit_row_sums(side, side, made.data(0), made.data(1));
+}
+void limit_of_column_sums(const KernelSetup& made) {
+  limit_column_sums(side, side, made.data(0), made.data(1));
+}
+void limit_of_softmax(const KernelSetup& made) {
+  limit_softmax(side, side, made.data(0), made.data(1));
+}
+void limit_of_layernorm(const KernelSetup& made) {
+  limit_layernorm(side, side, made.data(0), made.data(1), made.data(2), made.data(3));
+}
+void plain(const KernelSetup& made) { plain_transpose(side, made.data(0), made.data(1)); }
+void copy(const KernelSetup& made) { limit_copy(side * side, made.data(0), made.data(1)); }
+
+/// Rows against a hand-written limit.
+void add_rows(std::vector<Row>& rows, const char* name, const char* workload, KernelSetup (*make)(),
+              void (*limit)(const KernelSetup&)) {
+  add_kernel_rows(rows, {name, workload, 1, make, {in_process(hand_written, Kind::limit, limit)}});
+}
+
 }  // namespace
 
 void add_sum_rows(std::vector<Row>& rows) {
-  add_kernel_rows(rows, {"sums",
-                         "row sums, 4096x4096",
-                         1,
-                         row_sums,
-                         {{hand_written, Kind::limit, [](const KernelSetup& made) {
-                             limit_row_sums(side, side, made.data(0), made.data(1));
-                           }}}});
-  add_kernel_rows(rows, {"sums",
-                         "column sums, 4096x4096",
-                         1,
-                         column_sums,
-                         {{hand_written, Kind::limit, [](const KernelSetup& made) {
-                             limit_column_sums(side, side, made.data(0), made.data(1));
-                           }}}});
+  add_rows(rows, "sums", "row sums, 4096x4096", row_sums, limit_of_row_sums);
+  add_rows(rows, "sums", "column sums, 4096x4096", column_sums, limit_of_column_sums);
 }
 
 void add_softmax_rows(std::vector<Row>& rows) {
-  add_kernel_rows(rows, {"softmax",
-                         "softmax, 4096x4096",
-                         1,
-                         softmax,
-                         {{hand_written, Kind::limit, [](const KernelSetup& made) {
-                             limit_softmax(side, side, made.data(0), made.data(1));
-                           }}}});
+  add_rows(rows, "softmax", "softmax, 4096x4096", softmax, limit_of_softmax);
 }
 
 void add_layernorm_rows(std::vector<Row>& rows) {
-  add_kernel_rows(rows, {"layernorm",
-                         "layernorm, 4096x4096",
-                         1,
-                         layernorm,
-                         {{hand_written, Kind::limit, [](const KernelSetup& made) {
-                             limit_layernorm(side, side, made.data(0), made.data(1), made.data(2),
-                                             made.data(3));
-                           }}}});
+  add_rows(rows, "layernorm", "layernorm, 4096x4096", layernorm, limit_of_layernorm);
 }
 
 void add_transpose_rows(std::vector<Row>& rows) {
-  add_kernel_rows(
-      rows, {"transpose",
-             "transpose, 4096x4096",
-             1,
-             transposed,
-             {{"plain C++ loop", Kind::rival,
-               [](const KernelSetup& made) { plain_transpose(side, made.data(0), made.data(1)); }},
-              {"copy", Kind::limit,
-               [](const KernelSetup& made) { limit_copy(side * side, made.data(0), made.data(1)); },
-               false}}});
+  Alternative copying = in_process("copy", Kind::limit, copy);
+  copying.same_result = false;
+  add_kernel_rows(rows, {"transpose",
+                         "transpose, 4096x4096",
+                         1,
+                         transposed,
+                         {in_process("plain C++ loop", Kind::rival, plain), copying}});
 }
 
 }  // namespace heddle::bench
