@@ -114,11 +114,9 @@ struct Scalar {
   }
 };
 
-/// The value of an op on constants, exactly as compiled code computes it; nullopt where that is
-/// left to the C library at run time (exp, log, sin, ...: folding them could differ in the last
-/// bit).
-[[nodiscard]] std::optional<Scalar> fold_op(Op op, DType result,
-                                            std::span<const Scalar> args) noexcept;
+/// The value of an op on constants of its operand type, bit for bit what compiled code gives (any
+/// NaN for a NaN).
+[[nodiscard]] Scalar fold_op(Op op, std::span<const Scalar> args);
 /// Conversion as compiled code does it: float to integer truncates and saturates (NaN is 0),
 /// integers wrap, to bool is "nonzero", anything to f16/bf16 goes through f32 and rounds to nearest
 /// even (the Scalar then holds the rounded value).
