@@ -113,22 +113,18 @@ constexpr std::array<double, 19> erf_tail_f64{
     0x1.1793e19110c1ap-30,  -0x1.a1fc8ccaa4c43p-35, 0x1.247b85fc9b37ap-40};
 constexpr Polynomials erf_tail_poly{erf_tail_f32, erf_tail_f64};
 
-/// e^x = value * 2^k.
-struct Exponential {
-  V value;
-  Rounded k;
-};
-Exponential reduced_exp(V x) {
-  const Rounded k = round_scaled(x, real(x, 0x1.71547652b82fep0));  // 1 / ln 2
+/// e^(x - k ln 2).
+V reduced_exp(V x, const Rounded& k) {
   const V high = fma(k.value, pick(x, -0x1.62e43p-1, -0x1.62e42fefa39efp-1), x);
-  const V r = fma(k.value, pick(x, 0x1.05c61p-29, -0x1.abc9e3b39803fp-56), high);
-  return {exp_polynomial(r), k};
+  return exp_polynomial(fma(k.value, pick(x, 0x1.05c61p-29, -0x1.abc9e3b39803fp-56), high));
 }
+
+V per_ln2(V like) { return pick(like, 0x1.715476p0, 0x1.71547652b82fep0); }
 
 /// e^x for x in [-60, 60]: no exponent leaves the range of normal numbers.
 V small_exp(V x) {
-  const Exponential e = reduced_exp(x);
-  return e.value * power_of_two(e.k);
+  const Rounded k = round_scaled(x, per_ln2(x), real_format(x.type).bias);
+  return reduced_exp(x, k) * power_of_two(k);
 }
 
 /// log(1 + f) and its likes need a positive normal x; this puts right what is none.
@@ -163,10 +159,7 @@ V horner(V x, std::span<const double> c) {
 
 V exp_polynomial(V r) { return polynomial(exp_poly, r); }
 
-V clamp(V a, double lo, double hi) {
-  const V above = select(a < real(a, lo), real(a, lo), a);
-  return select(real(a, hi) < above, real(a, hi), above);
-}
+V at_least(V a, double lowest) { return select(a < real(a, lowest), real(a, lowest), a); }
 
 V sign_bit(V a) {
   const RealFormat& format = real_format(a.type);
@@ -178,18 +171,28 @@ V flip_sign(V a, V sign) {
   return same_bits(same_bits(a, real_format(a.type).bits) ^ sign, a.type);
 }
 
-Rounded round_scaled(V x, V scale) {
-  const V magic = real(x, real_format(x.type).magic);
-  const V shifted = fma(x, scale, magic);
-  return {shifted, shifted - magic};
+Rounded round_scaled(V x, V scale, std::int64_t offset) {
+  const V shift = real(x, real_format(x.type).magic + static_cast<double>(offset));
+  const V shifted = fma(x, scale, shift);
+  return {shifted, shifted - shift};
+}
+
+Rounded round_at_most(V x, V scale, std::int64_t offset, std::int64_t k_max) {
+  const RealFormat& format = real_format(x.type);
+  const V shift = real(x, format.magic + static_cast<double>(offset));
+  // Positive numbers are ordered as their bits are; those of integers are one instruction to bound.
+  const DType bits = format.bits == DType::u32 ? DType::i32 : DType::i64;
+  const V unbounded = same_bits(fma(x, scale, shift), bits);
+  const V highest = same_bits(real(x, format.magic + static_cast<double>(offset + k_max)), bits);
+  const V shifted = same_bits(select(highest < unbounded, highest, unbounded), x.type);
+  return {shifted, shifted - shift};
 }
 
 V scale_by_power(V p, const Rounded& k) {
   // In two factors: 2^k itself may be infinite or subnormal. The first product is exact.
+  // The bits of `magic` are all above those that become an exponent.
   const RealFormat& format = real_format(p.type);
-  const V bits = same_bits(k.shifted, format.bits);
-  const V magic = same_bits(real(p, format.magic), format.bits);
-  const V biased = bits - magic + like(bits, 2 * format.bias);
+  const V biased = same_bits(k.shifted, format.bits);
   const V half = biased >> 1;
   const V first = same_bits(half << format.mantissa, p.type);
   const V second = same_bits((biased - half) << format.mantissa, p.type);
@@ -198,8 +201,7 @@ V scale_by_power(V p, const Rounded& k) {
 
 V power_of_two(const Rounded& k) {
   const RealFormat& format = real_format(k.value.type);
-  const V bits = same_bits(k.shifted, format.bits);  // the bits of magic itself are shifted out
-  return same_bits((bits + like(bits, format.bias)) << format.mantissa, k.value.type);
+  return same_bits(same_bits(k.shifted, format.bits) << format.mantissa, k.value.type);
 }
 
 Split split_exponent(V x) {
@@ -216,16 +218,19 @@ Split split_exponent(V x) {
   return {m, k};
 }
 
+// Beyond the highest k the polynomials grow on, and results are infinite. Below the lowest argument
+// results are 0.
 V math_exp(V a) {
-  const bool single = a.type == DType::f32;
-  const Exponential e = reduced_exp(clamp(a, single ? -104 : -746, single ? 89 : 710));
-  return scale_by_power(e.value, e.k);
+  const RealFormat& format = real_format(a.type);
+  const V x = at_least(a, a.type == DType::f32 ? -104 : -746);
+  const Rounded k = round_at_most(x, per_ln2(x), 2 * format.bias, format.bias + 1);
+  return scale_by_power(reduced_exp(x, k), k);
 }
 
 V math_exp2(V a) {
-  const bool single = a.type == DType::f32;
-  const V x = clamp(a, single ? -151 : -1076, single ? 128 : 1024);
-  const Rounded k = round_scaled(x, like(x, 1));
+  const RealFormat& format = real_format(a.type);
+  const V x = at_least(a, a.type == DType::f32 ? -151 : -1076);
+  const Rounded k = round_at_most(x, like(x, 1), 2 * format.bias, format.bias + 1);
   return scale_by_power(polynomial(exp2_poly, x - k.value), k);
 }
 
@@ -241,9 +246,8 @@ V math_log(V a) {
 V math_log2(V a) {
   const Split x = split_positive(a);
   const V f = x.m - like(a, 1);
-  const V per_ln2 = pick(a, 0x1.715476p0, 0x1.71547652b82fep0);
-  const V high = f * per_ln2;
-  const V low = fma(f, pick(a, 0x1.4ae0cp-26, 0x1.777d0ffda0d24p-56), fma(f, per_ln2, -high));
+  const V high = f * per_ln2(a);
+  const V low = fma(f, pick(a, 0x1.4ae0cp-26, 0x1.777d0ffda0d24p-56), fma(f, per_ln2(a), -high));
   const V sum = x.k + (high + fma(f * f, polynomial(log2_poly, f), low));
   return log_specials(a, sum);
 }

@@ -38,23 +38,27 @@ struct RealFormat {
 [[nodiscard]] PrimValue horner(PrimValue x, std::span<const double> c);
 /// e^r for r in [-ln 2 / 2, ln 2 / 2].
 [[nodiscard]] PrimValue exp_polynomial(PrimValue r);
-/// `a` in [lo, hi]; NaN stays.
-[[nodiscard]] PrimValue clamp(PrimValue a, double lo, double hi);
+/// The greater of the two; NaN stays.
+[[nodiscard]] PrimValue at_least(PrimValue a, double lowest);
 /// The sign bit alone, as an integer.
 [[nodiscard]] PrimValue sign_bit(PrimValue a);
 /// `a` with its sign flipped where the integer `sign` has its highest bit set.
 [[nodiscard]] PrimValue flip_sign(PrimValue a, PrimValue sign);
 
-/// x to the nearest integer k: `shifted` has k in its low bits (modulo 2^mantissa), `value` is k.
-/// |scale * x| is below 2^(mantissa - 1).
+/// The nearest integer k to a number: `shifted` has k + offset in its low bits (modulo 2^mantissa),
+/// `value` is k.
 struct Rounded {
   PrimValue shifted;
   PrimValue value;
 };
-[[nodiscard]] Rounded round_scaled(PrimValue x, PrimValue scale);
-/// p * 2^k, rounded once, for p in [1/4, 4] and |k| < 2 * bias.
+/// Of scale * x, which is below 2^(mantissa - 1) and rounded once with k. 0 <= offset <= 4 * bias.
+[[nodiscard]] Rounded round_scaled(PrimValue x, PrimValue scale, std::int64_t offset = 0);
+/// The same for x from below 0 to infinity, but that k is at most `k_max`.
+[[nodiscard]] Rounded round_at_most(PrimValue x, PrimValue scale, std::int64_t offset,
+                                    std::int64_t k_max);
+/// p * 2^k, rounded once, for |p| >= 1/4 and k in [-1.5 bias, bias + 1] with offset 2 * bias.
 [[nodiscard]] PrimValue scale_by_power(PrimValue p, const Rounded& k);
-/// 2^k for k in the range of normal numbers.
+/// 2^k for k in the range of normal numbers, with offset bias.
 [[nodiscard]] PrimValue power_of_two(const Rounded& k);
 
 /// x = m 2^k with m in [sqrt(1/2), sqrt(2)), for positive normal x.

@@ -32,8 +32,8 @@ V pow_single(V a, V b) {
   const Split x = split_exponent(cast(magnitude(a), DType::f64));
   const V f = x.m - like(x.m, 1);
   const V power = fma(f, horner(f, log2_over), x.k) * cast(b, DType::f64);
-  const V t = clamp(power, -160, 160);
-  const Rounded k = round_scaled(t, like(t, 1));
+  const V t = at_least(power, -160);
+  const Rounded k = round_at_most(t, like(t, 1), real_format(DType::f64).bias, 160);
   return cast(horner(t - k.value, exp2_over) * power_of_two(k), DType::f32);
 }
 
@@ -93,8 +93,9 @@ V pow_double(V a, V b) {
   const V in_range = magnitude(product) < like(a, 1000);
   const V exact_low = fma(log.low, b, fma(log.high, b, -product));
   const V product_low = select(in_range, exact_low, like(a, 0));
-  const V t = clamp(product, -746, 710);
-  const Rounded k = round_scaled(t, real(a, 0x1.71547652b82fep0));
+  const V t = at_least(product, -746);
+  const std::int64_t bias = real_format(DType::f64).bias;
+  const Rounded k = round_at_most(t, real(a, 0x1.71547652b82fep0), 2 * bias, bias + 1);
   const V low = fma(k.value, real(a, -ln2_low), product_low);
   const V r = fma(k.value, real(a, -ln2_high), t) + low;
   return scale_by_power(exp_polynomial(r), k);
