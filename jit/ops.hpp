@@ -17,7 +17,8 @@ namespace heddle::jit {
 //  order : operands of one type T (bool too), result T
 //  test  : operands of one type T, result bool
 //  logic : operands converted to bool (nonzero), result bool
-//  real  : floating T only (integer and bool operands become f32), result T
+//  real  : floating T only (integer and bool operands become f32), result T; errors of those that
+//          are not correctly rounded (and of pow on floats) are bounded in jit/README.md
 //  bits  : u64 operands, u64 result
 //  other : stated at the op
 #define HEDDLE_OPS(X)                                                                            \

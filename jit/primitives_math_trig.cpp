@@ -106,31 +106,48 @@ Pieces pieces_double(V x) {
   return result;
 }
 
-/// x f64. Products are exact pairs, summed to three words (Ogita, Rump and Oishi, "Accurate sum and
-/// dot product", SIAM J. Sci. Comput. 26, 2005).
+/// A sum of terms below 1/2 as three words. The first two are whole multiples of 2^-49 and 2^-98,
+/// so that their sums are exact; what is left is below 2^-99 a term (after Rump, Ogita and Oishi,
+/// "Accurate floating-point summation", SIAM J. Sci. Comput. 31, 2008).
+struct GridSum {
+  V high;
+  V middle;
+  V low;
+
+  void add(V term) {
+    const V coarse = real(term, 0x1.8p3);
+    const V fine = real(term, 0x1.8p-46);
+    const V first = (term + coarse) - coarse;
+    const V rest = term - first;
+    const V second = (rest + fine) - fine;
+    high = high + first;
+    middle = middle + second;
+    low = low + (rest - second);
+  }
+};
+
+/// x f64. Products with the pieces are exact pairs; whole turns are taken off them.
 Reduced reduce_double(V magnitude_f64) {
   const auto [x, c] = pieces_double(magnitude_f64);
-  V sum = like(x, 0);
-  V error = like(x, 0);
-  V rest = like(x, 0);
-  const auto add = [&](V term) {
-    const ExactSum first = two_sum(sum, term);
-    const ExactSum second = two_sum(error, first.error);
-    sum = first.sum;
-    error = second.sum;
-    rest = rest + second.error;
+  const V zero = like(x, 0);
+  GridSum sum{zero, zero, zero};
+  const auto product = [](V a, V b) {
+    const V high = a * b;
+    return ExactSum{high, fma(a, b, -high)};
   };
-  for (std::size_t k = 0; k < c.size(); ++k) {
-    const V high = x * c[k];
-    const V low = fma(x, c[k], -high);
-    add(k < 3 ? high - rint(high) : high);
-    if (k + 1 < c.size()) add(k < 2 ? low - rint(low) : low);
+  for (const std::size_t k : {0u, 1u, 2u}) {
+    const ExactSum p = product(x, c[k]);
+    sum.add(p.sum - rint(p.sum));
+    sum.add(k < 2 ? p.error - rint(p.error) : p.error);
   }
-  const Rounded quarter = round_scaled(sum, like(x, 4));
-  const ExactSum turns = two_sum(fma(quarter.value, real(x, -0.25), sum), error);
+  const ExactSum fourth = product(x, c[3]);
+  sum.add(fourth.sum);
+  sum.low = sum.low + fma(x, c[4], fourth.error);  // both are below 2^-65
+  const Rounded quarter = round_scaled(sum.high, like(x, 4));
+  const ExactSum turns = two_sum(fma(quarter.value, real(x, -0.25), sum.high), sum.middle);
   const V two_pi = real(x, 0x1.921fb54442d18p2);
   const V angle = turns.sum * two_pi;
-  const V low = fma(turns.error + rest, two_pi, fma(turns.sum, two_pi, -angle));
+  const V low = fma(turns.error + sum.low, two_pi, fma(turns.sum, two_pi, -angle));
   const V reduced = angle + fma(turns.sum, real(x, 0x1.1a62633145c07p-52), low);
   // Below pi / 4 there is nothing to reduce; products of tiny numbers would lose bits.
   const V near = magnitude_f64 < real(x, 0x1.8p-1);
