@@ -25,6 +25,8 @@ void add_fan_rows(std::vector<Row>& rows);
 void add_pooled_rows(std::vector<Row>& rows);
 /// Onto a fiber and back.
 void add_fiber_rows(std::vector<Row>& rows);
+/// What recording a trace adds to a task.
+void add_trace_rows(std::vector<Row>& rows);
 /// Open a device and close it.
 void add_open_rows(std::vector<Row>& rows);
 /// Round trips after pauses, with several spin times.

@@ -21,6 +21,7 @@ constexpr Goal table[] = {
     {"pooled, 64 devices", "heddle, threaded", 2},
     {"pooled, 64 devices", "heddle, 64 threads", 2},
     {"fiber switch", "bare context", 30, Unit::ns},
+    {"tracing on, added", "", 15, Unit::ns},
     {"open+close", "bare thread", 2},
     {"idle, 16 devices", "", 0.1, Unit::percent},
 };

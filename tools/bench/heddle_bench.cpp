@@ -38,19 +38,13 @@ struct Workload {
   void (*add_rows)(std::vector<Row>& rows);
 };
 constexpr Workload workloads[] = {
-    {"idle", "scheduler", add_idle_rows},
-    {"footprint", "scheduler", add_footprint_rows},
-    {"submit", "scheduler", add_submit_rows},
-    {"round-trip", "scheduler", add_round_trip_rows},
-    {"parked", "scheduler", add_parked_rows},
-    {"hop", "scheduler", add_hop_rows},
-    {"fan", "scheduler", add_fan_rows},
-    {"pooled", "scheduler", add_pooled_rows},
-    {"fiber", "scheduler", add_fiber_rows},
-    {"open", "scheduler", add_open_rows},
-    {"spin", "tuning", add_spin_rows},
-    {"touch", "tuning", add_touch_rows},
-    {"elementwise", "kernels", add_elementwise_rows},
+    {"idle", "scheduler", add_idle_rows},     {"footprint", "scheduler", add_footprint_rows},
+    {"submit", "scheduler", add_submit_rows}, {"round-trip", "scheduler", add_round_trip_rows},
+    {"parked", "scheduler", add_parked_rows}, {"hop", "scheduler", add_hop_rows},
+    {"fan", "scheduler", add_fan_rows},       {"pooled", "scheduler", add_pooled_rows},
+    {"fiber", "scheduler", add_fiber_rows},   {"trace", "scheduler", add_trace_rows},
+    {"open", "scheduler", add_open_rows},     {"spin", "tuning", add_spin_rows},
+    {"touch", "tuning", add_touch_rows},      {"elementwise", "kernels", add_elementwise_rows},
     {"matmul", "kernels", add_matmul_rows},
 };
 
@@ -178,10 +172,11 @@ int main(int argc, char** argv) {
   heddle::bench::Options options;
   CLI::App app{"Measures heddle against limits and rivals of the same run."};
   app.name("heddle-bench");
-  app.add_option("workloads", options.names,
-                 "all, scheduler (idle, footprint, submit, round-trip, parked, hop, fan, pooled, "
-                 "fiber, open), tuning (spin, touch), kernels (elementwise, matmul), or single "
-                 "ones")
+  app.add_option(
+         "workloads", options.names,
+         "all, scheduler (idle, footprint, submit, round-trip, parked, hop, fan, pooled, "
+         "fiber, trace, open), tuning (spin, touch), kernels (elementwise, matmul), or single "
+         "ones")
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file too");
