@@ -188,6 +188,12 @@ Rounded round_at_most(V x, V scale, std::int64_t offset, std::int64_t k_max) {
   return {shifted, shifted - shift};
 }
 
+Fraction split_fraction(V x, std::int64_t offset, std::int64_t k_max) {
+  // An fma where an addition would do: where reassociation is allowed, it would undo these.
+  const Rounded k = round_at_most(x + x, real(x, 0.5), offset, k_max);
+  return {k, fma(k.value + k.value, real(x, -0.5), x)};
+}
+
 V scale_by_power(V p, const Rounded& k) {
   // In two factors: 2^k itself may be infinite or subnormal. The first product is exact.
   // The bits of `magic` are all above those that become an exponent.
@@ -230,8 +236,8 @@ V math_exp(V a) {
 V math_exp2(V a) {
   const RealFormat& format = real_format(a.type);
   const V x = at_least(a, a.type == DType::f32 ? -151 : -1076);
-  const Rounded k = round_at_most(x, like(x, 1), 2 * format.bias, format.bias + 1);
-  return scale_by_power(polynomial(exp2_poly, x - k.value), k);
+  const Fraction parts = split_fraction(x, 2 * format.bias, format.bias + 1);
+  return scale_by_power(polynomial(exp2_poly, parts.rest), parts.k);
 }
 
 V math_log(V a) {

@@ -56,6 +56,12 @@ struct Rounded {
 /// The same for x from below 0 to infinity, but that k is at most `k_max`.
 [[nodiscard]] Rounded round_at_most(PrimValue x, PrimValue scale, std::int64_t offset,
                                     std::int64_t k_max);
+/// x = k + rest with |rest| <= 1/2, unless k is bounded as above.
+struct Fraction {
+  Rounded k;
+  PrimValue rest;
+};
+[[nodiscard]] Fraction split_fraction(PrimValue x, std::int64_t offset, std::int64_t k_max);
 /// p * 2^k, rounded once, for |p| >= 1/4 and k in [-1.5 bias, bias + 1] with offset 2 * bias.
 [[nodiscard]] PrimValue scale_by_power(PrimValue p, const Rounded& k);
 /// 2^k for k in the range of normal numbers, with offset bias.

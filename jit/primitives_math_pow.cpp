@@ -33,8 +33,8 @@ V pow_single(V a, V b) {
   const V f = x.m - like(x.m, 1);
   const V power = fma(f, horner(f, log2_over), x.k) * cast(b, DType::f64);
   const V t = at_least(power, -160);
-  const Rounded k = round_at_most(t, like(t, 1), real_format(DType::f64).bias, 160);
-  return cast(horner(t - k.value, exp2_over) * power_of_two(k), DType::f32);
+  const Fraction parts = split_fraction(t, real_format(DType::f64).bias, 160);
+  return cast(horner(parts.rest, exp2_over) * power_of_two(parts.k), DType::f32);
 }
 
 // (2 atanh(s) / s - 2 - 2/3 z) / z^2 in z = s^2 on [0, 0.0295]: 2^-54.

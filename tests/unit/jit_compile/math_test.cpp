@@ -268,6 +268,33 @@ TEST_P(MathTest, HasTheSameBitsHoweverItIsCompiled) {
   }
 }
 
+// J9: what may be reassociated is not what the methods rest on
+TEST_P(MathTest, StaysPreciseWithFastMath) {
+  ToolOptions options;
+  options.fast_math = true;
+  const auto module = make(options)->compile(math_unit());
+  const auto check = [&](auto tag, DType t, double tolerance) {
+    using T = decltype(tag);
+    std::vector<T> a;
+    std::vector<T> b;
+    for (int k = 1; k <= 4000; ++k) {
+      a.push_back(static_cast<T>(0.01 * k));
+      b.push_back(static_cast<T>(0.37 * (k % 20) - 3));
+    }
+    for (std::size_t k = 0; k < std::size(math_bounds); ++k) {
+      const Op op = math_bounds[k].op;
+      const std::vector<T> got = run<T>(module->function(kernel_index(k, t)), a, b);
+      for (std::size_t n = 0; n < a.size(); ++n) {
+        const auto exact = static_cast<double>(math_reference(op, a[n], b[n]));
+        ASSERT_NEAR(got[n], exact, tolerance * std::max(1.0, std::fabs(exact)))
+            << function_name(op, t) << "(" << a[n] << ", " << b[n] << ")";
+      }
+    }
+  };
+  check(float{}, f32, 1e-6);
+  check(double{}, f64, 1e-13);
+}
+
 #if defined(__x86_64__)
 /// The instructions of a function, by objdump.
 std::string disassembly(heddle_kernel_function function) {
