@@ -35,6 +35,11 @@ void add_spin_rows(std::vector<Row>& rows);
 void add_touch_rows(std::vector<Row>& rows);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.
 void add_elementwise_rows(std::vector<Row>& rows);
+/// Generated code for row and column sums, softmax, layernorm and the transpose of a large matrix.
+void add_sum_rows(std::vector<Row>& rows);
+void add_softmax_rows(std::vector<Row>& rows);
+void add_layernorm_rows(std::vector<Row>& rows);
+void add_transpose_rows(std::vector<Row>& rows);
 /// Generated code for a matrix product.
 void add_matmul_rows(std::vector<Row>& rows);
 

@@ -38,15 +38,39 @@ struct Workload {
   void (*add_rows)(std::vector<Row>& rows);
 };
 constexpr Workload workloads[] = {
-    {"idle", "scheduler", add_idle_rows},     {"footprint", "scheduler", add_footprint_rows},
-    {"submit", "scheduler", add_submit_rows}, {"round-trip", "scheduler", add_round_trip_rows},
-    {"parked", "scheduler", add_parked_rows}, {"hop", "scheduler", add_hop_rows},
-    {"fan", "scheduler", add_fan_rows},       {"pooled", "scheduler", add_pooled_rows},
-    {"fiber", "scheduler", add_fiber_rows},   {"trace", "scheduler", add_trace_rows},
-    {"open", "scheduler", add_open_rows},     {"spin", "tuning", add_spin_rows},
-    {"touch", "tuning", add_touch_rows},      {"elementwise", "kernels", add_elementwise_rows},
+    {"idle", "scheduler", add_idle_rows},
+    {"footprint", "scheduler", add_footprint_rows},
+    {"submit", "scheduler", add_submit_rows},
+    {"round-trip", "scheduler", add_round_trip_rows},
+    {"parked", "scheduler", add_parked_rows},
+    {"hop", "scheduler", add_hop_rows},
+    {"fan", "scheduler", add_fan_rows},
+    {"pooled", "scheduler", add_pooled_rows},
+    {"fiber", "scheduler", add_fiber_rows},
+    {"trace", "scheduler", add_trace_rows},
+    {"open", "scheduler", add_open_rows},
+    {"spin", "tuning", add_spin_rows},
+    {"touch", "tuning", add_touch_rows},
+    {"elementwise", "kernels", add_elementwise_rows},
+    {"sums", "kernels", add_sum_rows},
+    {"softmax", "kernels", add_softmax_rows},
+    {"layernorm", "kernels", add_layernorm_rows},
+    {"transpose", "kernels", add_transpose_rows},
     {"matmul", "kernels", add_matmul_rows},
 };
+
+/// "scheduler (idle, ...), ..."
+std::string groups_text() {
+  std::string text;
+  const char* group = "";
+  for (const Workload& workload : workloads) {
+    const bool same = std::string_view(group) == workload.group;
+    if (!same) text += fmt::format("{}{} (", text.empty() ? "" : "), ", workload.group);
+    text += fmt::format("{}{}", same ? ", " : "", workload.name);
+    group = workload.group;
+  }
+  return text + ")";
+}
 
 bool chosen(const Workload& workload, const std::string& name) {
   return name == "all" || name == workload.group || name == workload.name;
@@ -172,11 +196,8 @@ int main(int argc, char** argv) {
   heddle::bench::Options options;
   CLI::App app{"Measures heddle against limits and rivals of the same run."};
   app.name("heddle-bench");
-  app.add_option(
-         "workloads", options.names,
-         "all, scheduler (idle, footprint, submit, round-trip, parked, hop, fan, pooled, "
-         "fiber, trace, open), tuning (spin, touch), kernels (elementwise, matmul), or single "
-         "ones")
+  app.add_option("workloads", options.names,
+                 fmt::format("all, {}, or single ones", heddle::bench::groups_text()))
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file too");
