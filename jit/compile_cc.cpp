@@ -208,6 +208,7 @@ std::vector<std::string> cc_flags(const ToolOptions& options) {
   std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level)};
 #if defined(__x86_64__)
   flags.emplace_back("-march=native");
+  flags.emplace_back("-mprefer-vector-width=512");  // as libgccjit, which tunes for no CPU
 #else
   flags.emplace_back("-mcpu=native");
 #endif

@@ -37,6 +37,12 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
   } else {
     add("-ffp-contract=off");
   }
+  // libgccjit refuses to compile what it must inline beyond these limits.
+  for (const char* option :
+       {"--param=large-unit-insns=10000000", "--param=large-function-insns=10000000",
+        "--param=large-stack-frame=10000000", "--param=max-inline-insns-single=100000"}) {
+    add(option);
+  }
   // Its heap otherwise grows from compile to compile and is then collected in each.
   add("--param=ggc-min-heapsize=8192");
   gcc_jit_context_add_driver_option(context, "-lm");
