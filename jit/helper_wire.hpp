@@ -15,7 +15,7 @@
 namespace heddle::jit::wire {
 
 /// Raised with every change of this file: both sides must be of one build of heddle.
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 /// No request or reply comes near this; a longer frame is a broken one.
 inline constexpr std::uint64_t payload_bytes_max = std::uint64_t{512} << 20;
 
@@ -34,6 +34,7 @@ struct Hello {
   std::uint32_t kernel_abi = HEDDLE_KERNEL_ABI;
   std::string version;   ///< of heddle
   std::string compiler;  ///< "libgccjit 12.2.0, -march=x86-64-v3"
+  std::string library;   ///< path of libgccjit
 };
 
 struct KernelText {
