@@ -16,6 +16,7 @@
 #include "heddle/status.hpp"
 #include "jit/loop.hpp"
 #include "jit/loop_text.hpp"
+#include "jit/target.hpp"
 
 namespace heddle::jit {
 
@@ -29,7 +30,8 @@ struct ToolOptions {
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path dump_dir;  ///< set: every unit's loop text and emitted source are kept here
   int optimization_level = 3;      ///< 0..3
-  bool fast_math = false;          ///< reassociation, reciprocals, contraction; no signed zeros
+  Target target = native_target();  ///< what lanes loops become
+  bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
   /// "NAME=value" for compilers and helpers, over what this process's environment says.
   std::vector<std::string> environment;
 };

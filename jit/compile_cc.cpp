@@ -99,7 +99,7 @@ class CcCompiler final : public Compiler {
 
   std::shared_ptr<const Module> compile(const CompileUnit& unit) const override {
     const auto start = steady_clock::now();
-    std::string source = emit_c(unit);
+    std::string source = emit_c(unit, options_.target);
     dump_unit(unit, source);
     throw_if_failed(available());
     const TempDir directory(options_);

@@ -77,6 +77,7 @@ class GccjitCompiler final : public Compiler {
     wire::CompileRequest request;
     request.unit_name = unit.name;
     request.optimization_level = static_cast<std::uint32_t>(options_.optimization_level);
+    request.target = options_.target.to_string();
     request.fast_math = options_.fast_math;
     request.trace_values = unit.trace_values;
     request.want_dump = !options_.dump_dir.empty();

@@ -15,7 +15,7 @@
 namespace heddle::jit::wire {
 
 /// Raised with every change of this file: both sides must be of one build of heddle.
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 /// No request or reply comes near this; a longer frame is a broken one.
 inline constexpr std::uint64_t payload_bytes_max = std::uint64_t{512} << 20;
 
@@ -46,6 +46,7 @@ struct CompileRequest {
   std::string unit_name;
   std::vector<KernelText> kernels;
   std::uint32_t optimization_level = 3;
+  std::string target;  ///< Target::to_string()
   bool fast_math = false;
   bool trace_values = false;
   bool want_dump = false;

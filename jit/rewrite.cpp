@@ -56,7 +56,8 @@ ValuePtr substitute(const ValuePtr& value, const Substitution& by) {
         return make_load(renamed(by.buffers, node->buffer), node->dtype,
                          substitute_all(node->subscripts, by));
       case ValueKind::local:
-        return make_local(renamed(by.locals, node->local), node->dtype);
+        return make_local(renamed(by.locals, node->local), node->dtype,
+                          substitute_all(node->subscripts, by));
       case ValueKind::embed:
         return make_embed(substitute(node->index, by));
       default:

@@ -1,0 +1,267 @@
+// See emit_gccjit_lanes.hpp. libgccjit 12 has vector types and arithmetic on them; what else is
+// needed of vectors are instructions spelt out, the same as in the C text.
+#include "jit/emit_gccjit_lanes.hpp"
+
+#include <fmt/format.h>
+
+#include "heddle/status.hpp"
+#include "jit/emit.hpp"
+
+namespace heddle::jit {
+namespace {
+
+gcc_jit_rvalue* read(gcc_jit_lvalue* lvalue) { return gcc_jit_lvalue_as_rvalue(lvalue); }
+
+std::string_view letter(DType t) { return size_of(t) == 8 ? "d" : "s"; }
+
+gcc_jit_binary_op infix(Op op) {
+  switch (op) {
+    case Op::add:
+      return GCC_JIT_BINARY_OP_PLUS;
+    case Op::sub:
+      return GCC_JIT_BINARY_OP_MINUS;
+    case Op::mul:
+      return GCC_JIT_BINARY_OP_MULT;
+    case Op::div:
+      return GCC_JIT_BINARY_OP_DIVIDE;
+    default:
+      throw Error(ErrorCode::internal, "no vector form of an operation that was planned as one");
+  }
+}
+
+}  // namespace
+
+GccjitLanes::VectorType GccjitLanes::type(DType t) {
+  VectorType& made = types_[t];
+  if (made.vector == nullptr) {
+    made.vector = gcc_jit_type_get_vector(in_.type(t), static_cast<std::size_t>(target_.lanes(t)));
+    made.in_memory = gcc_jit_type_get_aligned(made.vector, size_of(t));
+  }
+  return made;
+}
+
+gcc_jit_lvalue* GccjitLanes::variable(gcc_jit_type* type, const std::string& name) {
+  return gcc_jit_function_new_local(scalars_.function, nullptr, type, name.c_str());
+}
+
+void GccjitLanes::set(gcc_jit_lvalue* to, gcc_jit_rvalue* value) {
+  gcc_jit_block_add_assignment(scalars_.block(), nullptr, to, value);
+}
+
+gcc_jit_rvalue* GccjitLanes::splat(DType t, gcc_jit_rvalue* value) {
+  gcc_jit_lvalue* scalar = variable(in_.type(t), "lane");
+  set(scalar, value);
+  std::vector<gcc_jit_rvalue*> lanes;
+  for (std::int64_t k = 0; k < target_.lanes(t); ++k) lanes.push_back(read(scalar));
+  return gcc_jit_context_new_rvalue_from_vector(in_.get(), nullptr, type(t).vector, lanes.size(),
+                                                lanes.data());
+}
+
+gcc_jit_lvalue* GccjitLanes::declare(const Stmt& stmt) {
+  const DType t = stmt.value->dtype;
+  const ArrayType& block = blocks_[stmt.local] = {t, stmt.dims};
+  const std::int64_t count = *block.num_elements();
+  if (!plan_.in_registers.contains(stmt.local)) {
+    gcc_jit_type* array =
+        gcc_jit_context_new_array_type(in_.get(), nullptr, in_.type(t), static_cast<int>(count));
+    gcc_jit_lvalue* made = variable(array, fmt::format("x{}", stmt.local));
+    gcc_jit_lvalue_set_alignment(made, 64);
+    return arrays_[stmt.local] = made;
+  }
+  gcc_jit_lvalue* start = variable(type(t).vector, fmt::format("x{}_start", stmt.local));
+  set(start, splat(t, scalars_.value(*stmt.value)));
+  const std::int64_t row = stmt.dims.back();
+  const std::size_t vectors = lane_parts(row, target_.lanes(t)).size();
+  for (std::int64_t k = 0; k < count / row; ++k) {
+    for (std::size_t part = 0; part < vectors; ++part) {
+      const std::string name = fmt::format("x{}_{}_{}", stmt.local, k, part);
+      set(variables_[name] = variable(type(t).vector, name), read(start));
+    }
+  }
+  return nullptr;
+}
+
+gcc_jit_lvalue* GccjitLanes::element(LocalId local, const std::vector<Affine>& at) {
+  return gcc_jit_context_new_array_access(in_.get(), nullptr, read(arrays_.at(local)),
+                                          scalars_.index(flatten(blocks_.at(local), at)));
+}
+
+void GccjitLanes::loop(const Stmt& stmt) {
+  lanes_ = &stmt;
+  width_ = lane_width(stmt, target_);
+  own_.clear();
+  splat_.clear();
+  for (const StmtPtr& inner : stmt.body) {
+    if (inner->kind == StmtKind::declare) own_.insert(inner->local);
+  }
+  for (const StmtPtr& inner : stmt.body) {
+    if (inner->value) share(inner->value);
+  }
+  for (const LanePart& each : lane_parts(stmt.to - stmt.from, width_)) part(stmt, each);
+}
+
+void GccjitLanes::share(const ValuePtr& v) {
+  if (!is_uniform(*v, lanes_->var, own_)) {
+    for (const ValuePtr& arg : v->args) share(arg);
+    return;
+  }
+  for (const auto& [known, variable] : splat_) {
+    if (equal(*known, *v)) return;
+  }
+  gcc_jit_lvalue* made = variable(type(v->dtype).vector, "u");
+  set(made, splat(v->dtype, scalars_.value(*v)));
+  splat_.emplace_back(v, made);
+}
+
+void GccjitLanes::part(const Stmt& loop, const LanePart& part) {
+  for (const StmtPtr& stmt : loop.body) {
+    if (!stmt->value) continue;
+    const DType t = stmt->value->dtype;
+    gcc_jit_rvalue* made = value(*stmt->value, part);
+    if (stmt->kind == StmtKind::declare) {
+      const std::string name = fmt::format("x{}_{}", stmt->local, part.first);
+      set(variables_[name] = variable(type(t).vector, name), made);
+    } else if (stmt->kind == StmtKind::store) {
+      store(t, of_buffer(stmt->buffer, stmt->subscripts, part), made, part);
+    } else if (stmt->subscripts.empty() || plan_.in_registers.contains(stmt->local)) {
+      set(place(stmt->local, stmt->subscripts, part), made);
+    } else {
+      store(t, of_array(stmt->local, stmt->subscripts, part), made, part);
+    }
+  }
+}
+
+gcc_jit_lvalue* GccjitLanes::place(LocalId local, const std::vector<Affine>& at,
+                                   const LanePart& part) {
+  if (at.empty()) return variables_.at(fmt::format("x{}_{}", local, part.first));
+  std::vector<Affine> row(at.begin(), at.end() - 1);
+  ArrayType rows = blocks_.at(local);
+  rows.dims.pop_back();
+  return variables_.at(
+      fmt::format("x{}_{}_{}", local, flatten(rows, row).constant, part.first / width_));
+}
+
+gcc_jit_lvalue* GccjitLanes::at_lane(gcc_jit_rvalue* array, const ArrayType& type,
+                                     const std::vector<Affine>& at, const LanePart& part) {
+  auto [offset, step] = split_lane(flatten(type, at), lanes_->var);
+  offset.constant += step * (lanes_->from + part.first);
+  return gcc_jit_context_new_array_access(in_.get(), nullptr, array, scalars_.index(offset));
+}
+
+gcc_jit_lvalue* GccjitLanes::of_buffer(BufferId buffer, const std::vector<Affine>& at,
+                                       const LanePart& part) {
+  return at_lane(scalars_.buffer(buffer), loop_.buffers[buffer].type, at, part);
+}
+
+gcc_jit_lvalue* GccjitLanes::of_array(LocalId local, const std::vector<Affine>& at,
+                                      const LanePart& part) {
+  return at_lane(read(arrays_.at(local)), blocks_.at(local), at, part);
+}
+
+gcc_jit_lvalue* GccjitLanes::in_memory(DType t, gcc_jit_lvalue* first) {
+  return gcc_jit_rvalue_dereference(in_.cast(gcc_jit_lvalue_get_address(first, nullptr),
+                                             gcc_jit_type_get_pointer(type(t).in_memory)),
+                                    nullptr);
+}
+
+gcc_jit_extended_asm* GccjitLanes::instruction(const std::string& text) {
+  return gcc_jit_block_add_extended_asm(scalars_.block(), nullptr, text.c_str());
+}
+
+/// The lanes of a part as the bits of a mask register.
+gcc_jit_rvalue* GccjitLanes::mask(DType t, const LanePart& part) {
+  const auto bits = (std::int64_t{1} << part.count) - 1;
+  return target_.lanes(t) > 8 ? in_.integer(DType::u16, bits) : in_.integer(DType::u8, bits);
+}
+
+void GccjitLanes::copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes) {
+  gcc_jit_context* c = in_.get();
+  gcc_jit_type* pointer = gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID_PTR);
+  gcc_jit_rvalue* args[] = {in_.cast(to, pointer), in_.cast(from, pointer),
+                            gcc_jit_context_new_rvalue_from_long(
+                                c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_SIZE_T), bytes)};
+  gcc_jit_block_add_eval(
+      scalars_.block(), nullptr,
+      gcc_jit_context_new_call(
+          c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_memcpy"), 3, args));
+}
+
+gcc_jit_rvalue* GccjitLanes::load(DType t, gcc_jit_lvalue* first, const LanePart& part) {
+  if (part.whole) return read(in_memory(t, first));
+  gcc_jit_lvalue* made = variable(type(t).vector, "part");
+  if (target_.isa == Isa::avx512) {
+    gcc_jit_extended_asm* masked =
+        instruction(fmt::format("vmovup{} %1, %0%{{%2%}}%{{z%}}", letter(t)));
+    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=v", made);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", read(in_memory(t, first)));
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", mask(t, part));
+  } else {
+    set(made,
+        splat(t, in_.literal(is_floating(t) ? Scalar::of_float(t, 0) : Scalar::of_int(t, 0))));
+    copy_bytes(gcc_jit_lvalue_get_address(made, nullptr),
+               gcc_jit_lvalue_get_address(first, nullptr),
+               part.count * static_cast<std::int64_t>(size_of(t)));
+  }
+  return read(made);
+}
+
+void GccjitLanes::store(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value,
+                        const LanePart& part) {
+  if (part.whole) return set(in_memory(t, first), value);
+  if (target_.isa == Isa::avx512) {
+    gcc_jit_extended_asm* masked = instruction(fmt::format("vmovup{} %1, %0%{{%2%}}", letter(t)));
+    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "+m", in_memory(t, first));
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "v", value);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", mask(t, part));
+  } else {
+    gcc_jit_lvalue* whole = variable(type(t).vector, "part");
+    set(whole, value);
+    copy_bytes(gcc_jit_lvalue_get_address(first, nullptr),
+               gcc_jit_lvalue_get_address(whole, nullptr),
+               part.count * static_cast<std::int64_t>(size_of(t)));
+  }
+}
+
+gcc_jit_rvalue* GccjitLanes::value(const Value& v, const LanePart& part) {
+  for (const auto& [known, variable] : splat_) {
+    if (equal(*known, v)) return read(variable);
+  }
+  switch (v.kind) {
+    case ValueKind::load:
+      return load(v.dtype, of_buffer(v.buffer, v.subscripts, part), part);
+    case ValueKind::local:
+      if (v.subscripts.empty() || plan_.in_registers.contains(v.local))
+        return read(place(v.local, v.subscripts, part));
+      return load(v.dtype, of_array(v.local, v.subscripts, part), part);
+    default:
+      return operation(v, part);
+  }
+}
+
+gcc_jit_rvalue* GccjitLanes::operation(const Value& v, const LanePart& part) {
+  gcc_jit_type* vector = type(v.dtype).vector;
+  std::vector<gcc_jit_rvalue*> args;
+  for (const ValuePtr& arg : v.args) args.push_back(value(*arg, part));
+  const auto binary = [&](gcc_jit_binary_op op, gcc_jit_rvalue* a, gcc_jit_rvalue* b) {
+    return gcc_jit_context_new_binary_op(in_.get(), nullptr, op, vector, a, b);
+  };
+  if (v.op == Op::neg) {
+    return gcc_jit_context_new_unary_op(in_.get(), nullptr, GCC_JIT_UNARY_OP_MINUS, vector,
+                                        args[0]);
+  }
+  if (v.op != Op::fma) return binary(infix(v.op), args[0], args[1]);
+  if (!is_floating(v.dtype)) {
+    return binary(GCC_JIT_BINARY_OP_PLUS, binary(GCC_JIT_BINARY_OP_MULT, args[0], args[1]),
+                  args[2]);
+  }
+  gcc_jit_lvalue* sum = variable(vector, "sum");
+  set(sum, args[2]);
+  gcc_jit_extended_asm* fused =
+      instruction(fmt::format("vfmadd231p{} %2, %1, %0", letter(v.dtype)));
+  gcc_jit_extended_asm_add_output_operand(fused, nullptr, "+v", sum);
+  gcc_jit_extended_asm_add_input_operand(fused, nullptr, "v", args[0]);
+  gcc_jit_extended_asm_add_input_operand(fused, nullptr, "v", args[1]);
+  return read(sum);
+}
+
+}  // namespace heddle::jit
