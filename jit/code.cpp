@@ -10,6 +10,7 @@
 #include "heddle/status.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/program_text.hpp"
+#include "jit/schedule.hpp"
 
 namespace heddle {
 namespace {
@@ -55,6 +56,18 @@ KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   return kernel;
 }
 
+/// Scheduling leaves the interface as it was, but for scratch after it.
+void add_scratch_entries(CodeData& code) {
+  const auto& buffers = code.lowered.loop.buffers;
+  for (std::size_t k = code.signature.entries.size(); k < buffers.size(); ++k) {
+    jit::SignatureEntry entry;
+    entry.role = buffers[k].role;
+    entry.type = buffers[k].type;
+    entry.reads = entry.writes = entry.overwrites_whole = true;
+    code.signature.entries.push_back(entry);
+  }
+}
+
 std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string name,
                                              const CompileOptions& options,
                                              const std::shared_ptr<const jit::Compiler>& compiler) {
@@ -68,6 +81,11 @@ std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string
   optimize_options.fast_math = options.fast_math;
   code->lowered = jit::optimize(code->unoptimized, optimize_options);
   code->signature = jit::make_signature(code->lowered.loop);
+  // Traced, every assignment is told in the order of the program.
+  if (options.schedule == Schedule::automatic && !options.trace_values) {
+    code->lowered = jit::schedule(std::move(code->lowered), compiler->target());
+    add_scratch_entries(*code);
+  }
   return code;
 }
 
@@ -128,6 +146,7 @@ CodeBatch compile_programs(std::span<const Program> programs, const BatchOptions
   CompileOptions each;
   each.shared = options.shared;
   each.fast_math = options.fast_math;
+  each.schedule = options.schedule;
   each.trace_values = options.trace_values;
   std::vector<std::shared_ptr<CodeData>> codes(programs.size());
   CompileUnit unit{symbol(common_prefix(names)), {}, options.trace_values};

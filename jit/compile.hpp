@@ -75,6 +75,8 @@ class Compiler {
   [[nodiscard]] virtual Status available() const = 0;
   /// One line: command and version, for `heddle info`.
   [[nodiscard]] virtual std::string describe() const = 0;
+  /// What kernels are scheduled for; without vectors they are left as they are.
+  [[nodiscard]] virtual Target target() const noexcept { return {}; }
   /// Compiles and loads. Throws compile_failed with the compiler's own words (bounded) and the path
   /// of the kept source, deadline when it took longer than compile_timeout; leaves nothing behind
   /// and the next compile works.

@@ -64,6 +64,7 @@ class CcCompiler final : public Compiler {
       : options_(options), words_(split_command(options.cc)) {}
 
   std::string_view name() const noexcept override { return "cc"; }
+  Target target() const noexcept override { return options_.target; }
 
   Status available() const override {
     if (words_.empty())

@@ -22,6 +22,7 @@ class GccjitCompiler final : public Compiler {
   explicit GccjitCompiler(const ToolOptions& options) : options_(options), pool_(options) {}
 
   std::string_view name() const noexcept override { return "gccjit"; }
+  Target target() const noexcept override { return options_.target; }
 
   Status available() const override {
     try {

@@ -145,6 +145,10 @@ class CKernel {
       case StmtKind::zero:
         zero(stmt);
         return;
+      case StmtKind::prefetch:
+        line("__builtin_prefetch(t{} + {}, 1);", stmt.buffer,
+             affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)));
+        return;
       case StmtKind::store:
         store(stmt);
         return;
@@ -171,9 +175,15 @@ class CKernel {
       }
       return;
     }
-    line("for (i64 i{0} = {1}; i{0} < {2}; ++i{0}) {{", stmt.var, index_literal(stmt.from),
+    line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), index_literal(stmt.from),
          index_literal(stmt.to));
     body(stmt.body);
+  }
+
+  /// As in the loop text, but that types have some of its names.
+  static std::string variable(VarId id) {
+    const bool type = id == 8 || id == 16 || id == 32 || id == 64;
+    return fmt::format("i{}{}", id, type ? "_" : "");
   }
 
   std::string local(LocalId id, const std::vector<Affine>& subscripts) const {
@@ -197,7 +207,7 @@ class CKernel {
         "const i64 i{}_to = {} + (i64)((unsigned __int128){} * (args->part + 1ull) / "
         "args->num_parts);",
         stmt.var, from, count);
-    line("for (i64 i{0} = i{0}_from; i{0} < i{0}_to; ++i{0}) {{", stmt.var);
+    line("for (i64 {0} = i{1}_from; {0} < i{1}_to; ++{0}) {{", variable(stmt.var), stmt.var);
     body(stmt.body);
   }
 
@@ -265,7 +275,7 @@ class CKernel {
       text += text.empty() ? (minus ? "-" : "") : (minus ? " - " : " + ");
       const std::int64_t size = minus ? -term.coefficient : term.coefficient;
       if (size != 1) text += index_literal(size) + " * ";
-      text += fmt::format("{}{}", term.kind == AffineTerm::Kind::loop ? 'i' : 's', term.id);
+      text += term.kind == AffineTerm::Kind::loop ? variable(term.id) : fmt::format("s{}", term.id);
     }
     if (text.empty()) return index_literal(a.constant);
     if (a.constant > 0) return text + " + " + index_literal(a.constant);

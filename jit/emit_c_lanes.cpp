@@ -200,7 +200,7 @@ void CLanes::share(const ValuePtr& v) {
     if (equal(*known, *v)) return;
   }
   const std::string type = vectors_.use(v->dtype);
-  std::string name = fmt::format("u{}", splats_++);
+  std::string name = fmt::format("c{}", splats_++);
   scalars_.line(
       fmt::format("const {0} {1} = {0}_splat({2});", type, name, c_bare(scalars_.value(*v))));
   splat_.emplace_back(v, std::move(name));

@@ -164,6 +164,9 @@ class GccjitKernel {
       case StmtKind::zero:
         zero(stmt);
         return;
+      case StmtKind::prefetch:
+        prefetch(stmt);
+        return;
       case StmtKind::store:
         store(stmt);
         return;
@@ -271,6 +274,21 @@ class GccjitKernel {
         block_, nullptr,
         gcc_jit_context_new_call(
             c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_memset"), 3, args));
+  }
+
+  void prefetch(const Stmt& stmt) {
+    gcc_jit_context* c = in_.get();
+    gcc_jit_lvalue* at =
+        element(stmt.buffer, affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)));
+    gcc_jit_type* pointer = gcc_jit_type_get_pointer(
+        gcc_jit_type_get_const(gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID)));
+    gcc_jit_rvalue* args[] = {
+        in_.cast(gcc_jit_lvalue_get_address(at, nullptr), pointer),
+        gcc_jit_context_one(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT))};
+    gcc_jit_block_add_eval(
+        block_, nullptr,
+        gcc_jit_context_new_call(
+            c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_prefetch"), 2, args));
   }
 
   void store(const Stmt& stmt) {

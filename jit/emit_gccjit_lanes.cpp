@@ -164,14 +164,15 @@ gcc_jit_lvalue* GccjitLanes::in_memory(DType t, gcc_jit_lvalue* first) {
                                     nullptr);
 }
 
+/// libgccjit makes things in the order in which they were asked for: operands come first.
 gcc_jit_extended_asm* GccjitLanes::instruction(const std::string& text) {
   return gcc_jit_block_add_extended_asm(scalars_.block(), nullptr, text.c_str());
 }
 
 /// The lanes of a part as the bits of a mask register.
 gcc_jit_rvalue* GccjitLanes::mask(DType t, const LanePart& part) {
-  const auto bits = (std::int64_t{1} << part.count) - 1;
-  return target_.lanes(t) > 8 ? in_.integer(DType::u16, bits) : in_.integer(DType::u8, bits);
+  const DType bits = target_.lanes(t) > 8 ? DType::u16 : DType::u8;
+  return in_.integer(bits, (std::int64_t{1} << part.count) - 1);
 }
 
 void GccjitLanes::copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes) {
@@ -190,11 +191,13 @@ gcc_jit_rvalue* GccjitLanes::load(DType t, gcc_jit_lvalue* first, const LanePart
   if (part.whole) return read(in_memory(t, first));
   gcc_jit_lvalue* made = variable(type(t).vector, "part");
   if (target_.isa == Isa::avx512) {
+    gcc_jit_rvalue* from = read(in_memory(t, first));
+    gcc_jit_rvalue* lanes = mask(t, part);
     gcc_jit_extended_asm* masked =
         instruction(fmt::format("vmovup{} %1, %0%{{%2%}}%{{z%}}", letter(t)));
     gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=v", made);
-    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", read(in_memory(t, first)));
-    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", mask(t, part));
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", from);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", lanes);
   } else {
     set(made,
         splat(t, in_.literal(is_floating(t) ? Scalar::of_float(t, 0) : Scalar::of_int(t, 0))));
@@ -209,10 +212,12 @@ void GccjitLanes::store(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value,
                         const LanePart& part) {
   if (part.whole) return set(in_memory(t, first), value);
   if (target_.isa == Isa::avx512) {
+    gcc_jit_lvalue* to = in_memory(t, first);
+    gcc_jit_rvalue* lanes = mask(t, part);
     gcc_jit_extended_asm* masked = instruction(fmt::format("vmovup{} %1, %0%{{%2%}}", letter(t)));
-    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "+m", in_memory(t, first));
+    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "+m", to);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "v", value);
-    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", mask(t, part));
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", lanes);
   } else {
     gcc_jit_lvalue* whole = variable(type(t).vector, "part");
     set(whole, value);

@@ -154,6 +154,14 @@ StmtPtr make_assign(LocalId local, ValuePtr value, std::vector<Affine> subscript
   return share(std::move(stmt));
 }
 
+StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts) {
+  Stmt stmt;
+  stmt.kind = StmtKind::prefetch;
+  stmt.buffer = buffer;
+  stmt.subscripts = std::move(subscripts);
+  return share(std::move(stmt));
+}
+
 Affine affine_var(VarId var, std::int64_t coefficient) {
   if (coefficient == 0) return {};
   return {0, {{AffineTerm::Kind::loop, var, coefficient}}};

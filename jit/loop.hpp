@@ -108,7 +108,8 @@ enum class StmtKind : std::uint8_t {
   /// A new local, visible in the rest of the block, = value. With extents it is a local block (a
   /// register tile, a few rows): every element begins as the value.
   declare,
-  assign,  ///< local = value; of a block, local[subscripts] = value
+  assign,    ///< local = value; of a block, local[subscripts] = value
+  prefetch,  ///< buffer[subscripts] is written soon: a hint, nothing is computed
 };
 
 /// How a loop may run. Marks never change what a kernel computes: run as plain loops, all give the
@@ -127,8 +128,8 @@ struct Stmt {
   std::int64_t from = 0, to = 0;     // loop, half-open
   LoopMark mark = LoopMark::serial;  // loop
   Block body;                        // loop
-  BufferId buffer = 0;               // zero, store
-  std::vector<Affine> subscripts;    // store, assign
+  BufferId buffer = 0;               // zero, store, prefetch
+  std::vector<Affine> subscripts;    // store, assign, prefetch
   bool stream = false;               // store: past the caches, not read again soon
   LocalId local = 0;                 // declare, assign
   Dims dims;                         // declare: extents of a block; empty: a scalar
@@ -162,6 +163,7 @@ struct Loop {
 [[nodiscard]] StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims = {});
 [[nodiscard]] StmtPtr make_assign(LocalId local, ValuePtr value,
                                   std::vector<Affine> subscripts = {});
+[[nodiscard]] StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts);
 
 // Affine arithmetic (internal error on 64-bit overflow).
 [[nodiscard]] Affine affine_var(VarId var, std::int64_t coefficient = 1);

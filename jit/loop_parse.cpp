@@ -220,11 +220,15 @@ class Parser {
       expect("=");
       return make_assign(local, value(), std::move(at));
     }
-    const bool stream = accept("stream");
+    const bool prefetch = accept("prefetch");
+    const bool stream = !prefetch && accept("stream");
     if (!sees_id('t'))
-      fail("a statement (for, parallel, unroll, lanes, zero, let, stream, t.., x..) or '}'");
+      fail(
+          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, t.., x..) or "
+          "'}'");
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
+    if (prefetch) return make_prefetch(target, std::move(at));
     expect("=");
     return make_store(target, std::move(at), value(), stream);
   }

@@ -103,6 +103,10 @@ class Printer {
       case StmtKind::zero:
         put("zero t{}", stmt.buffer);
         break;
+      case StmtKind::prefetch:
+        text_ += "prefetch ";
+        cell('t', stmt.buffer, stmt.subscripts);
+        break;
       case StmtKind::store:
         if (stmt.stream) text_ += "stream ";
         cell('t', stmt.buffer, stmt.subscripts);

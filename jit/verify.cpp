@@ -83,6 +83,10 @@ class Verifier {
       case StmtKind::zero:
         writable(stmt.buffer, "zero");
         return;
+      case StmtKind::prefetch:
+        writable(stmt.buffer, "prefetch");
+        buffer_subscripts(stmt.buffer, stmt.subscripts);
+        return;
       case StmtKind::store:
         writable(stmt.buffer, "store");
         buffer_subscripts(stmt.buffer, stmt.subscripts);

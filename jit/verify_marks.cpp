@@ -86,6 +86,7 @@ class Marks {
       }
       switch (stmt->kind) {
         case StmtKind::comment:
+        case StmtKind::prefetch:
           break;
         case StmtKind::loop:
           return broken("holds another loop");

@@ -34,6 +34,9 @@ class Interpreter {
     switch (stmt.kind) {
       case StmtKind::comment:
         return;
+      case StmtKind::prefetch:
+        static_cast<void>(offset(stmt.buffer, stmt.subscripts));
+        return;
       case StmtKind::loop:
         for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
           vars_[stmt.var] = k;
