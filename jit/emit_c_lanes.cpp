@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "heddle/status.hpp"
 #include "jit/emit.hpp"
 #include "jit/emit_c_primitives.hpp"
+#include "jit/lane_prims.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -45,25 +45,26 @@ static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
 }}
 )";
 
-constexpr std::string_view fused =
-    R"(static inline {0} {0}_fma({0} a, {0} b, {0} c) {{
-  __asm__("vfmadd231p{4} %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
-  return c;
-}}
-)";
-
-std::string_view infix(Op op) {
+std::string_view infix(PrimOp op) {
   switch (op) {
-    case Op::add:
+    case PrimOp::add:
       return "+";
-    case Op::sub:
+    case PrimOp::sub:
       return "-";
-    case Op::mul:
+    case PrimOp::mul:
       return "*";
-    case Op::div:
+    case PrimOp::div:
       return "/";
+    case PrimOp::bit_and:
+      return "&";
+    case PrimOp::bit_or:
+      return "|";
+    case PrimOp::bit_xor:
+      return "^";
+    case PrimOp::shl:
+      return "<<";
     default:
-      throw Error(ErrorCode::internal, "no vector form of an operation that was planned as one");
+      return ">>";
   }
 }
 
@@ -89,14 +90,86 @@ std::string CVectors::define(DType type) const {
   };
   add(common);
   add(target_.isa == Isa::avx512 ? masked_parts : portable_parts);
-  if (is_floating(type) && target_.has_fma()) add(fused);
   return text;
 }
 
 std::string CVectors::definitions() const {
   std::string text;
   for (const DType type : used_) text += define(type);
+  for (const auto& [name, definition] : functions_) text += definition;
   return text;
+}
+
+/// The type of a value in a vector function: of a bool, that of a mask for lanes of `like`.
+std::string CVectors::value_type(DType type, DType like) {
+  if (type != DType::bool_) return use(type);
+  if (has_mask_registers(target_)) return target_.lanes(like) > 8 ? "u16" : "u8";
+  return use(like);
+}
+
+std::string CVectors::apply(const PrimFunction& function, const std::vector<std::string>& args) {
+  if (function.is_pass_through()) return args[function.value];
+  const Prim& first = function.code[0];
+  if (function.is_single() && lane_form(first, function, target_) == LaneForm::infix)
+    return fmt::format("({} {} {})", args[0], infix(first.op), args[1]);
+  const std::string name = fmt::format("v{}_{}", target_.lanes(function.result), function.name);
+  if (!functions_.contains(name)) functions_[name] = define(function, name);
+  return fmt::format("{}({})", name, fmt::join(args, ", "));
+}
+
+std::string CVectors::define(const PrimFunction& function, const std::string& name) {
+  const DType like = function.result;
+  std::vector<std::string> names;
+  std::vector<std::string> params;
+  for (std::size_t k = 0; k < function.params.size(); ++k) {
+    names.push_back(fmt::format("{}", "abc"[k]));
+    params.push_back(fmt::format("{} {}", use(function.params[k]), names[k]));
+  }
+  std::string text =
+      fmt::format("static inline {} {}({}) {{\n", use(like), name, fmt::join(params, ", "));
+  for (const Prim& prim : function.code) {
+    std::vector<std::string> args;
+    for (std::uint32_t k = 0; k < num_operands(prim); ++k) args.push_back(names[prim.args[k]]);
+    names.push_back(fmt::format("v{}", names.size()));
+    text += fmt::format("  {} {}", value_type(prim.type, like), names.back());
+    text += define(prim, function, names.back(), args);
+  }
+  return text + fmt::format("  return {};\n}}\n", names[function.value]);
+}
+
+/// What follows the name of the instruction's result.
+std::string CVectors::define(const Prim& prim, const PrimFunction& function,
+                             const std::string& result, const std::vector<std::string>& args) {
+  const LaneForm form = lane_form(prim, function, target_);
+  switch (form) {
+    case LaneForm::constant:
+      return fmt::format(" = {}_splat({});\n", use(prim.type), c_literal(prim.scalar));
+    case LaneForm::infix:
+    case LaneForm::mask_infix:
+      return fmt::format(" = {} {} {};\n", args[0], infix(prim.op), args[1]);
+    case LaneForm::negate:
+      return fmt::format(" = -{};\n", args[0]);
+    case LaneForm::same_bits:
+      return fmt::format(" = ({}){};\n", use(prim.type), args[0]);
+    case LaneForm::magnitude: {
+      const DType bits = size_of(prim.type) == 8 ? DType::u64 : DType::u32;
+      return fmt::format(" = ({0})(({1}){2} << 1 >> 1);\n", use(prim.type), use(bits), args[0]);
+    }
+    default:
+      break;
+  }
+  const auto constraint = [this](DType type) {
+    return type == DType::bool_ && has_mask_registers(target_) ? "Yk" : "v";
+  };
+  std::vector<std::string> inputs;
+  for (std::size_t k = 0; k < args.size(); ++k) {
+    const bool begins = k == 2 && is_multiply_add(prim);
+    inputs.push_back(fmt::format(
+        "\"{}\"({})", begins ? "0" : constraint(function.type_of(prim.args[k])), args[k]));
+  }
+  return fmt::format(";\n  __asm__(\"{}\" : \"={}\"({}) : {});\n",
+                     lane_instruction(prim, function, target_), constraint(prim.type), result,
+                     fmt::join(inputs, ", "));
 }
 
 void CLanes::declare(const Stmt& stmt) {
@@ -227,15 +300,7 @@ std::string CLanes::value(const Value& v, const LanePart& part) {
   }
   std::vector<std::string> args;
   for (const ValuePtr& arg : v.args) args.push_back(value(*arg, part));
-  switch (v.op) {
-    case Op::neg:
-      return fmt::format("(-{})", args[0]);
-    case Op::fma:
-      if (is_floating(v.dtype)) return fmt::format("{}_fma({})", type, fmt::join(args, ", "));
-      return fmt::format("(({} * {}) + {})", args[0], args[1], args[2]);
-    default:
-      return fmt::format("({} {} {})", args[0], infix(v.op), args[1]);
-  }
+  return vectors_.apply(lane_function(v), args);
 }
 
 }  // namespace heddle::jit

@@ -19,14 +19,22 @@ class CVectors {
   explicit CVectors(const Target& target) : target_(target) {}
   /// "v16f32", defined from now on.
   [[nodiscard]] std::string use(DType type);
+  /// The expression that applies `function` to vectors.
+  [[nodiscard]] std::string apply(const PrimFunction& function,
+                                  const std::vector<std::string>& args);
   [[nodiscard]] std::string definitions() const;
   [[nodiscard]] const Target& target() const noexcept { return target_; }
 
  private:
   [[nodiscard]] std::string define(DType type) const;
+  std::string define(const PrimFunction& function, const std::string& name);
+  std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
+                     const std::vector<std::string>& args);
+  std::string value_type(DType type, DType like);
 
   Target target_;
   std::set<DType> used_;
+  std::map<std::string, std::string> functions_;  // name -> definition
 };
 
 /// What the scalar emitter lends to that of lanes.

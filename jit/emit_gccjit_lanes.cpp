@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "heddle/status.hpp"
 #include "jit/emit.hpp"
+#include "jit/lane_prims.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -13,21 +13,6 @@ namespace {
 gcc_jit_rvalue* read(gcc_jit_lvalue* lvalue) { return gcc_jit_lvalue_as_rvalue(lvalue); }
 
 std::string_view letter(DType t) { return size_of(t) == 8 ? "d" : "s"; }
-
-gcc_jit_binary_op infix(Op op) {
-  switch (op) {
-    case Op::add:
-      return GCC_JIT_BINARY_OP_PLUS;
-    case Op::sub:
-      return GCC_JIT_BINARY_OP_MINUS;
-    case Op::mul:
-      return GCC_JIT_BINARY_OP_MULT;
-    case Op::div:
-      return GCC_JIT_BINARY_OP_DIVIDE;
-    default:
-      throw Error(ErrorCode::internal, "no vector form of an operation that was planned as one");
-  }
-}
 
 }  // namespace
 
@@ -171,8 +156,12 @@ gcc_jit_extended_asm* GccjitLanes::instruction(const std::string& text) {
 
 /// The lanes of a part as the bits of a mask register.
 gcc_jit_rvalue* GccjitLanes::mask(DType t, const LanePart& part) {
-  const DType bits = target_.lanes(t) > 8 ? DType::u16 : DType::u8;
-  return in_.integer(bits, (std::int64_t{1} << part.count) - 1);
+  const auto bits = (std::int64_t{1} << part.count) - 1;
+  return gcc_jit_context_new_rvalue_from_long(in_.get(), mask_type(t), bits);
+}
+
+gcc_jit_type* GccjitLanes::mask_type(DType t) {
+  return in_.type(target_.lanes(t) > 8 ? DType::u16 : DType::u8);
 }
 
 void GccjitLanes::copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes) {
@@ -244,29 +233,76 @@ gcc_jit_rvalue* GccjitLanes::value(const Value& v, const LanePart& part) {
 }
 
 gcc_jit_rvalue* GccjitLanes::operation(const Value& v, const LanePart& part) {
-  gcc_jit_type* vector = type(v.dtype).vector;
-  std::vector<gcc_jit_rvalue*> args;
-  for (const ValuePtr& arg : v.args) args.push_back(value(*arg, part));
-  const auto binary = [&](gcc_jit_binary_op op, gcc_jit_rvalue* a, gcc_jit_rvalue* b) {
-    return gcc_jit_context_new_binary_op(in_.get(), nullptr, op, vector, a, b);
+  const PrimFunction function = lane_function(v);
+  std::vector<gcc_jit_lvalue*> values;  // each is used several times
+  for (const ValuePtr& arg : v.args) {
+    gcc_jit_rvalue* made = value(*arg, part);
+    values.push_back(variable(type(arg->dtype).vector, "v"));
+    set(values.back(), made);
+  }
+  for (const Prim& prim : function.code) {
+    const bool mask = prim.type == DType::bool_ && has_mask_registers(target_);
+    const DType t = prim.type == DType::bool_ ? function.result : prim.type;
+    gcc_jit_type* made = mask ? mask_type(t) : type(t).vector;
+    gcc_jit_lvalue* result = variable(made, "v");
+    compute(prim, function, made, result, values);
+    values.push_back(result);
+  }
+  return read(values[function.value]);
+}
+
+void GccjitLanes::compute(const Prim& prim, const PrimFunction& function, gcc_jit_type* made,
+                          gcc_jit_lvalue* result, const std::vector<gcc_jit_lvalue*>& values) {
+  const auto arg = [&](std::size_t k) { return read(values[prim.args[k]]); };
+  const auto binary = [&](gcc_jit_binary_op op, gcc_jit_type* of, gcc_jit_rvalue* a,
+                          gcc_jit_rvalue* b) {
+    return gcc_jit_context_new_binary_op(in_.get(), nullptr, op, of, a, b);
   };
-  if (v.op == Op::neg) {
-    return gcc_jit_context_new_unary_op(in_.get(), nullptr, GCC_JIT_UNARY_OP_MINUS, vector,
-                                        args[0]);
+  const auto bits_of = [&](gcc_jit_rvalue* from, gcc_jit_type* to) {
+    return gcc_jit_context_new_bitcast(in_.get(), nullptr, from, to);
+  };
+  switch (lane_form(prim, function, target_)) {
+    case LaneForm::constant:
+      return set(result, splat(prim.type, in_.literal(prim.scalar)));
+    case LaneForm::infix:
+    case LaneForm::mask_infix:
+      return set(result, binary(gccjit_binary_op(prim.op), made, arg(0), arg(1)));
+    case LaneForm::negate:
+      return set(result, gcc_jit_context_new_unary_op(in_.get(), nullptr, GCC_JIT_UNARY_OP_MINUS,
+                                                      made, arg(0)));
+    case LaneForm::same_bits:
+      return set(result, bits_of(arg(0), made));
+    case LaneForm::magnitude: {
+      const DType bits = size_of(prim.type) == 8 ? DType::u64 : DType::u32;
+      gcc_jit_type* whole = type(bits).vector;
+      gcc_jit_lvalue* one = variable(whole, "one");
+      set(one, splat(bits, in_.integer(bits, 1)));
+      gcc_jit_rvalue* up =
+          binary(GCC_JIT_BINARY_OP_LSHIFT, whole, bits_of(arg(0), whole), read(one));
+      return set(result, bits_of(binary(GCC_JIT_BINARY_OP_RSHIFT, whole, up, read(one)), made));
+    }
+    default:
+      spell(prim, function, result, values);
   }
-  if (v.op != Op::fma) return binary(infix(v.op), args[0], args[1]);
-  if (!is_floating(v.dtype)) {
-    return binary(GCC_JIT_BINARY_OP_PLUS, binary(GCC_JIT_BINARY_OP_MULT, args[0], args[1]),
-                  args[2]);
+}
+
+/// An instruction spelt out.
+void GccjitLanes::spell(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
+                        const std::vector<gcc_jit_lvalue*>& values) {
+  const auto constraint = [this](DType t) {
+    return t == DType::bool_ && has_mask_registers(target_) ? "Yk" : "v";
+  };
+  std::vector<gcc_jit_rvalue*> operands;
+  for (std::uint32_t k = 0; k < num_operands(prim); ++k)
+    operands.push_back(read(values[prim.args[k]]));
+  gcc_jit_extended_asm* spelt = instruction(lane_instruction(prim, function, target_));
+  const std::string output = fmt::format("={}", constraint(prim.type));
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, output.c_str(), result);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const bool begins = k == 2 && is_multiply_add(prim);
+    gcc_jit_extended_asm_add_input_operand(
+        spelt, nullptr, begins ? "0" : constraint(function.type_of(prim.args[k])), operands[k]);
   }
-  gcc_jit_lvalue* sum = variable(vector, "sum");
-  set(sum, args[2]);
-  gcc_jit_extended_asm* fused =
-      instruction(fmt::format("vfmadd231p{} %2, %1, %0", letter(v.dtype)));
-  gcc_jit_extended_asm_add_output_operand(fused, nullptr, "+v", sum);
-  gcc_jit_extended_asm_add_input_operand(fused, nullptr, "v", args[0]);
-  gcc_jit_extended_asm_add_input_operand(fused, nullptr, "v", args[1]);
-  return read(sum);
 }
 
 }  // namespace heddle::jit

@@ -65,6 +65,12 @@ class GccjitLanes {
   gcc_jit_extended_asm* instruction(const std::string& text);
   void copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes);
   gcc_jit_rvalue* mask(DType t, const LanePart& part);
+  gcc_jit_type* mask_type(DType t);
+  /// An instruction of a primitive function on vectors; `values` are those before it.
+  void compute(const Prim& prim, const PrimFunction& function, gcc_jit_type* made,
+               gcc_jit_lvalue* result, const std::vector<gcc_jit_lvalue*>& values);
+  void spell(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
+             const std::vector<gcc_jit_lvalue*>& values);
 
   GccjitContext& in_;
   const Loop& loop_;

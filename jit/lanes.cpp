@@ -5,6 +5,7 @@
 #include <map>
 
 #include "jit/emit.hpp"
+#include "jit/lane_prims.hpp"
 #include "jit/rewrite.hpp"
 
 namespace heddle::jit {
@@ -116,13 +117,12 @@ class Planner {
         return is_lane_type(v.dtype) &&
                (v.subscripts.empty() || block_moves_by_one(v.local, v.subscripts, lane));
       case ValueKind::op:
-        return is_lane_op(v.op, v.args.back()->dtype, target_) &&
-               std::ranges::all_of(v.args, [&](const ValuePtr& arg) {
-                 return size_of(arg->dtype) == size_of(v.dtype) && is_vector_value(*arg, lane, own);
-               });
+      case ValueKind::cast:
+        return is_lane_function(lane_function(v), target_) &&
+               std::ranges::all_of(
+                   v.args, [&](const ValuePtr& arg) { return is_vector_value(*arg, lane, own); });
       case ValueKind::constant:
       case ValueKind::embed:
-      case ValueKind::cast:
         return false;
     }
     return false;
@@ -149,21 +149,9 @@ LanePlan plan_lanes(const Loop& loop, const Target& target) {
   return std::move(Planner(loop, target).plan);
 }
 
-bool is_lane_op(Op op, DType operands, const Target& target) noexcept {
-  if (!is_lane_type(operands)) return false;
-  switch (op) {
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::neg:
-      return true;
-    case Op::div:
-      return is_floating(operands);
-    case Op::fma:
-      return !is_floating(operands) || target.has_fma();
-    default:
-      return false;
-  }
+PrimFunction lane_function(const Value& v) {
+  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
+                                 : cast_function(v.args[0]->dtype, v.dtype);
 }
 
 bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "jit/loop.hpp"
+#include "jit/primitives.hpp"
 #include "jit/target.hpp"
 
 namespace heddle::jit {
@@ -19,8 +20,8 @@ struct LanePlan {
 };
 [[nodiscard]] LanePlan plan_lanes(const Loop& loop, const Target& target);
 
-/// Whether emitters have `op` on vectors of `operands`.
-[[nodiscard]] bool is_lane_op(Op op, DType operands, const Target& target) noexcept;
+/// What an operation or a conversion does in each lane.
+[[nodiscard]] PrimFunction lane_function(const Value& v);
 
 /// The same in every lane: neither `lane` nor any of `lane_locals` is in it.
 [[nodiscard]] bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals);

@@ -8,6 +8,7 @@
 #include "kernel_runner.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
+#include "support/random_program.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -21,10 +22,12 @@ std::vector<Isa> isas() {
   return usable;
 }
 
-std::vector<HostArray> arrays_for(const Loop& loop, std::uint64_t seed) {
+using Fill = HostArray (*)(const ArrayType& type, std::uint64_t seed);
+
+std::vector<HostArray> arrays_for(const Loop& loop, std::uint64_t seed, Fill fill) {
   std::vector<HostArray> arrays;
   for (std::size_t k = 0; k < loop.buffers.size(); ++k)
-    arrays.push_back(small_numbers(loop.buffers[k].type, seed + k));
+    arrays.push_back(fill(loop.buffers[k].type, seed + k));
   return arrays;
 }
 
@@ -42,13 +45,13 @@ void call(heddle_kernel_function function, const std::vector<HostArray>& arrays)
 }
 
 void expect_as_interpreted(const CompileUnit& unit, const std::shared_ptr<const Compiler>& compiler,
-                           Isa isa) {
+                           Isa isa, Fill fill = small_numbers) {
   const auto module = compiler->compile(unit);
   for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
     const Loop& loop = *unit.kernels[k].loop;
-    const std::vector<HostArray> expected = arrays_for(loop, k);
+    const std::vector<HostArray> expected = arrays_for(loop, k, fill);
     interpret(loop, expected);
-    const std::vector<HostArray> found = arrays_for(loop, k);
+    const std::vector<HostArray> found = arrays_for(loop, k, fill);
     call(module->function(k), found);
     for (std::size_t buffer = 0; buffer < found.size(); ++buffer) {
       if (loop.buffers[buffer].role == Role::scratch) continue;
@@ -123,7 +126,7 @@ TEST_P(SchedulesTest, MarkedLoopsAreAsInterpreted) {
   for (const Isa isa : isas()) {
     CompileUnit unit{"marks", {}};
     for (const char* type : {"f32", "f64", "i32", "u32", "i64", "u64"}) {
-      for (const char* extent : {"3", "4", "16", "21", "40"}) {
+      for (const char* extent : {"3", "16", "37"}) {
         std::string text = replaced(replaced(marks, "TYPE", type), "EXTENT - 1 - i5", "-i5 + LAST");
         text = replaced(text, "LAST", std::to_string(std::stoi(extent) - 1));
         unit.kernels.push_back(
@@ -131,6 +134,41 @@ TEST_P(SchedulesTest, MarkedLoopsAreAsInterpreted) {
       }
     }
     expect_as_interpreted(unit, make_for(isa), isa);
+  }
+}
+
+/// Every operation on `type` as the only statement of a lanes loop, with numbers of all kinds.
+CompileUnit operations_on(DType type) {
+  CompileUnit unit{"operations", {}};
+  for (std::size_t k = 0; k < all_ops().size(); ++k) {
+    const Op op = static_cast<Op>(k);
+    const std::vector<DType> types(op_info(op).arity, type);
+    const auto typing = type_op(op, types);
+    if (!typing || typing->operands != type) continue;
+    Loop loop;
+    std::vector<ValuePtr> args;
+    for (BufferId at = 0; at < types.size(); ++at) {
+      loop.buffers.push_back({Role::input, {type, {21}}});
+      args.push_back(make_load(at, type, {affine_var(0)}));
+    }
+    const auto out = static_cast<BufferId>(types.size());
+    loop.buffers.push_back({Role::output, {typing->result, {21}}});
+    const StmtPtr store = make_store(out, {affine_var(0)}, make_op(op, args));
+    loop.body.push_back(make_loop(0, 0, 21, {store}, LoopMark::lanes));
+    unit.kernels.push_back({std::string(op_info(op).name) + "_" + std::string(name(type)),
+                            std::make_shared<const Loop>(std::move(loop)),
+                            {},
+                            {}});
+  }
+  return unit;
+}
+
+// J3, J9, B3: an operation has the same bits in a lane as by itself, special values included
+TEST_P(SchedulesTest, OperationsInLanesAreAsInterpreted) {
+  for (const Isa isa : isas()) {
+    for (const DType type : {f32, f64, i32, u32, i64, u64}) {
+      expect_as_interpreted(operations_on(type), make_for(isa), isa, random_array);
+    }
   }
 }
 
