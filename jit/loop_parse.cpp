@@ -233,9 +233,8 @@ class Parser {
     return make_store(target, std::move(at), value(), stream);
   }
 
-  /// Of a local: none where it is a scalar.
+  /// Of a local: none where it is a scalar. They follow at once: what comes later is not its own.
   std::vector<Affine> block_subscripts() {
-    skip(true);
     return text_.substr(at_).starts_with('[') ? subscripts() : std::vector<Affine>();
   }
 

@@ -6,6 +6,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/rewrite.hpp"
+#include "jit/schedule_contraction.hpp"
 #include "jit/verify.hpp"
 
 namespace heddle::jit {
@@ -22,6 +23,36 @@ Block renumbered(const Block& body) {
   });
   Block result;
   for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
+void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// Nests first as a whole, then what is inside them.
+Block scheduled(Scheduling& in, const Block& body) {
+  Block result;
+  for (std::size_t k = 0; k < body.size(); ++k) {
+    const StmtPtr& stmt = body[k];
+    if (k + 1 < body.size() && stmt->kind == StmtKind::declare) {
+      if (const auto made = schedule_row_reduction(in, stmt, body[k + 1])) {
+        append(result, *made);
+        ++k;
+        continue;
+      }
+    }
+    std::optional<Block> made;
+    for (const auto& each :
+         {schedule_contraction, schedule_column_reduction, schedule_elementwise}) {
+      if (!made) made = each(in, stmt);
+    }
+    if (made) {
+      append(result, *made);
+    } else if (stmt->kind == StmtKind::loop && stmt->mark != LoopMark::lanes) {
+      result.push_back(with_body(*stmt, scheduled(in, stmt->body)));
+    } else {
+      result.push_back(stmt);
+    }
+  }
   return result;
 }
 
@@ -60,17 +91,12 @@ std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size) {
 
 Lowered schedule(Lowered lowered, const Target& target) {
   if (target.isa == Isa::none) return lowered;
-  const Block before = std::move(lowered.loop.body);
-  lowered.loop.body = before;
   Scheduling in{lowered, target, Fresh(lowered.loop)};
-  Block after;
-  for (const StmtPtr& stmt : before) {
-    if (std::optional<Block> made = schedule_contraction(in, stmt)) {
-      after.insert(after.end(), made->begin(), made->end());
-    } else {
-      after.push_back(stmt);
-    }
-  }
+  const auto is_contraction = [&](const StmtPtr& stmt) {
+    return find_contraction(lowered.loop, stmt).has_value();
+  };
+  const Block fused = fuse_loops(lowered.loop.body, is_contraction);
+  const Block after = scheduled(in, fused);
   lowered.loop.body = renumbered(after);
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));

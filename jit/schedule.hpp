@@ -8,7 +8,9 @@
 // for one schedule they are the same in each run and from each compiler.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "jit/lower.hpp"
 #include "jit/target.hpp"
@@ -40,6 +42,17 @@ struct Scheduling {
 // The classes, in the order in which they are tried. Each gives the statements that take the place
 // of a nest, or nothing where it is not of that class.
 [[nodiscard]] std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest);
+/// Sums along columns: each has a lane of its own, so every element keeps its order of terms.
+[[nodiscard]] std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest);
+/// `declare` and the loops after it that sum into it: several vectors of sums, folded pairwise.
+[[nodiscard]] std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
+                                                          const StmtPtr& nest);
+/// An innermost loop of straight-line code. Every element keeps its bits.
+[[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
+
+/// Joins neighbouring loops where the second uses what the first makes, outer ones first; what is
+/// `fixed` stays alone.
+[[nodiscard]] Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed);
 
 /// How an extent is cut into tiles: `count` of `size` elements from `offset` on.
 struct Segment {

@@ -79,7 +79,90 @@ class Maker {
   std::mt19937_64 random_;
 };
 
+/// Statements over matrices, rows and columns of one size.
+class RowMaker {
+ public:
+  explicit RowMaker(std::uint64_t seed) : random_(seed) {}
+
+  Program make() {
+    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16};
+    type_ = types[below(types.size())];
+    rows_ = extent();
+    columns_ = extent();
+    matrices_ = {tensor("x", {rows_, columns_})};
+    per_row_ = {tensor("r", {rows_})};
+    per_column_ = {tensor("c", {columns_})};
+    Program p("rows");
+    for (std::size_t left = 2 + below(5); left > 0; --left) p << statement();
+    return p;
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  std::int64_t extent() {
+    return static_cast<std::int64_t>(below(3) == 0 ? 1 + below(5) : 1 + below(90));
+  }
+  Tensor tensor(const char* label, const Dims& dims) {
+    const Tensor made(label, type_, dims);
+    if (below(2) == 0) made.set_mode(MemoryMode::never_virtual);
+    return made;
+  }
+  const Tensor& any(const std::vector<Tensor>& from) { return from[below(from.size())]; }
+
+  Expr number(int n) const { return cast(n, type_); }
+
+  /// Of the element (i, j): grows slowly, so that sums stay exact.
+  Expr value(const Index& i, const Index& j) {
+    const Expr x = any(matrices_)(i, j);
+    switch (below(6)) {
+      case 0:
+        return x - any(per_row_)(i);
+      case 1:
+        return relu(x - any(per_column_)(j));
+      case 2:
+        return max(x, any(matrices_)(i, j));
+      case 3:
+        return where(x < any(per_row_)(i), number(1), number(2));
+      case 4:
+        return min(x, number(3)) * min(x, number(2));
+      default:
+        return x;
+    }
+  }
+
+  Statement statement() {
+    const Index i(rows_), j(columns_);
+    const Expr bounded = min(value(i, j), number(4));
+    switch (below(7)) {
+      case 0:
+        per_row_.push_back(tensor("r", {rows_}));
+        return per_row_.back()(i) = maximum(value(i, j));
+      case 1:
+        per_row_.push_back(tensor("r", {rows_}));
+        return per_row_.back()(i) = sum(bounded);
+      case 2:
+        per_column_.push_back(tensor("c", {columns_}));
+        return per_column_.back()(j) = sum(bounded);
+      case 3:
+        per_column_.push_back(tensor("c", {columns_}));
+        return per_column_.back()(j) = minimum(value(i, j));
+      case 4:
+        return tensor("total", {})() += bounded;
+      default:
+        matrices_.push_back(tensor("y", {rows_, columns_}));
+        return matrices_.back()(i, j) = value(i, j);
+    }
+  }
+
+  std::mt19937_64 random_;
+  DType type_ = f32;
+  std::int64_t rows_ = 1, columns_ = 1;
+  std::vector<Tensor> matrices_, per_row_, per_column_;
+};
+
 }  // namespace
+
+Program random_rows(std::uint64_t seed) { return RowMaker(seed).make(); }
 
 Program random_contraction(std::uint64_t seed) { return Maker(seed).make(); }
 

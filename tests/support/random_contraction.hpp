@@ -15,6 +15,10 @@ namespace heddle::jit::testing {
 /// what the target held, and what is done with them before they are stored.
 [[nodiscard]] Program random_contraction(std::uint64_t seed);
 
+/// Chains of elementwise statements and of reductions along rows, columns and whole matrices, some
+/// of which can be joined.
+[[nodiscard]] Program random_rows(std::uint64_t seed);
+
 /// Small whole numbers: their sums are exact in any order.
 [[nodiscard]] HostArray small_numbers(const ArrayType& type, std::uint64_t seed);
 

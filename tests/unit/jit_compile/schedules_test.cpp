@@ -74,17 +74,26 @@ class SchedulesTest : public CompilerTest {
   }
 };
 
+CompileUnit scheduled_unit(Program (*make)(std::uint64_t seed), Isa isa) {
+  CompileUnit unit{"scheduled", {}};
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const Lowered made = schedule(optimize(lower(make(seed))), tiny_target(isa));
+    unit.kernels.push_back(
+        {"seed" + std::to_string(seed), std::make_shared<const Loop>(made.loop), {}, {}});
+  }
+  return unit;
+}
+
 // J3, J9, B3: schedules compute the same bits on every compiler and instruction set
 TEST_P(SchedulesTest, RandomContractionsAreAsInterpreted) {
-  for (const Isa isa : isas()) {
-    CompileUnit unit{"contractions", {}};
-    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-      const Lowered made = schedule(optimize(lower(random_contraction(seed))), tiny_target(isa));
-      unit.kernels.push_back(
-          {"seed" + std::to_string(seed), std::make_shared<const Loop>(made.loop), {}, {}});
-    }
-    expect_as_interpreted(unit, make_for(isa), isa);
-  }
+  for (const Isa isa : isas())
+    expect_as_interpreted(scheduled_unit(random_contraction, isa), make_for(isa), isa);
+}
+
+// J3, J9, B3: reductions have one order, numbers of all kinds included
+TEST_P(SchedulesTest, RandomRowsAreAsInterpreted) {
+  for (const Isa isa : isas())
+    expect_as_interpreted(scheduled_unit(random_rows, isa), make_for(isa), isa, random_array);
 }
 
 constexpr const char* marks = R"(buffer t0 input TYPE[3,40]

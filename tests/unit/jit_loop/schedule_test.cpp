@@ -37,12 +37,10 @@ bool is_scheduled(const Loop& loop) {
   return found;
 }
 
-// J5, J9: every schedule computes what the plain loops compute
-TEST(ScheduleTest, RandomContractionsEqualTheirPlainLoops) {
+void expect_equal_to_plain_loops(Program (*make)(std::uint64_t seed), std::uint64_t count) {
   std::uint64_t scheduled = 0;
-  const std::uint64_t count = seeds(150);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
-    const Lowered before = optimize(lower(random_contraction(seed)));
+    const Lowered before = optimize(lower(make(seed)));
     std::vector<HostArray> expected = inputs(before.loop, seed);
     interpret(before.loop, expected);
     for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
@@ -61,6 +59,16 @@ TEST(ScheduleTest, RandomContractionsEqualTheirPlainLoops) {
     }
   }
   EXPECT_GT(scheduled, count);  // of three per seed
+}
+
+// J5, J9: every schedule computes what the plain loops compute
+TEST(ScheduleTest, RandomContractionsEqualTheirPlainLoops) {
+  expect_equal_to_plain_loops(random_contraction, seeds(150));
+}
+
+// J5, J9
+TEST(ScheduleTest, RandomRowsEqualTheirPlainLoops) {
+  expect_equal_to_plain_loops(random_rows, seeds(200));
 }
 
 // J5: the same kernel has the same schedule, whatever was made before
