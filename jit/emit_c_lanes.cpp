@@ -158,18 +158,16 @@ std::string CVectors::define(const Prim& prim, const PrimFunction& function,
     default:
       break;
   }
-  const auto constraint = [this](DType type) {
-    return type == DType::bool_ && has_mask_registers(target_) ? "Yk" : "v";
-  };
   std::vector<std::string> inputs;
   for (std::size_t k = 0; k < args.size(); ++k) {
     const bool begins = k == 2 && is_multiply_add(prim);
     inputs.push_back(fmt::format(
-        "\"{}\"({})", begins ? "0" : constraint(function.type_of(prim.args[k])), args[k]));
+        "\"{}\"({})", begins ? "0" : lane_constraint(function.type_of(prim.args[k]), target_),
+        args[k]));
   }
   return fmt::format(";\n  __asm__(\"{}\" : \"={}\"({}) : {});\n",
-                     lane_instruction(prim, function, target_), constraint(prim.type), result,
-                     fmt::join(inputs, ", "));
+                     lane_instruction(prim, function, target_), lane_constraint(prim.type, target_),
+                     result, fmt::join(inputs, ", "));
 }
 
 void CLanes::declare(const Stmt& stmt) {

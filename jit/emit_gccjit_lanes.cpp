@@ -289,19 +289,17 @@ void GccjitLanes::compute(const Prim& prim, const PrimFunction& function, gcc_ji
 /// An instruction spelt out.
 void GccjitLanes::spell(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
                         const std::vector<gcc_jit_lvalue*>& values) {
-  const auto constraint = [this](DType t) {
-    return t == DType::bool_ && has_mask_registers(target_) ? "Yk" : "v";
-  };
   std::vector<gcc_jit_rvalue*> operands;
   for (std::uint32_t k = 0; k < num_operands(prim); ++k)
     operands.push_back(read(values[prim.args[k]]));
   gcc_jit_extended_asm* spelt = instruction(lane_instruction(prim, function, target_));
-  const std::string output = fmt::format("={}", constraint(prim.type));
+  const std::string output = fmt::format("={}", lane_constraint(prim.type, target_));
   gcc_jit_extended_asm_add_output_operand(spelt, nullptr, output.c_str(), result);
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const bool begins = k == 2 && is_multiply_add(prim);
     gcc_jit_extended_asm_add_input_operand(
-        spelt, nullptr, begins ? "0" : constraint(function.type_of(prim.args[k])), operands[k]);
+        spelt, nullptr, begins ? "0" : lane_constraint(function.type_of(prim.args[k]), target_),
+        operands[k]);
   }
 }
 

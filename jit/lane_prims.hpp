@@ -37,4 +37,11 @@ enum class LaneForm : std::uint8_t {
   return target.isa == Isa::avx512;
 }
 
+/// Where an operand of an instruction lies, as a constraint of inline assembly: only AVX-512 has
+/// mask registers, and vector registers beyond the sixteenth.
+[[nodiscard]] inline const char* lane_constraint(DType type, const Target& target) noexcept {
+  if (!has_mask_registers(target)) return "x";
+  return type == DType::bool_ ? "Yk" : "v";
+}
+
 }  // namespace heddle::jit
