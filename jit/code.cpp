@@ -56,9 +56,11 @@ KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   return kernel;
 }
 
-/// Scheduling leaves the interface as it was, but for scratch after it.
-void add_scratch_entries(CodeData& code) {
+/// Scheduling leaves the interface as it was, but for scratch: some shrinks, some comes after it.
+void set_scratch_entries(CodeData& code) {
   const auto& buffers = code.lowered.loop.buffers;
+  for (std::size_t k = 0; k < code.signature.entries.size(); ++k)
+    code.signature.entries[k].type = buffers[k].type;
   for (std::size_t k = code.signature.entries.size(); k < buffers.size(); ++k) {
     jit::SignatureEntry entry;
     entry.role = buffers[k].role;
@@ -84,7 +86,7 @@ std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string
   // Traced, every assignment is told in the order of the program.
   if (options.schedule == Schedule::automatic && !options.trace_values) {
     code->lowered = jit::schedule(std::move(code->lowered), compiler->target());
-    add_scratch_entries(*code);
+    set_scratch_entries(*code);
   }
   return code;
 }

@@ -95,8 +95,9 @@ Lowered schedule(Lowered lowered, const Target& target) {
   const auto is_contraction = [&](const StmtPtr& stmt) {
     return find_contraction(lowered.loop, stmt).has_value();
   };
-  const Block fused = fuse_loops(lowered.loop.body, is_contraction);
-  const Block after = scheduled(in, fused);
+  lowered.loop.body = fuse_loops(lowered.loop.body, is_contraction);
+  shrink_scratch(lowered);
+  const Block after = scheduled(in, lowered.loop.body);
   lowered.loop.body = renumbered(after);
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));

@@ -54,6 +54,10 @@ struct Scheduling {
 /// `fixed` stays alone.
 [[nodiscard]] Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed);
 
+/// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
+/// stays in cache.
+void shrink_scratch(Lowered& lowered);
+
 /// How an extent is cut into tiles: `count` of `size` elements from `offset` on.
 struct Segment {
   std::int64_t offset = 0;

@@ -79,7 +79,65 @@ bool fusable(const Stmt& first, const Stmt& second) {
   return shares;
 }
 
+/// The statement that alone touches the buffer, if there is one.
+const Stmt* only_user(const Block& body, BufferId buffer) {
+  const Stmt* user = nullptr;
+  for (const StmtPtr& stmt : body) {
+    bool uses = false;
+    walk(Block{stmt}, [&](const Stmt& inner) {
+      uses = uses || ((inner.kind == StmtKind::store || inner.kind == StmtKind::zero) &&
+                      inner.buffer == buffer);
+    });
+    walk_values(Block{stmt}, [&](const Value& v) {
+      uses = uses || (v.kind == ValueKind::load && v.buffer == buffer);
+    });
+    if (uses && user != nullptr) return nullptr;
+    if (uses) user = stmt.get();
+  }
+  return user;
+}
+
+StmtPtr at_first(const StmtPtr& stmt, BufferId buffer, std::size_t axis) {
+  Stmt copy = *stmt;
+  if (copy.kind == StmtKind::store && copy.buffer == buffer) copy.subscripts[axis] = Affine();
+  if (copy.value) {
+    copy.value = rebuild(copy.value, [&](ValuePtr v) {
+      if (v->kind != ValueKind::load || v->buffer != buffer) return v;
+      std::vector<Affine> at = v->subscripts;
+      at[axis] = Affine();
+      return make_load(buffer, v->dtype, std::move(at));
+    });
+  }
+  for (StmtPtr& inner : copy.body) inner = at_first(inner, buffer, axis);
+  return std::make_shared<const Stmt>(std::move(copy));
+}
+
 }  // namespace
+
+void shrink_scratch(Lowered& lowered) {
+  for (BufferId buffer = 0; buffer < lowered.loop.buffers.size(); ++buffer) {
+    BufferDecl& decl = lowered.loop.buffers[buffer];
+    const Stmt* user = only_user(lowered.loop.body, buffer);
+    const bool may = decl.role == Role::scratch && user != nullptr &&
+                     user->kind == StmtKind::loop && user->mark == LoopMark::serial;
+    if (!may) continue;
+    const Touched touched = footprint(*user)[buffer];
+    if (touched.whole || !touched.own_axes || touched.own_axes->empty()) continue;
+    const std::size_t axis = *touched.own_axes->begin();
+    Dims dims = decl.type.dims;
+    dims[axis] = 1;
+    // A single element would keep iterations of an innermost loop from running side by side.
+    if (ArrayType{decl.type.dtype, dims}.num_elements() == 1) continue;
+    decl.type.dims = dims;
+    lowered.tensors[buffer] = Tensor(lowered.tensors[buffer].label(), decl.type.dtype, dims);
+    for (StmtPtr& stmt : lowered.loop.body) {
+      if (stmt.get() == user) {
+        stmt = at_first(stmt, buffer, axis);
+        break;
+      }
+    }
+  }
+}
 
 Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed) {
   Block result;
