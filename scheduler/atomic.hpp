@@ -18,6 +18,16 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
+/// A hint: the line will be written soon.
+inline void prefetch_to_write(const void* line) noexcept {
+#if defined(__x86_64__)
+  // As text: compilers use it only for processors that are sure to heed it; others pass it by.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 struct StdEnv {
   template <class T>
   using atomic = std::atomic<T>;

@@ -68,6 +68,11 @@ class Bias {
     owner_.store(revoked, std::memory_order_release);
   }
 
+  [[nodiscard]] bool is_revoked() const noexcept {
+    // relaxed: a hint.
+    return owner_.load(std::memory_order_relaxed) == revoked;
+  }
+
  private:
   static constexpr std::uint64_t unclaimed = ~std::uint64_t{0} - 2;
   static constexpr std::uint64_t revoking = ~std::uint64_t{0} - 1;

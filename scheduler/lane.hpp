@@ -140,12 +140,19 @@ class Lane {
       // happens-before order between producers. relaxed on failure: the loop starts over.
       if (tickets_.compare_exchange_weak(taken, taken + 1, std::memory_order_acq_rel,
                                          std::memory_order_relaxed)) {
+        // The slots of the next tickets: else each compare-exchange waits until the consumer's
+        // processor has given up the line of the slot before.
+        prefetch_to_write(&at(taken + 1 + tuning::prefetch_slots));
         return taken + 1;
       }
     }
   }
 
-  /// Most tickets that were outstanding at once.
+  /// More than one thread has submitted, or may have.
+  [[nodiscard]] bool shared() const noexcept { return bias_.is_revoked(); }
+
+  /// Most tickets that were outstanding at once, as producers saw it: not each maximum up to
+  /// tuning::unseen_max.
   [[nodiscard]] std::uint64_t outstanding_max() const noexcept {
     // relaxed: a number for people.
     return outstanding_max_.load(std::memory_order_relaxed);
@@ -224,6 +231,7 @@ class Lane {
       most = taken - now + 1;
       outstanding_max_.store(most, std::memory_order_relaxed);  // relaxed: as above
     }
+    most = std::max(most, std::min(capacity_, tuning::unseen_max));
     // release: pairs with the acquires of who reads it; it may go back, and is good all the same.
     limit_.store(now + most, std::memory_order_release);
     return true;

@@ -22,8 +22,9 @@ Counters DeviceCore::counters() const noexcept {
   c.parks = parks_.load(order);
   c.wakes = wakes_.load(order);
   c.spins = spins_.load(order);
-  c.queue_max = lane_.outstanding_max();
   c.submitted = lane_.tickets();
+  const std::uint64_t outstanding = c.submitted - std::min(c.submitted, timeline_->completed());
+  c.queue_max = std::max(lane_.outstanding_max(), outstanding);
   return c;
 }
 

@@ -54,7 +54,7 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->name_ = std::move(name);
   timeline->named_ = pool.next_id();
   timeline->foreign_ = foreign;
-  timeline->runner_.reset();
+  timeline->set_runner(nullptr);
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
   timeline->observed_.store(false, std::memory_order_relaxed);
@@ -128,6 +128,9 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
 }
 
 std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
+  // relaxed: pairs with the store in set_runner(). Should it be of another timeline by now, the
+  // event's is closed.
+  if (!has_runner_.load(std::memory_order_relaxed)) return nullptr;
   const std::lock_guard lock(mutex_);
   return named_ == event.timeline() ? runner_.lock() : nullptr;
 }

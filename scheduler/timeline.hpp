@@ -48,7 +48,11 @@ class Timeline {
   }
   [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event({this, id()}, ticket); }
   /// What runs the device whose timeline this is; before anybody else knows it.
-  void set_runner(const std::shared_ptr<Runner>& runner) noexcept { runner_ = runner; }
+  void set_runner(const std::shared_ptr<Runner>& runner) noexcept {
+    runner_ = runner;
+    // relaxed: who has an event of this timeline comes after.
+    has_runner_.store(runner != nullptr, std::memory_order_relaxed);
+  }
   [[nodiscard]] static Event refused(Status why) noexcept { return Event(std::move(why)); }
 
   /// This process is a forked child of the one that made the timeline: nobody here will complete
@@ -142,6 +146,7 @@ class Timeline {
   std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
   std::atomic<std::uint32_t> fork_generation_{0};
   mutable std::atomic<bool> observed_{false};
+  std::atomic<bool> has_runner_{false};
 
   mutable std::mutex mutex_;  // guards what follows
   std::string name_;          // also read by the owner, without

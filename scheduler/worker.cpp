@@ -317,7 +317,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   const TaskScope scope(context);
   note_time();
   begin_trace();
-  std::uint64_t handled = 1;
+  std::uint64_t known = 1;
   while (true) {
     while (const std::uint32_t ended = step(context, tasks_max)) {
       tasks_max -= ended;
@@ -332,8 +332,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
       runner_->uncall(*drain_until_, drain_call_);
     }
     if (simulated_) simulated_point();
-    // seq_cst: pairs with the requests in look(), and hands the consumer's state to the next turn.
-    if (requests_.compare_exchange_strong(handled, 0, std::memory_order_seq_cst)) return false;
+    if (turns_.end(known)) return false;
   }
 }
 
@@ -351,13 +350,16 @@ void DeviceCore::work() noexcept {
   begin_trace();
   std::uint32_t until_clock = tuning::tasks_per_clock_read;
   while (true) {
+    std::uint32_t row = 0;
     while (const std::uint32_t ended = step(context, until_clock)) {
+      row += ended;
       until_clock -= ended;
       if (until_clock != 0) continue;
       note_time();
       until_clock = tuning::tasks_per_clock_read;
     }
     rest();
+    if (row >= tuning::row_min && lane_.shared()) let_gather();
     if (stopping()) return;
     const bool soon = spin_until(ready, spin());
     if (!soon) {
@@ -375,6 +377,18 @@ void DeviceCore::work() noexcept {
     }
     note_time();
     begin_trace();
+  }
+}
+
+/// Several producers, whose tasks end faster than they come: a worker close behind them takes each
+/// slot's line away while they write it, and each ticket waits for that. So they get a start, as
+/// long as they use it.
+void DeviceCore::let_gather() noexcept {
+  std::uint64_t ticket = timeline_->completed();
+  for (int look = 0; look < tuning::gather_looks; ++look) {
+    for (int k = 0; k < tuning::gather_spins; ++k) cpu_relax();
+    ticket += tuning::gathered_min;
+    if (!lane_.look(ticket).published()) return;
   }
 }
 

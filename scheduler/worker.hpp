@@ -20,6 +20,7 @@
 #include "scheduler/thread_number.hpp"
 #include "scheduler/timeline.hpp"
 #include "scheduler/trace.hpp"
+#include "scheduler/turns.hpp"
 #include "scheduler/waiting.hpp"
 
 namespace heddle::sched {
@@ -83,12 +84,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   // For runners.
 
-  /// Something may have changed for the consumer: there will be a turn after this. Any thread.
+  /// Something may have changed for the consumer: it will look after this. Any thread.
   void look() noexcept {
-    // seq_cst: release pairs with the acquire of the exchange in take_turn(), so the consumer sees
-    // the published task. Whoever raises the count from zero sees to a turn; the others have left
-    // their request in it.
-    if (requests_.fetch_add(1, std::memory_order_seq_cst) == 0) runner_->run(*this);
+    if (turns_.ask()) runner_->run(*this);
   }
   /// The consumer's turn, on `fiber` (null: on the thread's own stack): ends up to `tasks_max`
   /// tasks. true: there may be more, and the caller sees to the next turn; false: look() will. The
@@ -130,6 +128,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void renew_stop_source() noexcept;
 
   void work() noexcept;  // the worker thread
+  void let_gather() noexcept;
   void note_wait(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> suspend_until_ended(Fiber& fiber, const Event& event,
                                                           Deadline deadline,
@@ -206,7 +205,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   // Written by producers and controllers.
   alignas(tuning::line_bytes) Doorbell<> doorbell_;
-  std::atomic<std::uint64_t> requests_{0};
+  Turns<> turns_;
   std::atomic<bool> stop_{false};
   Health<> health_;                                        // changed with control_ held
   std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer

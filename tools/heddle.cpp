@@ -1,5 +1,5 @@
-// The heddle command: info, env, demo, stress. Exit codes: 0 done, 1 failed, 2 misuse, 3 no such
-// device or backend, or none that can be used here.
+// The heddle command: info, env, explain, demo, stress. Exit codes: 0 done, 1 failed, 2 misuse, 3
+// no such device or backend, or none that can be used here.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,12 +10,16 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <iostream>
+#include <iterator>
 #include <new>
 #include <random>
 #include <string>
 
 #include "heddle/heddle.hpp"
 #include "tools/demo/digits_demo.hpp"
+#include "tools/explain/explain.hpp"
+#include "tools/explain/program_file.hpp"
 #include "tools/info.hpp"
 #include "tools/stress/simulate.hpp"
 #include "tools/stress/simulated_graph.hpp"
@@ -35,6 +39,8 @@ struct Options {
   std::optional<std::uint64_t> seed;
   std::string trace;
   std::optional<std::uint64_t> sims, replay;
+  std::string program;
+  ExplainOptions explain;
 };
 
 /// Says it on stderr, in one message.
@@ -61,15 +67,41 @@ int env() {
   return Exit::done;
 }
 
-int demo_digits(const Options& options) {
+/// use(the backend that was asked for).
+template <class Use>
+int with_backend(const Options& options, const Use& use) {
   std::optional<Backend> backend;
   try {
     backend = options.backend.empty() ? Backend::open() : Backend::open(options.backend);
   } catch (const Error& error) {
     return complain(Exit::no_device, without_prefix(error.what()));
   }
-  demo::run_digits_demo(*backend, options.digits);
+  use(*backend);
   return Exit::done;
+}
+
+int demo_digits(const Options& options) {
+  return with_backend(
+      options, [&](const Backend& backend) { demo::run_digits_demo(backend, options.digits); });
+}
+
+/// The whole of a file; of standard input for "-".
+std::string contents_of(const std::string& path) {
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& in = path == "-" ? std::cin : file;
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (path != "-" && (!file.is_open() || file.bad()))
+    throw Error(ErrorCode::not_found, fmt::format("'{}' cannot be read", path));
+  return text;
+}
+
+int explain_program(const Options& options) {
+  const Program program = parse_program(options.program, contents_of(options.program));
+  return with_backend(options, [&](const Backend& backend) {
+    const std::string text = explain(backend, program, options.explain);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  });
 }
 
 std::atomic<bool> interrupted{false};
@@ -175,6 +207,19 @@ void describe_demo(CLI::App& digits, Options& options) {
   digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
 }
 
+void describe_explain(CLI::App& explain, Options& options) {
+  explain
+      .add_option("program", options.program,
+                  "A file of declarations and statements (- is standard input), such as\n"
+                  "  tensor a f32[64, 128]\n  tensor b f32[128, 32]\n  tensor c f32[64, 32]\n"
+                  "  c(i, j) += a(i, k) * b(k, j)")
+      ->required();
+  explain.add_option("--backend", options.backend,
+                     "cc, gccjit, ... (default: HEDDLE_BACKEND, else the best one here)");
+  explain.add_flag("--source", options.explain.source, "Also what goes to the compiler");
+  explain.add_flag("--fast-math", options.explain.fast_math, "Allow what changes bits");
+}
+
 void describe_stress(CLI::App& stress, Options& options) {
   CLI::Option* const seconds =
       stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
@@ -211,6 +256,9 @@ int run(int argc, char** argv) {
   info_command->add_flag("--json", options.json, "As JSON, for programs");
   CLI::App* env_command =
       app.add_subcommand("env", "The environment variables that heddle reads, and their values");
+  CLI::App* explain_command = app.add_subcommand(
+      "explain", "What becomes of a program, stage by stage, and how far from its limits it runs");
+  describe_explain(*explain_command, options);
   CLI::App* demo_command = app.add_subcommand("demo", "Train something");
   demo_command->require_subcommand(0, 1);
   CLI::App* digits_command = demo_command->add_subcommand(
@@ -228,10 +276,12 @@ int run(int argc, char** argv) {
   }
   if (*info_command) return guarded([&] { return info(options); });
   if (*env_command) return guarded([] { return env(); });
+  if (*explain_command) return guarded([&] { return explain_program(options); });
   if (*digits_command) return guarded([&] { return demo_digits(options); });
   if (*stress_command) return guarded([&] { return stress_scheduler(options); });
   if (*demo_command) return complain(Exit::misuse, "which demo? There is: digits");
-  return complain(Exit::misuse, "which command? info, env, demo or stress; see heddle --help");
+  return complain(Exit::misuse,
+                  "which command? info, env, explain, demo or stress; see heddle --help");
 }
 
 }  // namespace

@@ -180,6 +180,7 @@ struct Counters {
   std::uint64_t submitted = 0, done = 0, failed = 0, skipped = 0, cancelled = 0;
   std::uint64_t parks = 0, wakes = 0;  ///< of its worker, which ran out of work, or got some
   std::uint64_t spins = 0;  ///< times its worker ran out of work, and got some before it parked
+  /// Most tasks that were outstanding at once; maxima below 16 may have passed unseen.
   std::uint64_t queue_max = 0;
 };
 

@@ -25,6 +25,8 @@ void add_fan_rows(std::vector<Row>& rows);
 void add_pooled_rows(std::vector<Row>& rows);
 /// Onto a fiber and back.
 void add_fiber_rows(std::vector<Row>& rows);
+/// What recording a trace adds to a task.
+void add_trace_rows(std::vector<Row>& rows);
 /// Open a device and close it.
 void add_open_rows(std::vector<Row>& rows);
 /// Round trips after pauses, with several spin times.
@@ -33,6 +35,11 @@ void add_spin_rows(std::vector<Row>& rows);
 void add_touch_rows(std::vector<Row>& rows);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.
 void add_elementwise_rows(std::vector<Row>& rows);
+/// Generated code for row and column sums, softmax, layernorm and the transpose of a large matrix.
+void add_sum_rows(std::vector<Row>& rows);
+void add_softmax_rows(std::vector<Row>& rows);
+void add_layernorm_rows(std::vector<Row>& rows);
+void add_transpose_rows(std::vector<Row>& rows);
 /// Generated code for a matrix product.
 void add_matmul_rows(std::vector<Row>& rows);
 

@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/code.hpp"
+#include "tools/bench/rival_jax.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -20,23 +21,84 @@ struct Bound {
       : setup(std::move(made)), kernel(backend, setup) {}
 };
 
-/// Contraction may round a plain sum of n products otherwise: allow for that and no more.
+/// Sums in another order, and other roundings of exp: allow for that and no more.
 constexpr float relative_difference_max = 1e-4F;
 
-void require_same_results(const Bound& bound, void (*plain)(const KernelSetup&)) {
+void require_same_results(const Bound& bound, const Alternative& other, const Prepared& prepared) {
   const auto result = bound.setup.arrays.back().values<float>();
   std::ranges::fill(result, -1.0F);
   bound.kernel();
   const std::vector<float> generated(result.begin(), result.end());
   std::ranges::fill(result, -1.0F);
-  plain(bound.setup);
+  prepared.time(1);
+  if (prepared.fetch) prepared.fetch();
+  double magnitude = 0;  // of results as a whole: single ones may be differences of large numbers
+  for (const float each : result) magnitude += std::abs(double{each});
+  const auto usual = static_cast<float>(magnitude / static_cast<double>(result.size()));
   for (std::size_t k = 0; k < generated.size(); ++k) {
-    if (std::abs(generated[k] - result[k]) <= relative_difference_max * std::abs(result[k]))
+    if (std::abs(generated[k] - result[k]) <=
+        relative_difference_max * std::max(usual, std::abs(result[k])))
       continue;
     throw Error(ErrorCode::internal,
-                fmt::format("kernel '{}', element {}: generated code gives {}, the plain loop {}",
-                            bound.setup.program.name(), k, generated[k], result[k]));
+                fmt::format("kernel '{}', element {}: generated code gives {}, the {} {}",
+                            bound.setup.program.name(), k, generated[k], other.name, result[k]));
   }
+}
+
+/// A row's two sides, made when it is first run.
+class Pair {
+ public:
+  Pair(const KernelWorkload& workload, std::string backend, Alternative other)
+      : make_(workload.make), backend_(std::move(backend)), other_(std::move(other)) {}
+
+  const CompiledKernel& kernel() {
+    prepare();
+    return bound_->kernel;
+  }
+  double time_other(std::size_t count) {
+    prepare();
+    return prepared_.time(count);
+  }
+
+ private:
+  void prepare() {
+    if (bound_) return;
+    auto bound = std::make_unique<const Bound>(backend_, make_());
+    prepared_ = other_.prepare(bound->setup);
+    if (other_.same_result) require_same_results(*bound, other_, prepared_);
+    bound_ = std::move(bound);
+  }
+
+  std::function<KernelSetup()> make_;
+  std::string backend_;
+  Alternative other_;
+  std::unique_ptr<const Bound> bound_;
+  Prepared prepared_;
+};
+
+Case kernel_case(const KernelWorkload& workload, const std::string& backend,
+                 const Alternative& other) {
+  const auto pair = std::make_shared<Pair>(workload, backend, other);
+  const std::size_t calls = workload.calls;
+  Contender subject{"heddle, " + backend, Kind::heddle,
+                    [pair, calls](nanoseconds length, Samples&) {
+                      const CompiledKernel& kernel = pair->kernel();
+                      return timed_loop(length, calls, [&kernel](std::size_t count) {
+                        for (std::size_t k = 0; k < count; ++k) kernel();
+                      });
+                    }};
+  Contender anchor{other.name, other.kind, [pair, calls](nanoseconds length, Samples&) {
+                     const auto end = Clock::now() + length;
+                     double sum = 0;
+                     int rounds = 0;
+                     do {
+                       sum += pair->time_other(calls);
+                       ++rounds;
+                     } while (Clock::now() < end);
+                     return sum / rounds;
+                   }};
+  return {workload.name,      workload.workload, "call",
+          std::move(subject), std::move(anchor), workload.slice};
 }
 
 }  // namespace
@@ -50,14 +112,19 @@ Tensor KernelSetup::add(const std::string& label, const Dims& dims) {
 CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& setup)
     : code_(Backend::open(backend).compile(setup.program)) {
   const jit::CodeData& data = code_.data();
-  for (const Tensor& tensor : data.lowered.tensors) {
-    const auto at = std::ranges::find(setup.tensors, tensor);
-    if (at == setup.tensors.end()) {
+  for (std::size_t k = 0; k < data.lowered.tensors.size(); ++k) {
+    const jit::BufferDecl& decl = data.lowered.loop.buffers[k];
+    const auto at = std::ranges::find(setup.tensors, data.lowered.tensors[k]);
+    if (at == setup.tensors.end() && decl.role != jit::Role::scratch) {
       throw Error(ErrorCode::failed_precondition,
-                  fmt::format("kernel '{}' needs memory for '{}', which the benchmark did not give",
-                              data.name, tensor.label()));
+                  fmt::format("kernel '{}' keeps '{}', which the benchmark did not give memory for",
+                              data.name, data.lowered.tensors[k].label()));
     }
-    const HostArray& array = setup.arrays[static_cast<std::size_t>(at - setup.tensors.begin())];
+    if (at == setup.tensors.end()) scratch_.emplace_back(decl.type);
+    const HostArray& array =
+        at == setup.tensors.end()
+            ? scratch_.back()
+            : setup.arrays[static_cast<std::size_t>(at - setup.tensors.begin())];
     buffers_.push_back({array.data(), array.num_bytes()});
   }
   arguments_.struct_size = sizeof arguments_;
@@ -78,32 +145,22 @@ std::vector<std::string> compiling_backends() {
   return names;
 }
 
-Case kernel_case(const std::string& name, const std::string& workload, const std::string& backend,
-                 std::size_t calls, const std::function<KernelSetup()>& make,
-                 void (*plain)(const KernelSetup&)) {
-  const auto bound = [slot = std::make_shared<std::unique_ptr<const Bound>>(), backend, make,
-                      plain]() -> const Bound& {
-    if (!*slot) {
-      *slot = std::make_unique<const Bound>(backend, make());
-      require_same_results(**slot, plain);
-    }
-    return **slot;
-  };
-  Contender subject{"heddle, " + backend, Kind::heddle,
-                    [bound, calls](nanoseconds length, Samples&) {
-                      const CompiledKernel& kernel = bound().kernel;
-                      return timed_loop(length, calls, [&kernel](std::size_t count) {
-                        for (std::size_t k = 0; k < count; ++k) kernel();
-                      });
-                    }};
-  Contender anchor{"plain C++ loop", Kind::limit,
-                   [bound, calls, plain](nanoseconds length, Samples&) {
-                     const KernelSetup& setup = bound().setup;
-                     return timed_loop(length, calls, [&setup, plain](std::size_t count) {
-                       for (std::size_t k = 0; k < count; ++k) plain(setup);
-                     });
-                   }};
-  return {name, workload, "call", std::move(subject), std::move(anchor)};
+Alternative in_process(const char* name, Kind kind, void (*run)(const KernelSetup&)) {
+  return {name, kind, [run](const KernelSetup& setup) {
+            return Prepared{[run, &setup](std::size_t count) {
+              const auto start = Clock::now();
+              for (std::size_t k = 0; k < count; ++k) run(setup);
+              return ns_between(start, Clock::now()) / static_cast<double>(count);
+            }};
+          }};
+}
+
+void add_kernel_rows(std::vector<Row>& rows, const KernelWorkload& workload) {
+  for (const std::string& backend : compiling_backends()) {
+    for (const Alternative& other : workload.alternatives)
+      rows.push_back(kernel_case(workload, backend, other));
+    if (const auto jax = jax_alternative()) rows.push_back(kernel_case(workload, backend, *jax));
+  }
 }
 
 }  // namespace heddle::bench

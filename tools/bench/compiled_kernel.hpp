@@ -1,4 +1,4 @@
-// Generated code, called as a function, against a plain loop: measures the code, not its
+// Generated code, called as a function, against loops of others: measures the code, not its
 // scheduling. One thread.
 #pragma once
 
@@ -25,11 +25,12 @@ struct KernelSetup {
   [[nodiscard]] float* data(std::size_t k) const { return arrays[k].values<float>().data(); }
 };
 
-/// The kernel of a program, compiled and bound to the memory of a setup, which must outlive it.
+/// The kernel of a program, compiled and bound to the memory of a setup, which must outlive it, and
+/// to scratch of its own.
 class CompiledKernel {
  public:
-  /// Uses the compiler of `backend`. Throws Error; failed_precondition when the kernel needs memory
-  /// for a tensor that the setup lacks.
+  /// Uses the compiler of `backend`. Throws Error; failed_precondition when the kernel keeps a
+  /// tensor that the setup lacks.
   CompiledKernel(const std::string& backend, const KernelSetup& setup);
   CompiledKernel(const CompiledKernel&) = delete;
   CompiledKernel& operator=(const CompiledKernel&) = delete;
@@ -38,6 +39,7 @@ class CompiledKernel {
 
  private:
   Code code_;
+  std::vector<HostArray> scratch_;
   std::vector<heddle_kernel_buffer> buffers_;
   heddle_kernel_status status_{};
   heddle_kernel_args arguments_{};
@@ -47,12 +49,36 @@ class CompiledKernel {
 /// Names of the backends, one per compiler, that can be used here.
 [[nodiscard]] std::vector<std::string> compiling_backends();
 
-/// A case of `calls` calls between two looks at the clock. The setup is made when the case first
-/// runs and lives as long as the case. Both results are compared first: throws internal when they
-/// differ by more than rounding.
-[[nodiscard]] Case kernel_case(const std::string& name, const std::string& workload,
-                               const std::string& backend, std::size_t calls,
-                               const std::function<KernelSetup()>& make,
-                               void (*plain)(const KernelSetup&));
+/// Somebody else's code for the same program, bound to a setup.
+struct Prepared {
+  /// Runs it so often; ns for one run.
+  std::function<double(std::size_t count)> time;
+  /// Puts the result of the latest run into the setup's last array; null: it is there.
+  std::function<void()> fetch = nullptr;
+};
+struct Alternative {
+  const char* name;
+  Kind kind;
+  std::function<Prepared(const KernelSetup&)> prepare;
+  bool same_result = true;  ///< else it only moves as much memory
+};
+/// A function that works on the setup's arrays.
+[[nodiscard]] Alternative in_process(const char* name, Kind kind, void (*run)(const KernelSetup&));
+/// How hand-written limits are called in the table.
+inline constexpr const char* hand_written = "hand-written loop";
+
+/// What generated code is compared with: a program, and the alternatives.
+struct KernelWorkload {
+  std::string name, workload;  ///< see Case
+  std::size_t calls;           ///< between two looks at the clock
+  std::function<KernelSetup()> make;
+  std::vector<Alternative> alternatives;
+  /// Runs for each backend, and as the first of a pair.
+  nanoseconds slice = std::chrono::milliseconds(20);
+};
+/// Rows of each compiling backend against each alternative. Setups are made when a row first runs
+/// and live as long as it. Both results are compared first: throws internal when they differ by
+/// more than rounding.
+void add_kernel_rows(std::vector<Row>& rows, const KernelWorkload& workload);
 
 }  // namespace heddle::bench

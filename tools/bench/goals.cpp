@@ -21,7 +21,16 @@ constexpr Goal table[] = {
     {"pooled, 64 devices", "heddle, threaded", 2},
     {"pooled, 64 devices", "heddle, 64 threads", 2},
     {"fiber switch", "bare context", 30, Unit::ns},
+    {"tracing on, added", "", 15, Unit::ns},
     {"open+close", "bare thread", 2},
+    {"relu(ab+c)d, L1 (8 KiB arrays)", "hand-written loop", 1 / 0.95},
+    {"relu(ab+c)d, L2 (128 KiB arrays)", "hand-written loop", 1 / 0.95},
+    {"relu(ab+c)d, memory (64 MiB arrays)", "hand-written loop", 1 / 0.95},
+    {"row sums, 4096x4096", "hand-written loop", 1 / 0.95},
+    {"column sums, 4096x4096", "hand-written loop", 1 / 0.95},
+    {"softmax, 4096x4096", "hand-written loop", 1.05},
+    {"layernorm, 4096x4096", "hand-written loop", 1.05},
+    {"transpose, 4096x4096", "copy", 1 / 0.85},
     {"idle, 16 devices", "", 0.1, Unit::percent},
 };
 

@@ -1,4 +1,4 @@
-// What the scheduler is to reach, in one table. Any thread.
+// What is to be reached, in one table. Any thread.
 #pragma once
 
 #include <span>

@@ -20,6 +20,7 @@
 #include "tools/bench/goals.hpp"
 #include "tools/bench/processors.hpp"
 #include "tools/bench/report.hpp"
+#include "tools/bench/rival_jax.hpp"
 #include "tools/bench/rivals.hpp"
 
 namespace heddle::bench {
@@ -28,6 +29,7 @@ namespace {
 struct Options {
   std::vector<std::string> names{"all"};
   std::string json;
+  std::string jax;
   bool list = false;
   Plan plan;
 };
@@ -47,12 +49,30 @@ constexpr Workload workloads[] = {
     {"fan", "scheduler", add_fan_rows},
     {"pooled", "scheduler", add_pooled_rows},
     {"fiber", "scheduler", add_fiber_rows},
+    {"trace", "scheduler", add_trace_rows},
     {"open", "scheduler", add_open_rows},
     {"spin", "tuning", add_spin_rows},
     {"touch", "tuning", add_touch_rows},
     {"elementwise", "kernels", add_elementwise_rows},
+    {"sums", "kernels", add_sum_rows},
+    {"softmax", "kernels", add_softmax_rows},
+    {"layernorm", "kernels", add_layernorm_rows},
+    {"transpose", "kernels", add_transpose_rows},
     {"matmul", "kernels", add_matmul_rows},
 };
+
+/// "scheduler (idle, ...), ..."
+std::string groups_text() {
+  std::string text;
+  const char* group = "";
+  for (const Workload& workload : workloads) {
+    const bool same = std::string_view(group) == workload.group;
+    if (!same) text += fmt::format("{}{} (", text.empty() ? "" : "), ", workload.group);
+    text += fmt::format("{}{}", same ? ", " : "", workload.name);
+    group = workload.group;
+  }
+  return text + ")";
+}
 
 bool chosen(const Workload& workload, const std::string& name) {
   return name == "all" || name == workload.group || name == workload.name;
@@ -179,12 +199,12 @@ int main(int argc, char** argv) {
   CLI::App app{"Measures heddle against limits and rivals of the same run."};
   app.name("heddle-bench");
   app.add_option("workloads", options.names,
-                 "all, scheduler (idle, footprint, submit, round-trip, parked, hop, fan, pooled, "
-                 "fiber, open), tuning (spin, touch), kernels (elementwise, matmul), or single "
-                 "ones")
+                 fmt::format("all, {}, or single ones", heddle::bench::groups_text()))
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
   app.add_option("--json", options.json, "Write the results to this file too");
+  app.add_option("--jax", options.jax, "Compare kernels with the JAX of this Python")
+      ->check(CLI::ExistingFile);
   app.add_flag("--list", options.list, "Print all rows and their goals, and measure nothing");
   app.add_option("--seconds", options.plan.seconds_max, "Most time for one row of the table")
       ->check(CLI::Range(0.01, 3600.0))
@@ -198,6 +218,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    heddle::bench::use_jax_of(options.jax);
     return options.list ? heddle::bench::list() : heddle::bench::run(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "heddle-bench: {}\n", error.what());

@@ -6,6 +6,7 @@
 
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compiled_kernel.hpp"
+#include "tools/bench/limit_kernels.hpp"
 #include "tools/bench/plain_kernels.hpp"
 
 namespace heddle::bench {
@@ -14,10 +15,11 @@ namespace {
 struct Size {
   const char* place;
   std::int64_t count;  ///< floats per array; five arrays
+  bool stream;         ///< results are not kept in caches
 };
-constexpr Size sizes[] = {{"L1 (8 KiB arrays)", 2048},
-                          {"L2 (128 KiB arrays)", 32768},
-                          {"memory (64 MiB arrays)", 16 << 20}};
+constexpr Size sizes[] = {{"L1 (8 KiB arrays)", 2048, false},
+                          {"L2 (128 KiB arrays)", 32768, false},
+                          {"memory (64 MiB arrays)", 16 << 20, true}};
 
 KernelSetup setup(std::int64_t count) {
   KernelSetup made{Program("elementwise"), {}, {}};
@@ -28,21 +30,34 @@ KernelSetup setup(std::int64_t count) {
   return made;
 }
 
+std::size_t count_of(const KernelSetup& made) {
+  return static_cast<std::size_t>(made.arrays[0].num_elements());
+}
+
 void plain(const KernelSetup& made) {
-  plain_elementwise(static_cast<std::size_t>(made.arrays[0].num_elements()), made.data(0),
-                    made.data(1), made.data(2), made.data(3), made.data(4));
+  plain_elementwise(count_of(made), made.data(0), made.data(1), made.data(2), made.data(3),
+                    made.data(4));
+}
+
+/// Past the caches where the arrays do not fit there.
+template <bool stream>
+void limit(const KernelSetup& made) {
+  limit_elementwise(count_of(made), made.data(0), made.data(1), made.data(2), made.data(3),
+                    made.data(4), stream);
 }
 
 }  // namespace
 
 void add_elementwise_rows(std::vector<Row>& rows) {
-  for (const auto& [place, count] : sizes) {
+  for (const auto& [place, count, stream] : sizes) {
     const auto calls = static_cast<std::size_t>(std::max<std::int64_t>(1, 200'000 / count));
-    for (const std::string& backend : compiling_backends()) {
-      rows.push_back(kernel_case(
-          "elementwise", fmt::format("relu(ab+c)d, {}", place), backend, calls,
-          [n = count] { return setup(n); }, plain));
-    }
+    add_kernel_rows(rows,
+                    {"elementwise",
+                     fmt::format("relu(ab+c)d, {}", place),
+                     calls,
+                     [n = count] { return setup(n); },
+                     {in_process(hand_written, Kind::limit, stream ? limit<true> : limit<false>),
+                      in_process("plain C++ loop", Kind::rival, plain)}});
   }
 }
 

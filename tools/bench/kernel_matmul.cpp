@@ -27,10 +27,11 @@ void plain(const KernelSetup& made) {
 
 void add_matmul_rows(std::vector<Row>& rows) {
   for (const std::int64_t n : {128, 512}) {
-    for (const std::string& backend : compiling_backends()) {
-      rows.push_back(kernel_case(
-          "matmul", fmt::format("matmul {0}x{0}", n), backend, 1, [n] { return setup(n); }, plain));
-    }
+    add_kernel_rows(rows, {"matmul",
+                           fmt::format("matmul {0}x{0}", n),
+                           1,
+                           [n] { return setup(n); },
+                           {in_process("plain C++ loop", Kind::rival, plain)}});
   }
 }
 

@@ -22,4 +22,10 @@ void plain_matmul(std::size_t n, const float* __restrict a, const float* __restr
   }
 }
 
+void plain_transpose(std::size_t n, const float* __restrict x, float* __restrict out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) out[j * n + i] = x[i * n + j];
+  }
+}
+
 }  // namespace heddle::bench

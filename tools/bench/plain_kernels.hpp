@@ -13,4 +13,7 @@ void plain_elementwise(std::size_t count, const float* a, const float* b, const 
 /// c = a b, square, row-major: the naive nest i, j, k.
 void plain_matmul(std::size_t n, const float* a, const float* b, float* c);
 
+/// out[j, i] = x[i, j], square.
+void plain_transpose(std::size_t n, const float* x, float* out);
+
 }  // namespace heddle::bench

@@ -59,8 +59,8 @@ std::string ratio_text(const Result& result) {
 
 std::string goal_text(const Goal& goal) {
   return goal.unit == Unit::ratio
-             ? fmt::format("<= {}", goal.at_most)
-             : fmt::format("<= {} {}", goal.at_most,
+             ? fmt::format("<= {:.3g}", goal.at_most)
+             : fmt::format("<= {:.3g} {}", goal.at_most,
                            goal.unit == Unit::percent ? "%" : unit_name(goal.unit));
 }
 

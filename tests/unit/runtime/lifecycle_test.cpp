@@ -34,8 +34,8 @@ Footprint footprint() {
 
 bool soak() { return std::getenv("SOAK") != nullptr; }
 
-void expect_flat(const Footprint& before, const Footprint& after, long grown_kib_max,
-                 const char* what) {
+void expect_flat(const Footprint& before, const Footprint& after,
+                 [[maybe_unused]] long grown_kib_max, const char* what) {
   EXPECT_LE(after.threads, before.threads) << what;
   EXPECT_LE(after.descriptors, before.descriptors) << what;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow grows by itself

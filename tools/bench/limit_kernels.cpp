@@ -1,0 +1,194 @@
+// See limit_kernels.hpp.
+#include "tools/bench/limit_kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+namespace heddle::bench {
+
+bool limits_are_written() noexcept {
+#ifdef __AVX512F__
+  return true;
+#else
+  return false;
+#endif
+}
+
+#ifdef __AVX512F__
+namespace {
+
+constexpr std::size_t lanes = 16;
+
+/// Calls body(offset) for each vector.
+template <class Body>
+inline void each_vector(std::size_t count, const Body& body) {
+  for (std::size_t k = 0; k < count; k += lanes) body(k);
+}
+
+/// exp, within 2 ULP, for x <= 0: a polynomial on [-ln 2 / 2, ln 2 / 2] and a shift of the exponent
+/// (Cody and Waite, 1980).
+inline __m512 exp_vector(__m512 x) {
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504F)), 0x08);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), r);
+  __m512 p = _mm512_set1_ps(1.0F / 720);
+  for (const float c : {1.0F / 120, 1.0F / 24, 1.0F / 6, 0.5F, 1.0F, 1.0F})
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+  return _mm512_scalef_ps(p, n);
+}
+
+/// Four chains over a row.
+template <class Join, class Load>
+inline __m512 reduce_vectors(std::size_t count, __m512 neutral, const Join& join,
+                             const Load& load) {
+  __m512 a = neutral, b = neutral, c = neutral, d = neutral;
+  for (std::size_t k = 0; k < count; k += 4 * lanes) {
+    a = join(a, load(k));
+    b = join(b, load(k + lanes));
+    c = join(c, load(k + 2 * lanes));
+    d = join(d, load(k + 3 * lanes));
+  }
+  return join(join(a, b), join(c, d));
+}
+
+}  // namespace
+
+void limit_elementwise(std::size_t count, const float* a, const float* b, const float* c,
+                       const float* d, float* out, bool stream) {
+  const auto value = [&](std::size_t k) {
+    const __m512 x =
+        _mm512_fmadd_ps(_mm512_loadu_ps(a + k), _mm512_loadu_ps(b + k), _mm512_loadu_ps(c + k));
+    return _mm512_mul_ps(_mm512_max_ps(x, _mm512_setzero_ps()), _mm512_loadu_ps(d + k));
+  };
+  if (stream) {
+    each_vector(count, [&](std::size_t k) { _mm512_stream_ps(out + k, value(k)); });
+    _mm_sfence();
+  } else {
+    each_vector(count, [&](std::size_t k) { _mm512_storeu_ps(out + k, value(k)); });
+  }
+}
+
+void limit_row_sums(std::size_t rows, std::size_t columns, const float* x, float* out) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    const float* const row = x + i * columns;
+    out[i] = _mm512_reduce_add_ps(reduce_vectors(
+        columns, _mm512_setzero_ps(), [](__m512 s, __m512 v) { return _mm512_add_ps(s, v); },
+        [row](std::size_t k) { return _mm512_loadu_ps(row + k); }));
+  }
+}
+
+void limit_column_sums(std::size_t rows, std::size_t columns, const float* x, float* out) {
+  std::fill_n(out, columns, 0.0F);
+  for (std::size_t i = 0; i < rows; i += 4) {
+    const float* const row = x + i * columns;
+    each_vector(columns, [&](std::size_t k) {
+      const auto at = [&](std::size_t r) { return _mm512_loadu_ps(row + r * columns + k); };
+      const __m512 four = _mm512_add_ps(_mm512_add_ps(at(0), at(1)), _mm512_add_ps(at(2), at(3)));
+      _mm512_storeu_ps(out + k, _mm512_add_ps(_mm512_loadu_ps(out + k), four));
+    });
+  }
+}
+
+void limit_softmax(std::size_t rows, std::size_t columns, const float* x, float* y) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    const float* const from = x + i * columns;
+    float* const to = y + i * columns;
+    const __m512 top = _mm512_set1_ps(_mm512_reduce_max_ps(reduce_vectors(
+        columns, _mm512_set1_ps(-std::numeric_limits<float>::infinity()),
+        [](__m512 s, __m512 v) { return _mm512_max_ps(s, v); },
+        [from](std::size_t k) { return _mm512_loadu_ps(from + k); })));
+    __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    each_vector(columns, [&](std::size_t k) {
+      const __m512 e = exp_vector(_mm512_sub_ps(_mm512_loadu_ps(from + k), top));
+      _mm512_storeu_ps(to + k, e);
+      __m512& sum = sums[k / lanes % 2];
+      sum = _mm512_add_ps(sum, e);
+    });
+    const __m512 scale =
+        _mm512_set1_ps(1.0F / _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1])));
+    each_vector(columns, [&](std::size_t k) {
+      _mm512_storeu_ps(to + k, _mm512_mul_ps(_mm512_loadu_ps(to + k), scale));
+    });
+  }
+}
+
+void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, const float* gain,
+                     const float* bias, float* y) {
+  const float share = 1.0F / static_cast<float>(columns);
+  const auto add = [](__m512 s, __m512 v) { return _mm512_add_ps(s, v); };
+  for (std::size_t i = 0; i < rows; ++i) {
+    const float* const from = x + i * columns;
+    const __m512 mean =
+        _mm512_set1_ps(share * _mm512_reduce_add_ps(reduce_vectors(
+                                   columns, _mm512_setzero_ps(), add,
+                                   [from](std::size_t k) { return _mm512_loadu_ps(from + k); })));
+    const float variance =
+        share *
+        _mm512_reduce_add_ps(reduce_vectors(columns, _mm512_setzero_ps(), add, [&](std::size_t k) {
+          const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(from + k), mean);
+          return _mm512_mul_ps(d, d);
+        }));
+    const __m512 scale = _mm512_set1_ps(1.0F / std::sqrt(variance + 1e-5F));
+    each_vector(columns, [&](std::size_t k) {
+      const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(from + k), mean);
+      const __m512 g = _mm512_mul_ps(scale, _mm512_loadu_ps(gain + k));
+      _mm512_storeu_ps(y + i * columns + k, _mm512_fmadd_ps(d, g, _mm512_loadu_ps(bias + k)));
+    });
+  }
+}
+
+void limit_copy(std::size_t count, const float* x, float* out) {
+  each_vector(count, [&](std::size_t k) { _mm512_stream_ps(out + k, _mm512_loadu_ps(x + k)); });
+  _mm_sfence();
+}
+
+#else
+
+void limit_elementwise(std::size_t count, const float* a, const float* b, const float* c,
+                       const float* d, float* out, bool /*stream*/) {
+  for (std::size_t k = 0; k < count; ++k) out[k] = std::max(a[k] * b[k] + c[k], 0.0F) * d[k];
+}
+void limit_row_sums(std::size_t rows, std::size_t columns, const float* x, float* out) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    out[i] = 0;
+    for (std::size_t j = 0; j < columns; ++j) out[i] += x[i * columns + j];
+  }
+}
+void limit_column_sums(std::size_t rows, std::size_t columns, const float* x, float* out) {
+  std::fill_n(out, columns, 0.0F);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) out[j] += x[i * columns + j];
+  }
+}
+void limit_softmax(std::size_t rows, std::size_t columns, const float* x, float* y) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    const float* const from = x + i * columns;
+    const float top = *std::max_element(from, from + columns);
+    float sum = 0;
+    for (std::size_t j = 0; j < columns; ++j) sum += y[i * columns + j] = std::exp(from[j] - top);
+    for (std::size_t j = 0; j < columns; ++j) y[i * columns + j] /= sum;
+  }
+}
+void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, const float* gain,
+                     const float* bias, float* y) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    const float* const from = x + i * columns;
+    float mean = 0, variance = 0;
+    for (std::size_t j = 0; j < columns; ++j) mean += from[j];
+    mean /= static_cast<float>(columns);
+    for (std::size_t j = 0; j < columns; ++j) variance += (from[j] - mean) * (from[j] - mean);
+    const float scale = 1 / std::sqrt(variance / static_cast<float>(columns) + 1e-5F);
+    for (std::size_t j = 0; j < columns; ++j)
+      y[i * columns + j] = (from[j] - mean) * scale * gain[j] + bias[j];
+  }
+}
+void limit_copy(std::size_t count, const float* x, float* out) { std::copy_n(x, count, out); }
+
+#endif
+
+}  // namespace heddle::bench

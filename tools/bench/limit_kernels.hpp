@@ -1,0 +1,29 @@
+// What hand-written loops reach: the limits of the kernel benchmarks, in AVX-512 intrinsics where
+// the build machine has them, else as plain loops. Compiled with -O3 -march=native whatever the
+// build type. Arrays are row-major and aligned to 64 bytes; counts and columns are multiples of 64,
+// rows of 4: the edges are not what is measured. Any thread.
+#pragma once
+
+#include <cstddef>
+
+namespace heddle::bench {
+
+/// Whether they are written for this processor; else they are plain loops, and no limits.
+[[nodiscard]] bool limits_are_written() noexcept;
+
+/// out[k] = relu(a[k] * b[k] + c[k]) * d[k]; `stream`: past the caches.
+void limit_elementwise(std::size_t count, const float* a, const float* b, const float* c,
+                       const float* d, float* out, bool stream);
+/// out[i] = sum over j of x[i, j]
+void limit_row_sums(std::size_t rows, std::size_t columns, const float* x, float* out);
+/// out[j] = sum over i of x[i, j]
+void limit_column_sums(std::size_t rows, std::size_t columns, const float* x, float* out);
+/// y[i, :] = exp(x[i, :] - max) / sum of those
+void limit_softmax(std::size_t rows, std::size_t columns, const float* x, float* y);
+/// y[i, :] = (x[i, :] - mean) / sqrt(variance + 1e-5) * gain + bias
+void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, const float* gain,
+                     const float* bias, float* y);
+/// out = x, past the caches: the limit of a transpose.
+void limit_copy(std::size_t count, const float* x, float* out);
+
+}  // namespace heddle::bench

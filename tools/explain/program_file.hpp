@@ -1,0 +1,27 @@
+// Programs as text files, for `heddle explain`: declarations and statements in index notation, one
+// a line.
+//
+//   tensor a f32[64, 128]          # dtype[extents]; a scalar: f32[]
+//   static step 10                 # a static index and its range
+//   index h 8                      # an index whose extent no plain subscript tells
+//   c(i, j) += a(i, k) * b(k, j)   # =, +=, -=, *=, /=, &=, |=; k is missing on the left: reduced
+//   top(i) = maximum(x(i, j))      # sum, product, maximum, minimum, all, any of a whole right side
+//   y(2*h + 1) = relu(x(h)) * f32(h)
+//
+// Other names of one statement are its indices. Operations are those of heddle/program.hpp, under
+// the names of jit/ops.hpp, the operators of C, and dtypes, which convert. merge(g)(i) reads the
+// merge buffer.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "heddle/program.hpp"
+
+namespace heddle::tools {
+
+/// Throws Error(invalid_argument) "NAME:LINE: ..." with what was found and what was expected, or
+/// what Program says of the statement.
+[[nodiscard]] Program parse_program(std::string_view name, std::string_view text);
+
+}  // namespace heddle::tools
