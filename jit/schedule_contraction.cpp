@@ -129,19 +129,26 @@ class Builder {
   Block tile(const Part& part, const Side& row, const Side& lane) {
     const LocalId sum = in_.fresh.local();
     sums.push_back(sum);
-    const bool constant = c_.start->kind == ValueKind::constant && !part.sums_in_target;
-    Block body{make_declare(sum, constant ? c_.start : make_constant(Scalar::of_float(type(), 0)),
-                            {row.count, lane.count})};
+    const ValuePtr zero = make_constant(Scalar::of_float(type(), 0));
+    const ValuePtr start = part.sums_in_target ? zero : c_.start;
+    const bool constant = start->kind == ValueKind::constant;
+    Block body{make_declare(sum, constant ? start : zero, {row.count, lane.count})};
     if (!constant) {
       body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
-        ValuePtr start = c_.start;
-        if (part.sums_in_target) start = make_load(c_.store->buffer, type(), c_.store->subscripts);
         return Block{make_assign(sum, substitute(start, {where, {}, {}, {}, {}}), sum_at)};
       }));
     }
     if (plan_.prefetch) body.push_back(prefetch(row, lane));
     Block terms = sum_terms(part, sum, row, lane);
     body.insert(body.end(), terms.begin(), terms.end());
+    if (part.sums_in_target) {  // by now these lines have come
+      body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
+        const ValuePtr before = substitute(
+            make_load(c_.store->buffer, type(), c_.store->subscripts), {where, {}, {}, {}, {}});
+        const ValuePtr here = make_local(sum, type(), sum_at);
+        return Block{make_assign(sum, make_op(Op::add, {before, here}), sum_at)};
+      }));
+    }
     Block stored = store(part, sum, row, lane);
     body.insert(body.end(), stored.begin(), stored.end());
     return body;
@@ -434,17 +441,6 @@ Block build_contraction(Scheduling& in, const Contraction& c, const ContractionP
   in.lowered.tensors.erase(in.lowered.tensors.begin() + static_cast<std::ptrdiff_t>(buffers),
                            in.lowered.tensors.end());
   return Builder(in, c, plan, true).build();
-}
-
-std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest) {
-  const std::optional<Contraction> c = find_contraction(in.lowered.loop, nest);
-  if (!c) return std::nullopt;
-  const ContractionPlan plan = plan_contraction(*c, in.target);
-  // Copying b pays where it is used often.
-  constexpr std::int64_t uses_min = 4;
-  const bool used = c->row && c->row->to >= uses_min;
-  if (!c->b_is_contiguous && !(plan.pack_b && used)) return std::nullopt;
-  return build_contraction(in, *c, plan);
 }
 
 }  // namespace heddle::jit

@@ -38,6 +38,17 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   return plan;
 }
 
+std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest) {
+  const std::optional<Contraction> c = find_contraction(in.lowered.loop, nest);
+  if (!c) return std::nullopt;
+  const ContractionPlan plan = plan_contraction(*c, in.target);
+  // Copying b pays where it is used often.
+  constexpr std::int64_t uses_min = 4;
+  const bool used = c->row && c->row->to >= uses_min;
+  if (!c->b_is_contiguous && !(plan.pack_b && used)) return std::nullopt;
+  return build_contraction(in, *c, plan);
+}
+
 RegisterTile choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t depth, DType type,
                          const Target& target) {
   const std::int64_t width = target.lanes(type);
