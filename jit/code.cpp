@@ -9,6 +9,7 @@
 #include "jit/code_stages.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/program_text.hpp"
+#include "jit/schedule.hpp"
 
 namespace heddle {
 namespace {
@@ -53,6 +54,20 @@ KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   return kernel;
 }
 
+/// Scheduling leaves the interface as it was, but for scratch: some shrinks, some comes after it.
+void set_scratch_entries(CodeData& code) {
+  const auto& buffers = code.lowered.loop.buffers;
+  for (std::size_t k = 0; k < code.signature.entries.size(); ++k)
+    code.signature.entries[k].type = buffers[k].type;
+  for (std::size_t k = code.signature.entries.size(); k < buffers.size(); ++k) {
+    jit::SignatureEntry entry;
+    entry.role = buffers[k].role;
+    entry.type = buffers[k].type;
+    entry.reads = entry.writes = entry.overwrites_whole = true;
+    code.signature.entries.push_back(entry);
+  }
+}
+
 std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string name,
                                              const CompileOptions& options,
                                              const std::shared_ptr<const Compiler>& compiler) {
@@ -66,6 +81,11 @@ std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string
   optimize_options.fast_math = options.fast_math;
   code->lowered = optimize(code->unoptimized, optimize_options);
   code->signature = make_signature(code->lowered.loop);
+  // Traced, every assignment is told in the order of the program.
+  if (options.schedule == Schedule::automatic && !options.trace_values) {
+    code->lowered = schedule(std::move(code->lowered), compiler->target());
+    set_scratch_entries(*code);
+  }
   return code;
 }
 

@@ -146,6 +146,7 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   CompileOptions each;
   each.shared = options.shared;
   each.fast_math = options.fast_math;
+  each.schedule = options.schedule;
   each.trace_values = options.trace_values;
   BatchDraft draft{compiler, {}, {}, {}, options.progress};
   draft.codes.resize(programs.size());

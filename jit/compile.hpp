@@ -19,6 +19,7 @@
 #include "heddle/status.hpp"
 #include "jit/loop.hpp"
 #include "jit/loop_text.hpp"
+#include "jit/target.hpp"
 
 namespace heddle::jit {
 
@@ -32,7 +33,8 @@ struct ToolOptions {
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path dump_dir;  ///< set: every unit's loop text and emitted source are kept here
   int optimization_level = 3;      ///< 0..3
-  bool fast_math = false;          ///< reassociation, reciprocals, contraction; no signed zeros
+  Target target = native_target();  ///< what lanes loops become
+  bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
   /// "NAME=value" for compilers and helpers, over what this process's environment says.
   std::vector<std::string> environment;
   std::filesystem::path cache_dir;  ///< of the kernel cache; empty: there is none
@@ -85,6 +87,8 @@ class Compiler {
   [[nodiscard]] virtual Status available() const = 0;
   /// One line: command and version, for `heddle info`.
   [[nodiscard]] virtual std::string describe() const = 0;
+  /// What kernels are scheduled for; without vectors they are left as they are.
+  [[nodiscard]] virtual Target target() const noexcept { return {}; }
   /// Compiles and loads, or finds it done: the same unit is compiled once, by whichever threads ask
   /// for it, as long as somebody holds the module, and is then kept on disk (kernel_cache.hpp).
   /// Throws compile_failed with the compiler's own words (bounded) and the path of the kept source,

@@ -58,7 +58,7 @@ class CcToolchain final : public Toolchain {
   }
 
   EmittedUnit emit(const CompileUnit& unit) const override {
-    EmittedUnit emitted{emit_c(unit), {}};
+    EmittedUnit emitted{emit_c(unit, options_.target), {}};
     emitted.essence = without_comments(emitted.source, "//");
     return emitted;
   }

@@ -52,8 +52,9 @@ class GccjitToolchain final : public Toolchain {
   }
 
   std::string recipe() const override {
-    return fmt::format("-O{}{}\n{}", options_.optimization_level,
-                       options_.fast_math ? " fast_math" : "", stamps());
+    return fmt::format("-O{}{} {}\n{}", options_.optimization_level,
+                       options_.fast_math ? " fast_math" : "", options_.target.to_string(),
+                       stamps());
   }
 
   /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
@@ -110,6 +111,7 @@ class GccjitToolchain final : public Toolchain {
     wire::CompileRequest request;
     request.unit_name = unit.name;
     request.optimization_level = static_cast<std::uint32_t>(options_.optimization_level);
+    request.target = options_.target.to_string();
     request.fast_math = options_.fast_math;
     request.trace_values = unit.trace_values;
     request.want_dump = !options_.dump_dir.empty();

@@ -72,6 +72,12 @@ CompileUnit unit_of(const wire::CompileRequest& request) {
   return unit;
 }
 
+Target target_of(const wire::CompileRequest& request) {
+  const auto target = Target::parse(request.target);
+  if (!target) throw Error(ErrorCode::internal, "no target: '" + request.target + "'");
+  return *target;
+}
+
 wire::CompileReply compile(const wire::CompileRequest& request,
                            const std::filesystem::path& directory) {
   wire::CompileReply reply;
@@ -82,7 +88,7 @@ wire::CompileReply compile(const wire::CompileRequest& request,
     const ContextPtr context(gcc_jit_context_acquire());
     set_gccjit_options(context.get(), static_cast<int>(request.optimization_level),
                        request.fast_math);
-    emit_gccjit(context.get(), unit);
+    emit_gccjit(context.get(), unit, target_of(request));
     if (request.want_dump) {
       const auto dump_path = directory / "unit.c";
       gcc_jit_context_dump_to_file(context.get(), dump_path.c_str(), 0);

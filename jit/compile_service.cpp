@@ -21,6 +21,7 @@ class CompileService final : public Compiler {
   CompileService(std::unique_ptr<const Toolchain> toolchain, const ToolOptions& options)
       : toolchain_(std::move(toolchain)),
         timeout_(options.compile_timeout),
+        target_(options.target),
         dumps_(!options.dump_dir.empty()),
         owner_(getpid()),
         cache_({options.cache_dir, options.cache_bytes_max, options.warn}) {}
@@ -28,6 +29,7 @@ class CompileService final : public Compiler {
   std::string_view name() const noexcept override { return toolchain_->name(); }
   Status available() const override { return toolchain_->available(); }
   std::string describe() const override { return toolchain_->describe(); }
+  Target target() const noexcept override { return target_; }
   KernelCacheCounters counters() const noexcept override { return cache_.counters(); }
 
   std::shared_ptr<const Module> compile(const CompileUnit& unit,
@@ -196,6 +198,7 @@ class CompileService final : public Compiler {
 
   const std::unique_ptr<const Toolchain> toolchain_;
   const std::chrono::milliseconds timeout_;
+  const Target target_;
   const bool dumps_;
   const pid_t owner_;
   mutable KernelCache cache_;

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <set>
 
+#include "jit/emit_c_lanes.hpp"
 #include "jit/emit_c_primitives.hpp"
 
 namespace heddle::jit {
@@ -65,8 +66,19 @@ struct Text {
 
 class CKernel {
  public:
-  CKernel(const KernelSource& kernel, bool trace, CPrimitives& primitives, std::string& out)
-      : kernel_(kernel), loop_(*kernel.loop), trace_(trace), primitives_(primitives), out_(out) {}
+  CKernel(const KernelSource& kernel, bool trace, CPrimitives& primitives, CVectors& vectors,
+          std::string& out)
+      : kernel_(kernel),
+        loop_(*kernel.loop),
+        trace_(trace),
+        primitives_(primitives),
+        lanes_(loop_, vectors,
+               {[this](const std::string& text) { line("{}", text); },
+                [this](const Value& v) { return value(v); },
+                [](const Affine& a) { return affine(a); }}),
+        out_(out) {}
+  CKernel(const CKernel&) = delete;
+  CKernel& operator=(const CKernel&) = delete;
 
   void emit() {
     out_ += fmt::format("\nEXPORT void {}(const heddle_kernel_args* args) {{\n",
@@ -129,27 +141,54 @@ class CKernel {
         line("// {}", comment_text(stmt.text));
         return;
       case StmtKind::loop:
-        line("for (i64 i{0} = {1}; i{0} < {2}; ++i{0}) {{", stmt.var, index_literal(stmt.from),
-             index_literal(stmt.to));
-        body(stmt.body);
+        loop(stmt);
         return;
       case StmtKind::zero:
         zero(stmt);
+        return;
+      case StmtKind::prefetch:
+        line("__builtin_prefetch(t{} + {}, 1);", stmt.buffer,
+             affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)));
         return;
       case StmtKind::store:
         store(stmt);
         return;
       case StmtKind::declare: {
+        if (!stmt.dims.empty()) return lanes_.declare(stmt);
         const std::string text = value(*stmt.value);
         line("{} x{} = {};", c_type(stmt.value->dtype), stmt.local, c_bare(text));
         return;
       }
       case StmtKind::assign: {
         const std::string text = value(*stmt.value);
-        line("x{} = {};", stmt.local, c_bare(text));
+        line("{} = {};", local(stmt.local, stmt.subscripts), c_bare(text));
         return;
       }
     }
+  }
+
+  void loop(const Stmt& stmt) {
+    if (stmt.mark == LoopMark::lanes && lanes_.is_vector_loop(stmt)) return lanes_.loop(stmt);
+    if (stmt.mark == LoopMark::unroll) {
+      for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
+        line("{{  // i{} = {}", stmt.var, k);
+        body(unrolled(stmt, k));
+      }
+      return;
+    }
+    line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), index_literal(stmt.from),
+         index_literal(stmt.to));
+    body(stmt.body);
+  }
+
+  /// As in the loop text, but that types have some of its names.
+  static std::string variable(VarId id) {
+    const bool type = id == 8 || id == 16 || id == 32 || id == 64;
+    return fmt::format("i{}{}", id, type ? "_" : "");
+  }
+
+  std::string local(LocalId id, const std::vector<Affine>& subscripts) const {
+    return subscripts.empty() ? fmt::format("x{}", id) : lanes_.element(id, subscripts);
   }
 
   void body(const Block& block) {
@@ -169,7 +208,7 @@ class CKernel {
         "const i64 i{}_to = {} + (i64)((unsigned __int128){} * (args->part + 1ull) / "
         "args->num_parts);",
         stmt.var, from, count);
-    line("for (i64 i{0} = i{0}_from; i{0} < i{0}_to; ++i{0}) {{", stmt.var);
+    line("for (i64 {0} = i{1}_from; {0} < i{1}_to; ++{0}) {{", variable(stmt.var), stmt.var);
     body(stmt.body);
   }
 
@@ -237,7 +276,7 @@ class CKernel {
       text += text.empty() ? (minus ? "-" : "") : (minus ? " - " : " + ");
       const std::int64_t size = minus ? -term.coefficient : term.coefficient;
       if (size != 1) text += index_literal(size) + " * ";
-      text += fmt::format("{}{}", term.kind == AffineTerm::Kind::loop ? 'i' : 's', term.id);
+      text += term.kind == AffineTerm::Kind::loop ? variable(term.id) : fmt::format("s{}", term.id);
     }
     if (text.empty()) return index_literal(a.constant);
     if (a.constant > 0) return text + " + " + index_literal(a.constant);
@@ -254,7 +293,7 @@ class CKernel {
       case ValueKind::load:
         return {loaded(v.buffer, affine(flatten(loop_.buffers[v.buffer].type, v.subscripts)))};
       case ValueKind::local:
-        return {fmt::format("x{}", v.local)};
+        return {local(v.local, v.subscripts)};
       case ValueKind::embed:
         return {v.index.terms.empty() ? c_literal(Scalar::of_int(DType::i64, v.index.constant))
                                       : fmt::format("({})", affine(v.index))};
@@ -285,6 +324,7 @@ class CKernel {
   const Loop& loop_;
   const bool trace_;
   CPrimitives& primitives_;
+  CLanes lanes_;
   std::string& out_;
   std::size_t depth_ = 1;
   int temporaries_ = 0;
@@ -293,17 +333,19 @@ class CKernel {
 
 }  // namespace
 
-std::string emit_c(const CompileUnit& unit) {
+std::string emit_c(const CompileUnit& unit, const Target& target) {
   check_unit(unit);
   CPrimitives primitives;
+  // Each single assignment is told to a tracer: no vectors.
+  CVectors vectors(unit.trace_values ? Target() : target);
   std::string kernels;
   for (const KernelSource& kernel : unit.kernels) {
-    CKernel(kernel, unit.trace_values, primitives, kernels).emit();
+    CKernel(kernel, unit.trace_values, primitives, vectors, kernels).emit();
   }
   return fmt::format(
-      "// unit {}: generated by heddle, kernel ABI {}\n{}\n{}EXPORT const u32 {} = {};\n{}",
+      "// unit {}: generated by heddle, kernel ABI {}\n{}\n{}{}EXPORT const u32 {} = {};\n{}",
       comment_text(unit.name), HEDDLE_KERNEL_ABI, prelude, primitives.definitions(),
-      unit_abi_symbol, HEDDLE_KERNEL_ABI, kernels);
+      vectors.definitions(), unit_abi_symbol, HEDDLE_KERNEL_ABI, kernels);
 }
 
 }  // namespace heddle::jit

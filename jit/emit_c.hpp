@@ -10,6 +10,6 @@ namespace heddle::jit {
 
 /// The text of a unit: types of the kernel ABI, the primitive functions it uses, its kernels.
 /// Throws invalid_argument as check_unit().
-[[nodiscard]] std::string emit_c(const CompileUnit& unit);
+[[nodiscard]] std::string emit_c(const CompileUnit& unit, const Target& target = {});
 
 }  // namespace heddle::jit

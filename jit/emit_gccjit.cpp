@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "jit/emit_gccjit_lanes.hpp"
 #include "jit/gccjit_primitives.hpp"
 
 namespace heddle::jit {
@@ -56,8 +57,15 @@ struct KernelAbi {
 
 class GccjitKernel {
  public:
-  GccjitKernel(GccjitContext& in, const KernelAbi& abi, const KernelSource& kernel, bool trace)
-      : in_(in), abi_(abi), kernel_(kernel), loop_(*kernel.loop), trace_(trace) {
+  // Each single assignment is told to a tracer: no vectors.
+  GccjitKernel(GccjitContext& in, const KernelAbi& abi, const KernelSource& kernel, bool trace,
+               const Target& target)
+      : in_(in),
+        abi_(abi),
+        kernel_(kernel),
+        loop_(*kernel.loop),
+        trace_(trace),
+        lanes_(in, loop_, trace ? Target() : target) {
     gcc_jit_context* c = in.get();
     gcc_jit_param* args = gcc_jit_context_new_param(c, nullptr, abi.args_ptr, "args");
     args_ = gcc_jit_param_as_rvalue(args);
@@ -65,7 +73,13 @@ class GccjitKernel {
                                              gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID),
                                              kernel_symbol(kernel.name).c_str(), 1, &args, 0);
     block_ = new_block();
+    lanes_.set_scalars({function_, [this] { return block_; },
+                        [this](const Value& v) { return value(v); },
+                        [this](const Affine& a) { return affine(a); },
+                        [this](BufferId k) { return gcc_jit_lvalue_as_rvalue(buffers_[k]); }});
   }
+  GccjitKernel(const GccjitKernel&) = delete;
+  GccjitKernel& operator=(const GccjitKernel&) = delete;
 
   void emit() {
     for (std::size_t k = 0; k < loop_.buffers.size(); ++k) buffer(k);
@@ -145,20 +159,25 @@ class GccjitKernel {
       case StmtKind::comment:
         return;
       case StmtKind::loop:
-        counted_loop(stmt, i64(stmt.from), i64(stmt.to));
+        loop(stmt);
         return;
       case StmtKind::zero:
         zero(stmt);
+        return;
+      case StmtKind::prefetch:
+        prefetch(stmt);
         return;
       case StmtKind::store:
         store(stmt);
         return;
       case StmtKind::declare:
+        if (!stmt.dims.empty()) return block(stmt);
         locals_[stmt.local] =
             local(in_.type(stmt.value->dtype), fmt::format("x{}", stmt.local), value(*stmt.value));
         return;
       case StmtKind::assign:
-        gcc_jit_block_add_assignment(block_, nullptr, locals_.at(stmt.local), value(*stmt.value));
+        gcc_jit_block_add_assignment(block_, nullptr, local_at(stmt.local, stmt.subscripts),
+                                     value(*stmt.value));
         return;
     }
   }
@@ -179,6 +198,33 @@ class GccjitKernel {
                in_.cast(argument(abi_.num_parts), wide));
     return in_.binary(GCC_JIT_BINARY_OP_PLUS, DType::i64, i64(stmt.from),
                       in_.cast(offset, in_.type(DType::i64)));
+  }
+
+  void loop(const Stmt& stmt) {
+    if (stmt.mark == LoopMark::lanes && lanes_.is_vector_loop(stmt)) return lanes_.loop(stmt);
+    if (stmt.mark != LoopMark::unroll) return counted_loop(stmt, i64(stmt.from), i64(stmt.to));
+    for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
+      for (const StmtPtr& inner : unrolled(stmt, k)) statement(*inner);
+    }
+  }
+
+  /// A local block; one that is an array is filled here.
+  void block(const Stmt& stmt) {
+    gcc_jit_lvalue* array = lanes_.declare(stmt);
+    if (array == nullptr) return;
+    gcc_jit_lvalue* start = local(in_.type(stmt.value->dtype), "start", value(*stmt.value));
+    const std::int64_t count = *ArrayType{stmt.value->dtype, stmt.dims}.num_elements();
+    loop("at", i64(0), i64(count), [&](gcc_jit_lvalue* at) {
+      gcc_jit_block_add_assignment(
+          block_, nullptr,
+          gcc_jit_context_new_array_access(in_.get(), nullptr, gcc_jit_lvalue_as_rvalue(array),
+                                           gcc_jit_lvalue_as_rvalue(at)),
+          gcc_jit_lvalue_as_rvalue(start));
+    });
+  }
+
+  gcc_jit_lvalue* local_at(LocalId id, const std::vector<Affine>& subscripts) {
+    return subscripts.empty() ? locals_.at(id) : lanes_.element(id, subscripts);
   }
 
   void counted_loop(const Stmt& stmt, gcc_jit_rvalue* from, gcc_jit_rvalue* to) {
@@ -228,6 +274,21 @@ class GccjitKernel {
         block_, nullptr,
         gcc_jit_context_new_call(
             c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_memset"), 3, args));
+  }
+
+  void prefetch(const Stmt& stmt) {
+    gcc_jit_context* c = in_.get();
+    gcc_jit_lvalue* at =
+        element(stmt.buffer, affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)));
+    gcc_jit_type* pointer = gcc_jit_type_get_pointer(
+        gcc_jit_type_get_const(gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID)));
+    gcc_jit_rvalue* args[] = {
+        in_.cast(gcc_jit_lvalue_get_address(at, nullptr), pointer),
+        gcc_jit_context_one(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT))};
+    gcc_jit_block_add_eval(
+        block_, nullptr,
+        gcc_jit_context_new_call(
+            c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_prefetch"), 2, args));
   }
 
   void store(const Stmt& stmt) {
@@ -311,7 +372,7 @@ class GccjitKernel {
       case ValueKind::load:
         return loaded(v.buffer, affine(flatten(loop_.buffers[v.buffer].type, v.subscripts)));
       case ValueKind::local:
-        return gcc_jit_lvalue_as_rvalue(locals_.at(v.local));
+        return gcc_jit_lvalue_as_rvalue(local_at(v.local, v.subscripts));
       case ValueKind::embed:
         return affine(v.index);
       case ValueKind::op:
@@ -330,6 +391,7 @@ class GccjitKernel {
   const KernelSource& kernel_;
   const Loop& loop_;
   const bool trace_;
+  GccjitLanes lanes_;
   gcc_jit_function* function_ = nullptr;
   gcc_jit_block* block_ = nullptr;
   gcc_jit_rvalue* args_ = nullptr;
@@ -342,7 +404,7 @@ class GccjitKernel {
 
 }  // namespace
 
-void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit) {
+void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit, const Target& target) {
   check_unit(unit);
   GccjitContext in(context);
   const KernelAbi abi(in);
@@ -351,7 +413,7 @@ void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit) {
                                  unit_abi_symbol),
       in.integer(DType::u32, HEDDLE_KERNEL_ABI));
   for (const KernelSource& kernel : unit.kernels) {
-    GccjitKernel(in, abi, kernel, unit.trace_values).emit();
+    GccjitKernel(in, abi, kernel, unit.trace_values, target).emit();
   }
 }
 

@@ -10,6 +10,6 @@ namespace heddle::jit {
 
 /// Builds the unit's kernels and its ABI symbol in `context`. What libgccjit refuses is reported by
 /// the context when it compiles. Throws invalid_argument as emit_c().
-void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit);
+void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit, const Target& target = {});
 
 }  // namespace heddle::jit

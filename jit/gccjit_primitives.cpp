@@ -10,31 +10,6 @@
 namespace heddle::jit {
 namespace {
 
-gcc_jit_binary_op binary_op(PrimOp op) {
-  switch (op) {
-    case PrimOp::add:
-      return GCC_JIT_BINARY_OP_PLUS;
-    case PrimOp::sub:
-      return GCC_JIT_BINARY_OP_MINUS;
-    case PrimOp::mul:
-      return GCC_JIT_BINARY_OP_MULT;
-    case PrimOp::div:
-      return GCC_JIT_BINARY_OP_DIVIDE;
-    case PrimOp::rem:
-      return GCC_JIT_BINARY_OP_MODULO;
-    case PrimOp::bit_and:
-      return GCC_JIT_BINARY_OP_BITWISE_AND;
-    case PrimOp::bit_or:
-      return GCC_JIT_BINARY_OP_BITWISE_OR;
-    case PrimOp::bit_xor:
-      return GCC_JIT_BINARY_OP_BITWISE_XOR;
-    case PrimOp::shl:
-      return GCC_JIT_BINARY_OP_LSHIFT;
-    default:
-      return GCC_JIT_BINARY_OP_RSHIFT;
-  }
-}
-
 gcc_jit_comparison comparison(PrimOp op) {
   switch (op) {
     case PrimOp::lt:
@@ -70,6 +45,31 @@ struct Body {
 };
 
 }  // namespace
+
+gcc_jit_binary_op gccjit_binary_op(PrimOp op) {
+  switch (op) {
+    case PrimOp::add:
+      return GCC_JIT_BINARY_OP_PLUS;
+    case PrimOp::sub:
+      return GCC_JIT_BINARY_OP_MINUS;
+    case PrimOp::mul:
+      return GCC_JIT_BINARY_OP_MULT;
+    case PrimOp::div:
+      return GCC_JIT_BINARY_OP_DIVIDE;
+    case PrimOp::rem:
+      return GCC_JIT_BINARY_OP_MODULO;
+    case PrimOp::bit_and:
+      return GCC_JIT_BINARY_OP_BITWISE_AND;
+    case PrimOp::bit_or:
+      return GCC_JIT_BINARY_OP_BITWISE_OR;
+    case PrimOp::bit_xor:
+      return GCC_JIT_BINARY_OP_BITWISE_XOR;
+    case PrimOp::shl:
+      return GCC_JIT_BINARY_OP_LSHIFT;
+    default:
+      return GCC_JIT_BINARY_OP_RSHIFT;
+  }
+}
 
 GccjitContext::GccjitContext(gcc_jit_context* context) : context_(context) {
   for (std::size_t k = 0; k < dtype_count; ++k) {
@@ -151,7 +151,7 @@ gcc_jit_rvalue* GccjitContext::instruction(const Prim& prim,
     case PrimOp::call:
       return call(prim, args);
     default:
-      return binary(binary_op(prim.op), prim.type, args[0], args[1]);
+      return binary(gccjit_binary_op(prim.op), prim.type, args[0], args[1]);
   }
 }
 

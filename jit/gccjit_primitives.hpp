@@ -13,6 +13,9 @@
 
 namespace heddle::jit {
 
+/// The operator of an arithmetic or bitwise instruction.
+[[nodiscard]] gcc_jit_binary_op gccjit_binary_op(PrimOp op);
+
 /// A libgccjit context and the names this floor uses for what it can make. Errors stay in the
 /// context: its calls return null after the first one, and compiling reports it.
 class GccjitContext {

@@ -126,6 +126,7 @@ Bytes encode(const CompileRequest& request) {
     }
   }
   out.number(request.optimization_level);
+  out.text(request.target);
   out.number<std::uint8_t>(request.fast_math);
   out.number<std::uint8_t>(request.trace_values);
   out.number<std::uint8_t>(request.want_dump);
@@ -149,6 +150,7 @@ CompileRequest decode_request(std::span<const std::byte> payload) {
     request.kernels.push_back(std::move(kernel));
   }
   request.optimization_level = in.number<std::uint32_t>();
+  request.target = in.text();
   request.fast_math = in.flag();
   request.trace_values = in.flag();
   request.want_dump = in.flag();

@@ -47,6 +47,7 @@ struct CompileRequest {
   std::string unit_name;
   std::vector<KernelText> kernels;
   std::uint32_t optimization_level = 3;
+  std::string target;  ///< Target::to_string()
   bool fast_math = false;
   bool trace_values = false;
   bool want_dump = false;

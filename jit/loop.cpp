@@ -54,11 +54,12 @@ ValuePtr make_load(BufferId buffer, DType dtype, std::vector<Affine> subscripts)
   return share(std::move(value));
 }
 
-ValuePtr make_local(LocalId local, DType dtype) {
+ValuePtr make_local(LocalId local, DType dtype, std::vector<Affine> subscripts) {
   Value value;
   value.kind = ValueKind::local;
   value.dtype = dtype;
   value.local = local;
+  value.subscripts = std::move(subscripts);
   return share(std::move(value));
 }
 
@@ -125,28 +126,39 @@ StmtPtr make_zero(BufferId buffer) {
   return share(std::move(stmt));
 }
 
-StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value) {
+StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value, bool stream) {
   Stmt stmt;
   stmt.kind = StmtKind::store;
   stmt.buffer = buffer;
   stmt.subscripts = std::move(subscripts);
   stmt.value = std::move(value);
+  stmt.stream = stream;
   return share(std::move(stmt));
 }
 
-StmtPtr make_declare(LocalId local, ValuePtr value) {
+StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims) {
   Stmt stmt;
   stmt.kind = StmtKind::declare;
   stmt.local = local;
+  stmt.dims = std::move(dims);
   stmt.value = std::move(value);
   return share(std::move(stmt));
 }
 
-StmtPtr make_assign(LocalId local, ValuePtr value) {
+StmtPtr make_assign(LocalId local, ValuePtr value, std::vector<Affine> subscripts) {
   Stmt stmt;
   stmt.kind = StmtKind::assign;
   stmt.local = local;
+  stmt.subscripts = std::move(subscripts);
   stmt.value = std::move(value);
+  return share(std::move(stmt));
+}
+
+StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts) {
+  Stmt stmt;
+  stmt.kind = StmtKind::prefetch;
+  stmt.buffer = buffer;
+  stmt.subscripts = std::move(subscripts);
   return share(std::move(stmt));
 }
 
@@ -195,7 +207,8 @@ bool equal(const Stmt& a, const Stmt& b) {
   if (&a == &b) return true;
   return a.kind == b.kind && a.text == b.text && a.var == b.var && a.from == b.from &&
          a.to == b.to && a.mark == b.mark && a.buffer == b.buffer && a.subscripts == b.subscripts &&
-         a.local == b.local && equal_ptr(a.value, b.value) && equal_block(a.body, b.body);
+         a.stream == b.stream && a.dims == b.dims && a.local == b.local &&
+         equal_ptr(a.value, b.value) && equal_block(a.body, b.body);
 }
 
 bool operator==(const Loop& a, const Loop& b) {

@@ -23,11 +23,16 @@ namespace heddle::jit {
 /// Loops, and values, nest at most this deep in a legal kernel: walks may recurse.
 inline constexpr int loop_depth_max = 1000;
 inline constexpr int value_depth_max = 2500;
+/// What marks make of one statement, in copies: iterations of the unrolled loops around it times
+/// those of its lanes loop.
+inline constexpr std::int64_t copies_max = 4096;
+/// Bytes of all local blocks of a kernel: they live in registers and on the stack.
+inline constexpr std::int64_t block_bytes_max = 64 << 10;
 
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
 using VarId = std::uint32_t;     ///< loop variable
 using StaticId = std::uint32_t;  ///< position in Loop::statics
-using LocalId = std::uint32_t;   ///< scalar local
+using LocalId = std::uint32_t;   ///< local: a scalar, or a block of them
 
 /// What a buffer is to the kernel.
 enum class Role : std::uint8_t {
@@ -73,7 +78,7 @@ using ValuePtr = std::shared_ptr<const Value>;
 enum class ValueKind : std::uint8_t {
   constant,  ///< scalar
   load,      ///< buffer[subscripts]; dtype is the buffer's (a merge buffer included)
-  local,     ///< a declared local
+  local,     ///< a declared local; of a block, the element at the subscripts
   embed,     ///< the value of an affine index, as i64
   op,        ///< op(args...)
   cast,      ///< args[0] converted to dtype, see convert()
@@ -84,7 +89,7 @@ struct Value {
   DType dtype = DType::f32;
   Scalar scalar;                   // constant
   BufferId buffer = 0;             // load
-  std::vector<Affine> subscripts;  // load
+  std::vector<Affine> subscripts;  // load, local
   LocalId local = 0;               // local
   Affine index;                    // embed
   Op op = Op::identity;            // op
@@ -100,13 +105,21 @@ enum class StmtKind : std::uint8_t {
   loop,     ///< for var in [from, to): body
   zero,     ///< every element of buffer becomes 0
   store,    ///< buffer[subscripts] = value (value->dtype is the buffer's dtype)
-  declare,  ///< a new scalar local, visible in the rest of the block, = value
-  assign,   ///< local = value
+  /// A new local, visible in the rest of the block, = value. With extents it is a local block (a
+  /// register tile, a few rows): every element begins as the value.
+  declare,
+  assign,    ///< local = value; of a block, local[subscripts] = value
+  prefetch,  ///< buffer[subscripts] is written soon: a hint, nothing is computed
 };
 
-/// How a loop may run. Parallel: iterations touch disjoint data and may be split over parts (CUDA
-/// does).
-enum class LoopMark : std::uint8_t { serial, parallel };
+/// How a loop may run. Marks never change what a kernel computes: run as plain loops, all give the
+/// same bits.
+enum class LoopMark : std::uint8_t {
+  serial,
+  parallel,  ///< iterations touch disjoint data and may be split over parts (CUDA does)
+  unroll,    ///< the body is emitted once per iteration
+  lanes,     ///< innermost; iterations touch disjoint data and run as the lanes of vectors
+};
 
 struct Stmt {
   StmtKind kind = StmtKind::comment;
@@ -115,9 +128,11 @@ struct Stmt {
   std::int64_t from = 0, to = 0;     // loop, half-open
   LoopMark mark = LoopMark::serial;  // loop
   Block body;                        // loop
-  BufferId buffer = 0;               // zero, store
-  std::vector<Affine> subscripts;    // store
+  BufferId buffer = 0;               // zero, store, prefetch
+  std::vector<Affine> subscripts;    // store, assign, prefetch
+  bool stream = false;               // store: past the caches, not read again soon
   LocalId local = 0;                 // declare, assign
+  Dims dims;                         // declare: extents of a block; empty: a scalar
   ValuePtr value;                    // store, declare, assign
 };
 
@@ -132,7 +147,7 @@ struct Loop {
 /// Every NaN becomes the one quiet NaN, as the text has only one.
 [[nodiscard]] ValuePtr make_constant(const Scalar& scalar);
 [[nodiscard]] ValuePtr make_load(BufferId buffer, DType dtype, std::vector<Affine> subscripts);
-[[nodiscard]] ValuePtr make_local(LocalId local, DType dtype);
+[[nodiscard]] ValuePtr make_local(LocalId local, DType dtype, std::vector<Affine> subscripts = {});
 [[nodiscard]] ValuePtr make_embed(Affine index);
 /// Converts operands as type_op() says; internal error when the types do not go together.
 [[nodiscard]] ValuePtr make_op(Op op, std::vector<ValuePtr> args);
@@ -143,9 +158,12 @@ struct Loop {
 [[nodiscard]] StmtPtr make_loop(VarId var, std::int64_t from, std::int64_t to, Block body,
                                 LoopMark mark = LoopMark::serial);
 [[nodiscard]] StmtPtr make_zero(BufferId buffer);
-[[nodiscard]] StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value);
-[[nodiscard]] StmtPtr make_declare(LocalId local, ValuePtr value);
-[[nodiscard]] StmtPtr make_assign(LocalId local, ValuePtr value);
+[[nodiscard]] StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value,
+                                 bool stream = false);
+[[nodiscard]] StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims = {});
+[[nodiscard]] StmtPtr make_assign(LocalId local, ValuePtr value,
+                                  std::vector<Affine> subscripts = {});
+[[nodiscard]] StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts);
 
 // Affine arithmetic (internal error on 64-bit overflow).
 [[nodiscard]] Affine affine_var(VarId var, std::int64_t coefficient = 1);

@@ -138,11 +138,18 @@ class Parser {
                                     : (fail("input, output, inout, merge or scratch"), Role::input);
     decl.type.dtype = dtype();
     expect("[");
-    while (!accept("]")) {
-      if (!decl.type.dims.empty()) expect(",");
-      decl.type.dims.push_back(number<std::int64_t>("an extent"));
-    }
+    decl.type.dims = extents();
     loop_.buffers.push_back(std::move(decl));
+  }
+
+  /// After the opening bracket.
+  Dims extents() {
+    Dims dims;
+    while (!accept("]")) {
+      if (!dims.empty()) expect(",");
+      dims.push_back(number<std::int64_t>("an extent"));
+    }
+    return dims;
   }
 
   void static_index() {
@@ -178,8 +185,12 @@ class Parser {
   }
 
   StmtPtr statement(int depth) {
-    const bool parallel = accept("parallel");
-    if (parallel || accept("for")) {
+    const auto mark = accept("for")        ? std::optional(LoopMark::serial)
+                      : accept("parallel") ? LoopMark::parallel
+                      : accept("unroll")   ? LoopMark::unroll
+                      : accept("lanes")    ? std::optional(LoopMark::lanes)
+                                           : std::nullopt;
+    if (mark) {
       const VarId var = id('i', "a loop variable such as i0");
       expect("in");
       const auto from = number<std::int64_t>("a lower bound");
@@ -187,31 +198,44 @@ class Parser {
       const auto to = number<std::int64_t>("an upper bound");
       expect("{");
       Block body = block(depth + 1);
-      return make_loop(var, from, to, std::move(body),
-                       parallel ? LoopMark::parallel : LoopMark::serial);
+      return make_loop(var, from, to, std::move(body), *mark);
     }
     if (accept("zero")) return make_zero(id('t', "a buffer such as t0"));
     if (accept("let")) {
       const LocalId local = id('x', "a local such as x0");
       expect(":");
       const DType t = dtype();
+      Dims dims;
+      if (accept("[")) dims = extents();
       expect("=");
       ValuePtr v = value();
       if (v->dtype != t)
         fail(fmt::format("a value of {} before here (it is {})", name(t), name(v->dtype)));
       locals_[local] = t;
-      return make_declare(local, std::move(v));
+      return make_declare(local, std::move(v), std::move(dims));
     }
     if (sees_id('x')) {
       const LocalId local = id('x', "a local such as x0");
+      std::vector<Affine> at = block_subscripts();
       expect("=");
-      return make_assign(local, value());
+      return make_assign(local, value(), std::move(at));
     }
-    if (!sees_id('t')) fail("a statement (for, parallel, zero, let, t.., x..) or '}'");
+    const bool prefetch = accept("prefetch");
+    const bool stream = !prefetch && accept("stream");
+    if (!sees_id('t'))
+      fail(
+          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, t.., x..) or "
+          "'}'");
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
+    if (prefetch) return make_prefetch(target, std::move(at));
     expect("=");
-    return make_store(target, std::move(at), value());
+    return make_store(target, std::move(at), value(), stream);
+  }
+
+  /// Of a local: none where it is a scalar. They follow at once: what comes later is not its own.
+  std::vector<Affine> block_subscripts() {
+    return text_.substr(at_).starts_with('[') ? subscripts() : std::vector<Affine>();
   }
 
   std::vector<Affine> subscripts() {
@@ -308,7 +332,7 @@ class Parser {
       const auto known = locals_.find(local);
       if (known == locals_.end())
         fail(fmt::format("a declared local before here (x{} is none)", local));
-      return make_local(local, known->second);
+      return make_local(local, known->second, block_subscripts());
     }
     skip(true);
     const char c = at_ < text_.size() ? text_[at_] : '\0';

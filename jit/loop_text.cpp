@@ -28,6 +28,20 @@ std::string_view role_name(Role role) {
   return "unknown";
 }
 
+std::string_view mark_name(LoopMark mark) {
+  switch (mark) {
+    case LoopMark::serial:
+      return "for";
+    case LoopMark::parallel:
+      return "parallel";
+    case LoopMark::unroll:
+      return "unroll";
+    case LoopMark::lanes:
+      return "lanes";
+  }
+  return "unknown";
+}
+
 class Printer {
  public:
   explicit Printer(bool comments) : comments_(comments) {}
@@ -81,8 +95,7 @@ class Printer {
         put("# {}", one_line(stmt.text));
         break;
       case StmtKind::loop:
-        put("{} i{} in {}..{} {{\n", stmt.mark == LoopMark::parallel ? "parallel" : "for", stmt.var,
-            stmt.from, stmt.to);
+        put("{} i{} in {}..{} {{\n", mark_name(stmt.mark), stmt.var, stmt.from, stmt.to);
         block(stmt.body, depth + 1);
         text_.append(2 * depth, ' ');
         text_ += '}';
@@ -90,25 +103,42 @@ class Printer {
       case StmtKind::zero:
         put("zero t{}", stmt.buffer);
         break;
+      case StmtKind::prefetch:
+        text_ += "prefetch ";
+        cell('t', stmt.buffer, stmt.subscripts);
+        break;
       case StmtKind::store:
-        cell(stmt.buffer, stmt.subscripts);
+        if (stmt.stream) text_ += "stream ";
+        cell('t', stmt.buffer, stmt.subscripts);
         text_ += " = ";
         value(*stmt.value);
         break;
       case StmtKind::declare:
-        put("let x{}: {} = ", stmt.local, heddle::name(stmt.value->dtype));
+        put("let x{}: {}", stmt.local,
+            stmt.dims.empty() ? std::string(heddle::name(stmt.value->dtype))
+                              : ArrayType{stmt.value->dtype, stmt.dims}.to_string());
+        text_ += " = ";
         value(*stmt.value);
         break;
       case StmtKind::assign:
-        put("x{} = ", stmt.local);
+        local(stmt.local, stmt.subscripts);
+        text_ += " = ";
         value(*stmt.value);
         break;
     }
     text_ += '\n';
   }
 
-  void cell(BufferId buffer, const std::vector<Affine>& subscripts) {
-    put("t{}[", buffer);
+  void local(LocalId id, const std::vector<Affine>& subscripts) {
+    if (subscripts.empty()) {
+      put("x{}", id);
+    } else {
+      cell('x', id, subscripts);
+    }
+  }
+
+  void cell(char prefix, std::uint32_t id, const std::vector<Affine>& subscripts) {
+    put("{}{}[", prefix, id);
     for (std::size_t k = 0; k < subscripts.size(); ++k) {
       if (k > 0) text_ += ", ";
       affine(subscripts[k]);
@@ -142,10 +172,10 @@ class Printer {
         constant(v.scalar);
         break;
       case ValueKind::load:
-        cell(v.buffer, v.subscripts);
+        cell('t', v.buffer, v.subscripts);
         break;
       case ValueKind::local:
-        put("x{}", v.local);
+        local(v.local, v.subscripts);
         break;
       case ValueKind::embed:
         text_ += "index(";

@@ -56,7 +56,8 @@ ValuePtr substitute(const ValuePtr& value, const Substitution& by) {
         return make_load(renamed(by.buffers, node->buffer), node->dtype,
                          substitute_all(node->subscripts, by));
       case ValueKind::local:
-        return make_local(renamed(by.locals, node->local), node->dtype);
+        return make_local(renamed(by.locals, node->local), node->dtype,
+                          substitute_all(node->subscripts, by));
       case ValueKind::embed:
         return make_embed(substitute(node->index, by));
       default:
@@ -69,7 +70,8 @@ StmtPtr substitute(const StmtPtr& stmt, const Substitution& by) {
   Stmt copy = *stmt;
   if (copy.value) copy.value = substitute(copy.value, by);
   copy.subscripts = substitute_all(copy.subscripts, by);
-  if (copy.kind == StmtKind::zero || copy.kind == StmtKind::store)
+  if (copy.kind == StmtKind::zero || copy.kind == StmtKind::store ||
+      copy.kind == StmtKind::prefetch)
     copy.buffer = renamed(by.buffers, copy.buffer);
   if (copy.kind == StmtKind::declare || copy.kind == StmtKind::assign)
     copy.local = renamed(by.locals, copy.local);

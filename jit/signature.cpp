@@ -60,6 +60,7 @@ class Reader {
   void statement(const Stmt& stmt) {
     switch (stmt.kind) {
       case StmtKind::comment:
+      case StmtKind::prefetch:
         return;
       case StmtKind::loop: {
         vars_[stmt.var] = {stmt.from, stmt.to};

@@ -83,9 +83,13 @@ class Verifier {
       case StmtKind::zero:
         writable(stmt.buffer, "zero");
         return;
+      case StmtKind::prefetch:
+        writable(stmt.buffer, "prefetch");
+        buffer_subscripts(stmt.buffer, stmt.subscripts);
+        return;
       case StmtKind::store:
         writable(stmt.buffer, "store");
-        subscripts(stmt.buffer, stmt.subscripts);
+        buffer_subscripts(stmt.buffer, stmt.subscripts);
         value(*stmt.value);
         same_type(stmt.value->dtype, loop_.buffers[stmt.buffer].type.dtype, "store to", 't',
                   stmt.buffer);
@@ -94,15 +98,17 @@ class Verifier {
         value(*stmt.value);
         if (!seen_locals_.insert(stmt.local).second)
           broken("local x{} is declared twice", stmt.local);
-        locals_[stmt.local] = stmt.value->dtype;
+        locals_[stmt.local] = {stmt.value->dtype, stmt.dims};
+        if (!stmt.dims.empty()) block_of(stmt);
         mine.push_back(stmt.local);
         return;
       case StmtKind::assign: {
         const auto at = locals_.find(stmt.local);
         if (at == locals_.end())
           broken("assignment to x{}, which is not declared here", stmt.local);
+        subscripts('x', stmt.local, at->second, stmt.subscripts);
         value(*stmt.value);
-        same_type(stmt.value->dtype, at->second, "assignment to", 'x', stmt.local);
+        same_type(stmt.value->dtype, at->second.dtype, "assignment to", 'x', stmt.local);
         return;
       }
     }
@@ -127,14 +133,31 @@ class Verifier {
     }
   }
 
-  void subscripts(BufferId id, const std::vector<Affine>& at) const {
-    const Dims& dims = known(id).type.dims;
-    if (at.size() != dims.size())
-      broken("t{} takes {} subscripts, got {}", id, dims.size(), at.size());
+  void buffer_subscripts(BufferId id, const std::vector<Affine>& at) const {
+    subscripts('t', id, known(id).type, at);
+  }
+
+  void subscripts(char prefix, std::uint32_t id, const ArrayType& type,
+                  const std::vector<Affine>& at) const {
+    if (at.size() != type.dims.size())
+      broken("{}{} takes {} subscripts, got {}", prefix, id, type.dims.size(), at.size());
     for (std::size_t axis = 0; axis < at.size(); ++axis) {
       affine(at[axis]);
-      inside(id, axis, at[axis], dims[axis]);
+      inside(prefix, id, type, axis, at[axis]);
     }
+  }
+
+  /// A local block has elements, and all blocks fit the stack.
+  void block_of(const Stmt& declare) {
+    for (const std::int64_t extent : declare.dims) {
+      if (extent < 1) broken("local block x{} has an extent of {}", declare.local, extent);
+    }
+    const auto bytes = locals_.at(declare.local).num_bytes();
+    if (!bytes || *bytes > block_bytes_max - block_bytes_) {
+      broken("local block x{} {} takes the blocks of the kernel beyond {} bytes", declare.local,
+             locals_.at(declare.local).to_string(), block_bytes_max);
+    }
+    block_bytes_ += *bytes;
   }
 
   /// Declared, canonical.
@@ -157,7 +180,8 @@ class Verifier {
 
   /// In range for all loop values. With static terms the signature's bounds decide, see
   /// make_signature().
-  void inside(BufferId id, std::size_t axis, const Affine& a, std::int64_t extent) const {
+  void inside(char prefix, std::uint32_t id, const ArrayType& type, std::size_t axis,
+              const Affine& a) const {
     if (empty_) return;
     using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
     const auto reached = reach(a, [this](const AffineTerm& term) {
@@ -165,9 +189,11 @@ class Verifier {
       const Range range = vars_.at(term.id);
       return Ends({range.from, range.to - 1});
     });
-    if (!reached || reached->inside(extent)) return;
-    broken("axis {} of t{} {} is subscripted from {} to {}", axis, id,
-           loop_.buffers[id].type.to_string(), narrow(reached->lowest), narrow(reached->highest));
+    // The elements of a block are known to be there when the kernel is compiled.
+    if (!reached && prefix == 'x') broken("x{} is subscripted by a static index", id);
+    if (!reached || reached->inside(type.dims[axis])) return;
+    broken("axis {} of {}{} {} is subscripted from {} to {}", axis, prefix, id, type.to_string(),
+           narrow(reached->lowest), narrow(reached->highest));
   }
 
   void value(const Value& v, int level = 0) const {
@@ -180,13 +206,14 @@ class Verifier {
           broken("constant is no value of {}", name(v.dtype));
         return;
       case ValueKind::load:
-        subscripts(v.buffer, v.subscripts);
+        buffer_subscripts(v.buffer, v.subscripts);
         same_type(v.dtype, loop_.buffers[v.buffer].type.dtype, "load from", 't', v.buffer);
         return;
       case ValueKind::local: {
         const auto at = locals_.find(v.local);
         if (at == locals_.end()) broken("x{} is read where it is not declared", v.local);
-        same_type(v.dtype, at->second, "read of", 'x', v.local);
+        subscripts('x', v.local, at->second, v.subscripts);
+        same_type(v.dtype, at->second.dtype, "read of", 'x', v.local);
         return;
       }
       case ValueKind::embed:
@@ -229,9 +256,10 @@ class Verifier {
 
   const Loop& loop_;
   std::map<VarId, Range> vars_;
-  std::map<LocalId, DType> locals_;
+  std::map<LocalId, ArrayType> locals_;
   std::set<VarId> seen_vars_;
   std::set<LocalId> seen_locals_;
+  std::int64_t block_bytes_ = 0;
   int depth_ = 0;
   bool empty_ = false;  // inside a loop without iterations
 };
@@ -241,6 +269,7 @@ class Verifier {
 Status verify(const Loop& loop) {
   try {
     Verifier(loop).run();
+    if (std::string rule = broken_mark(loop.body); !rule.empty()) broken("{}", rule);
   } catch (const Broken& rule) {
     return Status(ErrorCode::invalid_argument, "illegal loop kernel: " + rule.text);
   }

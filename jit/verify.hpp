@@ -2,6 +2,8 @@
 // thread.
 #pragma once
 
+#include <string>
+
 #include "heddle/status.hpp"
 #include "jit/loop.hpp"
 
@@ -11,7 +13,12 @@ namespace heddle::jit {
 /// and locals are declared before use and once; subscripts match the rank and stay inside the
 /// extents for all loop values (terms of static indices excluded: signature bounds cover those);
 /// dtypes agree; roles are kept (no store to an input or merge buffer); at most one merge buffer;
-/// arithmetic only in compute types.
+/// arithmetic only in compute types; loops are what their marks say, see broken_mark().
 [[nodiscard]] Status verify(const Loop& loop);
+
+/// The rule that a mark breaks, or nothing. Lanes loops hold straight-line code, assign no scalar
+/// that is declared outside, and touch what they write at other elements in every iteration; what
+/// marks copy stays below copies_max. Expects a kernel that is legal otherwise.
+[[nodiscard]] std::string broken_mark(const Block& body);
 
 }  // namespace heddle::jit

@@ -28,6 +28,14 @@ enum class MergeMode : std::uint8_t {
   return mode == MergeMode::copy ? "copy" : "stream";
 }
 
+/// Whether kernels are rewritten for the processor: tiles, vectors, packed copies. Sums then have
+/// another order, the same on every run and from every CPU compiler; elementwise values keep their
+/// bits.
+enum class Schedule : std::uint8_t {
+  automatic,
+  off,  ///< loops as lowered and optimised
+};
+
 struct CompileOptions {
   /// Name of the routine; empty: the program's, else one made from its comments, else
   /// invalid_argument.
@@ -36,6 +44,7 @@ struct CompileOptions {
   /// addresses.
   bool shared = true;
   bool fast_math = false;
+  Schedule schedule = Schedule::automatic;
   /// Set: a routine of this code takes its merge tensor by this mode only (D6).
   std::optional<MergeMode> merge_mode;
   /// Every assignment calls the trace hook of its schedule (O57).
@@ -87,6 +96,7 @@ struct BatchOptions {
   std::function<bool(const std::string& name, std::size_t position)> occupancy;
   bool shared = true;
   bool fast_math = false;
+  Schedule schedule = Schedule::automatic;
   bool trace_values = false;
   std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
   /// Called for each program that is compiled, one call at a time, by the thread that compiled it.

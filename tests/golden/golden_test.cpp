@@ -15,6 +15,7 @@
 #include "jit/emit_c.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/lower.hpp"
+#include "jit/schedule.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -195,6 +196,10 @@ std::string stages(const Program& program) {
   text += "== signature\n" + make_signature(final.loop).serialize();
   text += "== hash\n" + hash(final.loop) + "\n";
   text += "== C\n" + c_text(program.name(), final);
+  // A processor of its own, so that the text is the same on every machine.
+  const Target target{Isa::avx512, 48 << 10, 2 << 20, 32 << 20};
+  const Lowered scheduled = schedule(final, target);
+  if (!(scheduled.loop == final.loop)) text += show("scheduled for avx512", scheduled);
   const std::string_view file = "golden_test.cpp:";
   std::string hidden;
   std::size_t from = 0;

@@ -35,6 +35,9 @@ class Interpreter {
     switch (stmt.kind) {
       case StmtKind::comment:
         return;
+      case StmtKind::prefetch:
+        static_cast<void>(offset(stmt.buffer, stmt.subscripts));
+        return;
       case StmtKind::loop:
         for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
           vars_[stmt.var] = k;
@@ -53,10 +56,19 @@ class Interpreter {
         store_element(array.type().dtype, array.data(), offset(stmt.buffer, stmt.subscripts), v);
         return;
       }
-      case StmtKind::declare:
-      case StmtKind::assign:
-        locals_[stmt.local] = value(*stmt.value);
+      case StmtKind::declare: {
+        const ArrayType type{stmt.value->dtype, stmt.dims};
+        locals_[stmt.local] = {type.dims,
+                               std::vector<Scalar>(static_cast<std::size_t>(*type.num_elements()),
+                                                   value(*stmt.value))};
         return;
+      }
+      case StmtKind::assign: {
+        const Scalar v = value(*stmt.value);
+        Local& local = locals_.at(stmt.local);
+        local.elements[offset(local.dims, stmt.subscripts, 'x', stmt.local)] = v;
+        return;
+      }
     }
   }
 
@@ -70,15 +82,30 @@ class Interpreter {
   }
 
   std::size_t offset(BufferId buffer, const std::vector<Affine>& subscripts) const {
-    const Dims& dims = loop_.buffers[buffer].type.dims;
+    return offset(loop_.buffers[buffer].type.dims, subscripts, 't', buffer);
+  }
+
+  std::size_t offset(const Dims& dims, const std::vector<Affine>& subscripts, char prefix,
+                     std::uint32_t id) const {
     std::int64_t at = 0;
     for (std::size_t axis = 0; axis < dims.size(); ++axis) {
       const std::int64_t k = index(subscripts[axis]);
       if (k < 0 || k >= dims[axis])
-        throw std::out_of_range(fmt::format("t{} axis {}: {}", buffer, axis, k));
+        throw std::out_of_range(fmt::format("{}{} axis {}: {}", prefix, id, axis, k));
       at = at * dims[axis] + k;
     }
     return static_cast<std::size_t>(at);
+  }
+
+  /// A scalar, or a block of them.
+  struct Local {
+    Dims dims;
+    std::vector<Scalar> elements;
+  };
+
+  Scalar element(const Value& v) const {
+    const Local& local = locals_.at(v.local);
+    return local.elements[offset(local.dims, v.subscripts, 'x', v.local)];
   }
 
   Scalar value(const Value& v) const {
@@ -88,7 +115,7 @@ class Interpreter {
       case ValueKind::load:
         return load_element(v.dtype, buffers_[v.buffer].data(), offset(v.buffer, v.subscripts));
       case ValueKind::local:
-        return locals_.at(v.local);
+        return element(v);
       case ValueKind::embed:
         return Scalar::of_int(DType::i64, index(v.index));
       case ValueKind::cast:
@@ -108,7 +135,7 @@ class Interpreter {
   std::span<const HostArray> buffers_;
   std::span<const std::int64_t> statics_;
   std::map<VarId, std::int64_t> vars_;
-  std::map<LocalId, Scalar> locals_;
+  std::map<LocalId, Local> locals_;
   mutable std::map<std::pair<Op, DType>, PrimFunction> functions_;  // as they are met
 };
 

@@ -70,7 +70,7 @@ BareUnits::BareUnits(const std::string& compiler, const std::vector<jit::Compile
                directory_.path() / (stem + ".so"),
                {}};
     std::ofstream source(files.source);
-    if (compiler == "cc") source << jit::emit_c(unit);
+    if (compiler == "cc") source << jit::emit_c(unit, jit::native_target());
     for (const jit::KernelSource& kernel : unit.kernels) {
       if (compiler == "gccjit") source << jit::print(*kernel.loop);
       files.symbols.push_back(jit::kernel_symbol(compiler == "cc" ? kernel.name : "kernel"));

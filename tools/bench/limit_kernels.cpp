@@ -19,6 +19,27 @@ bool limits_are_written() noexcept {
 #endif
 }
 
+// In registers by name: a compiler spills arrays of sums.
+void limit_multiply_adds([[maybe_unused]] std::size_t rounds) {
+#ifdef __AVX512F__
+  asm volatile("vpxord %%zmm30, %%zmm30, %%zmm30" : : : "xmm30");
+  for (; rounds > 0; --rounds) {
+#define HEDDLE_FMA(k) "vfmadd231ps %%zmm30, %%zmm30, %%zmm" #k "\n\t"
+    asm volatile(HEDDLE_FMA(0) HEDDLE_FMA(1) HEDDLE_FMA(2) HEDDLE_FMA(3) HEDDLE_FMA(4) HEDDLE_FMA(5)
+                     HEDDLE_FMA(6) HEDDLE_FMA(7) HEDDLE_FMA(8) HEDDLE_FMA(9) HEDDLE_FMA(10)
+                         HEDDLE_FMA(11) HEDDLE_FMA(12) HEDDLE_FMA(13) HEDDLE_FMA(14) HEDDLE_FMA(15)
+                             HEDDLE_FMA(16) HEDDLE_FMA(17) HEDDLE_FMA(18) HEDDLE_FMA(19)
+                                 HEDDLE_FMA(20) HEDDLE_FMA(21) HEDDLE_FMA(22) HEDDLE_FMA(23)
+                 :
+                 :
+                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                   "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18",
+                   "xmm19", "xmm20", "xmm21", "xmm22", "xmm23");
+#undef HEDDLE_FMA
+  }
+#endif
+}
+
 #ifdef __AVX512F__
 namespace {
 

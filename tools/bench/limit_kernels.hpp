@@ -8,6 +8,11 @@
 
 namespace heddle::bench {
 
+/// So many rounds of independent multiply-adds of f32, on registers alone: the peak of one
+/// processor. Does nothing where limits are not written.
+void limit_multiply_adds(std::size_t rounds);
+inline constexpr std::size_t limit_multiply_adds_per_round = 24 * 16;
+
 /// Whether they are written for this processor; else they are plain loops, and no limits.
 [[nodiscard]] bool limits_are_written() noexcept;
 

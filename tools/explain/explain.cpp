@@ -117,10 +117,13 @@ std::string explain(const Backend& backend, const Program& program, const Explai
     return jit::print(lowered.loop, &names);
   };
   text += section("lowered", print(data.unoptimized));
-  static_cast<void>(jit::optimize(data.unoptimized, {.fast_math = options.fast_math},
-                                  [&](std::string_view pass, const jit::Lowered& after) {
-                                    text += section(pass, print(after));
-                                  }));
+  const jit::Lowered optimized =
+      jit::optimize(data.unoptimized, {.fast_math = options.fast_math},
+                    [&](std::string_view pass, const jit::Lowered& after) {
+                      text += section(pass, print(after));
+                    });
+  text += section(fmt::format("scheduled for {}", data.compiler->target().to_string()),
+                  data.lowered.loop == optimized.loop ? "as it is" : print(data.lowered));
   std::string placements;
   for (const auto& [tensor, placement] : data.lowered.placements) {
     placements += fmt::format("{}: {} ({})\n", tensor.label(), name(placement.mode),
@@ -142,7 +145,7 @@ std::string explain(const Backend& backend, const Program& program, const Explai
   }
   Bindings bindings;
   for (const StaticIndex& index : code.statics()) bindings.emplace_back(index, 0);
-  const Cost cost = cost_of(data.lowered.loop);
+  const Cost cost = cost_of(optimized.loop);
   text += section("cost", cost_text(cost));
   return text + section("limits", bound_text(cost, measured_seconds(routine, bindings)));
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -17,6 +18,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::steady_clock;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -115,9 +117,10 @@ TEST_F(AsyncTest, ThreadsComeWithTheFirstUseAndGo) {
     EXPECT_EQ(failure([&] { static_cast<void>(backend.compile_async(adder("a", x_, 1))); }).code(),
               ErrorCode::failed_precondition);
   }
-  // A joined thread is in the kernel's list for a moment still.
-  const auto until = std::chrono::steady_clock::now() + 30s;
-  while (threads() > before && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  // The kernel lists a thread for a moment after it was joined.
+  for (const auto end = steady_clock::now() + 30s;
+       threads() != before && steady_clock::now() < end;)
+    std::this_thread::yield();
   EXPECT_EQ(threads(), before);
   EXPECT_EQ(pending->get().name(), "add");
 }

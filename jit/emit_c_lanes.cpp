@@ -1,0 +1,304 @@
+// See emit_c_lanes.hpp. Each lane of a vector is computed by the very operation that the plain loop
+// would use, so both give the same bits.
+#include "jit/emit_c_lanes.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "jit/emit.hpp"
+#include "jit/emit_c_primitives.hpp"
+#include "jit/lane_prims.hpp"
+
+namespace heddle::jit {
+namespace {
+
+// {0}: the vector, {1}: the element, {2}: bytes of the vector, {3}: x, x, ... x.
+constexpr std::string_view common = R"(typedef {1} {0} __attribute__((vector_size({2})));
+typedef {1} {0}_in_memory __attribute__((vector_size({2}), aligned(__alignof__({1})), may_alias));
+static inline {0} {0}_splat({1} x) {{ return ({0}){{{3}}}; }}
+static inline {0} {0}_load(const {1}* p) {{ return *(const {0}_in_memory*)p; }}
+static inline void {0}_store({1}* p, {0} x) {{ *({0}_in_memory*)p = x; }}
+)";
+
+constexpr std::string_view portable_parts =
+    R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
+  {0} x = {{0}};
+  __builtin_memcpy(&x, p, count * sizeof({1}));
+  return x;
+}}
+static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
+  __builtin_memcpy(p, &x, count * sizeof({1}));
+}}
+)";
+
+// {4}: letter of the element's instructions, {5}: type of a mask.
+constexpr std::string_view masked_parts =
+    R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
+  {0} x;
+  __asm__("vmovup{4} %1, %0%{{%2%}}%{{z%}}"
+          : "=v"(x) : "m"(*(const {0}_in_memory*)p), "Yk"(({5})((1u << count) - 1)));
+  return x;
+}}
+static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
+  __asm__("vmovup{4} %1, %0%{{%2%}}"
+          : "+m"(*({0}_in_memory*)p) : "v"(x), "Yk"(({5})((1u << count) - 1)));
+}}
+)";
+
+std::string_view infix(PrimOp op) {
+  switch (op) {
+    case PrimOp::add:
+      return "+";
+    case PrimOp::sub:
+      return "-";
+    case PrimOp::mul:
+      return "*";
+    case PrimOp::div:
+      return "/";
+    case PrimOp::bit_and:
+      return "&";
+    case PrimOp::bit_or:
+      return "|";
+    case PrimOp::bit_xor:
+      return "^";
+    case PrimOp::shl:
+      return "<<";
+    default:
+      return ">>";
+  }
+}
+
+}  // namespace
+
+std::string CVectors::use(DType type) {
+  used_.insert(type);
+  return fmt::format("v{}{}", target_.lanes(type), c_type(type));
+}
+
+std::string CVectors::define(DType type) const {
+  const auto width = static_cast<std::size_t>(target_.lanes(type));
+  const std::string_view element = c_type(type);
+  const std::string vector = fmt::format("v{}{}", width, element);
+  const std::string copies =
+      fmt::format("{}", fmt::join(std::vector<std::string_view>(width, "x"), ", "));
+  const char letter = size_of(type) == 8 ? 'd' : 's';
+  const std::string_view mask = width > 8 ? "u16" : "u8";
+  std::string text;
+  const auto add = [&](std::string_view part) {
+    text += fmt::format(fmt::runtime(part), vector, element, target_.vector_bytes(), copies, letter,
+                        mask);
+  };
+  add(common);
+  add(target_.isa == Isa::avx512 ? masked_parts : portable_parts);
+  return text;
+}
+
+std::string CVectors::definitions() const {
+  std::string text;
+  for (const DType type : used_) text += define(type);
+  for (const auto& [name, definition] : functions_) text += definition;
+  return text;
+}
+
+/// The type of a value in a vector function: of a bool, that of a mask for lanes of `like`.
+std::string CVectors::value_type(DType type, DType like) {
+  if (type != DType::bool_) return use(type);
+  if (has_mask_registers(target_)) return target_.lanes(like) > 8 ? "u16" : "u8";
+  return use(like);
+}
+
+std::string CVectors::apply(const PrimFunction& function, const std::vector<std::string>& args) {
+  if (function.is_pass_through()) return args[function.value];
+  const Prim& first = function.code[0];
+  if (function.is_single() && lane_form(first, function, target_) == LaneForm::infix)
+    return fmt::format("({} {} {})", args[0], infix(first.op), args[1]);
+  const std::string name = fmt::format("v{}_{}", target_.lanes(function.result), function.name);
+  if (!functions_.contains(name)) functions_[name] = define(function, name);
+  return fmt::format("{}({})", name, fmt::join(args, ", "));
+}
+
+std::string CVectors::define(const PrimFunction& function, const std::string& name) {
+  const DType like = function.result;
+  std::vector<std::string> names;
+  std::vector<std::string> params;
+  for (std::size_t k = 0; k < function.params.size(); ++k) {
+    names.push_back(fmt::format("{}", "abc"[k]));
+    params.push_back(fmt::format("{} {}", use(function.params[k]), names[k]));
+  }
+  std::string text =
+      fmt::format("static inline {} {}({}) {{\n", use(like), name, fmt::join(params, ", "));
+  for (const Prim& prim : function.code) {
+    std::vector<std::string> args;
+    for (std::uint32_t k = 0; k < num_operands(prim); ++k) args.push_back(names[prim.args[k]]);
+    names.push_back(fmt::format("v{}", names.size()));
+    text += fmt::format("  {} {}", value_type(prim.type, like), names.back());
+    text += define(prim, function, names.back(), args);
+  }
+  return text + fmt::format("  return {};\n}}\n", names[function.value]);
+}
+
+/// What follows the name of the instruction's result.
+std::string CVectors::define(const Prim& prim, const PrimFunction& function,
+                             const std::string& result, const std::vector<std::string>& args) {
+  const LaneForm form = lane_form(prim, function, target_);
+  switch (form) {
+    case LaneForm::constant:
+      return fmt::format(" = {}_splat({});\n", use(prim.type), c_literal(prim.scalar));
+    case LaneForm::infix:
+    case LaneForm::mask_infix:
+      return fmt::format(" = {} {} {};\n", args[0], infix(prim.op), args[1]);
+    case LaneForm::negate:
+      return fmt::format(" = -{};\n", args[0]);
+    case LaneForm::same_bits:
+      return fmt::format(" = ({}){};\n", use(prim.type), args[0]);
+    case LaneForm::magnitude: {
+      const DType bits = size_of(prim.type) == 8 ? DType::u64 : DType::u32;
+      return fmt::format(" = ({0})(({1}){2} << 1 >> 1);\n", use(prim.type), use(bits), args[0]);
+    }
+    default:
+      break;
+  }
+  std::vector<std::string> inputs;
+  for (std::size_t k = 0; k < args.size(); ++k) {
+    const bool begins = k == 2 && is_multiply_add(prim);
+    inputs.push_back(fmt::format(
+        "\"{}\"({})", begins ? "0" : lane_constraint(function.type_of(prim.args[k]), target_),
+        args[k]));
+  }
+  return fmt::format(";\n  __asm__(\"{}\" : \"={}\"({}) : {});\n",
+                     lane_instruction(prim, function, target_), lane_constraint(prim.type, target_),
+                     result, fmt::join(inputs, ", "));
+}
+
+void CLanes::declare(const Stmt& stmt) {
+  const ArrayType& type = blocks_[stmt.local] = {stmt.value->dtype, stmt.dims};
+  const std::string start{c_bare(scalars_.value(*stmt.value))};
+  const std::int64_t count = *type.num_elements();
+  if (!plan_.in_registers.contains(stmt.local)) {
+    scalars_.line(fmt::format("{} x{}[{}] __attribute__((aligned(64)));  // {}", c_type(type.dtype),
+                              stmt.local, count, type.to_string()));
+    scalars_.line(
+        fmt::format("for (i64 at = 0; at < {}; ++at) x{}[at] = {};", count, stmt.local, start));
+    return;
+  }
+  const std::string vector = vectors_.use(type.dtype);
+  const std::int64_t row = type.dims.back();
+  const std::int64_t vectors =
+      static_cast<std::int64_t>(lane_parts(row, vectors_.target().lanes(type.dtype)).size());
+  for (std::int64_t k = 0; k < count / row; ++k) {
+    std::vector<std::string> names;
+    for (std::int64_t part = 0; part < vectors; ++part)
+      names.push_back(fmt::format("x{}_{}_{} = {}_splat({})", stmt.local, k, part, vector, start));
+    scalars_.line(fmt::format("{} {};", vector, fmt::join(names, ", ")));
+  }
+}
+
+std::string CLanes::element(LocalId local, const std::vector<Affine>& at) const {
+  return fmt::format("x{}[{}]", local, scalars_.index(flatten(blocks_.at(local), at)));
+}
+
+void CLanes::loop(const Stmt& stmt) {
+  lanes_ = &stmt;
+  width_ = lane_width(stmt, vectors_.target());
+  own_.clear();
+  splat_.clear();
+  for (const StmtPtr& inner : stmt.body) {
+    if (inner->kind == StmtKind::declare) own_.insert(inner->local);
+  }
+  for (const StmtPtr& inner : stmt.body) {
+    if (inner->value) share(inner->value);
+  }
+  for (const LanePart& each : lane_parts(stmt.to - stmt.from, width_)) part(stmt, each);
+}
+
+void CLanes::part(const Stmt& loop, const LanePart& part) {
+  for (const StmtPtr& stmt : loop.body) {
+    if (!stmt->value) continue;
+    const std::string type = vectors_.use(stmt->value->dtype);
+    const std::string text = value(*stmt->value, part);
+    switch (stmt->kind) {
+      case StmtKind::declare:
+        scalars_.line(fmt::format("{} x{}_{} = {};", type, stmt->local, part.first, text));
+        break;
+      case StmtKind::assign:
+        if (stmt->subscripts.empty() || plan_.in_registers.contains(stmt->local)) {
+          scalars_.line(fmt::format("{} = {};", place(stmt->local, stmt->subscripts, part), text));
+        } else {
+          store(type, pointer('x', stmt->local, blocks_.at(stmt->local), stmt->subscripts, part),
+                text, part);
+        }
+        break;
+      default:
+        store(type,
+              pointer('t', stmt->buffer, loop_.buffers[stmt->buffer].type, stmt->subscripts, part),
+              text, part);
+    }
+  }
+}
+
+std::string CLanes::pointer(char prefix, std::uint32_t id, const ArrayType& type,
+                            const std::vector<Affine>& at, const LanePart& part) const {
+  auto [offset, step] = split_lane(flatten(type, at), lanes_->var);
+  offset.constant += step * (lanes_->from + part.first);
+  if (offset == Affine()) return fmt::format("{}{}", prefix, id);
+  return fmt::format("{}{} + {}", prefix, id, scalars_.index(offset));
+}
+
+/// The variable that holds these lanes of a row, or of a local of the loop itself.
+std::string CLanes::place(LocalId local, const std::vector<Affine>& at,
+                          const LanePart& part) const {
+  if (at.empty()) return fmt::format("x{}_{}", local, part.first);
+  std::vector<Affine> row(at.begin(), at.end() - 1);
+  ArrayType rows = blocks_.at(local);
+  rows.dims.pop_back();
+  return fmt::format("x{}_{}_{}", local, flatten(rows, row).constant, part.first / width_);
+}
+
+void CLanes::store(const std::string& type, const std::string& pointer, const std::string& value,
+                   const LanePart& part) {
+  scalars_.line(part.whole ? fmt::format("{}_store({}, {});", type, pointer, c_bare(value))
+                           : fmt::format("{}_store_part({}, {}, {});", type, pointer, c_bare(value),
+                                         part.count));
+}
+
+/// Gives every value that all lanes share a vector of its own, before the first part.
+void CLanes::share(const ValuePtr& v) {
+  if (!is_uniform(*v, lanes_->var, own_)) {
+    for (const ValuePtr& arg : v->args) share(arg);
+    return;
+  }
+  for (const auto& [known, name] : splat_) {
+    if (equal(*known, *v)) return;
+  }
+  const std::string type = vectors_.use(v->dtype);
+  std::string name = fmt::format("c{}", splats_++);
+  scalars_.line(
+      fmt::format("const {0} {1} = {0}_splat({2});", type, name, c_bare(scalars_.value(*v))));
+  splat_.emplace_back(v, std::move(name));
+}
+
+std::string CLanes::value(const Value& v, const LanePart& part) {
+  for (const auto& [known, name] : splat_) {
+    if (equal(*known, v)) return name;
+  }
+  const std::string type = vectors_.use(v.dtype);
+  const auto loaded = [&](const std::string& from) {
+    return part.whole ? fmt::format("{}_load({})", type, from)
+                      : fmt::format("{}_load_part({}, {})", type, from, part.count);
+  };
+  switch (v.kind) {
+    case ValueKind::load:
+      return loaded(pointer('t', v.buffer, loop_.buffers[v.buffer].type, v.subscripts, part));
+    case ValueKind::local:
+      if (v.subscripts.empty() || plan_.in_registers.contains(v.local))
+        return place(v.local, v.subscripts, part);
+      return loaded(pointer('x', v.local, blocks_.at(v.local), v.subscripts, part));
+    default:
+      break;
+  }
+  std::vector<std::string> args;
+  for (const ValuePtr& arg : v.args) args.push_back(value(*arg, part));
+  return vectors_.apply(lane_function(v), args);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,89 @@
+// Lanes loops as C with vector extensions, which gcc and clang share. Not thread-safe: CVectors is
+// one object per unit, CLanes one per kernel being emitted.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/lanes.hpp"
+
+namespace heddle::jit {
+
+/// The vector types that a unit uses, and what is done with them.
+class CVectors {
+ public:
+  explicit CVectors(const Target& target) : target_(target) {}
+  /// "v16f32", defined from now on.
+  [[nodiscard]] std::string use(DType type);
+  /// The expression that applies `function` to vectors.
+  [[nodiscard]] std::string apply(const PrimFunction& function,
+                                  const std::vector<std::string>& args);
+  [[nodiscard]] std::string definitions() const;
+  [[nodiscard]] const Target& target() const noexcept { return target_; }
+
+ private:
+  [[nodiscard]] std::string define(DType type) const;
+  std::string define(const PrimFunction& function, const std::string& name);
+  std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
+                     const std::vector<std::string>& args);
+  std::string value_type(DType type, DType like);
+
+  Target target_;
+  std::set<DType> used_;
+  std::map<std::string, std::string> functions_;  // name -> definition
+};
+
+/// What the scalar emitter lends to that of lanes.
+struct CScalars {
+  std::function<void(const std::string&)> line;
+  std::function<std::string(const Value&)> value;
+  std::function<std::string(const Affine&)> index;
+};
+
+class CLanes {
+ public:
+  CLanes(const Loop& loop, CVectors& vectors, CScalars scalars)
+      : loop_(loop),
+        vectors_(vectors),
+        scalars_(std::move(scalars)),
+        plan_(plan_lanes(loop, vectors.target())) {}
+
+  [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
+    return plan_.vectors.contains(loop.var);
+  }
+  /// A local block, as vector variables or as an array.
+  void declare(const Stmt& stmt);
+  /// A vector loop: a line per statement and vector.
+  void loop(const Stmt& stmt);
+  /// "x0[5 + i3]": an element of a block that is an array.
+  [[nodiscard]] std::string element(LocalId local, const std::vector<Affine>& at) const;
+
+ private:
+  void part(const Stmt& loop, const LanePart& part);
+  [[nodiscard]] std::string value(const Value& v, const LanePart& part);
+  void store(const std::string& type, const std::string& pointer, const std::string& value,
+             const LanePart& part);
+  [[nodiscard]] std::string pointer(char prefix, std::uint32_t id, const ArrayType& type,
+                                    const std::vector<Affine>& at, const LanePart& part) const;
+  [[nodiscard]] std::string place(LocalId local, const std::vector<Affine>& at,
+                                  const LanePart& part) const;
+  void share(const ValuePtr& value);
+
+  const Loop& loop_;
+  CVectors& vectors_;
+  CScalars scalars_;
+  LanePlan plan_;
+  std::map<LocalId, ArrayType> blocks_;
+  int splats_ = 0;
+  // Of the loop at hand:
+  const Stmt* lanes_ = nullptr;
+  std::int64_t width_ = 0;
+  std::set<LocalId> own_;
+  std::vector<std::pair<ValuePtr, std::string>> splat_;  // values that all lanes share
+};
+
+}  // namespace heddle::jit

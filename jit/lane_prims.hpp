@@ -1,0 +1,47 @@
+// Primitive functions on vectors: how each instruction of primitives.hpp is done in all lanes. What
+// gcc's and clang's vector types lack (and libgccjit's all the more) are instructions spelt out.
+// Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "jit/primitives.hpp"
+#include "jit/target.hpp"
+
+namespace heddle::jit {
+
+enum class LaneForm : std::uint8_t {
+  none,         ///< there is no vector form
+  constant,     ///< the scalar in all lanes
+  infix,        ///< the operator of the scalar instruction
+  negate,       ///< likewise
+  mask_infix,   ///< likewise, on masks: integers with a bit per lane
+  same_bits,    ///< another type for the same bits
+  magnitude,    ///< the sign bit cleared
+  instruction,  ///< spelt out, see lane_instruction()
+};
+[[nodiscard]] LaneForm lane_form(const Prim& prim, const PrimFunction& function,
+                                 const Target& target);
+/// The instruction in AT&T syntax: %0 is the result, %1, %2, %3 are the operands in order. The
+/// result of a multiply-add begins as the third operand.
+[[nodiscard]] std::string lane_instruction(const Prim& prim, const PrimFunction& function,
+                                           const Target& target);
+[[nodiscard]] bool is_multiply_add(const Prim& prim) noexcept;
+
+/// All instructions of the function have a vector form, and all values one size.
+[[nodiscard]] bool is_lane_function(const PrimFunction& function, const Target& target);
+
+/// A bool is a mask register with AVX-512, else a vector of all ones and zeros.
+[[nodiscard]] inline bool has_mask_registers(const Target& target) noexcept {
+  return target.isa == Isa::avx512;
+}
+
+/// Where an operand of an instruction lies, as a constraint of inline assembly: only AVX-512 has
+/// mask registers, and vector registers beyond the sixteenth.
+[[nodiscard]] inline const char* lane_constraint(DType type, const Target& target) noexcept {
+  if (!has_mask_registers(target)) return "x";
+  return type == DType::bool_ ? "Yk" : "v";
+}
+
+}  // namespace heddle::jit

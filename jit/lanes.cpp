@@ -1,0 +1,203 @@
+// See lanes.hpp. Pure; any thread.
+#include "jit/lanes.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "jit/emit.hpp"
+#include "jit/lane_prims.hpp"
+#include "jit/rewrite.hpp"
+
+namespace heddle::jit {
+namespace {
+
+bool is_lane_type(DType t) {
+  return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::u32 ||
+         t == DType::i64 || t == DType::u64;
+}
+
+bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
+
+class Planner {
+ public:
+  Planner(const Loop& loop, const Target& target) : loop_(loop), target_(target) {
+    if (target.isa == Isa::none) return;
+    walk(loop.body, [this](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::declare && !stmt.dims.empty()) blocks_[stmt.local] = &stmt;
+    });
+    block(loop.body);
+    for (const auto& [local, declare] : blocks_) {
+      if (!in_memory_.contains(local) && is_lane_type(declare->value->dtype))
+        plan.in_registers.insert(local);
+    }
+  }
+
+  LanePlan plan;
+
+ private:
+  void block(const Block& body) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop && stmt->mark == LoopMark::lanes) {
+        lanes(*stmt);
+      } else if (stmt->kind == StmtKind::loop) {
+        if (stmt->mark == LoopMark::unroll) unrolled_.insert(stmt->var);
+        block(stmt->body);
+      } else {
+        scalar(*stmt);
+      }
+    }
+  }
+
+  /// Blocks that scalar code touches are arrays.
+  void scalar(const Stmt& stmt) {
+    if (stmt.kind == StmtKind::assign && !stmt.subscripts.empty()) in_memory_.insert(stmt.local);
+    if (!stmt.value) return;
+    walk(*stmt.value, [this](const Value& v) {
+      if (v.kind == ValueKind::local && !v.subscripts.empty()) in_memory_.insert(v.local);
+    });
+  }
+
+  void lanes(const Stmt& loop) {
+    if (!is_vector(loop)) {
+      for (const StmtPtr& stmt : loop.body) scalar(*stmt);
+      return;
+    }
+    plan.vectors.insert(loop.var);
+    const auto touch = [&](LocalId local, const std::vector<Affine>& at) {
+      if (at.empty()) return;
+      const std::int64_t row = blocks_.at(local)->dims.back();
+      const bool whole_row = at.back() == affine_var(loop.var) && loop.from == 0 && loop.to == row;
+      const bool fixed = std::all_of(at.begin(), at.end() - 1, [this](const Affine& a) {
+        return std::ranges::all_of(a.terms, [this](const AffineTerm& term) {
+          return term.kind == AffineTerm::Kind::loop && unrolled_.contains(term.id);
+        });
+      });
+      if (!whole_row || !fixed) in_memory_.insert(local);
+    };
+    for (const StmtPtr& stmt : loop.body) {
+      if (stmt->kind == StmtKind::assign) touch(stmt->local, stmt->subscripts);
+      if (!stmt->value) continue;
+      walk(*stmt->value, [&](const Value& v) {
+        if (v.kind != ValueKind::local || v.subscripts.empty()) return;
+        // A value that all lanes share is scalar code.
+        if (is_uniform(v, loop.var, {})) {
+          in_memory_.insert(v.local);
+        } else {
+          touch(v.local, v.subscripts);
+        }
+      });
+    }
+  }
+
+  bool is_vector(const Stmt& loop) const {
+    std::set<LocalId> own;
+    std::size_t bytes = 0;
+    for (const StmtPtr& stmt : loop.body) {
+      if (!stmt->value) continue;
+      const DType type = stmt->value->dtype;
+      if (bytes == 0) bytes = size_of(type);
+      if (!is_lane_type(type) || size_of(type) != bytes) return false;
+      if (!is_vector_value(*stmt->value, loop.var, own)) return false;
+      if (stmt->kind == StmtKind::store && !moves_by_one(stmt->buffer, stmt->subscripts, loop.var))
+        return false;
+      if (stmt->kind == StmtKind::assign && !stmt->subscripts.empty() &&
+          !block_moves_by_one(stmt->local, stmt->subscripts, loop.var))
+        return false;
+      if (stmt->kind == StmtKind::declare) own.insert(stmt->local);
+    }
+    return bytes != 0;
+  }
+
+  bool is_vector_value(const Value& v, VarId lane, const std::set<LocalId>& own) const {
+    if (is_uniform(v, lane, own)) return is_lane_type(v.dtype);
+    switch (v.kind) {
+      case ValueKind::load:
+        return is_lane_type(v.dtype) && moves_by_one(v.buffer, v.subscripts, lane);
+      case ValueKind::local:
+        return is_lane_type(v.dtype) &&
+               (v.subscripts.empty() || block_moves_by_one(v.local, v.subscripts, lane));
+      case ValueKind::op:
+      case ValueKind::cast:
+        return is_lane_function(lane_function(v), target_) &&
+               std::ranges::all_of(
+                   v.args, [&](const ValuePtr& arg) { return is_vector_value(*arg, lane, own); });
+      case ValueKind::constant:
+      case ValueKind::embed:
+        return false;
+    }
+    return false;
+  }
+
+  bool moves_by_one(BufferId buffer, const std::vector<Affine>& at, VarId lane) const {
+    return split_lane(flatten(loop_.buffers[buffer].type, at), lane).second == 1;
+  }
+  bool block_moves_by_one(LocalId local, const std::vector<Affine>& at, VarId lane) const {
+    const Stmt& declare = *blocks_.at(local);
+    return split_lane(flatten({declare.value->dtype, declare.dims}, at), lane).second == 1;
+  }
+
+  const Loop& loop_;
+  const Target& target_;
+  std::map<LocalId, const Stmt*> blocks_;
+  std::set<LocalId> in_memory_;
+  std::set<VarId> unrolled_;
+};
+
+}  // namespace
+
+LanePlan plan_lanes(const Loop& loop, const Target& target) {
+  return std::move(Planner(loop, target).plan);
+}
+
+PrimFunction lane_function(const Value& v) {
+  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
+                                 : cast_function(v.args[0]->dtype, v.dtype);
+}
+
+bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {
+  bool uniform = true;
+  walk(value, [&](const Value& v) {
+    const bool moves =
+        mentions(v.index, lane) || (v.kind == ValueKind::local && lane_locals.contains(v.local)) ||
+        std::ranges::any_of(v.subscripts, [&](const Affine& a) { return mentions(a, lane); });
+    uniform = uniform && !moves;
+  });
+  return uniform;
+}
+
+std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width) {
+  std::vector<LanePart> parts;
+  for (std::int64_t first = 0; first < extent; first += width) {
+    const std::int64_t count = std::min(width, extent - first);
+    parts.push_back({first, count, count == width});
+  }
+  return parts;
+}
+
+std::int64_t lane_width(const Stmt& loop, const Target& target) {
+  for (const StmtPtr& stmt : loop.body) {
+    if (stmt->value) return target.lanes(stmt->value->dtype);
+  }
+  return target.vector_bytes();
+}
+
+std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane) {
+  Affine rest = index;
+  std::int64_t coefficient = 0;
+  std::erase_if(rest.terms, [&](const AffineTerm& term) {
+    const bool own = term.kind == AffineTerm::Kind::loop && term.id == lane;
+    if (own) coefficient = term.coefficient;
+    return own;
+  });
+  return {std::move(rest), coefficient};
+}
+
+Block unrolled(const Stmt& loop, std::int64_t iteration) {
+  Substitution at;
+  at.vars[loop.var].constant = iteration;
+  Block body;
+  for (const StmtPtr& stmt : loop.body) body.push_back(substitute(stmt, at));
+  return body;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,47 @@
+// Which lanes loops run as vectors, and which local blocks live in vector variables: decided once
+// for all emitters. Pure; any thread.
+#pragma once
+
+#include <set>
+
+#include "jit/loop.hpp"
+#include "jit/primitives.hpp"
+#include "jit/target.hpp"
+
+namespace heddle::jit {
+
+struct LanePlan {
+  /// Variables of lanes loops whose statements are all vector code. The other lanes loops are
+  /// emitted as plain loops.
+  std::set<VarId> vectors;
+  /// Blocks that are only touched lane by lane in vector loops, at places known when emitted: one
+  /// variable per row and vector. The others are arrays.
+  std::set<LocalId> in_registers;
+};
+[[nodiscard]] LanePlan plan_lanes(const Loop& loop, const Target& target);
+
+/// What an operation or a conversion does in each lane.
+[[nodiscard]] PrimFunction lane_function(const Value& v);
+
+/// The same in every lane: neither `lane` nor any of `lane_locals` is in it.
+[[nodiscard]] bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals);
+
+/// A vector of the pieces that a lanes loop is cut into: `count` lanes from lane `first` on.
+struct LanePart {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  bool whole = false;  ///< count is the vector's
+};
+/// The parts of `extent` lanes in vectors of `width`; only the last one may not be whole.
+[[nodiscard]] std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width);
+
+/// What the statements of a vector loop work on: all of one size. Vectors of this many lanes.
+[[nodiscard]] std::int64_t lane_width(const Stmt& loop, const Target& target);
+
+/// The affine index without its loop variable, and that one's coefficient.
+[[nodiscard]] std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane);
+
+/// The body of an unrolled loop at one of its iterations.
+[[nodiscard]] Block unrolled(const Stmt& loop, std::int64_t iteration);
+
+}  // namespace heddle::jit

@@ -1,0 +1,107 @@
+// See schedule.hpp: the order of classes, and what they share.
+#include "jit/schedule.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "heddle/status.hpp"
+#include "jit/rewrite.hpp"
+#include "jit/schedule_contraction.hpp"
+#include "jit/verify.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Variables and locals by first appearance, as the text wants them.
+Block renumbered(const Block& body) {
+  Substitution by;
+  walk(body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::loop)
+      by.loops.try_emplace(stmt.var, static_cast<VarId>(by.loops.size()));
+    if (stmt.kind == StmtKind::declare)
+      by.locals.try_emplace(stmt.local, static_cast<LocalId>(by.locals.size()));
+  });
+  Block result;
+  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
+void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// Nests first as a whole, then what is inside them.
+Block scheduled(Scheduling& in, const Block& body) {
+  Block result;
+  for (std::size_t k = 0; k < body.size(); ++k) {
+    const StmtPtr& stmt = body[k];
+    if (k + 1 < body.size() && stmt->kind == StmtKind::declare) {
+      if (const auto made = schedule_row_reduction(in, stmt, body[k + 1])) {
+        append(result, *made);
+        ++k;
+        continue;
+      }
+    }
+    std::optional<Block> made;
+    for (const auto& each :
+         {schedule_contraction, schedule_column_reduction, schedule_elementwise}) {
+      if (!made) made = each(in, stmt);
+    }
+    if (made) {
+      append(result, *made);
+    } else if (stmt->kind == StmtKind::loop && stmt->mark != LoopMark::lanes) {
+      result.push_back(with_body(*stmt, scheduled(in, stmt->body)));
+    } else {
+      result.push_back(stmt);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Fresh::Fresh(const Loop& loop) {
+  walk(loop.body, [this](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::loop) next_var = std::max(next_var, stmt.var + 1);
+    if (stmt.kind == StmtKind::declare) next_local = std::max(next_local, stmt.local + 1);
+  });
+}
+
+BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
+  Tensor tensor(label, type, std::move(dims));
+  lowered.loop.buffers.push_back({Role::scratch, tensor.type()});
+  lowered.tensors.push_back(std::move(tensor));
+  return static_cast<BufferId>(lowered.loop.buffers.size() - 1);
+}
+
+std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size) {
+  const std::int64_t tiles = (extent + size - 1) / size;
+  const std::int64_t large = (extent + tiles - 1) / tiles;
+  const std::int64_t small = tiles * large - extent;  // tiles that are one shorter
+  std::vector<Segment> segments{{0, tiles - small, large}};
+  if (small > 0) segments.push_back({(tiles - small) * large, small, large - 1});
+  return segments;
+}
+
+std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size) {
+  std::vector<Segment> segments;
+  const std::int64_t whole = extent / size;
+  if (whole > 0) segments.push_back({0, whole, size});
+  if (extent % size > 0) segments.push_back({whole * size, 1, extent % size});
+  return segments;
+}
+
+Lowered schedule(Lowered lowered, const Target& target) {
+  if (target.isa == Isa::none) return lowered;
+  Scheduling in{lowered, target, Fresh(lowered.loop)};
+  const auto is_contraction = [&](const StmtPtr& stmt) {
+    return find_contraction(lowered.loop, stmt).has_value();
+  };
+  lowered.loop.body = fuse_loops(lowered.loop.body, is_contraction);
+  shrink_scratch(lowered);
+  const Block after = scheduled(in, lowered.loop.body);
+  lowered.loop.body = renumbered(after);
+  if (Status legal = verify(lowered.loop); !legal.ok())
+    throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));
+  return lowered;
+}
+
+}  // namespace heddle::jit

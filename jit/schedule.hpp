@@ -1,0 +1,73 @@
+// Schedules: how the statements of a kernel run on a target, as rewritten loops that a reader can
+// print. The last stage before emitting; pure and deterministic. Any thread.
+//
+// Each top-level nest is looked at on its own. What is recognised is rewritten by the steps of its
+// class; the rest stays as it is. Every step keeps the scalar meaning of the loops, so the verifier
+// and a plain interpreter check them all. Numbers may differ from those of the unscheduled loops
+// where a schedule fixes another order of summation, or rounds a product and its sum once (fma):
+// for one schedule they are the same in each run and from each compiler.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "jit/lower.hpp"
+#include "jit/target.hpp"
+
+namespace heddle::jit {
+
+/// The kernel, scheduled for `target`. Buffers keep their numbers; scratch that schedules need
+/// comes after them, with a tensor each. Comments in the kernel say what was chosen.
+[[nodiscard]] Lowered schedule(Lowered lowered, const Target& target);
+
+/// Numbers that no variable and no local of a kernel has.
+struct Fresh {
+  VarId next_var = 0;
+  LocalId next_local = 0;
+  explicit Fresh(const Loop& loop);
+  [[nodiscard]] VarId var() noexcept { return next_var++; }
+  [[nodiscard]] LocalId local() noexcept { return next_local++; }
+};
+
+/// What schedules add to: scratch buffers, and numbers.
+struct Scheduling {
+  Lowered& lowered;
+  const Target& target;
+  Fresh fresh;
+  /// Scratch of this type.
+  BufferId add_scratch(const char* label, DType type, Dims dims);
+};
+
+// The classes, in the order in which they are tried. Each gives the statements that take the place
+// of a nest, or nothing where it is not of that class.
+[[nodiscard]] std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest);
+/// Sums along columns: each has a lane of its own, so every element keeps its order of terms.
+[[nodiscard]] std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest);
+/// `declare` and the loops after it that sum into it: several vectors of sums, folded pairwise.
+[[nodiscard]] std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
+                                                          const StmtPtr& nest);
+/// An innermost loop of straight-line code. Every element keeps its bits.
+[[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
+
+/// Joins neighbouring loops where the second uses what the first makes, outer ones first; what is
+/// `fixed` stays alone.
+[[nodiscard]] Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed);
+
+/// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
+/// stays in cache.
+void shrink_scratch(Lowered& lowered);
+
+/// How an extent is cut into tiles: `count` of `size` elements from `offset` on.
+struct Segment {
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  std::int64_t size = 0;
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+/// As few tiles of at most `size` as there can be, their sizes differing by one at most.
+[[nodiscard]] std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size);
+/// Whole tiles, and a smaller one for the rest.
+[[nodiscard]] std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size);
+
+}  // namespace heddle::jit

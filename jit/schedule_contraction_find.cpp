@@ -1,0 +1,173 @@
+// Recognising contractions. Pure; any thread.
+#include <algorithm>
+
+#include "jit/emit.hpp"
+#include "jit/lanes.hpp"
+#include "jit/rewrite.hpp"
+#include "jit/schedule_contraction.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// The loops of a perfect nest; `body` becomes what is inside.
+std::vector<StmtPtr> peel(const Block*& body) {
+  std::vector<StmtPtr> loops;
+  while (body->size() == 1 && body->front()->kind == StmtKind::loop &&
+         body->front()->mark == LoopMark::serial && body->front()->from == 0) {
+    loops.push_back(body->front());
+    body = &loops.back()->body;
+  }
+  return loops;
+}
+
+bool is_local(const Value& v, LocalId local) {
+  return v.kind == ValueKind::local && v.local == local;
+}
+
+std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>& at, VarId var) {
+  return split_lane(flatten(loop.buffers[buffer].type, at), var).second;
+}
+
+/// The subscripts of an element that iterations of the kept loops have for themselves: each loop
+/// variable alone on an axis, at most.
+bool is_injective(const std::vector<Affine>& at, const std::vector<StmtPtr>& kept) {
+  return std::ranges::all_of(kept, [&](const StmtPtr& loop) {
+    return std::ranges::any_of(at, [&](const Affine& a) {
+      const auto is_loop = [](const AffineTerm& t) { return t.kind == AffineTerm::Kind::loop; };
+      return std::ranges::count_if(a.terms, is_loop) == 1 && split_lane(a, loop->var).second != 0;
+    });
+  });
+}
+
+class Finder {
+ public:
+  Finder(const Loop& loop, const StmtPtr& nest) : loop_(loop), nest_{nest} {}
+
+  std::optional<Contraction> find() {
+    if (!match_loops() || !match_product() || !match_after() || !choose_lane()) return std::nullopt;
+    choose_row();
+    return std::move(found_);
+  }
+
+ private:
+  bool match_loops() {
+    const Block* body = &nest_;
+    found_.kept = peel(body);
+    std::size_t at = 0;
+    const auto skip = [&] {
+      while (at < body->size() && (*body)[at]->kind == StmtKind::comment) ++at;
+    };
+    skip();
+    if (found_.kept.empty() || at + 2 >= body->size()) return false;
+    const Stmt& declare = *(*body)[at++];
+    if (declare.kind != StmtKind::declare || !declare.dims.empty()) return false;
+    found_.accumulator = declare.local;
+    found_.start = declare.value;
+    skip();
+    const Block inner{(*body)[at++]};
+    const Block* innermost = &inner;
+    found_.reduced = peel(innermost);
+    if (found_.reduced.empty() || innermost->size() != 1) return false;
+    step_ = innermost->front();
+    found_.after.assign(body->begin() + static_cast<std::ptrdiff_t>(at), body->end());
+    return std::ranges::all_of(found_.reduced, [](const StmtPtr& l) { return l->to > 0; }) &&
+           std::ranges::all_of(found_.kept, [](const StmtPtr& l) { return l->to > 0; });
+  }
+
+  /// acc = acc + a * b
+  bool match_product() {
+    if (step_->kind != StmtKind::assign || step_->local != found_.accumulator) return false;
+    const Value& sum = *step_->value;
+    if (sum.kind != ValueKind::op) return false;
+    if (sum.op == Op::fma && is_local(*sum.args[2], found_.accumulator)) {
+      found_.a = sum.args[0];
+      found_.b = sum.args[1];
+    } else if (sum.op == Op::add) {
+      const bool first = is_local(*sum.args[0], found_.accumulator);
+      if (!first && !is_local(*sum.args[1], found_.accumulator)) return false;
+      const Value& product = *sum.args[first ? 1 : 0];
+      if (product.kind != ValueKind::op || product.op != Op::mul) return false;
+      found_.a = product.args[0];
+      found_.b = product.args[1];
+    } else {
+      return false;
+    }
+    const DType type = sum.dtype;
+    return found_.a->kind == ValueKind::load && found_.b->kind == ValueKind::load &&
+           found_.a->dtype == type && found_.b->dtype == type && size_of(type) >= 4;
+  }
+
+  /// Straight-line code with one store, to a buffer of its own.
+  bool match_after() {
+    for (const StmtPtr& stmt : found_.after) {
+      if (stmt->kind == StmtKind::loop || stmt->kind == StmtKind::zero) return false;
+      if (stmt->kind == StmtKind::store) {
+        if (found_.store) return false;
+        found_.store = stmt;
+      }
+    }
+    if (!found_.store || !is_injective(found_.store->subscripts, found_.kept)) return false;
+    const BufferId target = found_.store->buffer;
+    bool own = found_.a->buffer != target && found_.b->buffer != target;
+    const auto reads_own = [&](const Value& v) {
+      if (v.kind == ValueKind::load && v.buffer == target)
+        own = own && v.subscripts == found_.store->subscripts;
+    };
+    walk(*found_.start, reads_own);
+    bool reads_after = false;
+    walk_values(found_.after, [&](const Value& v) {
+      reads_own(v);
+      reads_after = reads_after || (v.kind == ValueKind::load && v.buffer == target);
+    });
+    const bool starts_there =
+        found_.start->kind == ValueKind::load && found_.start->buffer == target;
+    bool start_reads = false;
+    walk(*found_.start, [&](const Value& v) {
+      start_reads = start_reads || (v.kind == ValueKind::load && v.buffer == target);
+    });
+    found_.target_holds_sums = loop_.buffers[target].type.dtype == found_.a->dtype &&
+                               !reads_after && (starts_there || !start_reads);
+    return own;
+  }
+
+  std::int64_t stride_of(const ValuePtr& load, const StmtPtr& loop) const {
+    return stride(loop_, load->buffer, load->subscripts, loop->var);
+  }
+
+  /// The result is contiguous along it, and one factor only moves with it: that one becomes b.
+  bool choose_lane() {
+    for (const StmtPtr& loop : found_.kept) {
+      if (stride(loop_, found_.store->buffer, found_.store->subscripts, loop->var) != 1) continue;
+      const bool in_a = stride_of(found_.a, loop) != 0;
+      const bool in_b = stride_of(found_.b, loop) != 0;
+      if (in_a == in_b) return false;
+      if (in_a) std::swap(found_.a, found_.b);
+      found_.lane = loop;
+      found_.b_is_contiguous = stride_of(found_.b, loop) == 1;
+      return true;
+    }
+    return false;
+  }
+
+  /// The longest loop that moves a alone.
+  void choose_row() {
+    for (const StmtPtr& loop : found_.kept) {
+      if (loop == found_.lane || stride_of(found_.a, loop) == 0 || stride_of(found_.b, loop) != 0)
+        continue;
+      if (!found_.row || loop->to > found_.row->to) found_.row = loop;
+    }
+  }
+
+  const Loop& loop_;
+  const Block nest_;
+  StmtPtr step_;
+  Contraction found_;
+};
+
+}  // namespace
+
+std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest) {
+  return Finder(loop, nest).find();
+}
+
+}  // namespace heddle::jit

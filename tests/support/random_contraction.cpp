@@ -1,0 +1,186 @@
+// See random_contraction.hpp.
+#include "random_contraction.hpp"
+
+#include <array>
+#include <random>
+
+namespace heddle::jit::testing {
+namespace {
+
+class Maker {
+ public:
+  explicit Maker(std::uint64_t seed) : random_(seed) {}
+
+  Program make() {
+    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16, i8};
+    const DType type = types[below(types.size())];
+    const std::int64_t rows = extent(), lanes = extent(), terms = extent(), batch = 1 + below(3);
+    const bool batched = below(4) == 0;
+    const std::int64_t window = below(4) == 0 ? 2 + below(2) : 1;
+    const std::int64_t stride = 1 + below(2);
+    const Index n(batch), i(rows), j(lanes), k(terms), w(window);
+    const auto dims = [&](std::int64_t x, std::int64_t y, bool turned, bool with_batch) {
+      Dims made = turned ? Dims{y, x} : Dims{x, y};
+      if (with_batch) made.insert(made.begin(), batch);
+      return made;
+    };
+    const auto at = [&](const Tensor& t, const Subscript& x, const Subscript& y, bool turned,
+                        bool with_batch) {
+      std::vector<Subscript> subscripts{turned ? y : x, turned ? x : y};
+      if (with_batch) subscripts.insert(subscripts.begin(), n);
+      return t.at(subscripts);
+    };
+    const bool a_turned = flip(), b_turned = flip(), c_turned = below(4) == 0;
+    const bool b_batched = batched && flip();
+    const Tensor a("a", type, dims(stride * (rows - 1) + window, terms, a_turned, batched));
+    const Tensor b("b", type, dims(terms * window, lanes, b_turned, b_batched));
+    const Tensor c("c", type, dims(rows, lanes, c_turned, batched));
+    const Subscript row = window > 1 ? stride * Subscript(i) + w : stride * Subscript(i);
+    const Subscript term = window > 1 ? window * Subscript(k) + w : Subscript(k);
+    const Expr product = at(a, row, k, a_turned, batched) * at(b, term, j, b_turned, b_batched);
+    const Access target = at(c, i, j, c_turned, batched);
+    Program p("contraction");
+    switch (below(4)) {
+      case 0:
+        p << (target += product);
+        return p;
+      case 1:
+        p << (target = sum(product));
+        return p;
+      default:
+        break;
+    }
+    // A virtual sum with something done to it.
+    const Tensor bias("bias", type, {lanes}), y("y", type, c.dims());
+    const Access result = at(y, i, j, c_turned, batched);
+    p << (target = sum(product));
+    if (below(3) == 0) {
+      p << (result += max(target + bias(j), 0) * 2);
+    } else {
+      p << (result = target + bias(j));
+    }
+    return p;
+  }
+
+ private:
+  std::int64_t below(std::uint64_t n) { return static_cast<std::int64_t>(random_() % n); }
+  bool flip() { return below(2) == 0; }
+  std::int64_t extent() {
+    switch (below(6)) {
+      case 0:
+        return 1 + below(4);
+      case 1:
+        return 16 * (1 + below(4));
+      default:
+        return 1 + below(40);
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// Statements over matrices, rows and columns of one size.
+class RowMaker {
+ public:
+  explicit RowMaker(std::uint64_t seed) : random_(seed) {}
+
+  Program make() {
+    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16};
+    type_ = types[below(types.size())];
+    rows_ = extent();
+    columns_ = extent();
+    matrices_ = {tensor("x", {rows_, columns_})};
+    per_row_ = {tensor("r", {rows_})};
+    per_column_ = {tensor("c", {columns_})};
+    Program p("rows");
+    for (std::size_t left = 2 + below(5); left > 0; --left) p << statement();
+    return p;
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  std::int64_t extent() {
+    return static_cast<std::int64_t>(below(3) == 0 ? 1 + below(5) : 1 + below(90));
+  }
+  Tensor tensor(const char* label, const Dims& dims) {
+    const Tensor made(label, type_, dims);
+    if (below(2) == 0) made.set_mode(MemoryMode::never_virtual);
+    return made;
+  }
+  const Tensor& any(const std::vector<Tensor>& from) { return from[below(from.size())]; }
+
+  Expr number(int n) const { return cast(n, type_); }
+
+  /// Of the element (i, j): grows slowly, so that sums stay exact.
+  Expr value(const Index& i, const Index& j) {
+    const Expr x = any(matrices_)(i, j);
+    switch (below(6)) {
+      case 0:
+        return x - any(per_row_)(i);
+      case 1:
+        return relu(x - any(per_column_)(j));
+      case 2:
+        return max(x, any(matrices_)(i, j));
+      case 3:
+        return where(x < any(per_row_)(i), number(1), number(2));
+      case 4:
+        return min(x, number(3)) * min(x, number(2));
+      default:
+        return x;
+    }
+  }
+
+  Statement statement() {
+    const Index i(rows_), j(columns_);
+    const Expr bounded = min(value(i, j), number(4));
+    switch (below(7)) {
+      case 0:
+        per_row_.push_back(tensor("r", {rows_}));
+        return per_row_.back()(i) = maximum(value(i, j));
+      case 1:
+        per_row_.push_back(tensor("r", {rows_}));
+        return per_row_.back()(i) = sum(bounded);
+      case 2:
+        per_column_.push_back(tensor("c", {columns_}));
+        return per_column_.back()(j) = sum(bounded);
+      case 3:
+        per_column_.push_back(tensor("c", {columns_}));
+        return per_column_.back()(j) = minimum(value(i, j));
+      case 4:
+        return tensor("total", {})() += bounded;
+      default:
+        matrices_.push_back(tensor("y", {rows_, columns_}));
+        return matrices_.back()(i, j) = value(i, j);
+    }
+  }
+
+  std::mt19937_64 random_;
+  DType type_ = f32;
+  std::int64_t rows_ = 1, columns_ = 1;
+  std::vector<Tensor> matrices_, per_row_, per_column_;
+};
+
+}  // namespace
+
+Program random_rows(std::uint64_t seed) { return RowMaker(seed).make(); }
+
+Program random_contraction(std::uint64_t seed) { return Maker(seed).make(); }
+
+HostArray small_numbers(const ArrayType& type, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  HostArray array(type);
+  for (std::int64_t k = 0; k < array.num_elements(); ++k)
+    array.set(k, static_cast<double>(random() % 4));
+  return array;
+}
+
+Target tiny_target(Isa isa) {
+  Target target;
+  target.isa = isa;
+  target.l1_bytes = 1 << 10;
+  target.l2_bytes = 4 << 10;
+  target.l3_bytes = 16 << 10;
+  return target;
+}
+
+}  // namespace heddle::jit::testing

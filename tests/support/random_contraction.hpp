@@ -1,0 +1,28 @@
+// Random programs that schedules recognise: sums of products with all the orders of axes that they
+// may have. The seed decides everything. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heddle/host_array.hpp"
+#include "heddle/program.hpp"
+#include "jit/target.hpp"
+
+namespace heddle::jit::testing {
+
+/// One statement or two: transposed, batched, strided and sliding factors, sums that go on from
+/// what the target held, and what is done with them before they are stored.
+[[nodiscard]] Program random_contraction(std::uint64_t seed);
+
+/// Chains of elementwise statements and of reductions along rows, columns and whole matrices, some
+/// of which can be joined.
+[[nodiscard]] Program random_rows(std::uint64_t seed);
+
+/// Small whole numbers: their sums are exact in any order.
+[[nodiscard]] HostArray small_numbers(const ArrayType& type, std::uint64_t seed);
+
+/// A processor with so little cache that small shapes are cut as large ones are.
+[[nodiscard]] Target tiny_target(Isa isa);
+
+}  // namespace heddle::jit::testing

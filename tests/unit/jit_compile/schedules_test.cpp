@@ -1,0 +1,198 @@
+// Compiled schedules against the interpreter, on every compiler and instruction set: equal to the
+// last bit.
+#include <gtest/gtest.h>
+
+#include "compilers.hpp"
+#include "heddle/host_array.hpp"
+#include "jit/schedule.hpp"
+#include "kernel_runner.hpp"
+#include "support/loop_interpreter.hpp"
+#include "support/random_contraction.hpp"
+#include "support/random_program.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+/// The machine's own, and narrower ones.
+std::vector<Isa> isas() {
+  std::vector<Isa> usable;
+  for (const Isa isa : {Isa::none, Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa <= native_target().isa) usable.push_back(isa);
+  }
+  return usable;
+}
+
+using Fill = HostArray (*)(const ArrayType& type, std::uint64_t seed);
+
+std::vector<HostArray> arrays_for(const Loop& loop, std::uint64_t seed, Fill fill) {
+  std::vector<HostArray> arrays;
+  for (std::size_t k = 0; k < loop.buffers.size(); ++k)
+    arrays.push_back(fill(loop.buffers[k].type, seed + k));
+  return arrays;
+}
+
+void call(heddle_kernel_function function, const std::vector<HostArray>& arrays) {
+  Call call;
+  for (const HostArray& array : arrays) {
+    const auto* from = static_cast<const std::byte*>(array.data());
+    call.buffers.emplace_back(from, from + array.num_bytes());
+  }
+  call.run(function);
+  for (std::size_t k = 0; k < arrays.size(); ++k) {
+    if (arrays[k].num_bytes() > 0)
+      std::memcpy(arrays[k].data(), call.buffers[k].data(), arrays[k].num_bytes());
+  }
+}
+
+void expect_as_interpreted(const CompileUnit& unit, const std::shared_ptr<const Compiler>& compiler,
+                           Isa isa, Fill fill = small_numbers) {
+  const auto module = compiler->compile(unit);
+  for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
+    const Loop& loop = *unit.kernels[k].loop;
+    const std::vector<HostArray> expected = arrays_for(loop, k, fill);
+    interpret(loop, expected);
+    const std::vector<HostArray> found = arrays_for(loop, k, fill);
+    call(module->function(k), found);
+    for (std::size_t buffer = 0; buffer < found.size(); ++buffer) {
+      if (loop.buffers[buffer].role == Role::scratch) continue;
+      ASSERT_TRUE(same_elements(expected[buffer], found[buffer]))
+          << compiler->name() << " " << name(isa) << " " << unit.kernels[k].name << " t" << buffer
+          << "\n"
+          << print(loop);
+    }
+  }
+}
+
+class SchedulesTest : public CompilerTest {
+ protected:
+  static std::shared_ptr<const Compiler> make_for(Isa isa) {
+    ToolOptions options;
+    options.target = tiny_target(isa);
+    options.optimization_level = 1;
+    options.compile_timeout = std::chrono::minutes(5);
+    return make(options);
+  }
+};
+
+CompileUnit scheduled_unit(Program (*make)(std::uint64_t seed), Isa isa) {
+  CompileUnit unit{"scheduled", {}};
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Lowered made = schedule(optimize(lower(make(seed))), tiny_target(isa));
+    unit.kernels.push_back(
+        {"seed" + std::to_string(seed), std::make_shared<const Loop>(made.loop), {}, {}});
+  }
+  return unit;
+}
+
+// J3, J9, B3: schedules compute the same bits on every compiler and instruction set
+TEST_P(SchedulesTest, RandomContractionsAreAsInterpreted) {
+  for (const Isa isa : isas())
+    expect_as_interpreted(scheduled_unit(random_contraction, isa), make_for(isa), isa);
+}
+
+// J3, J9, B3: reductions have one order, numbers of all kinds included
+TEST_P(SchedulesTest, RandomRowsAreAsInterpreted) {
+  for (const Isa isa : isas())
+    expect_as_interpreted(scheduled_unit(random_rows, isa), make_for(isa), isa, random_array);
+}
+
+constexpr const char* marks = R"(buffer t0 input TYPE[3,40]
+buffer t1 inout TYPE[3,40]
+buffer t2 output TYPE[40]
+kernel {
+  let x0: TYPE[2,EXTENT] = t0[1, 1]
+  let x1: TYPE[EXTENT] = 3:TYPE
+  for i0 in 0..3 {
+    unroll i1 in 0..2 {
+      lanes i2 in 0..EXTENT {
+        let x2: TYPE = sub.TYPE(t0[i0, i2], t0[i0, 0])
+        x2 = mul.TYPE(x2, 2:TYPE)
+        x0[i1, i2] = add.TYPE(x0[i1, i2], neg.TYPE(mul.TYPE(x2, t1[i1, i2])))
+      }
+    }
+    prefetch t1[i0, 0]
+    lanes i3 in 0..EXTENT {
+      x1[i3] = fma.TYPE(x1[i3], t0[i0, i3], x0[1, i3])
+    }
+    lanes i4 in 2..EXTENT {
+      stream t1[i0, i4] = x1[i4]
+    }
+  }
+  unroll i5 in 0..EXTENT {
+    t2[EXTENT - 1 - i5] = add.TYPE(x1[i5], t0[2, i5])
+  }
+}
+)";
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// J5, J9, B3: unrolled and vector loops, with whole vectors and parts of them, for every dtype
+TEST_P(SchedulesTest, MarkedLoopsAreAsInterpreted) {
+  for (const Isa isa : isas()) {
+    CompileUnit unit{"marks", {}};
+    for (const char* type : {"f32", "f64", "i32", "u32", "i64", "u64"}) {
+      for (const char* extent : {"3", "16", "37"}) {
+        std::string text = replaced(replaced(marks, "TYPE", type), "EXTENT - 1 - i5", "-i5 + LAST");
+        text = replaced(text, "LAST", std::to_string(std::stoi(extent) - 1));
+        unit.kernels.push_back(
+            kernel_from(std::string(type) + "_" + extent, replaced(text, "EXTENT", extent)));
+      }
+    }
+    expect_as_interpreted(unit, make_for(isa), isa);
+  }
+}
+
+/// Every operation on `type` as the only statement of a lanes loop, with numbers of all kinds.
+CompileUnit operations_on(DType type) {
+  CompileUnit unit{"operations", {}};
+  for (std::size_t k = 0; k < all_ops().size(); ++k) {
+    const Op op = static_cast<Op>(k);
+    const std::vector<DType> types(op_info(op).arity, type);
+    const auto typing = type_op(op, types);
+    if (!typing || typing->operands != type) continue;
+    Loop loop;
+    std::vector<ValuePtr> args;
+    for (BufferId at = 0; at < types.size(); ++at) {
+      loop.buffers.push_back({Role::input, {type, {21}}});
+      args.push_back(make_load(at, type, {affine_var(0)}));
+    }
+    const auto out = static_cast<BufferId>(types.size());
+    loop.buffers.push_back({Role::output, {typing->result, {21}}});
+    const StmtPtr store = make_store(out, {affine_var(0)}, make_op(op, args));
+    loop.body.push_back(make_loop(0, 0, 21, {store}, LoopMark::lanes));
+    unit.kernels.push_back({std::string(op_info(op).name) + "_" + std::string(name(type)),
+                            std::make_shared<const Loop>(std::move(loop)),
+                            {},
+                            {}});
+  }
+  return unit;
+}
+
+// J3, J9, B3: an operation has the same bits in a lane as by itself, special values included
+TEST_P(SchedulesTest, OperationsInLanesAreAsInterpreted) {
+  for (const Isa isa : isas()) {
+    for (const DType type : {f32, f64, i32, u32, i64, u64}) {
+      expect_as_interpreted(operations_on(type), make_for(isa), isa, random_array);
+    }
+  }
+}
+
+// J5: the loop text numbers variables freely; the C text has types of such names
+TEST_P(SchedulesTest, LoopVariablesMayHaveTheNamesOfTypes) {
+  std::string text = "buffer t0 inout i64[2]\nkernel {\n";
+  for (int k = 0; k < 70; ++k)
+    text += "for i" + std::to_string(k) + " in 0..2 { t0[i" + std::to_string(k) +
+            "] = add.i64(t0[i" + std::to_string(k) + "], 1:i64) }\n";
+  CompileUnit unit{"names", {kernel_from("names", text + "}\n")}};
+  expect_as_interpreted(unit, make_for(Isa::none), Isa::none);
+}
+
+INSTANTIATE_TEST_SUITE_P(Compilers, SchedulesTest, ::testing::Values("cc", "clang", "gccjit"),
+                         param_name);
+
+}  // namespace
+}  // namespace heddle::jit::testing

@@ -1,0 +1,198 @@
+// Schedules against the loops they come from, both interpreted: whatever is cut, packed and
+// reordered, every element is computed from the same terms. HEDDLE_TEST_SEEDS=n looks at n
+// programs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "jit/lanes.hpp"
+#include "jit/loop_text.hpp"
+#include "jit/rewrite.hpp"
+#include "jit/schedule_contraction.hpp"
+#include "jit/verify.hpp"
+#include "support/loop_interpreter.hpp"
+#include "support/random_contraction.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+std::uint64_t seeds(std::uint64_t usual) {
+  const char* asked = std::getenv("HEDDLE_TEST_SEEDS");
+  return asked == nullptr ? usual : std::strtoull(asked, nullptr, 10);
+}
+
+Loop parsed(const std::string& text) { return parse_loop("heddle-loop 1\n" + text); }
+
+std::vector<HostArray> inputs(const Loop& loop, std::uint64_t seed) {
+  std::vector<HostArray> arrays;
+  for (std::size_t k = 0; k < loop.buffers.size(); ++k)
+    arrays.push_back(small_numbers(loop.buffers[k].type, seed + k));
+  return arrays;
+}
+
+bool is_scheduled(const Loop& loop) {
+  bool found = false;
+  walk(loop.body, [&](const Stmt& stmt) { found = found || stmt.mark == LoopMark::lanes; });
+  return found;
+}
+
+void expect_equal_to_plain_loops(Program (*make)(std::uint64_t seed), std::uint64_t count) {
+  std::uint64_t scheduled = 0;
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    const Lowered before = optimize(lower(make(seed)));
+    std::vector<HostArray> expected = inputs(before.loop, seed);
+    interpret(before.loop, expected);
+    for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+      const Lowered after = schedule(before, tiny_target(isa));
+      ASSERT_TRUE(parse_loop(print(after.loop)) == after.loop) << print(after.loop);
+      ASSERT_EQ(after.tensors.size(), after.loop.buffers.size());
+      scheduled += is_scheduled(after.loop) ? 1 : 0;
+      const std::vector<HostArray> found = inputs(after.loop, seed);
+      interpret(after.loop, found);
+      for (std::size_t k = 0; k < expected.size(); ++k) {
+        if (before.loop.buffers[k].role == Role::scratch) continue;
+        ASSERT_TRUE(same_elements(expected[k], found[k]))
+            << "seed " << seed << " " << name(isa) << " t" << k << "\n"
+            << print(before.loop) << print(after.loop);
+      }
+    }
+  }
+  EXPECT_GT(scheduled, count);  // of three per seed
+}
+
+// J5, J9: every schedule computes what the plain loops compute
+TEST(ScheduleTest, RandomContractionsEqualTheirPlainLoops) {
+  expect_equal_to_plain_loops(random_contraction, seeds(150));
+}
+
+// J5, J9
+TEST(ScheduleTest, RandomRowsEqualTheirPlainLoops) {
+  expect_equal_to_plain_loops(random_rows, seeds(200));
+}
+
+// J5: the same kernel has the same schedule, whatever was made before
+TEST(ScheduleTest, IsDeterministic) {
+  const Lowered before = optimize(lower(random_contraction(5)));
+  const std::string first = print(schedule(before, tiny_target(Isa::avx512)).loop);
+  static_cast<void>(schedule(optimize(lower(random_contraction(6))), tiny_target(Isa::avx2)));
+  EXPECT_EQ(print(schedule(before, tiny_target(Isa::avx512)).loop), first);
+  EXPECT_TRUE(schedule(before, Target()).loop == before.loop);  // no vectors: left alone
+}
+
+// J5: the tiles of an extent cover it, once
+TEST(ScheduleTest, SegmentsCoverTheirExtent) {
+  for (std::int64_t extent = 1; extent < 100; ++extent) {
+    for (std::int64_t size = 1; size < 20; ++size) {
+      for (const auto& segments : {balanced_tiles(extent, size), whole_tiles(extent, size)}) {
+        std::int64_t next = 0;
+        for (const Segment& segment : segments) {
+          EXPECT_EQ(segment.offset, next);
+          EXPECT_GT(segment.count, 0);
+          EXPECT_LE(segment.size, size);
+          next += segment.count * segment.size;
+        }
+        EXPECT_EQ(next, extent);
+      }
+      const auto balanced = balanced_tiles(extent, size);
+      EXPECT_LE(balanced.front().size - balanced.back().size, 1);
+    }
+  }
+}
+
+// J9: the register tile uses the registers there are, and fits small results
+TEST(ScheduleTest, RegisterTilesFit) {
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    const Target target = tiny_target(isa);
+    for (const std::int64_t n : {1, 3, 16, 100, 1024}) {
+      const RegisterTile tile = choose_tile(n, n, n, f32, target);
+      EXPECT_LT(tile.rows * tile.vectors + tile.vectors, target.vector_registers());
+      EXPECT_GE(tile.rows, 1);
+    }
+    const RegisterTile large = choose_tile(1024, 1024, 1024, f32, target);
+    EXPECT_GE(large.rows * large.vectors, target.vector_registers() / 2);
+  }
+}
+
+// J5: lanes loops run as vectors where all their statements can, blocks live in registers where
+// they can
+TEST(LanePlanTest, FindsVectorsAndRegisters) {
+  const Loop loop = parsed(R"(buffer t0 input f32[64]
+buffer t1 output f32[64]
+buffer t2 output f16[64]
+kernel {
+  let x0: f32[2,16] = 0:f32
+  let x1: f32[16] = 0:f32
+  unroll i0 in 0..2 {
+    lanes i1 in 0..16 {
+      x0[i0, i1] = mul.f32(t0[16*i0 + i1], 2:f32)
+    }
+  }
+  lanes i2 in 0..16 {
+    x1[i2] = x0[1, i2]
+  }
+  lanes i3 in 0..16 {
+    t1[4*i3] = x1[i3]
+  }
+  lanes i4 in 0..64 {
+    t2[i4] = f16(t0[i4])
+  }
+}
+)");
+  const LanePlan plan = plan_lanes(loop, tiny_target(Isa::avx512));
+  EXPECT_EQ(plan.vectors, (std::set<VarId>{1, 2}));
+  EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});  // x1 is read by a plain loop
+  EXPECT_TRUE(plan_lanes(loop, Target()).vectors.empty());
+  EXPECT_TRUE(plan_lanes(loop, Target()).in_registers.empty());
+}
+
+struct Illegal {
+  const char* body;
+  const char* rule;
+};
+
+// J5: marks that do not hold are refused, naming loop and rule
+TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
+  const std::string buffers = "buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nkernel {\n";
+  for (const Illegal& each : {
+           Illegal{"lanes i0 in 0..8 { for i1 in 0..2 { t0[i0 + 8*i1] = t1[0] } }", "another loop"},
+           Illegal{"lanes i0 in 0..8 { zero t0 }", "zeroes"},
+           Illegal{"lanes i0 in 0..8 { t0[0] = t1[i0] }", "other iterations touch"},
+           Illegal{"lanes i0 in 0..8 { t0[i0] = t0[i0 + 4] }", "other iterations touch"},
+           Illegal{"let x0: f32 = 0:f32 lanes i0 in 0..8 { x0 = t1[i0] }", "iterations share"},
+           Illegal{"lanes i0 in 0..8 { let x0: f32[2] = 0:f32 }", "declares a block"},
+           Illegal{"unroll i0 in 0..5000 { t0[0] = 1:f32 }", "copies"},
+           Illegal{"let x0: f32[4] = 0:f32 x0[4] = 1:f32", "axis 0 of x0"},
+           Illegal{"let x0: f32[4] = 0:f32 x0 = 1:f32", "takes 1 subscripts"},
+           Illegal{"let x0: f32[0] = 0:f32", "extent of 0"},
+           Illegal{"let x0: f32[100000] = 0:f32", "beyond"},
+           Illegal{"prefetch t1[0]", "prefetch to t1"},
+           Illegal{"prefetch t0[64]", "axis 0 of t0"},
+       }) {
+    try {
+      static_cast<void>(parsed(buffers + each.body + "\n}\n"));
+      ADD_FAILURE() << each.body;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(each.rule), std::string::npos) << e.what();
+    }
+  }
+  for (const char* legal :
+       {"lanes i0 in 0..8 { t0[i0] = t0[i0 + 8] }", "lanes i0 in 0..8 { t0[2*i0] = t0[2*i0] }",
+        "lanes i0 in 0..8 { let x0: f32 = t1[i0] x0 = neg.f32(x0) stream t0[i0] = x0 }",
+        "let x0: f32[2,4] = t1[3] lanes i0 in 0..4 { x0[1, i0] = x0[0, i0] }"}) {
+    EXPECT_NO_THROW(static_cast<void>(parsed(buffers + legal + "\n}\n"))) << legal;
+  }
+}
+
+// J5: a target has a text, which is part of what identifies compiled code
+TEST(TargetTest, TextRoundTrips) {
+  const Target target = tiny_target(Isa::avx2);
+  EXPECT_EQ(target.to_string(), "avx2 1024 4096 16384");
+  EXPECT_EQ(Target::parse(target.to_string()), target);
+  EXPECT_EQ(Target::parse("avx2 1024 4096"), std::nullopt);
+  EXPECT_EQ(Target::parse("mmx 1 2 3"), std::nullopt);
+  EXPECT_NE(native_target().isa, Isa::none);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
