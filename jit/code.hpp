@@ -1,6 +1,7 @@
 // CodeData: what is behind a Code, and the way from a Program to it. Immutable; any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,13 +35,34 @@ struct CodeData {
   std::vector<Tensor> batch_tensors;
 };
 
-/// Program to Code (stages lower, optimise, compile). Throws what those throw.
-[[nodiscard]] Code compile_program(const Program& program, const CompileOptions& options,
-                                   const std::shared_ptr<const Compiler>& compiler);
-/// Several programs as one unit.
-[[nodiscard]] CodeBatch compile_programs(std::span<const Program> programs,
-                                         const BatchOptions& options,
-                                         const std::shared_ptr<const Compiler>& compiler);
+/// A program lowered and optimised, and what its compiler is to be told.
+struct Draft {
+  std::shared_ptr<CodeData> code;
+  CompileUnit unit;  ///< no kernels: nothing is to be compiled yet
+};
+/// Stages lower and optimise. Throws what those throw.
+[[nodiscard]] Draft draft_program(const Program& program, const CompileOptions& options,
+                                  const std::shared_ptr<const Compiler>& compiler);
+/// Stage compile. Throws what Compiler::compile() throws.
+[[nodiscard]] Code finish(Draft draft, const CompileLimits& limits = {});
+
+/// Several programs, drafted. They are compiled in parts, which several compilers may work at.
+struct BatchDraft {
+  std::shared_ptr<const Compiler> compiler;
+  std::vector<std::shared_ptr<CodeData>> codes;  ///< null where there is no program to compile
+  std::vector<CompileUnit> parts;
+  std::vector<std::vector<std::size_t>> positions;  ///< of each part's kernels
+  std::function<void(const CompileProgress&)> progress;
+};
+[[nodiscard]] BatchDraft draft_programs(std::span<const Program> programs,
+                                        const BatchOptions& options,
+                                        const std::shared_ptr<const Compiler>& compiler);
+/// Calls `work` from up to `count` threads at once, and returns when all calls did. One call does
+/// all that is left to do; it throws nothing.
+using Spread = std::function<void(std::size_t count, const std::function<void()>& work)>;
+/// Throws the error of the first part that failed, in order, whichever failed first in time.
+[[nodiscard]] CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread);
+
 /// The step of a postponed code, compiled for buffers at these addresses (one per signature entry;
 /// nullopt: passed as an argument). Shared code returns its own step.
 [[nodiscard]] KernelStep specialise(const CodeData& code,

@@ -25,7 +25,8 @@ class NullCompiler final : public Compiler {
   std::string_view name() const noexcept override { return "null"; }
   Status available() const override { return {}; }
   std::string describe() const override { return "null: kernels that do nothing"; }
-  std::shared_ptr<const Module> compile(const CompileUnit& unit) const override {
+  std::shared_ptr<const Module> compile(const CompileUnit& unit,
+                                        const CompileLimits&) const override {
     check_unit(unit);
     return std::make_shared<NullModule>();
   }

@@ -6,13 +6,16 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "heddle/kernel.h"
+#include "heddle/kernel_cache.hpp"
 #include "heddle/status.hpp"
 #include "jit/loop.hpp"
 #include "jit/loop_text.hpp"
@@ -34,6 +37,15 @@ struct ToolOptions {
   bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
   /// "NAME=value" for compilers and helpers, over what this process's environment says.
   std::vector<std::string> environment;
+  std::filesystem::path cache_dir;  ///< of the kernel cache; empty: there is none
+  std::uint64_t cache_bytes_max = std::uint64_t{256} << 20;
+  std::function<void(const std::string&)> warn;  ///< gets a line when the cache is in trouble
+};
+
+/// What bounds one compile, besides ToolOptions::compile_timeout.
+struct CompileLimits {
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::stop_token stop;  ///< asks it to end
 };
 
 /// One kernel of a unit.
@@ -77,10 +89,18 @@ class Compiler {
   [[nodiscard]] virtual std::string describe() const = 0;
   /// What kernels are scheduled for; without vectors they are left as they are.
   [[nodiscard]] virtual Target target() const noexcept { return {}; }
-  /// Compiles and loads. Throws compile_failed with the compiler's own words (bounded) and the path
-  /// of the kept source, deadline when it took longer than compile_timeout; leaves nothing behind
-  /// and the next compile works.
-  [[nodiscard]] virtual std::shared_ptr<const Module> compile(const CompileUnit& unit) const = 0;
+  /// Compiles and loads, or finds it done: the same unit is compiled once, by whichever threads ask
+  /// for it, as long as somebody holds the module, and is then kept on disk (kernel_cache.hpp).
+  /// Throws compile_failed with the compiler's own words (bounded) and the path of the kept source,
+  /// deadline when it took too long, cancelled when asked to stop, unavailable in a process forked
+  /// from the one that made the compiler; leaves nothing behind and the next compile works.
+  [[nodiscard]] virtual std::shared_ptr<const Module> compile(
+      const CompileUnit& unit, const CompileLimits& limits) const = 0;
+  [[nodiscard]] std::shared_ptr<const Module> compile(const CompileUnit& unit) const {
+    return compile(unit, CompileLimits{});
+  }
+  /// What it found and what it compiled, so far.
+  [[nodiscard]] virtual KernelCacheCounters counters() const noexcept { return {}; }
 };
 
 [[nodiscard]] std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options);

@@ -1,15 +1,13 @@
 // The cc compiler: C text through the system compiler, as a child process in a private directory.
-// compile() may be called from any thread at once; each call is one child.
+// Any thread; each build is one child.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <mutex>
 #include <sstream>
 
+#include "jit/compile_toolchain.hpp"
 #include "jit/emit_c.hpp"
-#include "jit/module_loader.hpp"
-#include "jit/process.hpp"
 #include "jit/temp_dir.hpp"
 
 namespace heddle::jit {
@@ -31,36 +29,9 @@ std::vector<std::string> split_command(const std::string& command) {
   return argv;
 }
 
-/// Both CPU compilers must give the same bits: nothing is contracted, and functions of the C
-/// library are called, never folded or replaced. Strict aliasing is off because views may look at
-/// one buffer through two types.
-std::vector<std::string> own_flags(const ToolOptions& options) {
-  std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level)};
-#if defined(__x86_64__)
-  flags.emplace_back("-march=native");
-#else
-  flags.emplace_back("-mcpu=native");
-#endif
-  for (const char* flag :
-       {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
-        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
-    flags.emplace_back(flag);
-  }
-  if (options.fast_math) {
-    // Not -ffast-math: linking with it makes the whole process flush denormals.
-    for (const char* flag :
-         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
-      flags.emplace_back(flag);
-    }
-  } else {
-    flags.emplace_back("-ffp-contract=off");
-  }
-  return flags;
-}
-
-class CcCompiler final : public Compiler {
+class CcToolchain final : public Toolchain {
  public:
-  explicit CcCompiler(const ToolOptions& options)
+  explicit CcToolchain(const ToolOptions& options)
       : options_(options), words_(split_command(options.cc)) {}
 
   std::string_view name() const noexcept override { return "cc"; }
@@ -76,31 +47,40 @@ class CcCompiler final : public Compiler {
   }
 
   std::string describe() const override {
-    const std::scoped_lock lock(describe_mutex_);
-    if (!description_.empty()) return description_;
     const auto path = words_.empty() ? std::nullopt : find_program(words_[0], options_.environment);
     if (!path) return fmt::format("cc: {}", available().message());
-    Command command{words_, environment()};
-    command.argv[0] = path->string();
-    command.argv.emplace_back("--version");
     std::string version;
     try {
-      const RunResult result =
-          run_command(command, std::min(options_.compile_timeout, version_timeout_max));
-      version = result.exit.success() || result.exit.kind == Exit::Kind::unknown
-                    ? result.output.substr(0, result.output.find('\n'))
-                    : "does not tell its version: " + result.exit.describe();
+      version = ask_version(deadline_after(options_.compile_timeout));
     } catch (const Error& error) {
       version = error.status().message();
     }
-    description_ =
-        fmt::format("cc: {} ({}) -O{}", path->string(), version, options_.optimization_level);
-    return description_;
+    return fmt::format("cc: {} ({}) -O{}", path->string(), version, options_.optimization_level);
   }
 
-  std::shared_ptr<const Module> compile(const CompileUnit& unit) const override {
+  EmittedUnit emit(const CompileUnit& unit) const override {
+    EmittedUnit emitted{emit_c(unit, options_.target), {}};
+    emitted.essence = without_comments(emitted.source, "//");
+    return emitted;
+  }
+
+  std::string recipe() const override {
+    std::string text =
+        fmt::format("{} {}\n", fmt::join(cc_flags(options_), " "), fmt::join(options_.cflags, " "));
+    for (const char* name : {"GCC_EXEC_PREFIX", "COMPILER_PATH"}) {
+      text += child_variable(options_.environment, name).value_or("") + "\n";
+    }
+    return text + stamps();
+  }
+
+  std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
+    return remembered_version(cache, "cc", stamps(), [&] { return ask_version(patience); });
+  }
+
+  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
+                  const Patience& patience) const override {
     const auto start = steady_clock::now();
-    std::string source = emit_c(unit, options_.target);
+    const std::string& source = emitted.source;
     dump_unit(unit, source);
     throw_if_failed(available());
     const TempDir directory(options_);
@@ -111,17 +91,17 @@ class CcCompiler final : public Compiler {
     Command command = command_for(source_path, library_path);
     // What the compiler drops when it is killed goes with our directory.
     command.environment.push_back("TMPDIR=" + directory.path().string());
-    const RunResult result = run_command(command, options_.compile_timeout);
-    if (result.timed_out || !(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {
+    const RunResult result = run_command(command, patience);
+    if (result.killed)
+      give_up(unit, source, command, result, patience, steady_clock::now() - start);
+    if (!(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {
       fail(unit, source, command, result, {});
     }
     try {
       Library library;
       library.bytes = read_file(library_path, library_bytes_max);
       library.sum = checksum(library.bytes);
-      ModuleInfo info{unit.name, {}, source, steady_clock::now() - start};
-      for (const KernelSource& kernel : unit.kernels) info.kernels.push_back(kernel.name);
-      return load_module(library, std::move(info));
+      return load_built(options_, std::move(library), module_info(unit, emitted, start));
     } catch (const Error& error) {
       fail(unit, source, command, result, error.status());
     }
@@ -148,7 +128,7 @@ class CcCompiler final : public Compiler {
     const auto add = [&command](const std::vector<std::string>& flags) {
       command.argv.insert(command.argv.end(), flags.begin(), flags.end());
     };
-    add(own_flags(options_));
+    add(cc_flags(options_));
     add(options_.cflags);
     add({"-o", library.string(), source.string(), "-lm"});
     return command;
@@ -164,14 +144,54 @@ class CcCompiler final : public Compiler {
     dump(options_, unit.name, "c", source);
   }
 
+  /// The files of the command's words: "ccache gcc" is as new as the newer of both.
+  std::string stamps() const {
+    std::string text;
+    for (const std::string& word : words_) {
+      const auto path = find_program(word, options_.environment);
+      text += (path ? file_stamp(*path) : word) + "\n";
+    }
+    return text;
+  }
+
+  /// Throws Error when it cannot be run, or says nothing in time.
+  std::string ask_version(const Patience& patience) const {
+    Command command{words_, environment()};
+    command.argv[0] = find_program(words_[0], options_.environment).value_or(words_[0]).string();
+    command.argv.emplace_back("--version");
+    const RunResult result = run_command(
+        command, Patience(std::min(patience.deadline(), deadline_after(version_timeout_max)),
+                          patience.stop()));
+    if (result.killed || !(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {
+      throw Error(ErrorCode::unavailable, "does not tell its version: " + result.exit.describe());
+    }
+    return result.output.substr(0, result.output.find('\n'));
+  }
+
+  [[noreturn]] void give_up(const CompileUnit& unit, const std::string& source,
+                            const Command& command, const RunResult& result,
+                            const Patience& patience, steady_clock::duration elapsed) const {
+    if (patience.stopped()) {
+      throw Error(ErrorCode::cancelled,
+                  fmt::format("the compile of unit '{:.200}' was cancelled", unit.name));
+    }
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
+    throw_failure(ErrorCode::deadline,
+                  fmt::format("it did not end within {} ms and was killed", ms), unit, source,
+                  command, result, {});
+  }
+
   [[noreturn]] void fail(const CompileUnit& unit, const std::string& source, const Command& command,
                          const RunResult& result, const Status& cause) const {
-    const std::string what = result.timed_out
-                                 ? fmt::format("it did not end within {} ms and was killed",
-                                               options_.compile_timeout.count())
-                                 : result.exit.describe();
+    throw_failure(ErrorCode::compile_failed, result.exit.describe(), unit, source, command, result,
+                  cause);
+  }
+
+  [[noreturn]] void throw_failure(ErrorCode code, std::string_view what, const CompileUnit& unit,
+                                  const std::string& source, const Command& command,
+                                  const RunResult& result, const Status& cause) const {
     throw Error(
-        result.timed_out ? ErrorCode::deadline : ErrorCode::compile_failed,
+        code,
         fmt::format("cc could not compile unit '{:.200}': {}\n  command: {}\n  {}\n  output: {}",
                     unit.name, what, fmt::join(command.argv, " "),
                     keep_source(options_, unit.name, "c", source),
@@ -181,14 +201,37 @@ class CcCompiler final : public Compiler {
 
   ToolOptions options_;
   std::vector<std::string> words_;
-  mutable std::mutex describe_mutex_;
-  mutable std::string description_;  // guarded by describe_mutex_
 };
 
 }  // namespace
 
+std::vector<std::string> cc_flags(const ToolOptions& options) {
+  std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level)};
+#if defined(__x86_64__)
+  flags.emplace_back("-march=native");
+  flags.emplace_back("-mprefer-vector-width=512");  // as libgccjit, which tunes for no CPU
+#else
+  flags.emplace_back("-mcpu=native");
+#endif
+  for (const char* flag :
+       {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
+        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
+    flags.emplace_back(flag);
+  }
+  if (options.fast_math) {
+    // Not -ffast-math: linking with it makes the whole process flush denormals.
+    for (const char* flag :
+         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
+      flags.emplace_back(flag);
+    }
+  } else {
+    flags.emplace_back("-ffp-contract=off");
+  }
+  return flags;
+}
+
 std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options) {
-  return std::make_shared<CcCompiler>(options);
+  return make_compile_service(std::make_unique<CcToolchain>(options), options);
 }
 
 }  // namespace heddle::jit

@@ -1,10 +1,10 @@
 // The gccjit compiler: loop text to heddle-compile, a shared library back. Nothing of libgccjit
-// runs in this process. compile() may be called from any thread; as many run at once as there are
-// CPUs.
+// runs in this process. Any thread; as many build at once as there are CPUs.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "jit/compile_toolchain.hpp"
 #include "jit/emit.hpp"
 #include "jit/helper.hpp"
 #include "jit/temp_dir.hpp"
@@ -17,9 +17,9 @@ using std::chrono::steady_clock;
 /// The host ends a slow helper; the helper's own alarm is for when there is no host any more.
 constexpr std::uint32_t grace_seconds = 5;
 
-class GccjitCompiler final : public Compiler {
+class GccjitToolchain final : public Toolchain {
  public:
-  explicit GccjitCompiler(const ToolOptions& options) : options_(options), pool_(options) {}
+  explicit GccjitToolchain(const ToolOptions& options) : options_(options), pool_(options) {}
 
   std::string_view name() const noexcept override { return "gccjit"; }
   Target target() const noexcept override { return options_.target; }
@@ -35,7 +35,7 @@ class GccjitCompiler final : public Compiler {
 
   std::string describe() const override {
     try {
-      const auto helper = pool_.lease();
+      const auto helper = pool_.lease(deadline_after(options_.compile_timeout));
       return fmt::format("gccjit: {} ({}) -O{}", find_helper(options_).string(),
                          helper->hello().compiler, options_.optimization_level);
     } catch (const Error& error) {
@@ -43,17 +43,42 @@ class GccjitCompiler final : public Compiler {
     }
   }
 
-  std::shared_ptr<const Module> compile(const CompileUnit& unit) const override {
+  EmittedUnit emit(const CompileUnit& unit) const override {
     check_unit(unit);
-    std::string source;
-    const wire::CompileRequest request = request_for(unit, source);
+    EmittedUnit emitted;
+    for (const KernelSource& kernel : unit.kernels)
+      emitted.source += fmt::format("# kernel {}\n{}", kernel.name, loop_text(kernel));
+    emitted.essence = without_comments(emitted.source, "#");
+    return emitted;
+  }
+
+  std::string recipe() const override {
+    return fmt::format("-O{}{}\n{}\n{}", options_.optimization_level,
+                       options_.fast_math ? " fast_math" : "", options_.target.to_string(),
+                       stamps());
+  }
+
+  /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
+  /// with what it says.
+  std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
+    return remembered_version(cache, "gccjit", stamps(), [&] {
+      const auto helper = pool_.lease(patience);
+      return fmt::format("{}\n{}", helper->hello().compiler, helper->hello().library);
+    });
+  }
+
+  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
+                  const Patience& patience) const override {
+    const std::string& source = emitted.source;
+    const wire::CompileRequest request = request_for(unit, patience);
     dump(options_, unit.name, "loop", source);
-    const auto helper = pool_.lease();
+    const auto helper = pool_.lease(patience);
     const auto start = steady_clock::now();
     wire::CompileReply reply;
     try {
-      reply = helper->compile(request, deadline_after(options_.compile_timeout));
+      reply = helper->compile(request, patience);
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::cancelled) throw;
       fail(unit, source, error.code(), error.status().message(), {});
     }
     const std::string output = helper->take_output();
@@ -63,18 +88,27 @@ class GccjitCompiler final : public Compiler {
            reply.caller_at_fault ? ErrorCode::invalid_argument : ErrorCode::compile_failed,
            fmt::format("{}\n  output: {}", reply.error, output.empty() ? "(none)" : output), {});
     }
-    ModuleInfo info{unit.name, {}, source, steady_clock::now() - start};
-    for (const KernelSource& kernel : unit.kernels) info.kernels.push_back(kernel.name);
     try {
-      return load_module(reply.library, std::move(info));
+      return load_built(options_, std::move(reply.library), module_info(unit, emitted, start));
     } catch (const Error& error) {
       fail(unit, source, error.code(), "what it made cannot be loaded", error.status());
     }
   }
 
  private:
-  /// Fills `source` with the loop text of all kernels.
-  wire::CompileRequest request_for(const CompileUnit& unit, std::string& source) const {
+  static std::string loop_text(const KernelSource& kernel) {
+    return print(*kernel.loop, &kernel.names);
+  }
+
+  std::string stamps() const {
+    try {
+      return file_stamp(find_helper(options_));
+    } catch (const Error&) {
+      return "missing";  // building will say so
+    }
+  }
+
+  wire::CompileRequest request_for(const CompileUnit& unit, const Patience& patience) const {
     wire::CompileRequest request;
     request.unit_name = unit.name;
     request.optimization_level = static_cast<std::uint32_t>(options_.optimization_level);
@@ -82,15 +116,12 @@ class GccjitCompiler final : public Compiler {
     request.fast_math = options_.fast_math;
     request.trace_values = unit.trace_values;
     request.want_dump = !options_.dump_dir.empty();
-    const auto timeout = std::chrono::ceil<std::chrono::seconds>(
-        deadline_after(options_.compile_timeout) - steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::seconds>(patience.deadline() - steady_clock::now());
     request.seconds_max =
-        static_cast<std::uint32_t>(std::max<std::int64_t>(timeout.count(), 0)) + grace_seconds;
-    for (const KernelSource& kernel : unit.kernels) {
-      wire::KernelText text{kernel.name, print(*kernel.loop, &kernel.names), kernel.addresses};
-      source += fmt::format("# kernel {}\n{}", kernel.name, text.loop);
-      request.kernels.push_back(std::move(text));
-    }
+        static_cast<std::uint32_t>(std::max<std::int64_t>(left.count(), 0)) + grace_seconds;
+    for (const KernelSource& kernel : unit.kernels)
+      request.kernels.push_back({kernel.name, loop_text(kernel), kernel.addresses});
     return request;
   }
 
@@ -109,7 +140,7 @@ class GccjitCompiler final : public Compiler {
 }  // namespace
 
 std::shared_ptr<const Compiler> make_gccjit_compiler(const ToolOptions& options) {
-  return std::make_shared<GccjitCompiler>(options);
+  return make_compile_service(std::make_unique<GccjitToolchain>(options), options);
 }
 
 }  // namespace heddle::jit

@@ -1,6 +1,7 @@
 // heddle-compile: the process in which libgccjit runs, so that it cannot end, hang or lock the
 // host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as stdin; compiles
 // one unit at a time, keeps its files in DIRECTORY, and ends when the socket closes. One thread.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <libgccjit.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "jit/compile_gccjit_options.hpp"
 #include "jit/emit_gccjit.hpp"
 #include "jit/helper_wire.hpp"
 #include "jit/temp_dir.hpp"
@@ -43,48 +45,17 @@ struct ReleaseContext {
 };
 using ContextPtr = std::unique_ptr<gcc_jit_context, ReleaseContext>;
 
-/// libgccjit does not expand -march=native; these levels say what it needs to know.
-std::string_view machine_option() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") != 0) return "-march=x86-64-v4";
-  if (__builtin_cpu_supports("x86-64-v3") != 0) return "-march=x86-64-v3";
-  if (__builtin_cpu_supports("x86-64-v2") != 0) return "-march=x86-64-v2";
-#endif
-  return "";
-}
-
 std::string compiler_identity() {
   return fmt::format("libgccjit {}.{}.{}{}{}", gcc_jit_version_major(), gcc_jit_version_minor(),
-                     gcc_jit_version_patchlevel(), machine_option().empty() ? "" : ", ",
-                     machine_option());
+                     gcc_jit_version_patchlevel(), gccjit_machine_option().empty() ? "" : ", ",
+                     gccjit_machine_option());
 }
 
-void set_options(gcc_jit_context* context, const wire::CompileRequest& request) {
-  gcc_jit_context_set_str_option(context, GCC_JIT_STR_OPTION_PROGNAME, "heddle-compile");
-  gcc_jit_context_set_int_option(context, GCC_JIT_INT_OPTION_OPTIMIZATION_LEVEL,
-                                 static_cast<int>(request.optimization_level));
-  const auto add = [context](std::string_view option) {
-    if (!option.empty())
-      gcc_jit_context_add_command_line_option(context, std::string(option).c_str());
-  };
-  add(machine_option());
-  // The same as compile_cc.cpp: both compilers give the same bits.
-  for (const char* option :
-       {"-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"}) {
-    add(option);
-  }
-  if (request.fast_math) {
-    for (const char* option :
-         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
-      add(option);
-    }
-  } else {
-    add("-ffp-contract=off");
-  }
-  // Its heap otherwise grows from compile to compile and is then collected in each.
-  add("--param=ggc-min-heapsize=8192");
-  gcc_jit_context_add_driver_option(context, "-lm");
+/// The file that libgccjit was loaded from; empty when the loader does not say.
+std::string library_path() {
+  Dl_info info{};
+  const auto* const inside = reinterpret_cast<const void*>(&gcc_jit_context_acquire);
+  return dladdr(inside, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 CompileUnit unit_of(const wire::CompileRequest& request) {
@@ -110,12 +81,13 @@ Target target_of(const wire::CompileRequest& request) {
 wire::CompileReply compile(const wire::CompileRequest& request,
                            const std::filesystem::path& directory) {
   wire::CompileReply reply;
-  const auto library_path = directory / "unit.so";
+  const auto library_file = directory / "unit.so";
   std::error_code ignored;
   try {
     const CompileUnit unit = unit_of(request);
     const ContextPtr context(gcc_jit_context_acquire());
-    set_options(context.get(), request);
+    set_gccjit_options(context.get(), static_cast<int>(request.optimization_level),
+                       request.fast_math);
     emit_gccjit(context.get(), unit, target_of(request));
     if (request.want_dump) {
       const auto dump_path = directory / "unit.c";
@@ -125,11 +97,11 @@ wire::CompileReply compile(const wire::CompileRequest& request,
       std::filesystem::remove(dump_path, ignored);
     }
     gcc_jit_context_compile_to_file(context.get(), GCC_JIT_OUTPUT_KIND_DYNAMIC_LIBRARY,
-                                    library_path.c_str());
+                                    library_file.c_str());
     if (const char* error = gcc_jit_context_get_first_error(context.get()); error != nullptr) {
       reply.error = error;
     } else {
-      reply.library.bytes = read_file(library_path, library_bytes_max);
+      reply.library.bytes = read_file(library_file, library_bytes_max);
       reply.library.sum = checksum(reply.library.bytes);
       reply.ok = true;
     }
@@ -139,7 +111,7 @@ wire::CompileReply compile(const wire::CompileRequest& request,
   } catch (const std::exception& error) {
     reply.error = error.what();
   }
-  std::filesystem::remove(library_path, ignored);
+  std::filesystem::remove(library_file, ignored);
   return reply;
 }
 
@@ -197,6 +169,7 @@ void serve(const std::filesystem::path& directory) {
   wire::Hello hello;
   hello.version = HEDDLE_VERSION;
   hello.compiler = compiler_identity();
+  hello.library = library_path();
   if (!write_all(wire::encode(hello))) return;
   while (const auto request = next_request()) {
     alarm(request->seconds_max);

@@ -47,6 +47,7 @@ typedef struct {
   void* trace_context;
 } heddle_kernel_args;
 #define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
 )";
 static_assert(HEDDLE_KERNEL_ABI == 1 && sizeof(heddle_kernel_args) == 72 &&
                   offsetof(heddle_kernel_args, buffers) == 8 &&

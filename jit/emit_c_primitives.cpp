@@ -1,5 +1,5 @@
-// See emit_c_primitives.hpp. Functions are static inline and straight-line; the only loop is that
-// of integer powers.
+// See emit_c_primitives.hpp. Functions are straight-line; the only loop is that of integer powers.
+// They are always inlined, as a call would keep the loop around it from becoming vector code.
 #include "jit/emit_c_primitives.hpp"
 
 #include <fmt/format.h>
@@ -134,7 +134,7 @@ std::string CPrimitives::apply(PrimFunction function, const std::vector<std::str
 
 std::string CPrimitives::define(const PrimFunction& function) {
   std::vector<std::string> names;
-  std::string text = fmt::format("static inline {} {}(", c_type(function.result), function.name);
+  std::string text = fmt::format("INLINE {} {}(", c_type(function.result), function.name);
   for (std::size_t k = 0; k < function.params.size(); ++k) {
     names.push_back(fmt::format("{}", "abc"[k]));
     text += fmt::format("{}{} {}", k > 0 ? ", " : "", c_type(function.params[k]), names[k]);

@@ -72,11 +72,11 @@ fs::path find_helper(const ToolOptions& options) {
                   tried));
 }
 
-Helper::Helper(const ToolOptions& options, Deadline deadline)
+Helper::Helper(const ToolOptions& options, const Patience& patience)
     : path_(find_helper(options)),
       directory_(options),
       child_(helper_command(options, path_, directory_.path()), Child::Channel::socket) {
-  const wire::Bytes payload = receive_frame(wire::Kind::hello, deadline, ErrorCode::unavailable);
+  const wire::Bytes payload = receive_frame(wire::Kind::hello, patience, ErrorCode::unavailable);
   hello_ = wire::decode_hello(payload);
   if (hello_.protocol != wire::protocol_version || hello_.kernel_abi != HEDDLE_KERNEL_ABI ||
       hello_.version != HEDDLE_VERSION) {
@@ -90,18 +90,18 @@ Helper::Helper(const ToolOptions& options, Deadline deadline)
   }
 }
 
-wire::CompileReply Helper::compile(const wire::CompileRequest& request, Deadline deadline) {
+wire::CompileReply Helper::compile(const wire::CompileRequest& request, const Patience& patience) {
   ++compiles_;
-  const Child::Io sent = child_.send(wire::encode(request), deadline);
-  if (sent == Child::Io::timed_out) fail(ErrorCode::deadline, "did not take the request in time");
+  const Child::Io sent = child_.send(wire::encode(request), patience);
+  if (sent == Child::Io::out_of_patience) give_up(patience, "did not take the request in time");
   // Closed while sending: what it said before it died is read below.
-  return wire::decode_reply(receive_frame(wire::Kind::reply, deadline, ErrorCode::compile_failed));
+  return wire::decode_reply(receive_frame(wire::Kind::reply, patience, ErrorCode::compile_failed));
 }
 
-wire::Bytes Helper::receive_frame(wire::Kind kind, Deadline deadline, ErrorCode broken) {
+wire::Bytes Helper::receive_frame(wire::Kind kind, const Patience& patience, ErrorCode broken) {
   const auto receive = [&](std::span<std::byte> bytes) {
-    const Child::Io io = child_.receive(bytes, deadline);
-    if (io == Child::Io::timed_out) fail(ErrorCode::deadline, "did not answer in time");
+    const Child::Io io = child_.receive(bytes, patience);
+    if (io == Child::Io::out_of_patience) give_up(patience, "did not answer in time");
     if (io == Child::Io::closed) fail(broken, "ended");
   };
   const auto check = [&](const Status& status) {
@@ -116,11 +116,18 @@ wire::Bytes Helper::receive_frame(wire::Kind kind, Deadline deadline, ErrorCode 
   return payload;
 }
 
+void Helper::give_up(const Patience& patience, const char* what) {
+  if (patience.stopped()) fail(ErrorCode::cancelled, "was no longer wanted");
+  fail(ErrorCode::deadline, what);
+}
+
 void Helper::fail(ErrorCode code, const std::string& what) {
   const Exit exit = child_.finish();
   const std::string output = child_.take_output();
   throw Error(code, fmt::format("{} {} ({}{})\n  output: {}", path_.string(), what,
-                                code == ErrorCode::deadline ? "killed after that: " : "",
+                                code == ErrorCode::deadline || code == ErrorCode::cancelled
+                                    ? "killed after that: "
+                                    : "",
                                 exit.describe(), output.empty() ? "(none)" : output));
 }
 
@@ -143,7 +150,7 @@ HelperPool::~HelperPool() {
   for (const auto& helper : idle_) helper->abandon();
 }
 
-HelperPool::Lease HelperPool::lease() {
+HelperPool::Lease HelperPool::lease(const Patience& patience) {
   if (getpid() != owner_) {
     throw Error(ErrorCode::unavailable,
                 "this process was forked from the one that opened the gccjit compiler, whose "
@@ -152,7 +159,12 @@ HelperPool::Lease HelperPool::lease() {
   std::unique_ptr<Helper> helper;
   {
     std::unique_lock lock(mutex_);
-    freed_.wait(lock, [this] { return leased_ < helpers_max_; });
+    const bool free = freed_.wait_until(lock, patience.stop(), patience.deadline(),
+                                        [this] { return leased_ < helpers_max_; });
+    if (!free) {
+      throw Error(patience.stopped() ? ErrorCode::cancelled : ErrorCode::deadline,
+                  fmt::format("none of {} heddle-compile processes became free", helpers_max_));
+    }
     ++leased_;
     while (!idle_.empty() && !helper) {
       helper = std::move(idle_.back());
@@ -162,7 +174,7 @@ HelperPool::Lease HelperPool::lease() {
   }
   if (!helper) {
     try {
-      helper = std::make_unique<Helper>(options_, deadline_after(options_.compile_timeout));
+      helper = std::make_unique<Helper>(options_, patience);
     } catch (...) {
       give_back(nullptr);
       throw;

@@ -27,12 +27,13 @@ namespace heddle::jit {
 /// One running heddle-compile with its private directory. Destruction kills it.
 class Helper {
  public:
-  /// Starts it and shakes hands. Throws Error(unavailable), or Error(deadline).
-  Helper(const ToolOptions& options, Deadline deadline);
+  /// Starts it and shakes hands. Throws Error(unavailable), Error(deadline), or Error(cancelled).
+  Helper(const ToolOptions& options, const Patience& patience);
 
-  /// Throws Error(compile_failed) when it died, Error(deadline) when it was too slow; both with its
-  /// last words, and the helper is of no use afterwards.
-  [[nodiscard]] wire::CompileReply compile(const wire::CompileRequest& request, Deadline deadline);
+  /// Throws Error(compile_failed) when it died, Error(deadline) when it was too slow,
+  /// Error(cancelled); with its last words, and the helper is of no use afterwards.
+  [[nodiscard]] wire::CompileReply compile(const wire::CompileRequest& request,
+                                           const Patience& patience);
 
   [[nodiscard]] bool reusable();
   [[nodiscard]] const wire::Hello& hello() const noexcept { return hello_; }
@@ -42,8 +43,9 @@ class Helper {
   void abandon() noexcept;
 
  private:
-  wire::Bytes receive_frame(wire::Kind kind, Deadline deadline, ErrorCode broken);
+  wire::Bytes receive_frame(wire::Kind kind, const Patience& patience, ErrorCode broken);
   [[noreturn]] void fail(ErrorCode code, const std::string& what);
+  [[noreturn]] void give_up(const Patience& patience, const char* what);
 
   std::filesystem::path path_;
   TempDir directory_;
@@ -77,7 +79,7 @@ class HelperPool {
 
   /// Waits for a free helper, or starts one. Throws as Helper(), and Error(unavailable) in a
   /// process forked from the one that made the pool.
-  [[nodiscard]] Lease lease();
+  [[nodiscard]] Lease lease(const Patience& patience);
 
  private:
   void give_back(std::unique_ptr<Helper> helper) noexcept;
@@ -86,7 +88,7 @@ class HelperPool {
   const pid_t owner_;
   const std::size_t helpers_max_;
   std::mutex mutex_;
-  std::condition_variable freed_;
+  std::condition_variable_any freed_;
   std::vector<std::unique_ptr<Helper>> idle_;  // guarded by mutex_
   std::size_t leased_ = 0;                     // guarded by mutex_
 };

@@ -94,6 +94,7 @@ Bytes encode(const Hello& hello) {
   out.number(hello.kernel_abi);
   out.text(hello.version);
   out.text(hello.compiler);
+  out.text(hello.library);
   return out.finish();
 }
 
@@ -106,6 +107,7 @@ Hello decode_hello(std::span<const std::byte> payload) {
   hello.kernel_abi = in.number<std::uint32_t>();
   hello.version = in.text();
   hello.compiler = in.text();
+  hello.library = in.text();
   in.end();
   return hello;
 }

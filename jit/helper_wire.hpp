@@ -34,6 +34,7 @@ struct Hello {
   std::uint32_t kernel_abi = HEDDLE_KERNEL_ABI;
   std::string version;   ///< of heddle
   std::string compiler;  ///< "libgccjit 12.2.0, -march=x86-64-v3"
+  std::string library;   ///< path of libgccjit
 };
 
 struct KernelText {

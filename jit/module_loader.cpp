@@ -16,6 +16,7 @@
 
 #include "jit/emit.hpp"
 #include "jit/process.hpp"
+#include "jit/temp_dir.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -104,6 +105,18 @@ FileDescriptor seal(const Library& library, const ModuleInfo& info) {
   return fd;
 }
 
+/// Puts the library in the place of what was called `path`, which may still be mapped.
+void keep_library(const Library& library, const std::string& path) {
+  const std::string temporary = path + "-" + std::to_string(getpid());
+  write_file(temporary,
+             {reinterpret_cast<const char*>(library.bytes.data()), library.bytes.size()});
+  std::error_code error;
+  std::filesystem::rename(temporary, path, error);
+  if (error)
+    throw Error(ErrorCode::unavailable,
+                fmt::format("cannot keep library '{}': {}", path, error.message()));
+}
+
 /// A path of the descriptor that no library loaded before has: dlopen takes an equal name for the
 /// same library, but descriptor numbers are used again. "./" and "/" spell the bits of a counter.
 std::string unique_path(int fd) {
@@ -160,8 +173,15 @@ std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo inf
   };
   if (const Status status = check_library(library.bytes); !status.ok())
     refuse(std::string(status.message()));
-  const FileDescriptor fd = seal(library, info);
-  LibraryHandle handle(dlopen(unique_path(fd.get()).c_str(), RTLD_NOW | RTLD_LOCAL));
+  FileDescriptor fd;
+  std::string path = info.library_file.string();
+  if (path.empty()) {
+    fd = seal(library, info);
+    path = unique_path(fd.get());
+  } else {
+    keep_library(library, path);
+  }
+  LibraryHandle handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!handle) refuse(fmt::format("dlopen: {}", dlerror()));
   const auto* abi = static_cast<const std::uint32_t*>(dlsym(handle.get(), unit_abi_symbol));
   if (abi == nullptr) refuse(fmt::format("it does not define {}", unit_abi_symbol));

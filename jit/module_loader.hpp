@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,6 +41,9 @@ struct ModuleInfo {
   std::vector<std::string> kernels;  ///< names, as in KernelSource
   std::string source;
   std::chrono::nanoseconds compile_time{};
+  /// Set: the library is written here and loaded from here, where perf, gdb and objdump find the
+  /// names of its functions. For debugging: a file can change between check and load.
+  std::filesystem::path library_file{};
 };
 
 /// Checks, seals, loads and resolves. Throws Error(compile_failed) saying what is wrong with the

@@ -17,7 +17,8 @@ namespace heddle::jit {
 //  order : operands of one type T (bool too), result T
 //  test  : operands of one type T, result bool
 //  logic : operands converted to bool (nonzero), result bool
-//  real  : floating T only (integer and bool operands become f32), result T
+//  real  : floating T only (integer and bool operands become f32), result T; errors of those that
+//          are not correctly rounded (and of pow on floats) are bounded in jit/README.md
 //  bits  : u64 operands, u64 result
 //  other : stated at the op
 #define HEDDLE_OPS(X)                                                                            \
@@ -114,11 +115,9 @@ struct Scalar {
   }
 };
 
-/// The value of an op on constants, exactly as compiled code computes it; nullopt where that is
-/// left to the C library at run time (exp, log, sin, ...: folding them could differ in the last
-/// bit).
-[[nodiscard]] std::optional<Scalar> fold_op(Op op, DType result,
-                                            std::span<const Scalar> args) noexcept;
+/// The value of an op on constants of its operand type, bit for bit what compiled code gives (any
+/// NaN for a NaN).
+[[nodiscard]] Scalar fold_op(Op op, std::span<const Scalar> args);
 /// Conversion as compiled code does it: float to integer truncates and saturates (NaN is 0),
 /// integers wrap, to bool is "nonzero", anything to f16/bf16 goes through f32 and rounds to nearest
 /// even (the Scalar then holds the rounded value).

@@ -58,7 +58,7 @@ class ValueSimplifier {
     if (std::ranges::all_of(v->args, is_constant)) {
       std::vector<Scalar> args;
       for (const ValuePtr& arg : v->args) args.push_back(arg->scalar);
-      if (const auto folded = fold_op(v->op, v->dtype, args)) return make_constant(*folded);
+      return make_constant(fold_op(v->op, args));
     }
     v = constant_last(std::move(v));
     if (ValuePtr same = identity(*v)) return same;
@@ -160,9 +160,9 @@ class ValueSimplifier {
     if (!chain) return nullptr;
     const Op forward = family(v.op) == 1 ? Op::add : Op::mul;
     const Op backward = family(v.op) == 1 ? Op::sub : Op::div;
-    const auto joined = fold_op(inner->op == v.op ? forward : backward, v.dtype,
-                                std::array{inner->args[1]->scalar, v.args[1]->scalar});
-    return joined ? make_op(inner->op, {inner->args[0], make_constant(*joined)}) : nullptr;
+    const Scalar joined = fold_op(inner->op == v.op ? forward : backward,
+                                  std::array{inner->args[1]->scalar, v.args[1]->scalar});
+    return make_op(inner->op, {inner->args[0], make_constant(joined)});
   }
 
   /// x^0 is 1; small powers of what is cheap to repeat are products.

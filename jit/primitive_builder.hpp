@@ -1,5 +1,5 @@
 // Writing primitive functions as C++ expressions: `a + b` appends an instruction. Used by
-// primitives.cpp and primitives_cast.cpp only. Values point at their builder; one thread.
+// primitives*.cpp only. Values point at their builder; one thread.
 #pragma once
 
 #include <string>
@@ -89,6 +89,7 @@ inline PrimValue operator+(PrimValue a, PrimValue b) {
 inline PrimValue operator-(PrimValue a, PrimValue b) {
   return a.in->push(PrimOp::sub, a.type, {a, b});
 }
+inline PrimValue operator-(PrimValue a) { return a.in->push(PrimOp::neg, a.type, {a}); }
 inline PrimValue operator*(PrimValue a, PrimValue b) {
   return a.in->push(PrimOp::mul, a.type, {a, b});
 }
@@ -134,5 +135,22 @@ inline PrimValue cast(PrimValue a, DType to) {
 }
 inline PrimValue same_bits(PrimValue a, DType to) { return a.in->push(PrimOp::bits, to, {a}); }
 inline PrimValue is_nan(PrimValue a) { return a != a; }
+/// `value` rounded to the floating type of `like`.
+inline PrimValue real(PrimValue like, double value) { return like.in->constant(like.type, value); }
+/// A function of C in its f32 or f64 form, by the type of the first argument. The compiler's
+/// builtins are correctly rounded.
+inline PrimValue call(std::string_view f32_name, std::string_view f64_name,
+                      std::initializer_list<PrimValue> args) {
+  const PrimValue first = *args.begin();
+  return first.in->push(PrimOp::call, first.type, args,
+                        first.type == DType::f32 ? f32_name : f64_name);
+}
+/// a * b + c, rounded once.
+inline PrimValue fma(PrimValue a, PrimValue b, PrimValue c) {
+  return call("__builtin_fmaf", "__builtin_fma", {a, b, c});
+}
+inline PrimValue magnitude(PrimValue a) { return call("__builtin_fabsf", "__builtin_fabs", {a}); }
+/// To the nearest whole number, of two the even one.
+inline PrimValue rint(PrimValue a) { return call("__builtin_rintf", "__builtin_rint", {a}); }
 
 }  // namespace heddle::jit

@@ -1,4 +1,5 @@
-// The operations of ops.hpp as primitive functions. Conversions are in primitives_cast.cpp. Pure.
+// The operations of ops.hpp as primitive functions. Conversions are in primitives_cast.cpp, exp,
+// sin and the like in primitives_math*.cpp. Pure.
 #include "jit/primitives.hpp"
 
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 #include <array>
 
 #include "jit/primitive_builder.hpp"
+#include "jit/primitives_math.hpp"
 #include "jit/threefry.hpp"
 
 namespace heddle::jit {
@@ -107,13 +109,12 @@ V integer_op(Op op, const Args& v) {
   }
 }
 
-/// A function of C in its f32 or f64 form. The compiler's builtins are correctly rounded; the
-/// library's functions are called by name, so that no compiler folds them its own way.
-V call(std::string_view f32_name, std::string_view f64_name, std::initializer_list<V> args) {
-  const V first = *args.begin();
-  return first.in->push(PrimOp::call, first.type, args,
-                        first.type == DType::f32 ? f32_name : f64_name);
+// Of the builtins that make numbers whole, libgccjit 12 vectorises rint alone.
+V floating_floor(V a) {
+  const V nearest = rint(a);
+  return select(a < nearest, nearest - like(a, 1), nearest);
 }
+V floating_trunc(V a) { return flip_sign(floating_floor(magnitude(a)), sign_bit(a)); }
 
 V floating_op(Op op, const Args& v) {
   const V a = v[0];
@@ -130,21 +131,21 @@ V floating_op(Op op, const Args& v) {
     case Op::mod:
       return call("fmodf", "fmod", {a, b});
     case Op::pow:
-      return call("powf", "pow", {a, b});
+      return math_pow(a, b);
     case Op::fma:
-      return call("__builtin_fmaf", "__builtin_fma", {a, b, v[2]});
+      return fma(a, b, v[2]);
     case Op::mul3:
       return a * b * v[2];
     case Op::neg:
-      return a.in->push(PrimOp::neg, a.type, {a});
+      return -a;
     case Op::abs:
-      return call("__builtin_fabsf", "__builtin_fabs", {a});
+      return magnitude(a);
     case Op::trunc:
-      return call("__builtin_truncf", "__builtin_trunc", {a});
+      return floating_trunc(a);
     case Op::floor:
-      return call("__builtin_floorf", "__builtin_floor", {a});
+      return floating_floor(a);
     case Op::ceil:
-      return call("__builtin_ceilf", "__builtin_ceil", {a});
+      return -floating_floor(-a);
     case Op::relu:
       return select((like(a, 0) < a) | is_nan(a), a, like(a, 0));
     case Op::relu_gate:
@@ -165,21 +166,21 @@ V real_op(Op op, V a) {
   const auto root = [a] { return call("__builtin_sqrtf", "__builtin_sqrt", {a}); };
   switch (op) {
     case Op::exp:
-      return call("expf", "exp", {a});
+      return math_exp(a);
     case Op::log:
-      return call("logf", "log", {a});
+      return math_log(a);
     case Op::exp2:
-      return call("exp2f", "exp2", {a});
+      return math_exp2(a);
     case Op::log2:
-      return call("log2f", "log2", {a});
+      return math_log2(a);
     case Op::sin:
-      return call("sinf", "sin", {a});
+      return math_sin(a);
     case Op::cos:
-      return call("cosf", "cos", {a});
+      return math_cos(a);
     case Op::tanh:
-      return call("tanhf", "tanh", {a});
+      return math_tanh(a);
     case Op::erf:
-      return call("erff", "erf", {a});
+      return math_erf(a);
     case Op::sqrt:
       return root();
     case Op::recip:
@@ -288,7 +289,7 @@ std::uint32_t num_operands(const Prim& prim) noexcept {
       return 3;
     case PrimOp::call:
       if (prim.function.starts_with("__builtin_fma")) return 3;
-      return prim.function.starts_with("fmod") || prim.function.starts_with("pow") ? 2 : 1;
+      return prim.function.starts_with("fmod") ? 2 : 1;
     default:
       return 2;
   }

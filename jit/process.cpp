@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -125,6 +126,16 @@ void FileDescriptor::reset() noexcept {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
+Patience::Patience(Deadline deadline, std::stop_token stop)
+    : deadline_(deadline), stop_(std::move(stop)) {
+  if (!stop_.stop_possible()) return;
+  wakeup_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakeup_) throw Error(ErrorCode::exhausted, "cannot wait for a child: " + errno_text(errno));
+  on_stop_.emplace(stop_, Wake{wakeup_.get()});
+}
+
+void Patience::Wake::operator()() const noexcept { eventfd_write(fd, 1); }
+
 void BoundedText::append(std::string_view text) {
   total_ += text.size();
   const std::size_t for_head = std::min(text.size(), part_bytes_max - head_.size());
@@ -232,35 +243,37 @@ std::string Child::take_output() {
   return std::exchange(output_, {}).str();
 }
 
-Child::Event Child::wait_for(short events, Deadline deadline) {
+Child::Event Child::wait_for(short events, const Patience& patience) {
   for (;;) {
     if (has_ended()) {
       collect_output();
       return Event::ended;
     }
-    pollfd fds[3] = {{channel_.get(), events, 0},
+    if (patience.stopped()) return Event::out_of_patience;
+    pollfd fds[4] = {{channel_.get(), events, 0},
                      {output_pipe_.get(), POLLIN, 0},
-                     {pidfd_.get(), POLLIN, 0}};  // negative descriptors are passed over
+                     {pidfd_.get(), POLLIN, 0},
+                     {patience.descriptor(), POLLIN, 0}};  // negative ones are passed over
     if (events == 0) fds[0].fd = -1;
-    const int left = remaining_ms(deadline);
-    const int n = poll(fds, 3, pidfd_ ? left : std::min(left, poll_ms_without_pidfd));
+    const int left = remaining_ms(patience.deadline());
+    const int n = poll(fds, 4, pidfd_ ? left : std::min(left, poll_ms_without_pidfd));
     if (n < 0 && errno != EINTR && errno != EAGAIN) {
       throw Error(ErrorCode::internal, "poll on a child process: " + errno_text(errno));
     }
     if (n > 0 && fds[1].revents != 0) collect_output();
     if (n > 0 && fds[0].revents != 0) return Event::channel;
-    if (left == 0) return Event::timed_out;
+    if (left == 0) return Event::out_of_patience;
   }
 }
 
-Child::Io Child::send(std::span<const std::byte> bytes, Deadline deadline) {
+Child::Io Child::send(std::span<const std::byte> bytes, const Patience& patience) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(channel_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      const Event event = wait_for(POLLOUT, deadline);
-      if (event == Event::timed_out) return Io::timed_out;
+      const Event event = wait_for(POLLOUT, patience);
+      if (event == Event::out_of_patience) return Io::out_of_patience;
       if (event == Event::ended) return Io::closed;
     } else if (errno != EINTR) {
       return Io::closed;
@@ -269,7 +282,7 @@ Child::Io Child::send(std::span<const std::byte> bytes, Deadline deadline) {
   return Io::done;
 }
 
-Child::Io Child::receive(std::span<std::byte> bytes, Deadline deadline) {
+Child::Io Child::receive(std::span<std::byte> bytes, const Patience& patience) {
   bool ended = false;
   while (!bytes.empty()) {
     const ssize_t n = recv(channel_.get(), bytes.data(), bytes.size(), 0);
@@ -279,8 +292,8 @@ Child::Io Child::receive(std::span<std::byte> bytes, Deadline deadline) {
       return Io::closed;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (ended) return Io::closed;  // all that it had sent before it ended is read
-      const Event event = wait_for(POLLIN, deadline);
-      if (event == Event::timed_out) return Io::timed_out;
+      const Event event = wait_for(POLLIN, patience);
+      if (event == Event::out_of_patience) return Io::out_of_patience;
       ended = event == Event::ended;
     } else if (errno != EINTR) {
       return Io::closed;
@@ -289,7 +302,7 @@ Child::Io Child::receive(std::span<std::byte> bytes, Deadline deadline) {
   return Io::done;
 }
 
-bool Child::wait(Deadline deadline) { return wait_for(0, deadline) == Event::ended; }
+bool Child::wait(const Patience& patience) { return wait_for(0, patience) == Event::ended; }
 
 bool Child::alive() {
   if (has_ended()) return false;
@@ -323,14 +336,17 @@ Exit Child::finish() {
   return *exit_;
 }
 
-RunResult run_command(const Command& command, std::chrono::milliseconds timeout) {
-  const Deadline deadline = deadline_after(timeout);
+RunResult run_command(const Command& command, const Patience& patience) {
   Child child(command, Child::Channel::none);
   RunResult result;
-  result.timed_out = !child.wait(deadline);
+  result.killed = !child.wait(patience);
   result.exit = child.finish();
   result.output = child.take_output();
   return result;
+}
+
+RunResult run_command(const Command& command, std::chrono::milliseconds timeout) {
+  return run_command(command, Patience(deadline_after(timeout)));
 }
 
 std::optional<std::string> child_variable(const std::vector<std::string>& overrides,

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,33 @@ class FileDescriptor {
 
  private:
   int fd_ = -1;
+};
+
+/// How long to wait for a child: until a point in time, or until another thread asks to stop. One
+/// thread waits at a time.
+class Patience {
+ public:
+  Patience(Deadline deadline) noexcept : deadline_(deadline) {}  // NOLINT: a deadline is patience
+  /// Throws Error(exhausted) without descriptors.
+  Patience(Deadline deadline, std::stop_token stop);
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+  [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
+  [[nodiscard]] const std::stop_token& stop() const noexcept { return stop_; }
+  [[nodiscard]] bool stopped() const noexcept { return stop_.stop_requested(); }
+  /// Readable once it was asked to stop; -1 where nobody can ask.
+  [[nodiscard]] int descriptor() const noexcept { return wakeup_.get(); }
+
+ private:
+  struct Wake {
+    int fd;
+    void operator()() const noexcept;
+  };
+  Deadline deadline_;
+  std::stop_token stop_;
+  FileDescriptor wakeup_;
+  std::optional<std::stop_callback<Wake>> on_stop_;
 };
 
 /// The head and the tail of a text that may be of any length.
@@ -88,15 +116,15 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// What became of an exchange with the child.
-  enum class Io : std::uint8_t { done, closed, timed_out };
+  /// What became of an exchange with the child; out of patience: late, or asked to stop.
+  enum class Io : std::uint8_t { done, closed, out_of_patience };
 
   /// Sends all bytes; collects output meanwhile.
-  [[nodiscard]] Io send(std::span<const std::byte> bytes, Deadline deadline);
+  [[nodiscard]] Io send(std::span<const std::byte> bytes, const Patience& patience);
   /// Fills `bytes`; collects output meanwhile.
-  [[nodiscard]] Io receive(std::span<std::byte> bytes, Deadline deadline);
-  /// Collects output until the child has ended; false: the deadline came first.
-  [[nodiscard]] bool wait(Deadline deadline);
+  [[nodiscard]] Io receive(std::span<std::byte> bytes, const Patience& patience);
+  /// Collects output until the child has ended; false: patience did first.
+  [[nodiscard]] bool wait(const Patience& patience);
   /// Kills the whole process group (of a leader that ended: what it left behind), takes the rest of
   /// the output, reaps. Idempotent.
   Exit finish();
@@ -110,9 +138,9 @@ class Child {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
  private:
-  enum class Event : std::uint8_t { channel, ended, timed_out };
+  enum class Event : std::uint8_t { channel, ended, out_of_patience };
   /// Waits for the channel (`events` of poll) or for the child's end; collects output.
-  Event wait_for(short events, Deadline deadline);
+  Event wait_for(short events, const Patience& patience);
   bool has_ended() noexcept;
   void collect_output();
 
@@ -127,11 +155,12 @@ class Child {
 
 struct RunResult {
   Exit exit;
-  bool timed_out = false;
-  std::string output;  ///< head and tail of stdout and stderr together
+  bool killed = false;  ///< by us, out of patience
+  std::string output;   ///< head and tail of stdout and stderr together
 };
 
 /// Runs a command with stdin closed. Throws Error(unavailable) when it cannot be started.
+[[nodiscard]] RunResult run_command(const Command& command, const Patience& patience);
 [[nodiscard]] RunResult run_command(const Command& command, std::chrono::milliseconds timeout);
 
 /// The value of `name` for a child: from `overrides`, else from this process's environment.

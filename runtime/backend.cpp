@@ -6,6 +6,7 @@
 #include "heddle/status.hpp"
 #include "jit/code.hpp"
 #include "runtime/backend_state.hpp"
+#include "runtime/compiling.hpp"
 #include "runtime/config.hpp"
 #include "runtime/registry.hpp"
 
@@ -139,13 +140,40 @@ void require_open(rt::BackendState& state) {
 
 Code Backend::compile(const Program& program, const CompileOptions& options) const {
   require_open(*state_);
-  return jit::compile_program(program, options, state_->compiler);
+  const jit::CompileLimits limits = rt::limits_of(options.timeout);
+  return jit::finish(jit::draft_program(program, options, state_->compiler), limits);
 }
 
 CodeBatch Backend::compile_batch(std::span<const Program> programs,
                                  const BatchOptions& options) const {
   require_open(*state_);
-  return jit::compile_programs(programs, options, state_->compiler);
+  const jit::CompileLimits limits = rt::limits_of(options.timeout);
+  return jit::finish(jit::draft_programs(programs, options, state_->compiler), limits,
+                     rt::spread_over(state_->compiles));
+}
+
+PendingCode Backend::compile_async(const Program& program, const CompileOptions& options) const {
+  require_open(*state_);
+  return rt::start_compile<Code>(state_->compiles, rt::limits_of(options.timeout),
+                                 [draft = jit::draft_program(program, options, state_->compiler)](
+                                     const jit::CompileLimits& limits) mutable {
+                                   return jit::finish(std::move(draft), limits);
+                                 });
+}
+
+PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
+                                          const BatchOptions& options) const {
+  require_open(*state_);
+  return rt::start_compile<CodeBatch>(
+      state_->compiles, rt::limits_of(options.timeout),
+      [draft = jit::draft_programs(programs, options, state_->compiler),
+       compiles = state_->compiles](const jit::CompileLimits& limits) mutable {
+        return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
+      });
+}
+
+KernelCacheCounters Backend::compile_counters() const noexcept {
+  return state_->compiler->counters();
 }
 
 void Backend::finalize(std::chrono::nanoseconds timeout) const {
@@ -153,7 +181,12 @@ void Backend::finalize(std::chrono::nanoseconds timeout) const {
     const std::lock_guard lock(state_->mutex);
     state_->finalized = true;
   }
-  throw_if_failed(state_->scheduler.shutdown(timeout));
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const Status compiles = state_->compiles.shutdown(timeout);
+  throw_if_failed(state_->scheduler.shutdown(
+      std::max(std::chrono::nanoseconds(0),
+               std::chrono::nanoseconds(deadline - std::chrono::steady_clock::now()))));
+  throw_if_failed(compiles);
 }
 
 std::string Backend::to_string() const {

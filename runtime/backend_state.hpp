@@ -18,6 +18,7 @@ struct BackendState {
   std::shared_ptr<const jit::Compiler> compiler;
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
   Scheduler scheduler;
+  Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
   std::mutex mutex;
   std::vector<int> opened;  // virtual devices per physical one, ever; guarded by mutex
   bool finalized = false;   // guarded by mutex

@@ -31,7 +31,10 @@ constexpr Variable variables[] = {
     {"HEDDLE_COMPILE_HELPER", "", "path of heddle-compile, searched beside the library otherwise"},
     {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take"},
     {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work"},
-    {"HEDDLE_DUMP_DIR", "", "keeps loop text and emitted source of every compile here"},
+    {"HEDDLE_DUMP_DIR", "", "keeps text and library of every compile here, for perf and gdb too"},
+    {"HEDDLE_CACHE", "on", "off: compiled kernels are not kept on disk"},
+    {"HEDDLE_CACHE_DIR", "~/.cache/heddle", "where they are kept; must be this user's alone"},
+    {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first"},
     {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device"},
     {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device"},
     {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps"},
@@ -60,6 +63,24 @@ std::optional<T> number(const char* name, T lowest, T highest) {
     refuse(name, *text, fmt::format("a number from {} to {}", lowest, highest));
   }
   return value;
+}
+
+std::optional<bool> on_or_off(const char* name) {
+  const auto text = get(name);
+  if (!text) return std::nullopt;
+  if (*text != "on" && *text != "off") refuse(name, *text, "on or off");
+  return *text == "on";
+}
+
+/// By the XDG Base Directory Specification; nothing for a user without a home.
+std::optional<std::string> user_cache_dir() {
+  const auto absolute = [](const char* name) {
+    auto path = get(name);
+    return path && path->starts_with('/') ? path : std::nullopt;
+  };
+  if (const auto cache = absolute("XDG_CACHE_HOME")) return *cache + "/heddle";
+  if (const auto home = absolute("HOME")) return *home + "/.cache/heddle";
+  return std::nullopt;
 }
 
 std::optional<LogLevel> level() {
@@ -136,10 +157,29 @@ BackendOptions with_environment(BackendOptions options) {
   }
   if (!options.temp_dir) options.temp_dir = default_temp_dir();
   if (!options.dump_dir) options.dump_dir = get("HEDDLE_DUMP_DIR");
+  if (!options.cache) options.cache = on_or_off("HEDDLE_CACHE").value_or(true);
+  if (!options.cache_dir) {
+    options.cache_dir = get("HEDDLE_CACHE_DIR");
+    if (!options.cache_dir) options.cache_dir = user_cache_dir();
+  }
+  if (!options.cache_bytes_max)
+    options.cache_bytes_max = number<std::uint64_t>("HEDDLE_CACHE_BYTES_MAX", 0, ~std::uint64_t{0});
   return options;
 }
 
+jit::KernelCache::Options kernel_cache_options(const BackendOptions& options) {
+  jit::KernelCache::Options cache;
+  if (options.cache.value_or(false)) cache.directory = options.cache_dir.value_or("");
+  if (options.cache_bytes_max) cache.bytes_max = *options.cache_bytes_max;
+  cache.warn = [](const std::string& line) { log(LogLevel::warn, line); };
+  return cache;
+}
+
 }  // namespace rt
+
+KernelCacheInfo kernel_cache_info() {
+  return jit::KernelCache(rt::kernel_cache_options(rt::with_environment({}))).info();
+}
 
 std::vector<Setting> settings() {
   static_cast<void>(rt::with_environment({}));  // throws on malformed values

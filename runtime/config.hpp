@@ -3,12 +3,15 @@
 #pragma once
 
 #include "heddle/backend.hpp"
+#include "jit/kernel_cache.hpp"
 
 namespace heddle::rt {
 
 /// What is not set in `options` comes from the environment. Also sets the log level from
 /// HEDDLE_LOG, once.
 [[nodiscard]] BackendOptions with_environment(BackendOptions options);
+/// Of options that were completed; where they ask for no cache, its directory is empty.
+[[nodiscard]] jit::KernelCache::Options kernel_cache_options(const BackendOptions& options);
 /// The temporary directory when none is set: TMPDIR, else /tmp.
 [[nodiscard]] std::string default_temp_dir();
 

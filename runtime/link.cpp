@@ -215,6 +215,10 @@ Routine Context::link(const Code& code, const LinkOptions& options) const {
   return rt::link(state_, code, options);
 }
 
+Routine Context::link(const PendingCode& code, const LinkOptions& options) const {
+  return link(code.get(), options);
+}
+
 std::vector<std::optional<Routine>> Context::link_batch(const CodeBatch& batch,
                                                         const LinkOptions& options) const {
   std::vector<std::optional<Routine>> routines;

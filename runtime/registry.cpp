@@ -10,6 +10,7 @@
 #include "devices/device.hpp"
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
+#include "runtime/config.hpp"
 
 namespace heddle {
 namespace rt {
@@ -70,6 +71,10 @@ std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
   if (options.compile_timeout) tools.compile_timeout = *options.compile_timeout;
   if (options.temp_dir) tools.temp_dir = *options.temp_dir;
   if (options.dump_dir) tools.dump_dir = *options.dump_dir;
+  const jit::KernelCache::Options cache = kernel_cache_options(options);
+  tools.cache_dir = cache.directory;
+  tools.cache_bytes_max = cache.bytes_max;
+  tools.warn = cache.warn;
   if (spec.compiler == "cc") return jit::make_cc_compiler(tools);
   if (spec.compiler == "gccjit") return jit::make_gccjit_compiler(tools);
   if (spec.compiler == "null") return jit::make_null_compiler();

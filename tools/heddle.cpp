@@ -1,5 +1,5 @@
-// The heddle command: info, env, explain, demo, stress. Exit codes: 0 done, 1 failed, 2 misuse, 3
-// no such device or backend, or none that can be used here.
+// The heddle command: info, env, explain, cache, demo, stress. Exit codes: 0 done, 1 failed, 2
+// misuse, 3 no such device or backend, or none that can be used here.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +17,7 @@
 #include <string>
 
 #include "heddle/heddle.hpp"
+#include "tools/cache.hpp"
 #include "tools/demo/digits_demo.hpp"
 #include "tools/explain/explain.hpp"
 #include "tools/explain/program_file.hpp"
@@ -39,6 +40,7 @@ struct Options {
   std::optional<std::uint64_t> seed;
   std::string trace;
   std::optional<std::uint64_t> sims, replay;
+  std::optional<std::uint64_t> cache_bytes;
   std::string program;
   ExplainOptions explain;
 };
@@ -65,6 +67,14 @@ int env() {
   const std::string text = settings_text(settings(), use_colour(stdout));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return Exit::done;
+}
+
+int cache(CacheAction action, const Options& options) {
+  const CacheReport report =
+      run_cache_action(action, options.cache_bytes ? &*options.cache_bytes : nullptr, options.json,
+                       use_colour(stdout));
+  std::fwrite(report.text.data(), 1, report.text.size(), stdout);
+  return report.ok ? Exit::done : Exit::failed;
 }
 
 /// use(the backend that was asked for).
@@ -243,6 +253,39 @@ void describe_stress(CLI::App& stress, Options& options) {
       ->excludes(sims);
 }
 
+struct CacheCommand {
+  const char* name;
+  CacheAction action;
+  const char* meaning;
+};
+constexpr CacheCommand cache_commands[] = {
+    {"list", CacheAction::list, "Entries, most recently used first"},
+    {"verify", CacheAction::verify, "Check every entry; remove what is damaged, and exit with 1"},
+    {"prune", CacheAction::prune, "Remove what was not used for longest, down to a size"},
+    {"clear", CacheAction::clear, "Remove all entries"},
+};
+
+void describe_cache(CLI::App& cache, Options& options) {
+  cache.require_subcommand(0, 1);
+  for (const CacheCommand& command : cache_commands) {
+    CLI::App* const action = cache.add_subcommand(command.name, command.meaning);
+    action->add_flag("--json", options.json, "As JSON, for programs");
+    if (command.action == CacheAction::prune) {
+      action->add_option("--bytes", options.cache_bytes,
+                         "That may stay (default: HEDDLE_CACHE_BYTES_MAX)");
+    }
+  }
+}
+
+/// Which was asked for; exits with misuse when none was.
+int run_cache(const CLI::App& cache_app, const Options& options) {
+  for (const CacheCommand& command : cache_commands) {
+    if (*cache_app.get_subcommand(command.name))
+      return guarded([&] { return cache(command.action, options); });
+  }
+  return complain(Exit::misuse, "what about the cache? There are: list, verify, prune, clear");
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "heddle: describe array computations, compile them just in time, run them on devices"};
@@ -256,6 +299,9 @@ int run(int argc, char** argv) {
   info_command->add_flag("--json", options.json, "As JSON, for programs");
   CLI::App* env_command =
       app.add_subcommand("env", "The environment variables that heddle reads, and their values");
+  CLI::App* cache_command =
+      app.add_subcommand("cache", "The compiled kernels that are kept on disk");
+  describe_cache(*cache_command, options);
   CLI::App* explain_command = app.add_subcommand(
       "explain", "What becomes of a program, stage by stage, and how far from its limits it runs");
   describe_explain(*explain_command, options);
@@ -276,12 +322,13 @@ int run(int argc, char** argv) {
   }
   if (*info_command) return guarded([&] { return info(options); });
   if (*env_command) return guarded([] { return env(); });
+  if (*cache_command) return run_cache(*cache_command, options);
   if (*explain_command) return guarded([&] { return explain_program(options); });
   if (*digits_command) return guarded([&] { return demo_digits(options); });
   if (*stress_command) return guarded([&] { return stress_scheduler(options); });
   if (*demo_command) return complain(Exit::misuse, "which demo? There is: digits");
   return complain(Exit::misuse,
-                  "which command? info, env, explain, demo or stress; see heddle --help");
+                  "which command? info, env, explain, cache, demo or stress; see heddle --help");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
+#include "tools/cache.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {
@@ -73,6 +74,7 @@ Facts gather_facts() {
   facts.features = cpu_features();
   facts.processors = available_processors();
   facts.settings = settings();
+  facts.cache = kernel_cache_info();
   for (const BackendInfo& info : Backend::list()) {
     BackendFacts backend{info, {}};
     if (info.status.ok()) backend.devices = device_names(Backend::open(info.name));
@@ -106,6 +108,7 @@ std::string facts_text(const Facts& facts, bool colour) {
                         info.name, ok ? info.compiler : std::string(info.status.message()));
     if (ok) text += fmt::format("    {:<12} {}\n", "", listed(devices));
   }
+  text += "\n" + heading("Kernel cache") + kernel_cache_text(facts.cache);
   text += "\n" + heading("Settings");
   return text + settings_text(facts.settings, colour);
 }
@@ -127,6 +130,12 @@ std::string facts_json(const Facts& facts) {
     if (!info.status.ok()) row["reason"] = info.status.to_string();
     json["backends"].push_back(std::move(row));
   }
+  nlohmann::ordered_json counters;
+  for (const auto& [name, value] : kernel_cache_counters)
+    counters[name] = facts.cache.counters.*value;
+  json["cache"] = {{"directory", facts.cache.directory}, {"refusal", facts.cache.refusal},
+                   {"entries", facts.cache.entries},     {"bytes", facts.cache.bytes},
+                   {"bytes_max", facts.cache.bytes_max}, {"counters", std::move(counters)}};
   json["settings"] = nlohmann::ordered_json::array();
   for (const Setting& setting : facts.settings) {
     json["settings"].push_back({{"name", setting.name},

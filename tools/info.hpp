@@ -23,6 +23,7 @@ struct Facts {
   std::string default_refusal;        ///< why it refuses
   std::vector<BackendFacts> backends;
   std::vector<Setting> settings;
+  KernelCacheInfo cache;
 };
 
 /// Opens each available backend for a moment. Throws Error for malformed settings.

@@ -37,7 +37,7 @@ Finding = collections.namedtuple("Finding", "path line rule text")
 
 CLAUSES = ([f"S{n}" for n in [*range(1, 18), 20, 21, 22]] +
            [f"D{n}" for n in [*range(1, 9), 11, 12, 13]] +
-           [f"J{n}" for n in [*range(1, 9), 10]] +
+           [f"J{n}" for n in [*range(1, 9), 10, 11, 12]] +
            ["B1", "B2", "B3", "B5"] + [f"O{n}" for n in range(1, 59)])
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,8 @@
 
 #include "heddle/code.hpp"
 #include "heddle/device.hpp"
+#include "heddle/kernel_cache.hpp"
+#include "heddle/pending.hpp"
 
 namespace heddle {
 
@@ -38,6 +41,9 @@ struct BackendOptions {
   std::optional<std::chrono::milliseconds> compile_timeout;
   std::optional<std::string> temp_dir;
   std::optional<std::string> dump_dir;
+  std::optional<bool> cache;                     ///< whether compiled kernels are kept on disk
+  std::optional<std::string> cache_dir;          ///< where; must be this user's alone
+  std::optional<std::uint64_t> cache_bytes_max;  ///< least recently used kernels go first
 };
 
 /// A backend that can be opened, or why not.
@@ -65,8 +71,17 @@ class Backend {
   [[nodiscard]] std::vector<Device> all_devices(int max) const;
 
   [[nodiscard]] Code compile(const Program& program, const CompileOptions& options = {}) const;
+  /// Compiles on all processors at once. When some fail, the error is that of the first in order.
   [[nodiscard]] CodeBatch compile_batch(std::span<const Program> programs,
                                         const BatchOptions& options = {}) const;
+  /// The same, going on meanwhile, on as many threads as processors; the first call starts them.
+  /// The programs are taken as they are now: errors in them are thrown here.
+  [[nodiscard]] PendingCode compile_async(const Program& program,
+                                          const CompileOptions& options = {}) const;
+  [[nodiscard]] PendingBatch compile_batch_async(std::span<const Program> programs,
+                                                 const BatchOptions& options = {}) const;
+  /// What this open instance compiled, and what it found compiled.
+  [[nodiscard]] KernelCacheCounters compile_counters() const noexcept;
 
   /// Finalises its devices and takes no more work (D13). Idempotent.
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
@@ -87,6 +102,10 @@ struct BackendSpec {
 /// Adds a backend for this process. Throws invalid_argument for a name that exists or a spec that
 /// lacks a part.
 void register_backend(BackendSpec spec);
+
+/// The cache that the environment asks for, with the counters of all processes that have closed it.
+/// Throws invalid_argument for malformed settings.
+[[nodiscard]] KernelCacheInfo kernel_cache_info();
 
 /// A setting from the environment, for people.
 struct Setting {

@@ -49,6 +49,9 @@ struct CompileOptions {
   std::optional<MergeMode> merge_mode;
   /// Every assignment calls the trace hook of its schedule (O57).
   bool trace_values = false;
+  /// Set: the compile ends with `deadline` this long after the call, if the backend's own
+  /// compile_timeout did not end it before.
+  std::optional<std::chrono::nanoseconds> timeout{};
 };
 
 class Code {
@@ -78,6 +81,13 @@ class Code {
   std::shared_ptr<const jit::CodeData> data_;
 };
 
+/// How far a batch is.
+struct CompileProgress {
+  std::size_t done = 0;   ///< programs, this one included
+  std::size_t total = 0;  ///< that are to be compiled
+  std::string name;       ///< of the one that is ready
+};
+
 struct BatchOptions {
   /// One per program, or empty: each program's own name. Duplicates are invalid_argument.
   std::vector<std::string> names;
@@ -88,9 +98,13 @@ struct BatchOptions {
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
   bool trace_values = false;
+  std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
+  /// Called for each program that is compiled, one call at a time, by the thread that compiled it.
+  /// What it throws fails the batch.
+  std::function<void(const CompileProgress&)> progress{};
 };
 
-/// Programs compiled as one unit; positions are kept, excluded ones are empty.
+/// Programs compiled together, all or none; positions are kept, excluded ones are empty.
 class CodeBatch {
  public:
   explicit CodeBatch(std::vector<std::optional<Code>> entries) : entries_(std::move(entries)) {}

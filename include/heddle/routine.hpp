@@ -15,6 +15,7 @@
 
 #include "heddle/code.hpp"
 #include "heddle/device.hpp"
+#include "heddle/pending.hpp"
 #include "heddle/program.hpp"
 
 namespace heddle {
@@ -85,6 +86,8 @@ class Context {
   /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, or
   /// after finalisation.
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
+  /// Waits for the compile, and throws what it threw.
+  [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {}) const;
   /// Links each in the context of the one before; positions stay (O28).
   [[nodiscard]] std::vector<std::optional<Routine>> link_batch(
       const CodeBatch& batch, const LinkOptions& options = {}) const;

@@ -37,7 +37,7 @@ struct Subject {
 
 /// None where the program asks for a memory mode that it cannot keep.
 std::optional<Subject> make_subject(std::uint64_t seed) {
-  RandomProgram random = random_program(seed, {.library = false});
+  RandomProgram random = random_program(seed);
   Lowered before = lower(random.program);
   try {
     Lowered after = optimize(before);

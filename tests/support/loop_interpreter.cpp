@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "jit/element.hpp"
+#include "jit/primitive_eval.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -124,7 +125,10 @@ class Interpreter {
     }
     std::vector<Scalar> args;
     for (const ValuePtr& arg : v.args) args.push_back(value(*arg));
-    return evaluate(v.op, v.dtype, args);
+    const auto key = std::pair(v.op, args.back().dtype);
+    auto at = functions_.find(key);
+    if (at == functions_.end()) at = functions_.emplace(key, op_function(v.op, key.second)).first;
+    return evaluate(at->second, args);
   }
 
   const Loop& loop_;
@@ -132,43 +136,10 @@ class Interpreter {
   std::span<const std::int64_t> statics_;
   std::map<VarId, std::int64_t> vars_;
   std::map<LocalId, Local> locals_;
+  mutable std::map<std::pair<Op, DType>, PrimFunction> functions_;  // as they are met
 };
 
-template <class T>
-double library(Op op, T a, T b) {
-  switch (op) {
-    case Op::exp:
-      return std::exp(a);
-    case Op::log:
-      return std::log(a);
-    case Op::exp2:
-      return std::exp2(a);
-    case Op::log2:
-      return std::log2(a);
-    case Op::sin:
-      return std::sin(a);
-    case Op::cos:
-      return std::cos(a);
-    case Op::tanh:
-      return std::tanh(a);
-    case Op::erf:
-      return std::erf(a);
-    case Op::pow:
-      return std::pow(a, b);
-    default:
-      throw std::logic_error(fmt::format("no meaning for '{}'", op_info(op).name));
-  }
-}
-
 }  // namespace
-
-Scalar evaluate(Op op, DType result, std::span<const Scalar> args) {
-  if (const auto folded = fold_op(op, result, args)) return *folded;
-  const double b = args.size() > 1 ? args[1].f : 0;
-  if (result == DType::f64) return Scalar::of_float(result, library(op, args[0].f, b));
-  return Scalar::of_float(result,
-                          library(op, static_cast<float>(args[0].f), static_cast<float>(b)));
-}
 
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics) {

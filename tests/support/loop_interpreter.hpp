@@ -13,13 +13,9 @@ namespace heddle::jit::testing {
 
 /// Runs `loop` on `buffers` (one per Loop::buffers, of its type) with these static values. Throws
 /// std::out_of_range where an access leaves its buffer and std::logic_error where a kernel is
-/// illegal otherwise. Operations that heddle leaves to the C library (exp, sin, ...) are the
-/// host's.
+/// illegal otherwise. Operations are those of primitives.hpp, whose meaning ops_test.cpp checks.
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics = {});
-
-/// One operation on values of its operand type, see type_op().
-[[nodiscard]] Scalar evaluate(Op op, DType result, std::span<const Scalar> args);
 
 /// Same type and same bits, but that any NaN equals any other.
 [[nodiscard]] bool same_elements(const HostArray& a, const HostArray& b);

@@ -22,7 +22,7 @@ struct RandomProgram {
 
 struct RandomProgramOptions {
   bool modes = true;    ///< ask for random memory modes on some tensors
-  bool library = true;  ///< exp, sin, ...: operations that are left to the C library
+  bool library = true;  ///< exp, sin, ...
 };
 
 [[nodiscard]] RandomProgram random_program(std::uint64_t seed,

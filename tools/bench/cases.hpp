@@ -43,4 +43,9 @@ void add_transpose_rows(std::vector<Row>& rows);
 /// Generated code for a matrix product.
 void add_matmul_rows(std::vector<Row>& rows);
 
+/// Programs to loaded code that was never compiled before.
+void add_cold_rows(std::vector<Row>& rows);
+/// The same from the kernel cache.
+void add_warm_rows(std::vector<Row>& rows);
+
 }  // namespace heddle::bench

@@ -44,6 +44,12 @@ constexpr Goal table[] = {
     {"layernorm, 4096x4096", "hand-written loop", 1.05},
     {"transpose, 4096x4096", "copy", 1 / 0.85},
     {"idle, 16 devices", "", 0.1, Unit::percent},
+    {"cold start, cc, 1 kernel", "bare compiler, in turn", 1.1},
+    {"cold start, cc, 50 kernels", "bare compiler, in turn", 0.6},
+    {"cold start, gccjit, 1 kernel", "bare compiler, in turn", 1.1},
+    {"cold start, gccjit, 50 kernels", "bare compiler, in turn", 0.6},
+    {"warm start, cc, 50 kernels", "dlopen+dlsym, a file each", 200'000, Unit::ns},
+    {"warm start, gccjit, 50 kernels", "dlopen+dlsym, a file each", 200'000, Unit::ns},
 };
 
 bool is_for(const Goal& goal, const Result& row) {

@@ -59,6 +59,8 @@ constexpr Workload workloads[] = {
     {"layernorm", "kernels", add_layernorm_rows},
     {"transpose", "kernels", add_transpose_rows},
     {"matmul", "kernels", add_matmul_rows},
+    {"cold", "compile", add_cold_rows},
+    {"warm", "compile", add_warm_rows},
 };
 
 /// "scheduler (idle, ...), ..."
@@ -82,7 +84,7 @@ bool chosen(const Workload& workload, const std::string& name) {
 std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
-  std::string known = "all, scheduler, tuning, kernels";
+  std::string known = "all, scheduler, tuning, kernels, compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
@@ -106,7 +108,8 @@ std::vector<Row> chosen_rows(const Options& options) {
 void warn(const Options& options) {
   bool threads = false, kernels = false;
   for (const Workload& workload : chosen_workloads(options)) {
-    (std::string_view(workload.group) == "kernels" ? kernels : threads) = true;
+    const std::string_view group = workload.group;
+    (group == "kernels" || group == "compile" ? kernels : threads) = true;
   }
   if (threads && processors().size() < 2) {
     fmt::print(stderr,

@@ -1,9 +1,11 @@
 // The loader: damaged libraries never reach dlopen; what was checked is what runs.
 #include <dlfcn.h>
 #include <elf.h>
+#include <execinfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -165,6 +167,19 @@ TEST(LoaderTest, ModulesUnloadAndLeaveNothing) {
   }
   EXPECT_EQ(mappings(), 0u);
   EXPECT_EQ(open_descriptors(), descriptors);
+}
+
+TEST(LoaderTest, FunctionsHaveNames) {
+  // J12: what debuggers and backtraces ask
+  const auto module = load_module(constant_library(5), {"unit", {"k"}, "", {}});
+  void* const function = reinterpret_cast<void*>(module->function(0));
+  Dl_info info{};
+  ASSERT_NE(dladdr(function, &info), 0);
+  EXPECT_STREQ(info.dli_sname, "heddle_run_k");
+  char** const lines = backtrace_symbols(&function, 1);
+  ASSERT_NE(lines, nullptr);
+  EXPECT_THAT(lines[0], HasSubstr("heddle_run_k"));
+  std::free(lines);
 }
 
 TEST(LoaderTest, ThreadsLoadAtOnce) {

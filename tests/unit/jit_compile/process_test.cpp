@@ -40,7 +40,7 @@ TEST(ProcessTest, ReportsExitStatusAndSignal) {
   EXPECT_EQ(failed.exit.describe(), "exit status 3");
   const RunResult killed = run_command(shell("kill -SEGV $$"), 30s);
   EXPECT_THAT(killed.exit.describe(), HasSubstr("signal 11"));
-  EXPECT_FALSE(killed.timed_out);
+  EXPECT_FALSE(killed.killed);
 }
 
 TEST(ProcessTest, NamesTheProgramThatCannotStart) {
@@ -74,7 +74,7 @@ TEST(ProcessTest, TenMegabytesKeepTheirHeadAndTail) {
 TEST(ProcessTest, ADeadlineEndsTheWholeGroup) {
   // J10, A.4: hang killed by process group, no orphan
   const RunResult result = run_command(shell("sleep 1000 & echo $!; exec sleep 1000"), 300ms);
-  EXPECT_TRUE(result.timed_out);
+  EXPECT_TRUE(result.killed);
   EXPECT_THAT(result.exit.describe(), HasSubstr("signal 9"));
   const auto grandchild = static_cast<pid_t>(std::stol(result.output));
   const auto until = in(20s);
@@ -86,7 +86,7 @@ TEST(ProcessTest, ADeadlineEndsTheWholeGroup) {
 TEST(ProcessTest, WhatTheChildLeavesBehindIsEndedToo) {
   // A.4: no orphan, and its hold on the pipe does not hold us
   const RunResult result = run_command(shell("sleep 1000 & echo $!"), 60s);
-  EXPECT_FALSE(result.timed_out);
+  EXPECT_FALSE(result.killed);
   EXPECT_TRUE(result.exit.success());
   const auto left = static_cast<pid_t>(std::stol(result.output));
   const auto until = in(20s);
@@ -144,7 +144,7 @@ TEST(ProcessTest, WorksInAHostThatIgnoresSigchld) {
   EXPECT_EQ(result.exit.kind, Exit::Kind::unknown);
   EXPECT_EQ(result.output, "out\n");
   EXPECT_THAT(result.exit.describe(), HasSubstr("SIGCHLD"));
-  EXPECT_TRUE(hung.timed_out);
+  EXPECT_TRUE(hung.killed);
 }
 
 TEST(ProcessTest, SpeaksOverTheSocketAndSurvivesItsEnd) {
@@ -157,7 +157,7 @@ TEST(ProcessTest, SpeaksOverTheSocketAndSurvivesItsEnd) {
   EXPECT_EQ(child.receive(got, in(30s)), Child::Io::done);
   EXPECT_EQ(got, sent);
   EXPECT_TRUE(child.alive());
-  EXPECT_EQ(child.receive(got, in(100ms)), Child::Io::timed_out);
+  EXPECT_EQ(child.receive(got, in(100ms)), Child::Io::out_of_patience);
   child.finish();
   Child gone(shell("exit 0"), Child::Channel::socket);
   EXPECT_EQ(gone.receive(got, in(30s)), Child::Io::closed);
@@ -170,7 +170,7 @@ TEST(ProcessTest, AChildThatReadsNothingTimesOut) {
   // J10: no send blocks for ever
   Child child(shell("exec sleep 1000"), Child::Channel::socket);
   const std::vector<std::byte> much(std::size_t{16} << 20);
-  EXPECT_EQ(child.send(much, in(200ms)), Child::Io::timed_out);
+  EXPECT_EQ(child.send(much, in(200ms)), Child::Io::out_of_patience);
 }
 
 TEST(ProcessTest, InterruptedCallsGoOn) {

@@ -22,6 +22,7 @@ std::vector<std::string> merged_environment(const Environment& added) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!std::string_view(*entry).starts_with("HEDDLE_")) entries.emplace_back(*entry);
   }
+  entries.emplace_back("HEDDLE_CACHE=off");  // the user's own is none of ours
   for (const auto& [name, value] : added) {
     std::erase_if(entries, [&](const std::string& e) { return e.starts_with(name + "="); });
     entries.push_back(name + "=" + value);

@@ -1,0 +1,184 @@
+// Batches: several programs compiled in parts, which several compilers may work at. Any thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "heddle/status.hpp"
+#include "jit/code.hpp"
+#include "jit/code_stages.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Kernels of one part. A compile takes some 10 ms before its first kernel, so parts should not be
+/// small; many processors, and a cache that keeps what did not change, want them not to be large.
+constexpr std::size_t part_kernels_max = 4;
+
+/// What the names share at the start, without a trailing '_' (O25): the file name of a batch.
+std::string common_prefix(const std::vector<std::string>& names) {
+  std::string prefix = names.empty() ? std::string() : names.front();
+  for (const std::string& name : names) {
+    const auto ends = std::ranges::mismatch(prefix, name);
+    prefix.erase(ends.in1, prefix.end());
+  }
+  while (prefix.ends_with('_')) prefix.pop_back();
+  return prefix.empty() ? "batch" : prefix;
+}
+
+std::vector<std::string> batch_names(std::span<const Program> programs,
+                                     const BatchOptions& options) {
+  if (!options.names.empty() && options.names.size() != programs.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("batch of {} programs got {} names (expected one each, or "
+                            "none)",
+                            programs.size(), options.names.size()));
+  }
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    names.push_back(name_of(programs[k], options.names.empty() ? std::string() : options.names[k]));
+    if (!seen.insert(names.back()).second) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format(
+              "batch entry {} is named '{}' like an earlier one; give each a name of its own "
+              "(BatchOptions::names)",
+              k, names.back()));
+    }
+  }
+  return names;
+}
+
+/// Tensors that the codes keep, each once, in order (O55).
+std::vector<Tensor> kept_tensors(const std::vector<std::shared_ptr<CodeData>>& codes) {
+  std::vector<Tensor> tensors;
+  for (const auto& code : codes) {
+    for (std::size_t entry = 0; code && entry < code->lowered.tensors.size(); ++entry) {
+      const Role role = code->signature.entries[entry].role;
+      const Tensor& tensor = code->lowered.tensors[entry];
+      if (role == Role::merge || role == Role::scratch) continue;
+      if (std::ranges::find(tensors, tensor) == tensors.end()) tensors.push_back(tensor);
+    }
+  }
+  return tensors;
+}
+
+/// Shares the kernels of a batch out to parts of equal size, give or take one.
+void make_parts(BatchDraft& draft, std::vector<KernelSource> kernels,
+                const std::vector<std::size_t>& positions, const CompileUnit& like) {
+  const std::size_t count = (kernels.size() + part_kernels_max - 1) / part_kernels_max;
+  for (std::size_t part = 0; part < count; ++part) {
+    const std::size_t begin = kernels.size() * part / count;
+    const std::size_t end = kernels.size() * (part + 1) / count;
+    CompileUnit unit = like;
+    if (count > 1) unit.name += fmt::format("_{}", part);
+    draft.positions.emplace_back();
+    for (std::size_t k = begin; k < end; ++k) {
+      draft.codes[positions[k]]->steps[0].index = k - begin;
+      draft.positions.back().push_back(positions[k]);
+      unit.kernels.push_back(std::move(kernels[k]));
+    }
+    draft.parts.push_back(std::move(unit));
+  }
+}
+
+/// The parts as several threads take them, in order.
+class BatchRun {
+ public:
+  BatchRun(BatchDraft& draft, const CompileLimits& limits)
+      : draft_(draft), limits_(limits), failures_(draft.parts.size()) {
+    for (const auto& positions : draft_.positions) total_ += positions.size();
+  }
+
+  /// Compiles parts until none is left or one failed. The parts before that one were taken before,
+  /// and end: so the first failure in order is the same whatever the threads do.
+  void work() noexcept {
+    // relaxed: numbers and a hint; what parts write is published by the end of this call.
+    while (!failed_.load(std::memory_order_relaxed)) {
+      // relaxed: each thread gets another number, no more (pairs with itself).
+      const std::size_t part = next_.fetch_add(1, std::memory_order_relaxed);
+      if (part >= draft_.parts.size()) return;
+      try {
+        compile(part);
+      } catch (...) {
+        failures_[part] = std::current_exception();
+        // relaxed: see above.
+        failed_.store(true, std::memory_order_relaxed);
+      }
+    }
+  }
+
+  void rethrow_first() const {
+    for (const std::exception_ptr& failure : failures_) {
+      if (failure) std::rethrow_exception(failure);
+    }
+  }
+
+ private:
+  void compile(std::size_t part) {
+    const auto module = draft_.compiler->compile(draft_.parts[part], limits_);
+    for (const std::size_t position : draft_.positions[part]) {
+      draft_.codes[position]->steps[0].module = module;
+      if (!draft_.progress) continue;
+      const std::scoped_lock lock(mutex_);
+      draft_.progress({++done_, total_, draft_.codes[position]->name});
+    }
+  }
+
+  BatchDraft& draft_;
+  const CompileLimits& limits_;
+  std::vector<std::exception_ptr> failures_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::size_t done_ = 0;  // guarded by mutex_
+  std::size_t total_ = 0;
+};
+
+}  // namespace
+
+BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions& options,
+                          const std::shared_ptr<const Compiler>& compiler) {
+  const std::vector<std::string> names = batch_names(programs, options);
+  CompileOptions each;
+  each.shared = options.shared;
+  each.fast_math = options.fast_math;
+  each.schedule = options.schedule;
+  each.trace_values = options.trace_values;
+  BatchDraft draft{compiler, {}, {}, {}, options.progress};
+  draft.codes.resize(programs.size());
+  std::vector<KernelSource> kernels;
+  std::vector<std::size_t> positions;
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    if (options.occupancy && !options.occupancy(names[k], k)) continue;
+    each.name = names[k];
+    draft.codes[k] = lower_and_optimize(programs[k], names[k], each, compiler);
+    draft.codes[k]->steps.resize(1);
+    // Two names may become one symbol ("a b" and "a_b"): the position keeps symbols apart.
+    kernels.push_back(kernel_of(*draft.codes[k], fmt::format("{}_{}", symbol(names[k]), k)));
+    positions.push_back(k);
+  }
+  if (options.shared) {
+    make_parts(draft, std::move(kernels), positions,
+               CompileUnit{symbol(common_prefix(names)), {}, options.trace_values});
+  } else {
+    const std::vector<Tensor> tensors = kept_tensors(draft.codes);
+    for (const std::size_t k : positions) draft.codes[k]->batch_tensors = tensors;
+  }
+  return draft;
+}
+
+CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread) {
+  BatchRun run(draft, limits);
+  spread(draft.parts.size(), [&run] { run.work(); });
+  run.rethrow_first();
+  std::vector<std::optional<Code>> entries;
+  for (auto& code : draft.codes)
+    entries.push_back(code ? std::optional<Code>(Code(std::move(code))) : std::nullopt);
+  return CodeBatch(std::move(entries));
+}
+
+}  // namespace heddle::jit

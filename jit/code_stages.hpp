@@ -1,0 +1,21 @@
+// The steps from a program to what a compiler is told, which single programs and batches share. Any
+// thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "jit/code.hpp"
+
+namespace heddle::jit {
+
+/// The name asked for, the program's, or one made from its comments. Throws invalid_argument.
+[[nodiscard]] std::string name_of(const Program& program, const std::string& asked);
+/// Kernel names become symbols: letters, digits and '_' only.
+[[nodiscard]] std::string symbol(const std::string& name);
+[[nodiscard]] std::shared_ptr<CodeData> lower_and_optimize(
+    const Program& program, std::string name, const CompileOptions& options,
+    const std::shared_ptr<const Compiler>& compiler);
+[[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);
+
+}  // namespace heddle::jit

@@ -1,0 +1,79 @@
+// One way to make a library of a unit: what cc and gccjit differ in. CompileService puts the caches
+// before it. Any thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/compile.hpp"
+#include "jit/kernel_cache.hpp"
+#include "jit/module_loader.hpp"
+#include "jit/process.hpp"
+
+namespace heddle::jit {
+
+/// A unit as text.
+struct EmittedUnit {
+  std::string source;   ///< what the compiler is told, with names for people
+  std::string essence;  ///< the same without names: equal ones make equal libraries
+};
+
+/// A library, and the module that it was loaded as.
+struct BuiltUnit {
+  Library library;
+  std::shared_ptr<const Module> module;
+};
+
+/// What a module is besides its code, for a unit whose compile began then.
+[[nodiscard]] ModuleInfo module_info(const CompileUnit& unit, const EmittedUnit& emitted,
+                                     std::chrono::steady_clock::time_point start);
+
+/// Loads what was built; with dumps on from a file among them, for the eyes of debuggers.
+[[nodiscard]] BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info);
+
+/// The version text of a compiler whose files have these stamps: from `cache`, else by `ask`, whose
+/// answer is then kept. A second line of the answer names a file that was not among them; it is
+/// asked again when that file changed, and its stamp takes the line's place. Nothing when `ask`
+/// throws, unless for being cancelled or late.
+[[nodiscard]] std::optional<std::string> remembered_version(
+    KernelCache& cache, std::string_view toolchain, const std::string& stamps,
+    const std::function<std::string()>& ask);
+
+class Toolchain {
+ public:
+  virtual ~Toolchain() = default;
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// What kernels are scheduled for.
+  [[nodiscard]] virtual Target target() const noexcept = 0;
+  [[nodiscard]] virtual Status available() const = 0;
+  [[nodiscard]] virtual std::string describe() const = 0;
+
+  /// Throws invalid_argument for a unit that is illegal.
+  [[nodiscard]] virtual EmittedUnit emit(const CompileUnit& unit) const = 0;
+  /// All options that decide what becomes of a text, and the files that hold the compiler, by
+  /// file_stamp(). Runs nothing.
+  [[nodiscard]] virtual std::string recipe() const = 0;
+  /// What the compiler says it is: asked once, and then remembered in `cache` as long as its files
+  /// are the same. Nothing when it does not answer.
+  [[nodiscard]] virtual std::optional<std::string> version(KernelCache& cache,
+                                                           const Patience& patience) const = 0;
+  /// Throws as Compiler::compile().
+  [[nodiscard]] virtual BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
+                                        const Patience& patience) const = 0;
+};
+
+/// Flags of the cc compiler, without the user's. Both CPU compilers must give the same bits:
+/// nothing is contracted, and functions of the C library are called, never folded or replaced.
+/// Strict aliasing is off because views may look at one buffer through two types.
+[[nodiscard]] std::vector<std::string> cc_flags(const ToolOptions& options);
+
+/// The compiler as its users know it: `toolchain` behind a cache in memory and one on disk.
+[[nodiscard]] std::shared_ptr<const Compiler> make_compile_service(
+    std::unique_ptr<const Toolchain> toolchain, const ToolOptions& options);
+
+}  // namespace heddle::jit

@@ -1,0 +1,45 @@
+// See compiling.hpp.
+#include "runtime/compiling.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "jit/process.hpp"
+
+namespace heddle::rt {
+
+jit::CompileLimits limits_of(const std::optional<std::chrono::nanoseconds>& timeout) {
+  jit::CompileLimits limits;
+  if (timeout) {
+    limits.deadline = jit::deadline_after(std::chrono::ceil<std::chrono::milliseconds>(*timeout));
+  }
+  return limits;
+}
+
+sched::Device new_compile_device(Scheduler& scheduler) {
+  sched::DeviceOptions options;
+  options.name = "compile";
+  options.mode = sched::Mode::pooled;
+  options.capacity = 1;
+  return scheduler.new_device(options);
+}
+
+jit::Spread spread_over(Scheduler& scheduler) {
+  return [&scheduler](std::size_t count, const std::function<void()>& work) {
+    struct Helper {
+      sched::Device device;
+      Event event;
+    };
+    std::vector<Helper> helpers;
+    const std::size_t helpers_wanted =
+        std::min<std::size_t>(count, available_processors()) - (count > 0 ? 1 : 0);
+    for (std::size_t k = 0; k < helpers_wanted; ++k) {
+      helpers.push_back({new_compile_device(scheduler), {}});
+      helpers.back().event = helpers.back().device.submit("compile", [&work] { work(); });
+    }
+    work();
+    for (const Helper& helper : helpers) helper.event.wait();
+  };
+}
+
+}  // namespace heddle::rt

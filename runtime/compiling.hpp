@@ -1,0 +1,56 @@
+// Compiles that go on meanwhile, and batches on several processors: tasks of the scheduler, each on
+// a pooled device of its own. Its few threads start with the first of them, and end with it; a
+// forked child gets `unavailable`. Any thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "heddle/pending.hpp"
+#include "jit/code.hpp"
+
+namespace heddle::rt {
+
+/// Limits of a compile that begins now and may take that long.
+[[nodiscard]] jit::CompileLimits limits_of(const std::optional<std::chrono::nanoseconds>& timeout);
+
+/// A device for one compile. Throws Error(unavailable) after shutdown and in forked children.
+[[nodiscard]] sched::Device new_compile_device(Scheduler& scheduler);
+
+/// Gives work to as many tasks as there are processors, and to the calling thread. `scheduler` must
+/// outlive it.
+[[nodiscard]] jit::Spread spread_over(Scheduler& scheduler);
+
+/// Starts `compile(limits)`, with a stop token of its own.
+template <class T, class F>
+Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F compile) {
+  auto state = std::make_shared<PendingState<T>>();
+  sched::Device device = new_compile_device(scheduler);
+  limits.stop = state->stop.get_token();
+  // The task holds its own device, which closes with it.
+  auto task = [state, device, limits, compile = std::move(compile)]() mutable -> Status {
+    // When its time is over, the scheduler asks the task itself.
+    const std::stop_callback on_shutdown(this_task::stop_token(),
+                                         [&state] { state->stop.request_stop(); });
+    try {
+      state->value = compile(limits);
+      return {};
+    } catch (const Error& error) {
+      state->failure = std::current_exception();
+      return error.status();
+    } catch (const std::exception& error) {
+      state->failure = std::current_exception();
+      return {ErrorCode::compile_failed, error.what()};
+    }
+  };
+  sched::SubmitOptions contained;  // who asks for the result is told; nobody else cares
+  contained.contain = true;
+  state->event = device.submit("compile", std::move(task), contained);
+  if (!state->event.accepted()) throw Error(state->event.status());
+  return Pending<T>(std::move(state));
+}
+
+}  // namespace heddle::rt

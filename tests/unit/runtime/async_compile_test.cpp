@@ -1,0 +1,272 @@
+// Compiling while the host goes on, batches in parts, and the kernel cache as a backend has it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "heddle/heddle.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// A compiler that hangs while `hang` exists and fails on kernels called "bad", and a cache, both
+/// in a directory of the test's own.
+class AsyncTest : public testing::Test {
+ protected:
+  AsyncTest() {
+    std::string pattern = (fs::temp_directory_path() / "heddle-test-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = pattern;
+    const fs::path tool = path_ / "cc";
+    std::ofstream(tool)
+        << "#!/bin/sh\n"
+        << "if [ -e " << path_.string() << "/hang ]; then echo > " << path_.string()
+        << "/began; exec sleep 1000; fi\n"
+        << "for file; do case $file in *.c) grep -q bad_ \"$file\" && {\n"
+        << "  echo \"no such luck with $(grep -o 'bad_[a-z]*' \"$file\" | head -1)\""
+        << "; exit 1; };; esac; done\nexec cc \"$@\"\n";
+    chmod(tool.c_str(), 0755);
+  }
+  ~AsyncTest() override { fs::remove_all(path_); }
+
+  [[nodiscard]] BackendOptions options() const {
+    BackendOptions options;
+    options.name = "cc";
+    options.cc = (path_ / "cc").string();
+    options.cache = true;
+    options.cache_dir = (path_ / "cache").string();
+    return options;
+  }
+  void hang() const { std::ofstream(path_ / "hang") << "yes"; }
+  void mend() const { fs::remove(path_ / "hang"); }
+  void wait_until_it_hangs() const {
+    while (!fs::exists(path_ / "began")) std::this_thread::yield();
+  }
+
+  static Program adder(const std::string& name, const Tensor& x, int value) {
+    Index i;
+    Program p(name);
+    p << (x(i) += value);
+    return p;
+  }
+  static int threads() {
+    return static_cast<int>(std::distance(fs::directory_iterator("/proc/self/task"), {}));
+  }
+
+  fs::path path_;
+  const Tensor x_{"x", i32, {4}};
+};
+
+template <class F>
+Status failure(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
+}
+
+// Issue 4.6: the host goes on; link waits
+TEST_F(AsyncTest, LinkWaitsForTheCompile) {
+  hang();
+  const Backend backend = Backend::open(options());
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const PendingCode pending = backend.compile_async(adder("add", x_, 5));
+  wait_until_it_hangs();
+  EXPECT_FALSE(pending.done());
+  EXPECT_EQ(pending.wait_for(1ms).code(), ErrorCode::deadline);
+  pending.cancel();
+  EXPECT_EQ(failure([&] { static_cast<void>(Context(device).link(pending)); }).code(),
+            ErrorCode::cancelled);
+  mend();
+  const PendingCode again = backend.compile_async(adder("add", x_, 5));
+  const Routine run = Context(device).link(again);
+  run.schedule();
+  EXPECT_EQ(run.context().read<std::int32_t>(x_), (std::vector<std::int32_t>(4, 5)));
+  EXPECT_TRUE(again.done());
+  EXPECT_TRUE(again.event().wait().ok());
+  EXPECT_EQ(again.get().name(), "add");
+}
+
+// S14: no thread before the first use, none after the last handle
+TEST_F(AsyncTest, ThreadsComeWithTheFirstUseAndGo) {
+  const int before = threads();
+  std::optional<PendingCode> pending;  // outlives the backend
+  {
+    const Backend backend = Backend::open(options());
+    static_cast<void>(backend.compile(adder("add", x_, 1)));
+    EXPECT_EQ(threads(), before);
+    pending = backend.compile_async(adder("add", x_, 2));
+    static_cast<void>(pending->get());
+    EXPECT_GT(threads(), before);
+    backend.finalize();
+    EXPECT_EQ(failure([&] { static_cast<void>(backend.compile_async(adder("a", x_, 1))); }).code(),
+              ErrorCode::failed_precondition);
+  }
+  EXPECT_EQ(threads(), before);
+  EXPECT_EQ(pending->get().name(), "add");
+}
+
+// J10: errors are those of compile(); a program's own are thrown at the call
+TEST_F(AsyncTest, ErrorsAreThoseOfTheCompile) {
+  const Backend backend = Backend::open(options());
+  const Status status =
+      failure([&] { static_cast<void>(backend.compile_async(adder("bad_one", x_, 1)).get()); });
+  EXPECT_EQ(status.code(), ErrorCode::compile_failed);
+  EXPECT_THAT(status.to_string(), HasSubstr("no such luck"));
+  EXPECT_EQ(failure([&] { static_cast<void>(backend.compile_async(adder("", x_, 1))); }).code(),
+            ErrorCode::invalid_argument);
+  const Device device = backend.physical_device(0).new_virtual_device();
+  device.wait(backend.compile_async(adder("bad_two", x_, 1)).event());
+  EXPECT_EQ(failure([&] { device.await(); }).root().code(), ErrorCode::compile_failed);
+}
+
+// J10: a deadline for one call
+TEST_F(AsyncTest, ACallMayHaveItsOwnDeadline) {
+  hang();
+  const Backend backend = Backend::open(options());
+  CompileOptions limited;
+  limited.timeout = 200ms;
+  EXPECT_EQ(failure([&] { static_cast<void>(backend.compile(adder("a", x_, 1), limited)); }).code(),
+            ErrorCode::deadline);
+  EXPECT_EQ(failure([&] {
+              static_cast<void>(backend.compile_async(adder("a", x_, 1), limited).get());
+            }).code(),
+            ErrorCode::deadline);
+}
+
+// Issue 4.6, S13: closing ends what still compiles, within its time
+TEST_F(AsyncTest, ClosingEndsACompilerThatHangs) {
+  hang();
+  const Backend backend = Backend::open(options());
+  const PendingCode pending = backend.compile_async(adder("a", x_, 1));
+  wait_until_it_hangs();
+  static_cast<void>(failure([&] { backend.finalize(100ms); }));
+  EXPECT_EQ(failure([&] { static_cast<void>(pending.get()); }).root().code(), ErrorCode::cancelled);
+}
+
+// Issue 4.6: parts at once, results in order, progress one by one
+TEST_F(AsyncTest, BatchesTellTheirProgress) {
+  const Backend backend = Backend::open(options());
+  std::vector<Program> programs;
+  for (int k = 0; k < 11; ++k) programs.push_back(adder("p" + std::to_string(k), x_, k));
+  BatchOptions batch;
+  std::vector<std::string> names;
+  batch.progress = [&](const CompileProgress& progress) {
+    EXPECT_EQ(progress.done, names.size() + 1);
+    EXPECT_EQ(progress.total, 10u);
+    names.push_back(progress.name);
+  };
+  batch.occupancy = [](const std::string&, std::size_t position) { return position != 3; };
+  const CodeBatch codes = backend.compile_batch_async(programs, batch).get();
+  std::ranges::sort(names);
+  EXPECT_EQ(names.size(), 10u);
+  EXPECT_EQ(std::ranges::unique(names).begin(), names.end());
+  const Device device = backend.physical_device(0).new_virtual_device();
+  Context context(device);
+  for (int k = 0; k < 11; ++k) {
+    const auto& code = codes[static_cast<std::size_t>(k)];
+    ASSERT_EQ(code.has_value(), k != 3);
+    if (!code) continue;
+    EXPECT_EQ(code->name(), "p" + std::to_string(k));
+    const Routine run = context.link(*code);
+    run.schedule();
+    context = run.context();
+  }
+  EXPECT_EQ(context.read<std::int32_t>(x_)[0], 55 - 3);
+}
+
+// Issue 4.6: the first error in order, whatever the threads do
+TEST_F(AsyncTest, TheFirstErrorInOrderWins) {
+  const Backend backend = Backend::open(options());
+  std::vector<Program> programs;
+  for (int k = 0; k < 20; ++k)
+    programs.push_back(adder((k == 9  ? "bad_first"
+                              : k > 9 ? "bad_later"
+                                      : "good") +
+                                 std::string(static_cast<std::size_t>(k), 'x'),
+                             x_, k));
+  for (int round = 0; round < 5; ++round) {
+    const Status status = failure([&] { static_cast<void>(backend.compile_batch(programs)); });
+    EXPECT_EQ(status.code(), ErrorCode::compile_failed);
+    EXPECT_THAT(status.to_string(), HasSubstr("no such luck with bad_first"));
+  }
+}
+
+// Issue 4.6: what a progress callback throws reaches the caller
+TEST_F(AsyncTest, AThrowingProgressFailsTheBatch) {
+  const Backend backend = Backend::open(options());
+  const std::vector<Program> programs{adder("a", x_, 1), adder("b", x_, 2)};
+  BatchOptions batch;
+  batch.progress = [](const CompileProgress&) { throw std::runtime_error("enough"); };
+  EXPECT_THROW(static_cast<void>(backend.compile_batch(programs, batch)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(backend.compile_batch_async(programs, batch).get()),
+               std::runtime_error);
+}
+
+// J11: a warm start compiles nothing; counters say so
+TEST_F(AsyncTest, ASecondBackendFindsWhatTheFirstCompiled) {
+  std::vector<Program> programs;
+  for (int k = 0; k < 9; ++k) programs.push_back(adder("p" + std::to_string(k), x_, k));
+  const auto counters = [&] {
+    const Backend backend = Backend::open(options());
+    static_cast<void>(backend.compile_batch(programs));
+    return backend.compile_counters();
+  };
+  const KernelCacheCounters cold = counters();
+  EXPECT_GT(cold.compiled, 0u);
+  EXPECT_EQ(cold.stored, cold.compiled);
+  const KernelCacheCounters warm = counters();
+  EXPECT_EQ(warm.compiled, 0u);
+  EXPECT_EQ(warm.disk_hits, cold.compiled);
+}
+
+// J7: postponed code is compiled at link, for its addresses, and stays off the disk
+TEST_F(AsyncTest, PostponedCodeMayBeCompiledMeanwhileToo) {
+  const Backend backend = Backend::open(options());
+  CompileOptions postponed;
+  postponed.shared = false;
+  const PendingCode pending = backend.compile_async(adder("add", x_, 5), postponed);
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Routine run = Context(device).link(pending);
+  run.schedule();
+  EXPECT_EQ(run.context().read<std::int32_t>(x_)[0], 5);
+  EXPECT_EQ(backend.compile_counters().disabled, 1u);
+  EXPECT_EQ(backend.compile_counters().stored, 0u);
+}
+
+// S14: a forked child gets `unavailable`
+TEST_F(AsyncTest, AForkedChildIsToldSo) {
+  const Backend backend = Backend::open(options());
+  static_cast<void>(backend.compile_async(adder("a", x_, 1)).get());
+  const Program program = adder("b", x_, 2);
+  const std::vector<Program> programs{program, adder("c", x_, 3)};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool refused =
+        failure([&] { static_cast<void>(backend.compile_async(program)); }).code() ==
+            ErrorCode::unavailable &&
+        failure([&] { static_cast<void>(backend.compile_batch(programs)); }).code() ==
+            ErrorCode::unavailable;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(backend.compile_async(program).get().name(), "b");
+}
+
+}  // namespace
+}  // namespace heddle

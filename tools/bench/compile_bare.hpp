@@ -1,0 +1,50 @@
+// Compilers and the loader without heddle: what its compiles are measured against. One thread.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "jit/compile.hpp"
+#include "tools/bench/harness.hpp"
+
+namespace heddle::bench {
+
+/// A directory that vanishes with its contents.
+class BenchDirectory {
+ public:
+  BenchDirectory();
+  ~BenchDirectory();
+  BenchDirectory(const BenchDirectory&) = delete;
+  BenchDirectory& operator=(const BenchDirectory&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Units as files in a directory, each as the compiler of that name is given it.
+class BareUnits {
+ public:
+  BareUnits(const std::string& compiler, const std::vector<jit::CompileUnit>& units);
+
+  /// Compiles one unit after another until `length` is over, at least all of them once, and loads
+  /// what came out; returns ns per kernel. Throws Error(unavailable) when the compiler fails.
+  [[nodiscard]] double compile(nanoseconds length) const;
+  /// Loads libraries that compile() left and looks up their kernels, likewise.
+  [[nodiscard]] double load(nanoseconds length) const;
+
+ private:
+  struct Unit {
+    std::filesystem::path source, library;
+    std::vector<std::string> symbols;
+  };
+  [[nodiscard]] double compile_by_gccjit(nanoseconds length) const;
+
+  std::string compiler_;
+  BenchDirectory directory_;
+  std::vector<Unit> units_;
+  std::size_t kernels_ = 0;
+};
+
+}  // namespace heddle::bench

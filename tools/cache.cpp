@@ -1,0 +1,136 @@
+// See cache.hpp.
+#include "tools/cache.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "heddle/status.hpp"
+#include "jit/kernel_cache.hpp"
+#include "runtime/config.hpp"
+#include "tools/terminal.hpp"
+
+namespace heddle::tools {
+namespace {
+
+using jit::CacheFile;
+using jit::KernelCache;
+using Json = nlohmann::ordered_json;
+
+std::string time_text(std::int64_t ns) {
+  const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
+}
+
+/// Bytes of a damaged file may be no text.
+std::string dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json file_json(const CacheFile& file) {
+  Json row{{"key", file.name},
+           {"bytes", file.bytes},
+           {"used", static_cast<double>(file.used_ns) / 1e9},
+           {"unit", file.info}};
+  if (!file.problem.empty()) row["problem"] = file.problem;
+  return row;
+}
+
+std::string file_line(const CacheFile& file, bool colour) {
+  return fmt::format(
+      "  {}  {:>10}  {}  {}\n", file.name.substr(0, 16), bytes_text(file.bytes),
+      time_text(file.used_ns),
+      file.problem.empty() ? file.info : paint("damaged: " + file.problem, Colour::bad, colour));
+}
+
+std::string files_text(const std::vector<CacheFile>& files, bool colour) {
+  std::string text;
+  for (const CacheFile& file : files) text += file_line(file, colour);
+  return text;
+}
+
+Json files_json(const std::vector<CacheFile>& files) {
+  Json rows = Json::array();
+  for (const CacheFile& file : files) rows.push_back(file_json(file));
+  return rows;
+}
+
+CacheReport freed_report(const KernelCache::Freed& freed, const std::string& directory, bool json) {
+  if (json) {
+    return {dumped({{"directory", directory}, {"removed", freed.entries}, {"bytes", freed.bytes}})};
+  }
+  return {fmt::format("{}: removed {} entries, {}\n", directory, freed.entries,
+                      bytes_text(freed.bytes))};
+}
+
+}  // namespace
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string kernel_cache_text(const KernelCacheInfo& info) {
+  std::string text =
+      fmt::format("  directory  {}\n", info.directory.empty() ? "none" : info.directory);
+  if (!info.refusal.empty()) return text + fmt::format("  not used   {}\n", info.refusal);
+  text += fmt::format("  holds      {} entries, {} of {}\n", info.entries, bytes_text(info.bytes),
+                      bytes_text(info.bytes_max));
+  std::string counted;
+  for (const auto& [name, value] : kernel_cache_counters) {
+    if (info.counters.*value == 0) continue;
+    counted += fmt::format("{}{} {}", counted.empty() ? "" : ", ", name, info.counters.*value);
+  }
+  return text + fmt::format("  so far     {}\n", counted.empty() ? "nothing" : counted);
+}
+
+CacheReport run_cache_action(CacheAction action, const std::uint64_t* bytes_max, bool json,
+                             bool colour) {
+  const KernelCache::Options options = rt::kernel_cache_options(rt::with_environment({}));
+  const std::string directory = options.directory.string();
+  if (directory.empty()) {
+    throw Error(ErrorCode::failed_precondition,
+                "there is no kernel cache: HEDDLE_CACHE is off, or neither HEDDLE_CACHE_DIR nor a "
+                "home directory is known");
+  }
+  KernelCache cache(options);
+  if (action == CacheAction::prune)
+    return freed_report(cache.prune(bytes_max != nullptr ? *bytes_max : options.bytes_max),
+                        directory, json);
+  if (action == CacheAction::clear) return freed_report(cache.clear(), directory, json);
+  if (action == CacheAction::verify) {
+    const std::vector<CacheFile> damaged = cache.remove_damaged();
+    const std::size_t sound = cache.list().size();
+    if (json) {
+      return {
+          dumped({{"directory", directory}, {"sound", sound}, {"removed", files_json(damaged)}}),
+          damaged.empty()};
+    }
+    return {files_text(damaged, colour) + fmt::format("{}: {} entries are sound, {} were damaged "
+                                                      "and are removed\n",
+                                                      directory, sound, damaged.size()),
+            damaged.empty()};
+  }
+  const std::vector<CacheFile> files = cache.list();
+  std::uint64_t bytes = 0;
+  for (const CacheFile& file : files) bytes += file.bytes;
+  if (json) {
+    return {dumped({{"directory", directory},
+                    {"bytes", bytes},
+                    {"bytes_max", options.bytes_max},
+                    {"entries", files_json(files)}})};
+  }
+  return {fmt::format("{}: {} entries, {} of {}\n", directory, files.size(), bytes_text(bytes),
+                      bytes_text(options.bytes_max)) +
+          files_text(files, colour)};
+}
+
+}  // namespace heddle::tools
