@@ -60,7 +60,7 @@ void set_scratch_entries(CodeData& code) {
   for (std::size_t k = 0; k < code.signature.entries.size(); ++k)
     code.signature.entries[k].type = buffers[k].type;
   for (std::size_t k = code.signature.entries.size(); k < buffers.size(); ++k) {
-    jit::SignatureEntry entry;
+    SignatureEntry entry;
     entry.role = buffers[k].role;
     entry.type = buffers[k].type;
     entry.reads = entry.writes = entry.overwrites_whole = true;

@@ -15,7 +15,7 @@
 namespace heddle::jit::wire {
 
 /// Raised with every change of this file: both sides must be of one build of heddle.
-inline constexpr std::uint32_t protocol_version = 2;
+inline constexpr std::uint32_t protocol_version = 3;
 /// No request or reply comes near this; a longer frame is a broken one.
 inline constexpr std::uint64_t payload_bytes_max = std::uint64_t{512} << 20;
 
