@@ -13,6 +13,7 @@
 
 #include "jit/emit_c_lanes.hpp"
 #include "jit/emit_c_primitives.hpp"
+#include "jit/lane_prims.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -105,6 +106,7 @@ class CKernel {
         statement(*stmt);
       }
     }
+    if (lanes_.streams()) line("__asm__ volatile(\"{}\" ::: \"memory\");", after_streaming);
     out_ += "}\n";
   }
 

@@ -45,6 +45,12 @@ static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
 }}
 )";
 
+// {4}: the instruction, {5}: constraint of a vector.
+constexpr std::string_view streaming = R"(static inline void {0}_stream({1}* p, {0} x) {{
+  __asm__("{4}" : "=m"(*({0}_in_memory*)p) : "r"(p), "{5}"(x) : "cc");
+}}
+)";
+
 std::string_view infix(PrimOp op) {
   switch (op) {
     case PrimOp::add:
@@ -75,6 +81,11 @@ std::string CVectors::use(DType type) {
   return fmt::format("v{}{}", target_.lanes(type), c_type(type));
 }
 
+std::string CVectors::stream(DType type) {
+  streamed_.insert(type);
+  return use(type);
+}
+
 std::string CVectors::define(DType type) const {
   const auto width = static_cast<std::size_t>(target_.lanes(type));
   const std::string_view element = c_type(type);
@@ -90,6 +101,10 @@ std::string CVectors::define(DType type) const {
   };
   add(common);
   add(target_.isa == Isa::avx512 ? masked_parts : portable_parts);
+  if (streamed_.contains(type)) {
+    text += fmt::format(streaming, vector, element, target_.vector_bytes(), copies,
+                        stream_instruction(type, target_), lane_constraint(type, target_));
+  }
   return text;
 }
 
@@ -231,7 +246,9 @@ void CLanes::part(const Stmt& loop, const LanePart& part) {
       default:
         store(type,
               pointer('t', stmt->buffer, loop_.buffers[stmt->buffer].type, stmt->subscripts, part),
-              text, part);
+              text, part, stmt->stream && streams_);
+        if (stmt->stream && streams_ && part.whole)
+          static_cast<void>(vectors_.stream(stmt->value->dtype));
     }
   }
 }
@@ -255,10 +272,11 @@ std::string CLanes::place(LocalId local, const std::vector<Affine>& at,
 }
 
 void CLanes::store(const std::string& type, const std::string& pointer, const std::string& value,
-                   const LanePart& part) {
-  scalars_.line(part.whole ? fmt::format("{}_store({}, {});", type, pointer, c_bare(value))
-                           : fmt::format("{}_store_part({}, {}, {});", type, pointer, c_bare(value),
-                                         part.count));
+                   const LanePart& part, bool stream) {
+  scalars_.line(
+      part.whole
+          ? fmt::format("{}_{}({}, {});", type, stream ? "stream" : "store", pointer, c_bare(value))
+          : fmt::format("{}_store_part({}, {}, {});", type, pointer, c_bare(value), part.count));
 }
 
 /// Gives every value that all lanes share a vector of its own, before the first part.

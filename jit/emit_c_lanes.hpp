@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/lane_prims.hpp"
 #include "jit/lanes.hpp"
 
 namespace heddle::jit {
@@ -19,6 +20,8 @@ class CVectors {
   explicit CVectors(const Target& target) : target_(target) {}
   /// "v16f32", defined from now on.
   [[nodiscard]] std::string use(DType type);
+  /// The same, with streaming stores.
+  [[nodiscard]] std::string stream(DType type);
   /// The expression that applies `function` to vectors.
   [[nodiscard]] std::string apply(const PrimFunction& function,
                                   const std::vector<std::string>& args);
@@ -33,7 +36,7 @@ class CVectors {
   std::string value_type(DType type, DType like);
 
   Target target_;
-  std::set<DType> used_;
+  std::set<DType> used_, streamed_;
   std::map<std::string, std::string> functions_;  // name -> definition
 };
 
@@ -50,7 +53,11 @@ class CLanes {
       : loop_(loop),
         vectors_(vectors),
         scalars_(std::move(scalars)),
-        plan_(plan_lanes(loop, vectors.target())) {}
+        plan_(plan_lanes(loop, vectors.target())),
+        streams_(has_streams(loop, vectors.target())) {}
+
+  /// Some stores pass the caches by.
+  [[nodiscard]] bool streams() const noexcept { return streams_; }
 
   [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
     return plan_.vectors.contains(loop.var);
@@ -66,7 +73,7 @@ class CLanes {
   void part(const Stmt& loop, const LanePart& part);
   [[nodiscard]] std::string value(const Value& v, const LanePart& part);
   void store(const std::string& type, const std::string& pointer, const std::string& value,
-             const LanePart& part);
+             const LanePart& part, bool stream = false);
   [[nodiscard]] std::string pointer(char prefix, std::uint32_t id, const ArrayType& type,
                                     const std::vector<Affine>& at, const LanePart& part) const;
   [[nodiscard]] std::string place(LocalId local, const std::vector<Affine>& at,
@@ -77,6 +84,7 @@ class CLanes {
   CVectors& vectors_;
   CScalars scalars_;
   LanePlan plan_;
+  bool streams_;
   std::map<LocalId, ArrayType> blocks_;
   int splats_ = 0;
   // Of the loop at hand:

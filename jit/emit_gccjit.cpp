@@ -113,6 +113,7 @@ class GccjitKernel {
         block_ = after;
       }
     }
+    lanes_.end();
     gcc_jit_block_end_with_void_return(block_, nullptr);
   }
 

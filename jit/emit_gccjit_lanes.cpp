@@ -106,6 +106,9 @@ void GccjitLanes::part(const Stmt& loop, const LanePart& part) {
     if (stmt->kind == StmtKind::declare) {
       const std::string name = fmt::format("x{}_{}", stmt->local, part.first);
       set(variables_[name] = variable(type(t).vector, name), made);
+    } else if (stmt->kind == StmtKind::store && stmt->stream && part.whole &&
+               !stream_instruction(t, target_).empty()) {
+      stream(t, of_buffer(stmt->buffer, stmt->subscripts, part), made);
     } else if (stmt->kind == StmtKind::store) {
       store(t, of_buffer(stmt->buffer, stmt->subscripts, part), made, part);
     } else if (stmt->subscripts.empty() || plan_.in_registers.contains(stmt->local)) {
@@ -214,6 +217,23 @@ void GccjitLanes::store(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value,
                gcc_jit_lvalue_get_address(whole, nullptr),
                part.count * static_cast<std::int64_t>(size_of(t)));
   }
+}
+
+void GccjitLanes::stream(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value) {
+  gcc_jit_lvalue* to = in_memory(t, first);
+  gcc_jit_rvalue* address = gcc_jit_lvalue_get_address(first, nullptr);
+  gcc_jit_extended_asm* spelt = instruction(stream_instruction(t, target_));
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, "=m", to);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, "r", address);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, lane_constraint(t, target_), value);
+  gcc_jit_extended_asm_add_clobber(spelt, "cc");
+}
+
+void GccjitLanes::end() {
+  if (!has_streams(loop_, target_)) return;
+  gcc_jit_extended_asm* spelt = instruction(after_streaming);
+  gcc_jit_extended_asm_set_volatile_flag(spelt, 1);
+  gcc_jit_extended_asm_add_clobber(spelt, "memory");
 }
 
 gcc_jit_rvalue* GccjitLanes::value(const Value& v, const LanePart& part) {

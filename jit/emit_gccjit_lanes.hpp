@@ -35,6 +35,8 @@ class GccjitLanes {
   /// A local block as vector variables, or as the array that it gives back: still to be filled.
   gcc_jit_lvalue* declare(const Stmt& stmt);
   void loop(const Stmt& stmt);
+  /// Before the kernel returns.
+  void end();
   /// An element of a block that is an array.
   [[nodiscard]] gcc_jit_lvalue* element(LocalId local, const std::vector<Affine>& at);
 
@@ -62,6 +64,7 @@ class GccjitLanes {
   gcc_jit_lvalue* in_memory(DType t, gcc_jit_lvalue* first);
   gcc_jit_rvalue* load(DType t, gcc_jit_lvalue* first, const LanePart& part);
   void store(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value, const LanePart& part);
+  void stream(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value);
   gcc_jit_extended_asm* instruction(const std::string& text);
   void copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes);
   gcc_jit_rvalue* mask(DType t, const LanePart& part);

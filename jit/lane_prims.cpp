@@ -2,6 +2,8 @@
 // volume 2.
 #include "jit/lane_prims.hpp"
 
+#include "jit/rewrite.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -166,6 +168,21 @@ bool is_lane_function(const PrimFunction& function, const Target& target) {
          std::ranges::all_of(function.code, [&](const Prim& prim) {
            return fits(prim.type) && lane_form(prim, function, target) != LaneForm::none;
          });
+}
+
+std::string stream_instruction(DType type, const Target& target) {
+  if (target.isa != Isa::avx2 && target.isa != Isa::avx512) return {};
+  const char letter = size_of(type) == 8 ? 'd' : 's';
+  return fmt::format(
+      "testb ${1}, %b1; jne 1f; vmovntp{0} %2, (%1); jmp 2f; 1: vmovup{0} %2, (%1); 2:", letter,
+      target.vector_bytes() - 1);
+}
+
+bool has_streams(const Loop& loop, const Target& target) {
+  if (stream_instruction(DType::f32, target).empty()) return false;
+  bool found = false;
+  walk(loop.body, [&found](const Stmt& stmt) { found = found || stmt.stream; });
+  return found;
 }
 
 }  // namespace heddle::jit

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "jit/loop.hpp"
 #include "jit/primitives.hpp"
 #include "jit/target.hpp"
 
@@ -43,5 +44,14 @@ enum class LaneForm : std::uint8_t {
   if (!has_mask_registers(target)) return "x";
   return type == DType::bool_ ? "Yk" : "v";
 }
+
+/// Streaming stores: past the caches where the address is a multiple of the vector's size, which
+/// the instruction wants and views need not keep. %0 is the vector in memory, %1 its address, %2
+/// what is stored. Empty: the target has none.
+[[nodiscard]] std::string stream_instruction(DType type, const Target& target);
+/// Before others are told of what was streamed: such stores keep no order of their own.
+inline constexpr const char* after_streaming = "sfence";
+/// Whether a kernel's vector code for this target streams.
+[[nodiscard]] bool has_streams(const Loop& loop, const Target& target);
 
 }  // namespace heddle::jit

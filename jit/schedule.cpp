@@ -99,6 +99,7 @@ Lowered schedule(Lowered lowered, const Target& target) {
   shrink_scratch(lowered);
   const Block after = scheduled(in, lowered.loop.body);
   lowered.loop.body = renumbered(after);
+  stream_outputs(lowered, target);
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));
   return lowered;

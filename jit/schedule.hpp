@@ -54,6 +54,10 @@ struct Scheduling {
 /// `fixed` stays alone.
 [[nodiscard]] Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed);
 
+/// Vector stores that fill an output which the kernel does not read, and which no cache would hold,
+/// pass the caches by.
+void stream_outputs(Lowered& lowered, const Target& target);
+
 /// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
 /// stays in cache.
 void shrink_scratch(Lowered& lowered);

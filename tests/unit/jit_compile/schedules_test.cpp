@@ -96,6 +96,53 @@ TEST_P(SchedulesTest, RandomRowsAreAsInterpreted) {
     expect_as_interpreted(scheduled_unit(random_rows, isa), make_for(isa), isa, random_array);
 }
 
+/// y = 2 x, and what `more` does.
+CompileUnit doubling_unit(Isa isa, const char* more) {
+  Target target = tiny_target(isa);
+  target.l2_bytes = target.l3_bytes = 1024;
+  const Tensor x("x", f32, {1000}), y("y", f32, {1000}), z("z", f32, {1000});
+  const Index i;
+  Program program("doubling");
+  program << (y(i) = x(i) * 2);
+  if (std::string_view(more) == "reads it") program << (z(999 - Subscript(i)) = y(i) * 3);
+  if (std::string_view(more) == "adds to it") program << (y(i) += x(i) + 0.5);
+  const Lowered made = schedule(optimize(lower(program)), target);
+  return {"doubling", {{"doubling", std::make_shared<const Loop>(made.loop), {}, {}}}};
+}
+
+// J9: outputs that no cache would hold pass the caches by, wherever they begin
+TEST_P(SchedulesTest, LargeOutputsAreStreamed) {
+  for (const Isa isa : isas()) {
+    const CompileUnit unit = doubling_unit(isa, "");
+    EXPECT_EQ(print(*unit.kernels[0].loop).find("stream t") != std::string::npos, isa != Isa::none);
+    for (const char* more : {"reads it", "adds to it"}) {
+      const std::string text = print(*doubling_unit(isa, more).kernels[0].loop);
+      EXPECT_EQ(text.find("stream t0["), std::string::npos) << text;
+    }
+    const auto module = make_for(isa)->compile(unit);
+    for (const std::size_t offset : {0, 1, 8, 15}) {
+      const HostArray x = HostArray::range({f32, {1000}});
+      const HostArray y({f32, {1016}});
+      heddle_kernel_buffer buffers[] = {{y.values<float>().data() + offset, 4000},
+                                        {x.data(), x.num_bytes()}};
+      heddle_kernel_status status{};
+      heddle_kernel_args args{};
+      args.struct_size = sizeof args;
+      args.abi = HEDDLE_KERNEL_ABI;
+      args.buffers = buffers;
+      args.num_buffers = 2;
+      args.num_parts = 1;
+      args.status = &status;
+      module->function(0)(&args);
+      for (std::size_t k = 0; k < 1016; ++k) {
+        const bool inside = k >= offset && k < offset + 1000;
+        ASSERT_EQ(y.values<float>()[k], inside ? 2 * static_cast<float>(k - offset) : 0.0F)
+            << name(isa) << " " << offset << " " << k;
+      }
+    }
+  }
+}
+
 constexpr const char* marks = R"(buffer t0 input TYPE[3,40]
 buffer t1 inout TYPE[3,40]
 buffer t2 output TYPE[40]
