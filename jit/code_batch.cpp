@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -85,17 +86,41 @@ void make_parts(BatchDraft& draft, std::vector<KernelSource> kernels,
   }
 }
 
-/// The parts as several threads take them, in order.
+/// The parts as several threads take them, in order. Those threads share it: one that was asked to
+/// stop may go before the others.
 class BatchRun {
  public:
-  BatchRun(BatchDraft& draft, const CompileLimits& limits)
-      : draft_(draft), limits_(limits), failures_(draft.parts.size()) {
+  BatchRun(BatchDraft draft, CompileLimits limits)
+      : draft_(std::move(draft)), limits_(std::move(limits)), failures_(draft_.parts.size()) {
     for (const auto& positions : draft_.positions) total_ += positions.size();
   }
 
   /// Compiles parts until none is left or one failed. The parts before that one were taken before,
   /// and end: so the first failure in order is the same whatever the threads do.
   void work() noexcept {
+    // relaxed: made before it is known whether there is anything to do; see over().
+    working_.fetch_add(1, std::memory_order_relaxed);
+    take_parts();
+    // release: pairs with the load in over(): what this thread wrote is seen.
+    working_.fetch_sub(1, std::memory_order_release);
+  }
+
+  /// After a call of work(): nobody is at a part, nor will be, since none is left or one failed.
+  [[nodiscard]] bool over() const noexcept {
+    // acquire: pairs with the end of work(); others' ends between lie in its release sequence.
+    return working_.load(std::memory_order_acquire) == 0;
+  }
+  /// Once it is over.
+  [[nodiscard]] BatchDraft& draft() noexcept { return draft_; }
+
+  void rethrow_first() const {
+    for (const std::exception_ptr& failure : failures_) {
+      if (failure) std::rethrow_exception(failure);
+    }
+  }
+
+ private:
+  void take_parts() noexcept {
     // relaxed: numbers and a hint; what parts write is published by the end of this call.
     while (!failed_.load(std::memory_order_relaxed)) {
       // relaxed: each thread gets another number, no more (pairs with itself).
@@ -111,13 +136,6 @@ class BatchRun {
     }
   }
 
-  void rethrow_first() const {
-    for (const std::exception_ptr& failure : failures_) {
-      if (failure) std::rethrow_exception(failure);
-    }
-  }
-
- private:
   void compile(std::size_t part) {
     const auto module = draft_.compiler->compile(draft_.parts[part], limits_);
     for (const std::size_t position : draft_.positions[part]) {
@@ -128,11 +146,12 @@ class BatchRun {
     }
   }
 
-  BatchDraft& draft_;
-  const CompileLimits& limits_;
+  BatchDraft draft_;
+  const CompileLimits limits_;
   std::vector<std::exception_ptr> failures_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> failed_{false};
+  std::atomic<std::size_t> working_{0};
   std::mutex mutex_;
   std::size_t done_ = 0;  // guarded by mutex_
   std::size_t total_ = 0;
@@ -172,11 +191,16 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
 }
 
 CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread) {
-  BatchRun run(draft, limits);
-  spread(draft.parts.size(), [&run] { run.work(); });
-  run.rethrow_first();
+  const std::size_t parts = draft.parts.size();
+  const auto run = std::make_shared<BatchRun>(std::move(draft), limits);
+  spread(parts, [run] { run->work(); });
+  if (!run->over()) {
+    throw Error(ErrorCode::cancelled,
+                "the task that compiles a batch was asked to stop before all parts were compiled");
+  }
+  run->rethrow_first();
   std::vector<std::optional<Code>> entries;
-  for (auto& code : draft.codes)
+  for (auto& code : run->draft().codes)
     entries.push_back(code ? std::optional<Code>(Code(std::move(code))) : std::nullopt);
   return CodeBatch(std::move(entries));
 }

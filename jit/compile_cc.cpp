@@ -143,12 +143,13 @@ class CcToolchain final : public Toolchain {
     dump(options_, unit.name, "c", source);
   }
 
-  /// The files of the command's words: "ccache gcc" is as new as the newer of both.
+  /// The files of the command's words: "ccache gcc" is as new as the newer of both. The words too:
+  /// links named gcc and clang may lead to one program that goes by its name.
   std::string stamps() const {
     std::string text;
     for (const std::string& word : words_) {
       const auto path = find_program(word, options_.environment);
-      text += (path ? file_stamp(*path) : word) + "\n";
+      text += fmt::format("{} {}\n", word, path ? file_stamp(*path) : "");
     }
     return text;
   }

@@ -104,8 +104,9 @@ void KernelCache::save_counters() {
   const FileDescriptor directory = open_cache_directory(options_.directory, false, trouble);
   const auto is_zero = [&own](const KernelCacheCounter& c) { return own.*c.value == 0; };
   if (!directory || std::ranges::all_of(kernel_cache_counters, is_zero)) return;
-  // One process at a time adds; who is killed meanwhile loses its share.
-  if (flock(directory.get(), LOCK_EX) != 0) return;
+  // One process at a time adds; who is killed meanwhile, or meets another, loses its share: closing
+  // a backend waits for nobody.
+  if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) return;
   KernelCacheCounters sum = read_counters(directory.get());
   for (const auto& [name, value] : kernel_cache_counters) sum.*value += own.*value;
   const std::string text = counters_text(sum);
@@ -135,7 +136,9 @@ KernelCache::Found KernelCache::load(const CompileKey& key) {
   const std::string name = to_hex(key);
   auto entry = read_cache_entry(directory.get(), name, true, trouble);
   if (entry) return {std::move(entry), &KernelCacheCounters::disk_hits};
-  if (trouble.reason != &KernelCacheCounters::absent) {
+  if (trouble.reason == &KernelCacheCounters::unreadable) {  // it may be sound
+    complain(trouble.reason, fmt::format("entry {}: {}", name, trouble.text));
+  } else if (trouble.reason != &KernelCacheCounters::absent) {
     complain(trouble.reason, fmt::format("entry {}: {}; it is removed", name, trouble.text));
     unlinkat(directory.get(), name.c_str(), 0);
   }

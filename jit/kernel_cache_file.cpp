@@ -268,7 +268,8 @@ bool write_cache_file(int directory, const std::string& name,
 }
 
 bool remove_if_abandoned(int directory, const std::string& name) noexcept {
-  const FileDescriptor file(openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const FileDescriptor file(
+      openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file || flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
   return unlinkat(directory, name.c_str(), 0) == 0;
 }

@@ -27,7 +27,7 @@ inline constexpr int value_depth_max = 2500;
 /// those of its lanes loop.
 inline constexpr std::int64_t copies_max = 4096;
 /// Bytes of all local blocks of a kernel: they live in registers and on the stack.
-inline constexpr std::int64_t block_bytes_max = 64 << 10;
+inline constexpr std::int64_t block_bytes_max = 256 << 10;
 
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
 using VarId = std::uint32_t;     ///< loop variable

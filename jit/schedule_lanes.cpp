@@ -247,9 +247,12 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
                      copy_at(in, nest->body, nest->var, affine_add(from, affine_var(l))),
                      LoopMark::lanes);
   };
-  if (!runs_as_vectors(in, lanes(width, Affine{nest->from, {}}))) return std::nullopt;
+  // An element may depend on one that lies a vector or more before it.
+  std::int64_t tile = std::min(extent, unrolled_vectors * width);
+  if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) tile = width;
+  if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) return std::nullopt;
   Block result;
-  for (const Segment& segment : whole_tiles(extent, unrolled_vectors * width)) {
+  for (const Segment& segment : whole_tiles(extent, tile)) {
     const std::int64_t from = nest->from + segment.offset;
     if (segment.count == 1) {
       result.push_back(lanes(segment.size, Affine{from, {}}));
@@ -277,7 +280,9 @@ class ColumnSums {
         piece_(unrolled_vectors * in.target.lanes(type_)) {}
 
   [[nodiscard]] Block build() {
-    const std::int64_t room = in_.target.l1_bytes / 2 / static_cast<std::int64_t>(size_of(type_));
+    // What lies further apart than this was not looked at.
+    const std::int64_t room =
+        std::min(copies_max, in_.target.l1_bytes / 2 / static_cast<std::int64_t>(size_of(type_)));
     const std::int64_t width = std::max(piece_, std::min(nest_->to, room) / piece_ * piece_);
     Block result{make_comment(fmt::format("reduction: {} columns at once, {} rows", width, rows))};
     for (const Segment& segment : whole_tiles(nest_->to, width)) {
@@ -377,8 +382,8 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
                              make_op(r->op, {make_local(r->declare->local, type), r->term}))};
   straight.insert(straight.end(), after.begin(), after.end());
   if (!runs_as_vectors(
-          in, make_loop(trial, 0, width, copy_at(in, straight, nest->var, affine_var(trial)),
-                        LoopMark::lanes)))
+          in, make_loop(trial, 0, std::min(nest->to, copies_max),
+                        copy_at(in, straight, nest->var, affine_var(trial)), LoopMark::lanes)))
     return std::nullopt;
   if (r->loops.size() == 1 && nest->to > sums_max * width)
     return ColumnSums(in, nest, *r, after).build();

@@ -71,6 +71,50 @@ TEST(ScheduleTest, RandomRowsEqualTheirPlainLoops) {
   expect_equal_to_plain_loops(random_rows, seeds(200));
 }
 
+/// The same numbers, scheduled or not.
+void expect_unchanged(const Program& program) {
+  const Lowered plain = optimize(lower(program));
+  const Lowered scheduled = schedule(plain, with_isa(native_target(), Isa::avx512));
+  ASSERT_TRUE(verify(scheduled.loop).ok());
+  std::vector<HostArray> expected, found;
+  for (std::size_t k = 0; k < scheduled.loop.buffers.size(); ++k) {
+    found.push_back(small_numbers(scheduled.loop.buffers[k].type, k));
+    if (k < plain.loop.buffers.size())
+      expected.push_back(small_numbers(plain.loop.buffers[k].type, k));
+  }
+  interpret(plain.loop, expected);
+  interpret(scheduled.loop, found);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    if (plain.loop.buffers[k].role == Role::scratch) continue;
+    ASSERT_TRUE(same_elements(expected[k], found[k])) << print(scheduled.loop);
+  }
+}
+
+// J9: an element that depends on another one of its statement finds it as the plain loop would
+TEST(ScheduleTest, ShiftsInPlaceKeepTheirMeaning) {
+  for (std::int64_t distance = 1; distance <= 70; ++distance) {
+    const Tensor x("x", f32, {200});
+    Index i(200 - distance);
+    Program up("up"), down("down");
+    up << (x(i + Subscript(distance)) = x(i) + 1);
+    down << (x(i) = x(i + Subscript(distance)) + 1);
+    expect_unchanged(up);
+    expect_unchanged(down);
+  }
+}
+
+// J9: what fits each nest may be too much for the kernel
+TEST(ScheduleTest, ManyWideSumsAreLegal) {
+  Program program("sums");
+  for (int k = 0; k < 40; ++k) {
+    const Tensor x("x" + std::to_string(k), f32, {5, 6144 + 33 * k}),
+        sums("sums" + std::to_string(k), f32, {6144 + 33 * k});
+    Index i, j;
+    program << (sums(j) = sum(x(i, j)));
+  }
+  expect_unchanged(program);
+}
+
 // J5: the same kernel has the same schedule, whatever was made before
 TEST(ScheduleTest, IsDeterministic) {
   const Lowered before = optimize(lower(random_contraction(5)));

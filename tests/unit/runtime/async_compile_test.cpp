@@ -163,6 +163,18 @@ TEST_F(AsyncTest, ClosingEndsACompilerThatHangs) {
   EXPECT_EQ(failure([&] { static_cast<void>(pending.get()); }).root().code(), ErrorCode::cancelled);
 }
 
+// Issue 4.6, S13: the threads that help with a batch may end after it
+TEST_F(AsyncTest, ClosingEndsABatchThatHangs) {
+  hang();
+  const Backend backend = Backend::open(options());
+  std::vector<Program> programs;
+  for (int k = 0; k < 16; ++k) programs.push_back(adder("p" + std::to_string(k), x_, k));
+  const PendingBatch pending = backend.compile_batch_async(programs);
+  wait_until_it_hangs();
+  static_cast<void>(failure([&] { backend.finalize(1ms); }));
+  EXPECT_EQ(failure([&] { static_cast<void>(pending.get()); }).root().code(), ErrorCode::cancelled);
+}
+
 // Issue 4.6: parts at once, results in order, progress one by one
 TEST_F(AsyncTest, BatchesTellTheirProgress) {
   const Backend backend = Backend::open(options());
