@@ -81,11 +81,6 @@ std::string CVectors::use(DType type) {
   return fmt::format("v{}{}", target_.lanes(type), c_type(type));
 }
 
-std::string CVectors::stream(DType type) {
-  streamed_.insert(type);
-  return use(type);
-}
-
 std::string CVectors::define(DType type) const {
   const auto width = static_cast<std::size_t>(target_.lanes(type));
   const std::string_view element = c_type(type);
@@ -247,8 +242,7 @@ void CLanes::part(const Stmt& loop, const LanePart& part) {
         store(type,
               pointer('t', stmt->buffer, loop_.buffers[stmt->buffer].type, stmt->subscripts, part),
               text, part, stmt->stream && streams_);
-        if (stmt->stream && streams_ && part.whole)
-          static_cast<void>(vectors_.stream(stmt->value->dtype));
+        if (stmt->stream && streams_ && part.whole) vectors_.use_streams(stmt->value->dtype);
     }
   }
 }

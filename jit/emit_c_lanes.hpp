@@ -20,8 +20,8 @@ class CVectors {
   explicit CVectors(const Target& target) : target_(target) {}
   /// "v16f32", defined from now on.
   [[nodiscard]] std::string use(DType type);
-  /// The same, with streaming stores.
-  [[nodiscard]] std::string stream(DType type);
+  /// Its streaming stores too.
+  void use_streams(DType type) { streamed_.insert(type); }
   /// The expression that applies `function` to vectors.
   [[nodiscard]] std::string apply(const PrimFunction& function,
                                   const std::vector<std::string>& args);

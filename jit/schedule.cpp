@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "heddle/status.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule_contraction.hpp"
 #include "jit/verify.hpp"
@@ -23,6 +24,16 @@ Block renumbered(const Block& body) {
   Block result;
   for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
   return result;
+}
+
+/// Of all local blocks together.
+std::int64_t block_bytes(const Loop& loop) {
+  std::int64_t bytes = 0;
+  walk(loop.body, [&bytes](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::declare && !stmt.dims.empty())
+      bytes += ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
+  });
+  return bytes;
 }
 
 void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
@@ -100,9 +111,11 @@ Lowered schedule(Lowered lowered, const Target& target) {
   const Block after = scheduled(in, lowered.loop.body);
   lowered.loop.body = renumbered(after);
   stream_outputs(lowered, target);
-  // Steps look at one nest; what the kernel as a whole must not exceed (its blocks on the stack) is
-  // known only here.
-  return verify(lowered.loop).ok() ? lowered : plain;
+  // Steps look at one nest; what the kernel as a whole must not exceed is known only here.
+  if (block_bytes(lowered.loop) > block_bytes_max) return plain;
+  if (Status legal = verify(lowered.loop); !legal.ok())
+    throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));
+  return lowered;
 }
 
 }  // namespace heddle::jit
