@@ -51,29 +51,6 @@ constexpr std::string_view streaming = R"(static inline void {0}_stream({1}* p, 
 }}
 )";
 
-std::string_view infix(PrimOp op) {
-  switch (op) {
-    case PrimOp::add:
-      return "+";
-    case PrimOp::sub:
-      return "-";
-    case PrimOp::mul:
-      return "*";
-    case PrimOp::div:
-      return "/";
-    case PrimOp::bit_and:
-      return "&";
-    case PrimOp::bit_or:
-      return "|";
-    case PrimOp::bit_xor:
-      return "^";
-    case PrimOp::shl:
-      return "<<";
-    default:
-      return ">>";
-  }
-}
-
 }  // namespace
 
 std::string CVectors::use(DType type) {
@@ -121,7 +98,7 @@ std::string CVectors::apply(const PrimFunction& function, const std::vector<std:
   if (function.is_pass_through()) return args[function.value];
   const Prim& first = function.code[0];
   if (function.is_single() && lane_form(first, function, target_) == LaneForm::infix)
-    return fmt::format("({} {} {})", args[0], infix(first.op), args[1]);
+    return fmt::format("({} {} {})", args[0], c_infix(first.op), args[1]);
   const std::string name = fmt::format("v{}_{}", target_.lanes(function.result), function.name);
   if (!functions_.contains(name)) functions_[name] = define(function, name);
   return fmt::format("{}({})", name, fmt::join(args, ", "));
@@ -156,7 +133,7 @@ std::string CVectors::define(const Prim& prim, const PrimFunction& function,
       return fmt::format(" = {}_splat({});\n", use(prim.type), c_literal(prim.scalar));
     case LaneForm::infix:
     case LaneForm::mask_infix:
-      return fmt::format(" = {} {} {};\n", args[0], infix(prim.op), args[1]);
+      return fmt::format(" = {} {} {};\n", args[0], c_infix(prim.op), args[1]);
     case LaneForm::negate:
       return fmt::format(" = -{};\n", args[0]);
     case LaneForm::same_bits:

@@ -35,7 +35,32 @@ std::string integer_literal(DType type, std::int64_t value) {
   return fmt::format("(({}){})", c_type(type), value);
 }
 
-std::string_view infix(PrimOp op) {
+/// The expression of an instruction that has a value.
+std::string expression(const Prim& prim, const std::vector<std::string>& args) {
+  switch (prim.op) {
+    case PrimOp::constant:
+      return c_literal(prim.scalar);
+    case PrimOp::neg:
+      return fmt::format("(-{})", args[0]);
+    case PrimOp::select:
+      return fmt::format("({} ? {} : {})", args[0], args[1], args[2]);
+    case PrimOp::cast:
+      return fmt::format("(({}){})", c_type(prim.type), args[0]);
+    case PrimOp::variable:
+      return args[0];
+    case PrimOp::call: {
+      std::string list;
+      for (const std::string& arg : args) list += list.empty() ? arg : ", " + arg;
+      return fmt::format("{}({})", prim.function, list);
+    }
+    default:
+      return fmt::format("({} {} {})", args[0], c_infix(prim.op), args[1]);
+  }
+}
+
+}  // namespace
+
+std::string_view c_infix(PrimOp op) noexcept {
   switch (op) {
     case PrimOp::add:
       return "+";
@@ -67,31 +92,6 @@ std::string_view infix(PrimOp op) {
       return "!=";
   }
 }
-
-/// The expression of an instruction that has a value.
-std::string expression(const Prim& prim, const std::vector<std::string>& args) {
-  switch (prim.op) {
-    case PrimOp::constant:
-      return c_literal(prim.scalar);
-    case PrimOp::neg:
-      return fmt::format("(-{})", args[0]);
-    case PrimOp::select:
-      return fmt::format("({} ? {} : {})", args[0], args[1], args[2]);
-    case PrimOp::cast:
-      return fmt::format("(({}){})", c_type(prim.type), args[0]);
-    case PrimOp::variable:
-      return args[0];
-    case PrimOp::call: {
-      std::string list;
-      for (const std::string& arg : args) list += list.empty() ? arg : ", " + arg;
-      return fmt::format("{}({})", prim.function, list);
-    }
-    default:
-      return fmt::format("({} {} {})", args[0], infix(prim.op), args[1]);
-  }
-}
-
-}  // namespace
 
 std::string_view c_type(DType type) noexcept { return name(machine_type(type)); }
 

@@ -15,6 +15,8 @@ namespace heddle::jit {
 [[nodiscard]] std::string c_literal(const Scalar& scalar);
 /// An expression that stands alone on its side of an assignment: outer parentheses dropped.
 [[nodiscard]] std::string_view c_bare(std::string_view expression) noexcept;
+/// The operator of an instruction on two operands.
+[[nodiscard]] std::string_view c_infix(PrimOp op) noexcept;
 /// The C name of a machine type: the unit's own typedefs, equal to name(DType).
 [[nodiscard]] std::string_view c_type(DType type) noexcept;
 

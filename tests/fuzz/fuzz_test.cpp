@@ -19,6 +19,7 @@
 #include "jit/schedule.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_program.hpp"
+#include "unit/jit_compile/kernel_runner.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -97,18 +98,7 @@ std::vector<HostArray> compiled(const Subject& subject, heddle_kernel_function f
     entries.push_back({array.data(), array.num_bytes()});
     arrays.push_back(std::move(array));
   }
-  const std::vector<std::int64_t> statics = statics_of(subject.after, subject.random);
-  heddle_kernel_status status{};
-  heddle_kernel_args args{};
-  args.struct_size = sizeof args;
-  args.abi = HEDDLE_KERNEL_ABI;
-  args.buffers = entries.data();
-  args.num_buffers = static_cast<std::uint32_t>(entries.size());
-  args.statics = statics.data();
-  args.num_statics = static_cast<std::uint32_t>(statics.size());
-  args.num_parts = 1;
-  args.status = &status;
-  function(&args);
+  call_kernel(function, entries, statics_of(subject.after, subject.random));
   return arrays;
 }
 

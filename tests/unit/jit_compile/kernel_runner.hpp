@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,22 @@ inline CompileUnit unit_from(std::string name, const std::string& loop_text) {
   return unit;
 }
 
+/// Calls a kernel with everything that is not given at rest.
+inline void call_kernel(heddle_kernel_function function,
+                        std::span<const heddle_kernel_buffer> buffers,
+                        std::span<const std::int64_t> statics = {}, heddle_kernel_args args = {}) {
+  heddle_kernel_status status{};
+  args.struct_size = sizeof args;
+  args.abi = HEDDLE_KERNEL_ABI;
+  args.buffers = buffers.data();
+  args.num_buffers = static_cast<std::uint32_t>(buffers.size());
+  args.statics = statics.data();
+  args.num_statics = static_cast<std::uint32_t>(statics.size());
+  if (args.num_parts == 0) args.num_parts = 1;
+  args.status = &status;
+  function(&args);
+}
+
 /// The arguments of one call. Buffers are given in order and read back in place.
 struct Call {
   std::vector<std::vector<std::byte>> buffers;
@@ -54,20 +71,12 @@ struct Call {
   void run(heddle_kernel_function function) {
     std::vector<heddle_kernel_buffer> entries;
     for (auto& buffer : buffers) entries.push_back({buffer.data(), buffer.size()});
-    heddle_kernel_status status{};
     heddle_kernel_args args{};
-    args.struct_size = sizeof args;
-    args.abi = HEDDLE_KERNEL_ABI;
-    args.buffers = entries.data();
-    args.num_buffers = static_cast<std::uint32_t>(entries.size());
-    args.statics = statics.data();
-    args.num_statics = static_cast<std::uint32_t>(statics.size());
     args.part = part;
     args.num_parts = num_parts;
-    args.status = &status;
     args.trace = trace;
     args.trace_context = trace_context;
-    function(&args);
+    call_kernel(function, entries, statics, args);
   }
 };
 

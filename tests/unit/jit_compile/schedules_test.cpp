@@ -123,17 +123,9 @@ TEST_P(SchedulesTest, LargeOutputsAreStreamed) {
     for (const std::size_t offset : {0, 1, 8, 15}) {
       const HostArray x = HostArray::range({f32, {1000}});
       const HostArray y({f32, {1016}});
-      heddle_kernel_buffer buffers[] = {{y.values<float>().data() + offset, 4000},
-                                        {x.data(), x.num_bytes()}};
-      heddle_kernel_status status{};
-      heddle_kernel_args args{};
-      args.struct_size = sizeof args;
-      args.abi = HEDDLE_KERNEL_ABI;
-      args.buffers = buffers;
-      args.num_buffers = 2;
-      args.num_parts = 1;
-      args.status = &status;
-      module->function(0)(&args);
+      const heddle_kernel_buffer buffers[] = {{y.values<float>().data() + offset, 4000},
+                                              {x.data(), x.num_bytes()}};
+      call_kernel(module->function(0), buffers);
       for (std::size_t k = 0; k < 1016; ++k) {
         const bool inside = k >= offset && k < offset + 1000;
         ASSERT_EQ(y.values<float>()[k], inside ? 2 * static_cast<float>(k - offset) : 0.0F)
