@@ -25,6 +25,7 @@ struct Contraction {
   StmtPtr lane;                  ///< of kept
   StmtPtr row;                   ///< of kept; null for a vector times a matrix
   bool b_is_contiguous = false;  ///< along lane
+  bool a_is_contiguous = false;  ///< along the innermost reduced loop
   /// The target can hold sums between two blocks of terms: what it held before is but their start.
   bool target_holds_sums = false;
 };

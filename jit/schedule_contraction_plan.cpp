@@ -31,7 +31,7 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   if (c.target_holds_sums)
     plan.depth = std::min(
         terms, std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes));
-  plan.pack_a = rows * terms * bytes > target.l2_bytes / 2;
+  plan.pack_a = !c.a_is_contiguous || rows * terms * bytes > target.l2_bytes / 2;
   const std::int64_t rows_max = target.l2_bytes / 4 / (plan.depth * bytes);
   const std::int64_t tile_rows = (rows + plan.tile.rows - 1) / plan.tile.rows;
   plan.rows =
