@@ -47,6 +47,7 @@ class Finder {
     if (!match_loops() || !match_product() || !match_after() || !choose_lane()) return std::nullopt;
     choose_row();
     found_.a_is_contiguous = stride_of(found_.a, found_.reduced.back()) == 1;
+    found_.rows_are_contiguous = found_.row && stride_of(found_.a, found_.row) == 1;
     return std::move(found_);
   }
 
@@ -93,9 +94,25 @@ class Finder {
     } else {
       return false;
     }
-    const DType type = sum.dtype;
-    return found_.a->kind == ValueKind::load && found_.b->kind == ValueKind::load &&
-           found_.a->dtype == type && found_.b->dtype == type && size_of(type) >= 4;
+    found_.type = sum.dtype;
+    if (is_integer(sum.dtype) && size_of(sum.dtype) < 4) {
+      found_.type = info(sum.dtype).is_signed ? DType::i32 : DType::u32;
+      for (ValuePtr* each : {&found_.a, &found_.b, &found_.start}) *each = widened(*each);
+    }
+    return size_of(found_.type) >= 4 && is_factor(*found_.a) && is_factor(*found_.b);
+  }
+
+  [[nodiscard]] ValuePtr widened(const ValuePtr& v) const {
+    if (v->kind == ValueKind::constant)
+      return make_constant(Scalar::of_int(found_.type, v->scalar.i));
+    return make_cast(v, found_.type);
+  }
+  [[nodiscard]] bool is_factor(const Value& v) const {
+    return v.dtype == found_.type && loaded(v).kind == ValueKind::load;
+  }
+  /// What a factor converts, or itself.
+  static const Value& loaded(const Value& factor) {
+    return factor.kind == ValueKind::cast ? *factor.args[0] : factor;
   }
 
   /// Straight-line code with one store, to a buffer of its own.
@@ -109,7 +126,7 @@ class Finder {
     }
     if (!found_.store || !is_injective(found_.store->subscripts, found_.kept)) return false;
     const BufferId target = found_.store->buffer;
-    bool own = found_.a->buffer != target && found_.b->buffer != target;
+    bool own = loaded(*found_.a).buffer != target && loaded(*found_.b).buffer != target;
     const auto reads_own = [&](const Value& v) {
       if (v.kind == ValueKind::load && v.buffer == target)
         own = own && v.subscripts == found_.store->subscripts;
@@ -126,13 +143,14 @@ class Finder {
     walk(*found_.start, [&](const Value& v) {
       start_reads = start_reads || (v.kind == ValueKind::load && v.buffer == target);
     });
-    found_.target_holds_sums = loop_.buffers[target].type.dtype == found_.a->dtype &&
-                               !reads_after && (starts_there || !start_reads);
+    found_.target_holds_sums = loop_.buffers[target].type.dtype == found_.type && !reads_after &&
+                               (starts_there || !start_reads);
     return own;
   }
 
-  std::int64_t stride_of(const ValuePtr& load, const StmtPtr& loop) const {
-    return stride(loop_, load->buffer, load->subscripts, loop->var);
+  std::int64_t stride_of(const ValuePtr& factor, const StmtPtr& loop) const {
+    const Value& load = loaded(*factor);
+    return stride(loop_, load.buffer, load.subscripts, loop->var);
   }
 
   /// The result is contiguous along it, and one factor only moves with it: that one becomes b.
@@ -166,6 +184,10 @@ class Finder {
 };
 
 }  // namespace
+
+bool Contraction::converts() const {
+  return a->kind == ValueKind::cast || b->kind == ValueKind::cast;
+}
 
 std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest) {
   return Finder(loop, nest).find();
