@@ -12,7 +12,7 @@ class Maker {
   explicit Maker(std::uint64_t seed) : random_(seed) {}
 
   Program make() {
-    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16, i8};
+    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16, bf16, i8, u8, i16, u16};
     const DType type = types[below(types.size())];
     const std::int64_t rows = extent(), lanes = extent(), terms = extent(), batch = 1 + below(3);
     const bool batched = below(4) == 0;
