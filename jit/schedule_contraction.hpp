@@ -13,7 +13,7 @@ namespace heddle::jit {
 
 /// kept { let acc = start; reduced { acc = acc + a * b }; after }. `a` is the same for all values
 /// of the variable `lane`, along which the result is contiguous; `b` for all of `row`, where there
-/// is one. Each is a load, or a load converted to `type`.
+/// is one. Each is a value of loads and indices.
 struct Contraction {
   /// Of the sums. Integers of 8 and 16 bits are summed in 32 bits: the low ones are the same.
   DType type = DType::f32;
@@ -31,8 +31,8 @@ struct Contraction {
   bool rows_are_contiguous = false;  ///< a, along row
   /// The target can hold sums between two blocks of terms: what it held before is but their start.
   bool target_holds_sums = false;
-  /// A factor is converted: once, when it is copied to scratch.
-  [[nodiscard]] bool converts() const;
+  /// A factor is more than a load: done once, where it is copied to scratch.
+  [[nodiscard]] bool is_computed() const;
 };
 [[nodiscard]] std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest);
 

@@ -22,7 +22,7 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   if (c.reduced.size() > 1 || !c.row) return plan;
   // Rows of b lie far apart: what does not fit half the second-level cache with the rest is copied.
   const bool fits = terms * lanes * bytes <= target.l2_bytes / 4;
-  plan.pack_b = !c.b_is_contiguous || c.converts() || (!fits && rows >= 4 * plan.tile.rows);
+  plan.pack_b = !c.b_is_contiguous || c.is_computed() || (!fits && rows >= 4 * plan.tile.rows);
   plan.prefetch = (rows * terms + terms * lanes + rows * lanes) * bytes > target.l2_bytes;
   if (!plan.pack_b) return plan;
   // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
@@ -31,7 +31,7 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   if (c.target_holds_sums)
     plan.depth = std::min(
         terms, std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes));
-  plan.pack_a = !c.a_is_contiguous || c.converts() || rows * terms * bytes > target.l2_bytes / 2;
+  plan.pack_a = !c.a_is_contiguous || c.is_computed() || rows * terms * bytes > target.l2_bytes / 2;
   const std::int64_t rows_max = target.l2_bytes / 4 / (plan.depth * bytes);
   const std::int64_t tile_rows = (rows + plan.tile.rows - 1) / plan.tile.rows;
   plan.rows =
@@ -49,7 +49,7 @@ std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest) {
   // Copying b pays where it is used often.
   constexpr std::int64_t uses_min = 4;
   const bool used = c->row && c->row->to >= uses_min;
-  if ((!c->b_is_contiguous || c->converts()) && !(plan.pack_b && used)) return std::nullopt;
+  if (!c->b_is_contiguous && !(plan.pack_b && used)) return std::nullopt;
   return build_contraction(in, *c, plan);
 }
 

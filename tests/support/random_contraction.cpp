@@ -37,7 +37,8 @@ class Maker {
     const Tensor c("c", type, dims(rows, lanes, c_turned, batched));
     const Subscript row = window > 1 ? stride * Subscript(i) + w : stride * Subscript(i);
     const Subscript term = window > 1 ? window * Subscript(k) + w : Subscript(k);
-    const Expr product = at(a, row, k, a_turned, batched) * at(b, term, j, b_turned, b_batched);
+    const Expr product = factor(at(a, row, k, a_turned, batched), k) *
+                         factor(at(b, term, j, b_turned, b_batched), k);
     const Access target = at(c, i, j, c_turned, batched);
     Program p("contraction");
     switch (below(4)) {
@@ -65,6 +66,17 @@ class Maker {
  private:
   std::int64_t below(std::uint64_t n) { return static_cast<std::int64_t>(random_() % n); }
   bool flip() { return below(2) == 0; }
+  /// The element, or something computed from it and the term's number.
+  Expr factor(const Expr& element, const Index& k) {
+    switch (below(8)) {
+      case 0:
+        return max(element, 0);
+      case 1:
+        return where(embed(k) % 3 == 1, 0, element);
+      default:
+        return element;
+    }
+  }
   std::int64_t extent() {
     switch (below(6)) {
       case 0:
