@@ -46,6 +46,7 @@ class Finder {
   std::optional<Contraction> find() {
     if (!match_loops() || !match_product() || !match_after() || !choose_lane()) return std::nullopt;
     choose_row();
+    found_.a_is_contiguous = stride_of(found_.a, found_.reduced.back()) == 1;
     return std::move(found_);
   }
 
