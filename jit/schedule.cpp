@@ -5,6 +5,8 @@
 #include <map>
 
 #include "heddle/status.hpp"
+#include "jit/emit.hpp"
+#include "jit/lanes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule_contraction.hpp"
 #include "jit/verify.hpp"
@@ -51,8 +53,8 @@ Block scheduled(Scheduling& in, const Block& body) {
       }
     }
     std::optional<Block> made;
-    for (const auto& each :
-         {schedule_contraction, schedule_column_reduction, schedule_elementwise}) {
+    for (const auto& each : {schedule_contraction, schedule_column_reduction, schedule_transpose,
+                             schedule_elementwise}) {
       if (!made) made = each(in, stmt);
     }
     if (made) {
@@ -99,14 +101,31 @@ std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size) {
   return segments;
 }
 
+bool is_straight(const Block& body) {
+  return std::ranges::all_of(body, [](const StmtPtr& stmt) {
+    return (stmt->kind == StmtKind::declare && stmt->dims.empty()) ||
+           stmt->kind == StmtKind::assign || stmt->kind == StmtKind::store ||
+           stmt->kind == StmtKind::comment;
+  });
+}
+
+Block copied(Scheduling& in, const Block& body, Substitution by) {
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in.fresh.local();
+  }
+  Block result;
+  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
 Lowered schedule(Lowered lowered, const Target& target) {
   if (target.isa == Isa::none) return lowered;
   const Lowered plain = lowered;
   Scheduling in{lowered, target, Fresh(lowered.loop)};
-  const auto is_contraction = [&](const StmtPtr& stmt) {
-    return find_contraction(lowered.loop, stmt).has_value();
+  const auto stays_alone = [&](const StmtPtr& stmt) {
+    return find_contraction(lowered.loop, stmt).has_value() || is_transpose(lowered.loop, stmt);
   };
-  lowered.loop.body = fuse_loops(lowered.loop.body, is_contraction);
+  lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone);
   shrink_scratch(lowered);
   const Block after = scheduled(in, lowered.loop.body);
   lowered.loop.body = renumbered(after);

@@ -33,7 +33,9 @@ std::vector<HostArray> inputs(const Loop& loop, std::uint64_t seed) {
 
 bool is_scheduled(const Loop& loop) {
   bool found = false;
-  walk(loop.body, [&](const Stmt& stmt) { found = found || stmt.mark == LoopMark::lanes; });
+  walk(loop.body, [&](const Stmt& stmt) {
+    found = found || stmt.mark == LoopMark::lanes || stmt.text.starts_with("transpose: ");
+  });
   return found;
 }
 
@@ -69,6 +71,59 @@ TEST(ScheduleTest, RandomContractionsEqualTheirPlainLoops) {
 // J5, J9
 TEST(ScheduleTest, RandomRowsEqualTheirPlainLoops) {
   expect_equal_to_plain_loops(random_rows, seeds(200));
+}
+
+// J5, J9: ranks, orders of axes, strides, offsets, types, tails
+TEST(ScheduleTest, RandomTransposesEqualTheirPlainLoops) {
+  expect_equal_to_plain_loops(random_transpose, seeds(200));
+}
+
+/// What the schedule says of y(i, j) = x(j, i).
+std::string transposed(DType type, std::int64_t rows, std::int64_t columns, Isa isa) {
+  const Tensor x("x", type, {columns, rows}), y("y", type, {rows, columns});
+  const Index i, j;
+  Program program("transposed");
+  program << (y(i, j) = x(j, i));
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(isa));
+  std::string comment;
+  walk(made.loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::comment) comment += stmt.text;
+  });
+  return comment;
+}
+
+// J9: blocks are turned in registers where there are instructions for it, else in the cache, where
+// they are too large to stay there anyway
+TEST(ScheduleTest, TransposesAreCutIntoBlocks) {
+  EXPECT_EQ(transposed(f32, 70, 50, Isa::avx512),
+            "transpose: blocks of 16 x 16 turned in registers");
+  EXPECT_EQ(transposed(u32, 70, 50, Isa::avx2), "transpose: blocks of 16 x 8 turned in registers");
+  EXPECT_EQ(transposed(f64, 8, 8, Isa::avx512), "transpose: blocks of 8 x 8 turned in registers");
+  EXPECT_EQ(transposed(i64, 50, 70, Isa::avx2), "transpose: blocks of 8 x 4 turned in registers");
+  EXPECT_EQ(transposed(f32, 70, 50, Isa::portable), "transpose: blocks of 16 x 16 turned in cache");
+  EXPECT_EQ(transposed(u8, 70, 50, Isa::avx512), "transpose: blocks of 64 x 64 turned in cache");
+  EXPECT_EQ(transposed(u8, 30, 30, Isa::avx512), "");
+  EXPECT_EQ(transposed(f32, 7, 500, Isa::avx512), "");
+  EXPECT_EQ(transposed(f32, 500, 7, Isa::avx512), "");
+}
+
+// J9: iterations that use what others of them write run in their order
+TEST(ScheduleTest, TransposesKeepTheOrderThatMatters) {
+  for (const char* body : {
+           "t0[i1, i0] = t0[i0, i1]",                  // in place
+           "t0[0, i1] = t1[i1, i0]",                   // the last one stays
+           "t0[i0, i1] = t1[i1, i0] x0 = t1[i0, i1]",  // a local of all
+       }) {
+    const Loop loop = parsed(
+        "buffer t0 inout f32[40,40]\nbuffer t1 input f32[40,40]\nkernel {\nlet x0: f32 = 0:f32\n"
+        "for i0 in 0..40 { for i1 in 0..40 {" +
+        std::string(body) + "} }\nt0[0, 0] = x0\n}\n");
+    Lowered before;
+    before.loop = loop;
+    before.tensors.assign(2, Tensor("t", f32, {40, 40}));
+    const Lowered after = schedule(before, tiny_target(Isa::avx512));
+    EXPECT_EQ(print(after.loop).find("transpose"), std::string::npos) << body;
+  }
 }
 
 /// The same numbers, scheduled or not.
@@ -188,6 +243,47 @@ kernel {
   EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});  // x1 is read by a plain loop
   EXPECT_TRUE(plan_lanes(loop, Target()).vectors.empty());
   EXPECT_TRUE(plan_lanes(loop, Target()).in_registers.empty());
+}
+
+// J5: small matrices that are filled by rows and read by columns are turned in registers
+TEST(LanePlanTest, FindsBlocksToTurn) {
+  const std::string text = R"(buffer t0 input f32[40,40]
+buffer t1 output f32[40,40]
+kernel {
+  let x0: f32[20,8] = 0:f32
+  let x1: f32[8,20] = 0:f32
+  unroll i0 in 0..20 {
+    lanes i1 in 0..8 {
+      x0[i0, i1] = t0[i0, i1]
+    }
+  }
+  unroll i2 in 0..8 {
+    lanes i3 in 0..20 {
+      x1[i2, i3] = t0[i2, i3]
+    }
+  }
+  unroll i4 in 0..8 {
+    lanes i5 in 0..20 {
+      t1[i4, i5] = neg.f32(x0[i5, i4])
+    }
+  }
+  unroll i6 in 0..20 {
+    lanes i7 in 0..8 {
+      t1[i6 + 20, i7] = x1[i7, i6]
+    }
+  }
+}
+)";
+  const LanePlan plan = plan_lanes(parsed(text), tiny_target(Isa::avx512));
+  EXPECT_EQ(plan.turned, std::set<LocalId>{0});  // rows of x1 take two vectors
+  EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});
+  EXPECT_EQ(plan.vectors, (std::set<VarId>{1, 3, 5}));
+  EXPECT_TRUE(plan_lanes(parsed(text), tiny_target(Isa::portable)).turned.empty());
+  // An element that scalar code touches: all of them are in memory.
+  const std::string touched = text.substr(0, text.rfind('}')) + "  t1[0, 39] = x0[0, 0]\n}\n";
+  const LanePlan other = plan_lanes(parsed(touched), tiny_target(Isa::avx512));
+  EXPECT_TRUE(other.turned.empty());
+  EXPECT_EQ(other.vectors, (std::set<VarId>{1, 3}));
 }
 
 struct Illegal {
