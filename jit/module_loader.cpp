@@ -123,14 +123,28 @@ void keep_library(const Library& library, const std::string& path) {
                 fmt::format("cannot keep library '{}': {}", path, error.message()));
 }
 
+/// The same file under a number that this process will hardly use again. Debuggers open what a
+/// library was loaded from: by then the number is free, and another file or pipe might have it.
+FileDescriptor far_away(FileDescriptor fd) {
+  constexpr int number_min = 512;
+  FileDescriptor far(fcntl(fd.get(), F_DUPFD_CLOEXEC, number_min));
+  return far ? std::move(far) : std::move(fd);
+}
+
+/// Our directory in /proc, which other processes may follow; not "self", which is another for each.
+std::string process_directory() {
+  std::error_code error;
+  const auto process = std::filesystem::read_symlink("/proc/self", error);
+  return "/proc/" + (error ? std::string("self") : process.string());
+}
+
 /// A path of the descriptor that no library loaded before has: dlopen takes an equal name for the
 /// same library, but descriptor numbers are used again. "./" and "/" spell the bits of a counter.
-/// `process`: our directory in /proc, "self" unless others are to find the file.
-std::string unique_path(int fd, const std::string& process) {
+std::string unique_path(int fd) {
   static std::atomic<std::uint64_t> counter{0};
   // relaxed: only distinctness matters, the counter publishes nothing (pairs with itself)
   std::uint64_t n = counter.fetch_add(1, std::memory_order_relaxed);
-  std::string path = "/proc/" + process + "/fd/";
+  std::string path = process_directory() + "/fd/";
   for (; n != 0; n >>= 1) path += (n & 1) != 0 ? "./" : "/";
   return path + std::to_string(fd);
 }
@@ -183,8 +197,8 @@ std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo inf
   FileDescriptor fd;
   std::string path = info.library_file.string();
   if (path.empty()) {
-    fd = seal(library, info);
-    path = unique_path(fd.get(), info.perf_map ? std::to_string(getpid()) : "self");
+    fd = far_away(seal(library, info));
+    path = unique_path(fd.get());
   } else {
     keep_library(library, path);
   }

@@ -75,6 +75,10 @@ TEST_P(DumpsTest, APerfMapNamesKernels) {
     EXPECT_EQ(name, "heddle_run_adder");
     EXPECT_EQ(run_adder(*held[k]), 5 + static_cast<int>(k)) << "the code is the same";
     EXPECT_TRUE(is_anonymous(held[k]->function(0))) << "perf asks for no other code";
+    Dl_info library{};
+    ASSERT_NE(dladdr(reinterpret_cast<const void*>(held[k]->function(0)), &library), 0);
+    EXPECT_THAT(read_text(library.dli_fname), ::testing::HasSubstr("heddle_run_adder"))
+        << "for gdb";
   }
   EXPECT_FALSE(lines >> std::ws && !lines.eof());
   struct stat info{};
