@@ -5,11 +5,10 @@
 #include <cstring>
 
 #include "devices/device.hpp"
+#include "heddle/host_memory.hpp"
 
 namespace heddle::dev {
 namespace {
-
-constexpr std::size_t alignment = 64;
 
 class CpuQueue final : public Queue {
  public:
@@ -50,11 +49,9 @@ class CpuDevice final : public PhysicalDevice {
   const Properties& properties() const noexcept override { return properties_; }
 
   Status allocate(std::size_t bytes, void** data) noexcept override {
-    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     // Overcommit would grant what the machine never has, and the first write would end the process.
-    const bool possible =
-        rounded >= bytes && (properties_.bytes_total == 0 || rounded <= properties_.bytes_total);
-    *data = possible ? std::aligned_alloc(alignment, rounded) : nullptr;
+    const bool possible = properties_.bytes_total == 0 || bytes <= properties_.bytes_total;
+    *data = possible ? allocate_host(bytes) : nullptr;
     if (*data != nullptr) return {};
     return Status(ErrorCode::exhausted, "no memory for " + std::to_string(bytes) + " bytes");
   }

@@ -307,6 +307,7 @@ class CKernel {
     Text result;
     for (const ValuePtr& arg : v.args) {
       Text text = nested(*arg);
+      if (subtracts_unsigned_zero(v) && arg == v.args[1]) text = {temporary(v.dtype, text.text)};
       result.depth = std::max(result.depth, text.depth + 1);
       args.push_back(std::move(text.text));
     }
@@ -314,12 +315,14 @@ class CKernel {
         primitives_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
                                                   : cast_function(v.args[0]->dtype, v.dtype),
                           args);
-    if (result.depth > expression_depth_max) {
-      const std::string temporary = fmt::format("y{}", temporaries_++);
-      line("const {} {} = {};", c_type(v.dtype), temporary, result.text);
-      result = {temporary};
-    }
+    if (result.depth > expression_depth_max) result = {temporary(v.dtype, result.text)};
     return result;
+  }
+
+  std::string temporary(DType type, const std::string& value) {
+    std::string name = fmt::format("y{}", temporaries_++);
+    line("const {} {} = {};", c_type(type), name, value);
+    return name;
   }
 
   const KernelSource& kernel_;

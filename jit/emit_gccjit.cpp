@@ -382,6 +382,10 @@ class GccjitKernel {
     }
     std::vector<gcc_jit_rvalue*> args;
     for (const ValuePtr& arg : v.args) args.push_back(value(*arg));
+    if (subtracts_unsigned_zero(v)) {
+      gcc_jit_lvalue* variable = local(in_.type(v.dtype), "y", args[1]);
+      args[1] = gcc_jit_lvalue_as_rvalue(variable);
+    }
     return in_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
                                              : cast_function(v.args[0]->dtype, v.dtype),
                      std::move(args));

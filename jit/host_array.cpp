@@ -11,14 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "heddle/host_memory.hpp"
 #include "heddle/status.hpp"
 #include "jit/element.hpp"
 #include "jit/threefry.hpp"
 
 namespace heddle {
 namespace {
-
-constexpr std::size_t alignment = 64;
 
 std::size_t bytes_of(const ArrayType& type) {
   const auto bytes = type.num_bytes();
@@ -33,8 +32,7 @@ std::size_t bytes_of(const ArrayType& type) {
 
 std::shared_ptr<void> allocate(const ArrayType& type, bool zero) {
   const std::size_t bytes = bytes_of(type);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* const data = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  void* const data = allocate_host(bytes);
   if (data == nullptr) {
     throw Error(ErrorCode::exhausted,
                 fmt::format("host array {}: no memory for {} bytes", type.to_string(), bytes));

@@ -109,7 +109,7 @@ enum class StmtKind : std::uint8_t {
   /// register tile, a few rows): every element begins as the value.
   declare,
   assign,    ///< local = value; of a block, local[subscripts] = value
-  prefetch,  ///< buffer[subscripts] is written soon: a hint, nothing is computed
+  prefetch,  ///< buffer[subscripts] is used soon: a hint, nothing is computed
 };
 
 /// How a loop may run. Marks never change what a kernel computes: run as plain loops, all give the

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "heddle/status.hpp"
+#include "jit/emit.hpp"
+#include "jit/lanes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule_contraction.hpp"
 #include "jit/verify.hpp"
@@ -80,6 +82,11 @@ BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
   lowered.loop.buffers.push_back({Role::scratch, tensor.type()});
   lowered.tensors.push_back(std::move(tensor));
   return static_cast<BufferId>(lowered.loop.buffers.size() - 1);
+}
+
+std::int64_t Scheduling::stride_of(const ValuePtr& load, const Stmt& loop) const {
+  return split_lane(flatten(lowered.loop.buffers[load->buffer].type, load->subscripts), loop.var)
+      .second;
 }
 
 std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size) {

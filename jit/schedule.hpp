@@ -37,6 +37,8 @@ struct Scheduling {
   Fresh fresh;
   /// Scratch of this type.
   BufferId add_scratch(const char* label, DType type, Dims dims);
+  /// Elements between what a load reads in neighbouring iterations of a loop.
+  [[nodiscard]] std::int64_t stride_of(const ValuePtr& load, const Stmt& loop) const;
 };
 
 // The classes, in the order in which they are tried. Each gives the statements that take the place

@@ -26,12 +26,16 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   plan.prefetch = (rows * terms + terms * lanes + rows * lanes) * bytes > target.l2_bytes;
   if (!plan.pack_b) return plan;
   // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
-  // the sums more often: measured, the second costs more.
+  // the sums more often: measured, the second costs more, as tiles of b come from the second-level
+  // cache in time.
   if (c.target_holds_sums)
-    plan.depth = std::min(terms, target.l1_bytes * 4 / 3 / (tile_lanes * bytes));
+    plan.depth = std::min(
+        terms, std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes));
   plan.pack_a = rows * terms * bytes > target.l2_bytes / 2;
-  plan.rows = std::min(rows, target.l2_bytes / 2 / (plan.depth * bytes));
-  plan.rows = std::max(plan.tile.rows, plan.rows / plan.tile.rows * plan.tile.rows);
+  const std::int64_t rows_max = target.l2_bytes / 4 / (plan.depth * bytes);
+  const std::int64_t tile_rows = (rows + plan.tile.rows - 1) / plan.tile.rows;
+  plan.rows =
+      std::max<std::int64_t>(1, std::min(tile_rows, rows_max / plan.tile.rows)) * plan.tile.rows;
   constexpr std::int64_t lanes_max = 4096;
   plan.lanes = std::max<std::int64_t>(1, std::min(lanes + tile_lanes - 1, lanes_max) / tile_lanes) *
                tile_lanes;

@@ -26,13 +26,14 @@ void plain(const KernelSetup& made) {
                made.data(2));
 }
 
-/// As many multiply-adds as the product takes, on registers alone.
+/// As many multiply-adds as the product takes.
+template <void (*multiply_adds)(std::size_t)>
 Prepared prepare_peak(const KernelSetup& made) {
   const auto n = static_cast<std::size_t>(made.tensors[0].dims()[0]);
   const std::size_t rounds = n * n * n / limit_multiply_adds_per_round;
   return {[rounds](std::size_t count) {
     const auto start = Clock::now();
-    limit_multiply_adds(rounds * count);
+    multiply_adds(rounds * count);
     return ns_between(start, Clock::now()) / static_cast<double>(count);
   }};
 }
@@ -42,8 +43,12 @@ Prepared prepare_peak(const KernelSetup& made) {
 void add_matmul_rows(std::vector<Row>& rows) {
   for (const std::int64_t n : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
     std::vector<Alternative> others;
-    if (limits_are_written())
-      others.push_back({"multiply-add peak", Kind::limit, prepare_peak, false});
+    if (limits_are_written()) {
+      others.push_back(
+          {"multiply-add peak", Kind::limit, prepare_peak<limit_multiply_adds>, false});
+      others.push_back({"multiply-adds from L1", Kind::limit,
+                        prepare_peak<limit_multiply_adds_from_cache>, false});
+    }
     if (const auto blas = openblas()) others.push_back(*blas);
     // The naive nest takes seconds where sizes grow.
     if (n == 128 || n == 512) others.push_back(in_process("plain C++ loop", Kind::rival, plain));

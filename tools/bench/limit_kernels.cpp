@@ -2,6 +2,7 @@
 #include "tools/bench/limit_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -36,6 +37,37 @@ void limit_multiply_adds([[maybe_unused]] std::size_t rounds) {
                    "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18",
                    "xmm19", "xmm20", "xmm21", "xmm22", "xmm23");
 #undef HEDDLE_FMA
+  }
+#endif
+}
+
+// A tile of 12 x 2 vectors: a row of b, and an element of a in all lanes for each two of them.
+void limit_multiply_adds_from_cache([[maybe_unused]] std::size_t rounds) {
+#ifdef __AVX512F__
+  alignas(64) static const auto factors = [] {
+    std::array<float, 48> values{};
+    for (std::size_t k = 0; k < values.size(); ++k)
+      values[k] = (static_cast<float>(k * 37 % 48) - 23.5F) / 64.0F;
+    return values;
+  }();
+  for (; rounds > 0; --rounds) {
+#define HEDDLE_ROW(place, k, l)            \
+  "vbroadcastss " #place                   \
+  "*4(%0), %%zmm26\n\t"                    \
+  "vfmadd231ps %%zmm24, %%zmm26, %%zmm" #k \
+  "\n\t"                                   \
+  "vfmadd231ps %%zmm25, %%zmm26, %%zmm" #l "\n\t"
+    asm volatile("vmovups 64(%0), %%zmm24\n\tvmovups 128(%0), %%zmm25\n\t" HEDDLE_ROW(0, 0, 1)
+                     HEDDLE_ROW(1, 2, 3) HEDDLE_ROW(2, 4, 5) HEDDLE_ROW(3, 6, 7) HEDDLE_ROW(4, 8, 9)
+                         HEDDLE_ROW(5, 10, 11) HEDDLE_ROW(6, 12, 13) HEDDLE_ROW(7, 14, 15)
+                             HEDDLE_ROW(8, 16, 17) HEDDLE_ROW(9, 18, 19) HEDDLE_ROW(10, 20, 21)
+                                 HEDDLE_ROW(11, 22, 23)
+                 :
+                 : "r"(factors.data())
+                 : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+                   "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17",
+                   "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26");
+#undef HEDDLE_ROW
   }
 #endif
 }

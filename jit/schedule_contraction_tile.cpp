@@ -1,0 +1,180 @@
+// See schedule_contraction_tile.hpp.
+#include "jit/schedule_contraction_tile.hpp"
+
+#include <utility>
+
+#include "jit/rewrite.hpp"
+
+namespace heddle::jit {
+
+Affine plus(const Affine& a, const Affine& b) { return affine_add(a, b); }
+Affine plus(const Affine& a, std::int64_t b) { return affine_add(a, Affine{b, {}}); }
+
+Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileSide& lane) {
+  const LocalId sum = in_.fresh.local();
+  sums_.push_back(sum);
+  const ValuePtr zero = make_constant(Scalar::of_float(type(), 0));
+  const ValuePtr start = terms.sums_in_target ? zero : c_.start;
+  const bool constant = start->kind == ValueKind::constant;
+  Block body{make_declare(sum, constant ? start : zero, {row.count, lane.count})};
+  if (!constant) {
+    body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
+      return Block{make_assign(sum, substitute(start, {where, {}, {}, {}, {}}), sum_at)};
+    }));
+  }
+  if (plan_.prefetch) body.push_back(prefetch_target(row, lane));
+  Block summed = sum_terms(terms, sum, row, lane);
+  body.insert(body.end(), summed.begin(), summed.end());
+  if (terms.sums_in_target) {  // by now these lines have come
+    body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
+      const ValuePtr before = substitute(make_load(c_.store->buffer, type(), c_.store->subscripts),
+                                         {where, {}, {}, {}, {}});
+      const ValuePtr here = make_local(sum, type(), sum_at);
+      return Block{make_assign(sum, make_op(Op::add, {before, here}), sum_at)};
+    }));
+  }
+  Block stored = store(terms, sum, row, lane);
+  body.insert(body.end(), stored.begin(), stored.end());
+  return body;
+}
+
+TileBuilder::Where TileBuilder::at(const TileSide& row, const Affine& r, const TileSide& lane,
+                                   const Affine& l) const {
+  Where where{{c_.lane->var, plus(plus(lane.block, lane.inside), l)}};
+  if (c_.row) where[c_.row->var] = plus(plus(row.block, row.inside), r);
+  return where;
+}
+
+ValuePtr TileBuilder::factor_a(const TermBlock& terms, const Where& where, const TileSide& row,
+                               const Affine& term, const Affine& r) const {
+  if (!terms.a) return substitute(c_.a, {where, {}, {}, {}, {}});
+  return make_load(*terms.a, type(), {row.number, term, r});
+}
+
+ValuePtr TileBuilder::factor_b(const TermBlock& terms, const Where& where, const TileSide& lane,
+                               const Affine& term, const Affine& l) const {
+  if (!terms.b) return substitute(c_.b, {where, {}, {}, {}, {}});
+  return make_load(*terms.b, type(), {lane.number, term, l});
+}
+
+/// unroll r { lanes l { body } }
+template <class Body>
+StmtPtr TileBuilder::over_tile(const TileSide& row, const TileSide& lane, const Body& body,
+                               LoopMark mark) {
+  const VarId r = in_.fresh.var();
+  const VarId l = in_.fresh.var();
+  std::vector<Affine> sum_at{affine_var(r), affine_var(l)};
+  const Where where = at(row, affine_var(r), lane, affine_var(l));
+  return make_loop(
+      r, 0, row.count,
+      {make_loop(l, 0, lane.count, body(where, std::as_const(sum_at)), LoopMark::lanes)}, mark);
+}
+
+/// The lines that the tile will be stored to, while its terms are summed.
+StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) {
+  const VarId r = in_.fresh.var();
+  const VarId v = in_.fresh.var();
+  const std::int64_t vectors = (lane.count + width() - 1) / width();
+  const StmtPtr one = make_prefetch(c_.store->buffer, c_.store->subscripts);
+  const Where where = at(row, affine_var(r), lane, affine_var(v, width()));
+  return make_loop(
+      r, 0, row.count,
+      {make_loop(v, 0, vectors, {substitute(one, {where, {}, {}, {}, {}})}, LoopMark::unroll)},
+      LoopMark::unroll);
+}
+
+/// Copies stream from the second-level cache: what later terms need comes while these are summed.
+void TileBuilder::prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
+                                   const TileSide& lane, const Affine& term) {
+  const Affine ahead = plus(term, ContractionPlan::terms_ahead);
+  if (terms.b) {
+    for (std::int64_t l = 0; l < lane.count; l += width())
+      step.push_back(make_prefetch(*terms.b, {lane.number, ahead, Affine{l, {}}}));
+  }
+  if (terms.a) step.push_back(make_prefetch(*terms.a, {row.number, ahead, {}}));
+}
+
+/// The reduced loops around one step: a row of b, and the multiply-adds of the tile.
+Block TileBuilder::sum_terms(const TermBlock& terms, LocalId sum, const TileSide& row,
+                             const TileSide& lane) {
+  std::vector<VarId> vars;
+  Where term_at;
+  for (const StmtPtr& loop : c_.reduced) {
+    vars.push_back(in_.fresh.var());
+    term_at[loop->var] = plus(affine_var(vars.back()), terms.first);
+  }
+  const Affine term = affine_var(vars.back());
+  const LocalId b_row = in_.fresh.local();
+  const VarId l = in_.fresh.var();
+  Where where = at(row, {}, lane, affine_var(l));
+  where.insert(term_at.begin(), term_at.end());
+  Block step{make_declare(b_row, make_constant(Scalar::of_float(type(), 0)), {lane.count}),
+             make_loop(l, 0, lane.count,
+                       {make_assign(b_row, factor_b(terms, where, lane, term, affine_var(l)),
+                                    {affine_var(l)})},
+                       LoopMark::lanes)};
+  prefetch_factors(step, terms, row, lane, term);
+  step.push_back(over_tile(row, lane, [&](Where here, const std::vector<Affine>& sum_at) {
+    here.insert(term_at.begin(), term_at.end());
+    const ValuePtr a = factor_a(terms, here, row, term, sum_at[0]);
+    const ValuePtr b = make_local(b_row, type(), {sum_at[1]});
+    const ValuePtr so_far = make_local(sum, type(), sum_at);
+    ValuePtr next = in_.target.has_fma() || !is_floating(type())
+                        ? make_op(Op::fma, {a, b, so_far})
+                        : make_op(Op::add, {so_far, make_op(Op::mul, {a, b})});
+    return Block{make_assign(sum, std::move(next), sum_at)};
+  }));
+  for (std::size_t k = c_.reduced.size(); k-- > 0;) {
+    Block outer{make_loop(vars[k], 0, terms.count.value_or(c_.reduced[k]->to), std::move(step))};
+    step = std::move(outer);
+  }
+  return step;
+}
+
+Block TileBuilder::store(const TermBlock& terms, LocalId sum, const TileSide& row,
+                         const TileSide& lane) {
+  if (terms.more_terms) {
+    return {over_tile(row, lane, [&](const Where& where, auto& sum_at) {
+      const StmtPtr to_target =
+          make_store(c_.store->buffer, c_.store->subscripts, make_local(sum, type(), sum_at));
+      return Block{substitute(to_target, {where, {}, {}, {}, {}})};
+    })};
+  }
+  if (!copy_out_)
+    return {over_tile(row, lane,
+                      [&](const Where& where, auto& sum_at) { return after(where, sum, sum_at); })};
+  const LocalId copy = in_.fresh.local();
+  return {
+      make_declare(copy, make_constant(Scalar::of_float(type(), 0)), {row.count, lane.count}),
+      over_tile(row, lane,
+                [&](const Where&, auto& sum_at) {
+                  return Block{make_assign(copy, make_local(sum, type(), sum_at), sum_at)};
+                }),
+      over_tile(
+          row, lane, [&](const Where& where, auto& sum_at) { return after(where, copy, sum_at); },
+          LoopMark::serial)};
+}
+
+/// The statements after the sum, for an element of `block` instead of the accumulator.
+Block TileBuilder::after(const Where& where, LocalId block, const std::vector<Affine>& at) {
+  Substitution by{where, {}, {}, {}, {}};
+  for (const StmtPtr& stmt : c_.after) {
+    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in_.fresh.local();
+  }
+  Block result;
+  for (const StmtPtr& stmt : c_.after) {
+    StmtPtr here = substitute(stmt, by);
+    if (here->value) {
+      here = with_value(*here, rebuild(here->value, [&](ValuePtr v) {
+        const bool sum = v->kind == ValueKind::local && v->local == c_.accumulator;
+        return sum ? make_local(block, v->dtype, at) : std::move(v);
+      }));
+    }
+    if (here->kind == StmtKind::assign && here->local == c_.accumulator)
+      here = make_assign(block, here->value, at);
+    result.push_back(std::move(here));
+  }
+  return result;
+}
+
+}  // namespace heddle::jit
