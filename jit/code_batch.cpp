@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -138,12 +139,27 @@ class BatchRun {
 
   void compile(std::size_t part) {
     const auto module = draft_.compiler->compile(draft_.parts[part], limits_);
-    for (const std::size_t position : draft_.positions[part]) {
+    for (const std::size_t position : draft_.positions[part])
       draft_.codes[position]->steps[0].module = module;
-      if (!draft_.progress) continue;
-      const std::scoped_lock lock(mutex_);
-      draft_.progress({++done_, total_, draft_.codes[position]->name});
+    if (draft_.progress) tell(draft_.positions[part]);
+  }
+
+  /// Tells what is ready now, and what other threads add meanwhile; or leaves it to the thread that
+  /// is telling already. The callback runs without the lock: it may take its time, and compile.
+  void tell(const std::vector<std::size_t>& ready) {
+    std::unique_lock lock(mutex_);
+    untold_.insert(untold_.end(), ready.begin(), ready.end());
+    if (telling_) return;
+    telling_ = true;  // and for ever where the callback throws: nothing is told after that
+    while (!untold_.empty()) {
+      const std::size_t position = untold_.front();
+      untold_.pop_front();
+      const CompileProgress progress{++done_, total_, draft_.codes[position]->name};
+      lock.unlock();
+      draft_.progress(progress);
+      lock.lock();
     }
+    telling_ = false;
   }
 
   BatchDraft draft_;
@@ -153,7 +169,9 @@ class BatchRun {
   std::atomic<bool> failed_{false};
   std::atomic<std::size_t> working_{0};
   std::mutex mutex_;
-  std::size_t done_ = 0;  // guarded by mutex_
+  std::deque<std::size_t> untold_;  // guarded by mutex_: positions that are ready
+  bool telling_ = false;            // guarded by mutex_: a thread is in tell()
+  std::size_t done_ = 0;            // guarded by mutex_
   std::size_t total_ = 0;
 };
 

@@ -32,6 +32,7 @@ struct ToolOptions {
   std::chrono::milliseconds compile_timeout{60'000};
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path dump_dir;  ///< set: every unit's loop text and emitted source are kept here
+  bool perf_map = false;           ///< names of kernels go to /tmp/perf-PID.map
   int optimization_level = 3;      ///< 0..3
   Target target = native_target();  ///< what lanes loops become
   bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros

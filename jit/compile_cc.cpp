@@ -39,7 +39,7 @@ class CcToolchain final : public Toolchain {
   Status available() const override {
     if (words_.empty())
       return Status(ErrorCode::unavailable, "HEDDLE_CC is empty (expected a C compiler's command)");
-    if (find_program(words_[0], options_.environment)) return {};
+    if (find_program(words_[0], options_.environment)) return check_cflags(options_.cflags);
     return Status(ErrorCode::unavailable,
                   fmt::format("C compiler '{}' not found{}; install gcc or clang, or set HEDDLE_CC",
                               words_[0], where_searched()));
@@ -72,8 +72,10 @@ class CcToolchain final : public Toolchain {
     return text + stamps();
   }
 
+  bool recipe_is_whole() const override { return are_self_contained(options_.cflags); }
+
   std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
-    return remembered_version(cache, "cc", stamps(), [&] { return ask_version(patience); });
+    return versions_.find(cache, stamps(), [&] { return ToldVersion{ask_version(patience), {}}; });
   }
 
   BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
@@ -201,34 +203,10 @@ class CcToolchain final : public Toolchain {
 
   ToolOptions options_;
   std::vector<std::string> words_;
+  mutable VersionMemory versions_{"cc"};
 };
 
 }  // namespace
-
-std::vector<std::string> cc_flags(const ToolOptions& options) {
-  std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level)};
-#if defined(__x86_64__)
-  flags.emplace_back("-march=native");
-  flags.emplace_back("-mprefer-vector-width=512");  // as libgccjit, which tunes for no CPU
-#else
-  flags.emplace_back("-mcpu=native");
-#endif
-  for (const char* flag :
-       {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
-        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
-    flags.emplace_back(flag);
-  }
-  if (options.fast_math) {
-    // Not -ffast-math: linking with it makes the whole process flush denormals.
-    for (const char* flag :
-         {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
-      flags.emplace_back(flag);
-    }
-  } else {
-    flags.emplace_back("-ffp-contract=off");
-  }
-  return flags;
-}
 
 std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options) {
   return make_compile_service(std::make_unique<CcToolchain>(options), options);

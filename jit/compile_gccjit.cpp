@@ -60,9 +60,9 @@ class GccjitToolchain final : public Toolchain {
   /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
   /// with what it says.
   std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
-    return remembered_version(cache, "gccjit", stamps(), [&] {
+    return versions_.find(cache, stamps(), [&] {
       const auto helper = pool_.lease(patience);
-      return fmt::format("{}\n{}", helper->hello().compiler, helper->hello().library);
+      return ToldVersion{helper->hello().compiler, helper->hello().library};
     });
   }
 
@@ -134,6 +134,7 @@ class GccjitToolchain final : public Toolchain {
 
   ToolOptions options_;
   mutable HelperPool pool_;
+  mutable VersionMemory versions_{"gccjit"};
 };
 
 }  // namespace

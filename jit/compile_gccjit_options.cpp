@@ -6,8 +6,10 @@
 namespace heddle::jit {
 
 /// libgccjit does not expand -march=native; these levels say what it needs to know.
-std::string_view gccjit_machine_option() {
+std::string_view gccjit_machine_option(Isa isa) {
 #if defined(__x86_64__)
+  if (isa < native_target().isa && isa == Isa::avx2) return "-march=x86-64-v3";
+  if (isa < native_target().isa && isa == Isa::portable) return "-march=x86-64";
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4") != 0) return "-march=x86-64-v4";
   if (__builtin_cpu_supports("x86-64-v3") != 0) return "-march=x86-64-v3";
@@ -16,7 +18,7 @@ std::string_view gccjit_machine_option() {
   return "";
 }
 
-void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool fast_math) {
+void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool fast_math, Isa isa) {
   gcc_jit_context_set_str_option(context, GCC_JIT_STR_OPTION_PROGNAME, "heddle-compile");
   gcc_jit_context_set_int_option(context, GCC_JIT_INT_OPTION_OPTIMIZATION_LEVEL,
                                  optimization_level);
@@ -24,7 +26,7 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
     if (!option.empty())
       gcc_jit_context_add_command_line_option(context, std::string(option).c_str());
   };
-  add(gccjit_machine_option());
+  add(gccjit_machine_option(isa));
   for (const char* option :
        {"-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"}) {
     add(option);

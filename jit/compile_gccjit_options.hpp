@@ -5,12 +5,15 @@
 
 #include <string_view>
 
+#include "jit/target.hpp"
+
 namespace heddle::jit {
 
-/// The option that names this processor's level; empty where it has none.
-[[nodiscard]] std::string_view gccjit_machine_option();
+/// The option that names this processor's level, or a lower one for fewer instructions than it has;
+/// empty where it has none.
+[[nodiscard]] std::string_view gccjit_machine_option(Isa isa);
 
-/// The same as compile_cc.cpp's flags: both compilers give the same bits.
-void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool fast_math);
+/// The same as cc_flags(): both compilers give the same bits.
+void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool fast_math, Isa isa);
 
 }  // namespace heddle::jit

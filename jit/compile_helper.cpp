@@ -46,9 +46,9 @@ struct ReleaseContext {
 using ContextPtr = std::unique_ptr<gcc_jit_context, ReleaseContext>;
 
 std::string compiler_identity() {
+  const std::string_view machine = gccjit_machine_option(native_target().isa);
   return fmt::format("libgccjit {}.{}.{}{}{}", gcc_jit_version_major(), gcc_jit_version_minor(),
-                     gcc_jit_version_patchlevel(), gccjit_machine_option().empty() ? "" : ", ",
-                     gccjit_machine_option());
+                     gcc_jit_version_patchlevel(), machine.empty() ? "" : ", ", machine);
 }
 
 /// The file that libgccjit was loaded from; empty when the loader does not say.
@@ -86,9 +86,10 @@ wire::CompileReply compile(const wire::CompileRequest& request,
   try {
     const CompileUnit unit = unit_of(request);
     const ContextPtr context(gcc_jit_context_acquire());
+    const Target target = target_of(request);
     set_gccjit_options(context.get(), static_cast<int>(request.optimization_level),
-                       request.fast_math);
-    emit_gccjit(context.get(), unit, target_of(request));
+                       request.fast_math, target.isa);
+    emit_gccjit(context.get(), unit, target);
     if (request.want_dump) {
       const auto dump_path = directory / "unit.c";
       gcc_jit_context_dump_to_file(context.get(), dump_path.c_str(), 0);

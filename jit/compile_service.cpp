@@ -22,9 +22,18 @@ class CompileService final : public Compiler {
       : toolchain_(std::move(toolchain)),
         timeout_(options.compile_timeout),
         target_(options.target),
-        dumps_(!options.dump_dir.empty()),
+        perf_map_(options.perf_map),
+        anew_(!options.dump_dir.empty() || !toolchain_->recipe_is_whole()),
         owner_(getpid()),
-        cache_({options.cache_dir, options.cache_bytes_max, options.warn}) {}
+        cache_({options.cache_dir, options.cache_bytes_max, options.warn}) {
+    if (options.warn && cache_.enabled() && !toolchain_->recipe_is_whole()) {
+      options.warn(
+          fmt::format("{}: kernels are compiled anew each time and not kept, as flags of "
+                      "HEDDLE_CFLAGS may name "
+                      "files, whose content would count",
+                      toolchain_->name()));
+    }
+  }
 
   std::string_view name() const noexcept override { return toolchain_->name(); }
   Status available() const override { return toolchain_->available(); }
@@ -43,7 +52,7 @@ class CompileService final : public Compiler {
     const EmittedUnit emitted = toolchain_->emit(unit);
     const Patience patience(earliest(limits.deadline), limits.stop);
     // Dumps are of compiles: what is not compiled would leave none.
-    if (dumps_) {
+    if (anew_) {
       cache_.count(&KernelCacheCounters::disabled);
       return build(unit, emitted, patience).module;
     }
@@ -171,7 +180,9 @@ class CompileService final : public Compiler {
     KernelCache::Found found = cache_.load(disk_key);
     if (found.entry) {
       try {
-        auto module = load_module(found.entry->library, module_info(unit, emitted, start));
+        ModuleInfo info = module_info(unit, emitted, start);
+        info.perf_map = perf_map_;
+        auto module = load_module(found.entry->library, std::move(info));
         cache_.count(&KernelCacheCounters::disk_hits);
         return module;
       } catch (const Error& error) {
@@ -199,7 +210,8 @@ class CompileService final : public Compiler {
   const std::unique_ptr<const Toolchain> toolchain_;
   const std::chrono::milliseconds timeout_;
   const Target target_;
-  const bool dumps_;
+  const bool perf_map_;
+  const bool anew_;  // what was compiled before is not looked for
   const pid_t owner_;
   mutable KernelCache cache_;
   mutable std::mutex mutex_;
@@ -222,33 +234,9 @@ BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo inf
     info.library_file = std::filesystem::absolute(options.dump_dir) /
                         fmt::format("{}-{:016x}.so", file_stem(info.unit_name), library.sum.low);
   }
+  info.perf_map = options.perf_map;
   auto module = load_module(library, std::move(info));
   return {std::move(library), std::move(module)};
-}
-
-std::optional<std::string> remembered_version(KernelCache& cache, std::string_view toolchain,
-                                              const std::string& stamps,
-                                              const std::function<std::string()>& ask) {
-  const CompileKey key = KeyHasher().add("heddle toolchain").add(toolchain).add(stamps).finish();
-  // The answer's second line becomes the stamp of the file that it names: "PATH SIZE MTIME".
-  if (const auto found = cache.load(key); found.entry) {
-    const auto& bytes = found.entry->library.bytes;
-    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const std::size_t line = text.find('\n');
-    if (line == std::string::npos) return text;
-    const std::string stamp = text.substr(line + 1);
-    if (file_stamp(stamp.substr(0, stamp.find(' '))) == stamp) return text;
-  }
-  try {
-    std::string text = ask();
-    if (const std::size_t line = text.find('\n'); line != std::string::npos)
-      text.replace(line + 1, std::string::npos, file_stamp(text.substr(line + 1)));
-    cache.store(key, fmt::format("version of {}", toolchain), std::as_bytes(std::span(text)));
-    return text;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::cancelled || error.code() == ErrorCode::deadline) throw;
-    return std::nullopt;
-  }
 }
 
 std::shared_ptr<const Compiler> make_compile_service(std::unique_ptr<const Toolchain> toolchain,

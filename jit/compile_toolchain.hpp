@@ -3,9 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,13 +40,36 @@ struct BuiltUnit {
 /// Loads what was built; with dumps on from a file among them, for the eyes of debuggers.
 [[nodiscard]] BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info);
 
-/// The version text of a compiler whose files have these stamps: from `cache`, else by `ask`, whose
-/// answer is then kept. A second line of the answer names a file that was not among them; it is
-/// asked again when that file changed, and its stamp takes the line's place. Nothing when `ask`
-/// throws, unless for being cancelled or late.
-[[nodiscard]] std::optional<std::string> remembered_version(
-    KernelCache& cache, std::string_view toolchain, const std::string& stamps,
-    const std::function<std::string()>& ask);
+/// What a compiler said of itself.
+struct ToldVersion {
+  std::string text;               ///< one line
+  std::filesystem::path library;  ///< a file that it found by itself; empty: none
+};
+
+/// What one compiler said of itself, as long as its files are the same: kept in memory, and in the
+/// kernel cache for other processes. Any thread.
+class VersionMemory {
+ public:
+  explicit VersionMemory(std::string_view toolchain) : toolchain_(toolchain) {}
+  /// The text of a compiler whose files have these stamps, and the stamp of the library: `ask` is
+  /// called when neither place knows it, or the library has changed. Nothing when `ask` throws,
+  /// unless for being cancelled or late.
+  [[nodiscard]] std::optional<std::string> find(KernelCache& cache, const std::string& stamps,
+                                                const std::function<ToldVersion()>& ask);
+
+ private:
+  /// Text, path and stamp of the library: a line each, as they are on disk.
+  struct Note {
+    std::string text, library, stamp;
+    [[nodiscard]] bool is_current() const;
+  };
+  [[nodiscard]] static std::optional<Note> parse(std::span<const std::byte> bytes);
+
+  const std::string toolchain_;
+  std::mutex mutex_;
+  std::string stamps_;        // guarded by mutex_: that the note is of
+  std::optional<Note> note_;  // guarded by mutex_
+};
 
 class Toolchain {
  public:
@@ -56,6 +83,8 @@ class Toolchain {
   /// All options that decide what becomes of a text, and the files that hold the compiler, by
   /// file_stamp(). Runs nothing.
   [[nodiscard]] virtual std::string recipe() const = 0;
+  /// Whether the recipe says all that becomes of a text; else every unit is compiled anew.
+  [[nodiscard]] virtual bool recipe_is_whole() const { return true; }
   /// What the compiler says it is: asked once, and then remembered in `cache` as long as its files
   /// are the same. Nothing when it does not answer.
   [[nodiscard]] virtual std::optional<std::string> version(KernelCache& cache,
@@ -64,6 +93,12 @@ class Toolchain {
   [[nodiscard]] virtual BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
                                         const Patience& patience) const = 0;
 };
+
+/// ok, or which of the user's flags for the cc compiler is refused, why, and what to use instead:
+/// those that change the instruction set, which is the Target's, or the mode of the whole process.
+[[nodiscard]] Status check_cflags(const std::vector<std::string>& flags);
+/// Whether no flag names a file, or may: its content would decide what is compiled, behind the key.
+[[nodiscard]] bool are_self_contained(const std::vector<std::string>& flags);
 
 /// Flags of the cc compiler, without the user's. Both CPU compilers must give the same bits:
 /// nothing is contracted, and functions of the C library are called, never folded or replaced.

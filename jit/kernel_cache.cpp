@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <tuple>
 
 namespace heddle::jit {
@@ -26,18 +27,24 @@ std::size_t index_of(CacheReason reason) noexcept {
   return static_cast<std::size_t>(at - std::begin(kernel_cache_counters));
 }
 
+struct CloseStream {
+  void operator()(DIR* stream) const noexcept { closedir(stream); }
+};
+
 /// Calls f(name, stat) for each file, whatever it is.
 template <class F>
 void each_file(int directory, const F& f) {
-  DIR* const stream = fdopendir(dup(directory));
-  if (stream == nullptr) return;
-  rewinddir(stream);  // a duplicate shares its position with the original
-  while (const dirent* const entry = readdir(stream)) {
+  // Opened anew: a duplicate would share its position with the original.
+  FileDescriptor own(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!own) return;
+  const std::unique_ptr<DIR, CloseStream> stream(fdopendir(own.get()));
+  if (!stream) return;
+  static_cast<void>(own.release());  // the stream's now
+  while (const dirent* const entry = readdir(stream.get())) {
     struct stat info{};
     if (fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
       f(std::string(entry->d_name), info);
   }
-  closedir(stream);
 }
 
 std::int64_t used_ns(const struct stat& info) {
@@ -218,7 +225,8 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
   });
   std::ranges::sort(files, std::less<>());
   for (const File& file : files) {
-    if (total <= bytes_max) break;
+    // An empty file is what a crash left of an entry: it goes whatever the bound.
+    if (total <= bytes_max && file.bytes > 0) continue;
     total -= file.bytes;
     if (unlinkat(directory, file.name.c_str(), 0) != 0) continue;  // another process was first
     ++freed.entries;
@@ -271,6 +279,8 @@ std::vector<CacheFile> KernelCache::list() const {
     CacheTrouble trouble;
     if (const auto entry = read_cache_entry(directory.get(), name, false, trouble)) {
       file.info = entry->info;
+    } else if (trouble.reason == &KernelCacheCounters::absent) {
+      return;  // evicted since its name was read
     } else {
       file.problem = trouble.text;
     }

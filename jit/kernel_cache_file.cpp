@@ -95,6 +95,38 @@ std::string temporary_name() {
   return fmt::format("{}{}-{:016x}{:016x}", temporary_prefix, getpid(), random[0], random[1]);
 }
 
+/// A new file in `directory` that is locked and has the name given back. The lock says that its
+/// writer lives, to who would remove what killed ones left; it goes with the writer. Whoever looks
+/// between making and locking takes the file for a dead one's: then another is made.
+FileDescriptor make_temporary(int directory, std::string& name, CacheTrouble& trouble) {
+  constexpr int tries_max = 100;
+  for (int k = 0; k < tries_max; ++k) {
+    name = temporary_name();
+    FileDescriptor file(
+        openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file) break;
+    struct stat info{};
+    const int error = flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (error == 0 && fstat(file.get(), &info) == 0 && info.st_nlink > 0) return file;
+    unlinkat(directory, name.c_str(), 0);
+    errno = error == 0 ? EWOULDBLOCK : error;
+    if (errno != EWOULDBLOCK) break;
+  }
+  trouble =
+      refused(out_of_space(errno) ? &KernelCacheCounters::full : &KernelCacheCounters::unwritable,
+              "no file can be made in it");
+  return {};
+}
+
+/// Makes `path` and what is missing above it, each for its owner alone, as the XDG Base Directory
+/// Specification asks. Whether it is there.
+bool make_private_directories(const fs::path& path) {
+  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return true;
+  if (errno != ENOENT || !path.has_relative_path() || path.parent_path() == path) return false;
+  if (!make_private_directories(path.parent_path())) return false;
+  return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+}
+
 /// Header and information, checked against each other; `size`: of the file.
 std::optional<EntryHeader> read_head(int fd, std::uint64_t size, std::string& info,
                                      CacheTrouble& trouble) {
@@ -142,9 +174,7 @@ FileDescriptor open_cache_directory(const fs::path& path, bool create, CacheTrou
   constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   FileDescriptor directory(open(path.c_str(), flags));
   if (!directory && errno == ENOENT && create) {
-    std::error_code ignored;  // what is missing shows when the last one is made
-    fs::create_directories(path.parent_path(), ignored);
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    if (!make_private_directories(path)) {
       trouble = refused(&KernelCacheCounters::unwritable, "it cannot be made");
       return {};
     }
@@ -247,17 +277,10 @@ bool write_cache_file(int directory, const std::string& name,
     trouble = {&KernelCacheCounters::full, "files may not be that large (ulimit -f)"};
     return false;
   }
-  const std::string temporary = temporary_name();
-  const FileDescriptor file(
-      openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) {
-    trouble =
-        refused(out_of_space(errno) ? &KernelCacheCounters::full : &KernelCacheCounters::unwritable,
-                "no file can be made in it");
-    return false;
-  }
-  // The lock says that we live, to who would remove what killed writers left; it goes with us.
-  bool written = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  std::string temporary;
+  const FileDescriptor file = make_temporary(directory, temporary, trouble);
+  if (!file) return false;
+  bool written = true;
   for (const auto& part : parts) written = written && write_all(file.get(), part);
   if (written && renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) return true;
   trouble =

@@ -37,7 +37,8 @@ enum class CacheFileKind : std::uint8_t { entry, temporary, counters, other };
 [[nodiscard]] CacheFileKind kind_of_cache_file(std::string_view name) noexcept;
 inline constexpr const char* cache_counters_file = "counters";
 
-/// The directory, if it is ours alone; made (mode 0700) with those above it when asked to.
+/// The directory, if it is ours alone; made when asked to, with what is missing above it, all of
+/// mode 0700.
 [[nodiscard]] FileDescriptor open_cache_directory(const std::filesystem::path& path, bool create,
                                                   CacheTrouble& trouble);
 /// A file in it for reading, if it is a plain one that nobody else may write.

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "jit/emit.hpp"
+#include "jit/perf_map.hpp"
 #include "jit/process.hpp"
 #include "jit/temp_dir.hpp"
 
@@ -45,14 +46,19 @@ using LibraryHandle = std::unique_ptr<void, CloseLibrary>;
 
 class LoadedModule final : public Module {
  public:
-  LoadedModule(LibraryHandle handle, std::vector<heddle_kernel_function> functions, ModuleInfo info)
-      : handle_(std::move(handle)), functions_(std::move(functions)), info_(std::move(info)) {}
+  LoadedModule(FileDescriptor file, LibraryHandle handle,
+               std::vector<heddle_kernel_function> functions, ModuleInfo info)
+      : file_(std::move(file)),
+        handle_(std::move(handle)),
+        functions_(std::move(functions)),
+        info_(std::move(info)) {}
 
   heddle_kernel_function function(std::size_t k) const noexcept override { return functions_[k]; }
   const std::string& source() const noexcept override { return info_.source; }
   std::chrono::nanoseconds compile_time() const noexcept override { return info_.compile_time; }
 
  private:
+  FileDescriptor file_;  // for gdb alone, where a perf map is wanted
   LibraryHandle handle_;
   std::vector<heddle_kernel_function> functions_;
   ModuleInfo info_;
@@ -117,13 +123,28 @@ void keep_library(const Library& library, const std::string& path) {
                 fmt::format("cannot keep library '{}': {}", path, error.message()));
 }
 
+/// The same file under a number that this process will hardly use again. Debuggers open what a
+/// library was loaded from: by then the number is free, and another file or pipe might have it.
+FileDescriptor far_away(FileDescriptor fd) {
+  constexpr int number_min = 512;
+  FileDescriptor far(fcntl(fd.get(), F_DUPFD_CLOEXEC, number_min));
+  return far ? std::move(far) : std::move(fd);
+}
+
+/// Our directory in /proc, which other processes may follow; not "self", which is another for each.
+std::string process_directory() {
+  std::error_code error;
+  const auto process = std::filesystem::read_symlink("/proc/self", error);
+  return "/proc/" + (error ? std::string("self") : process.string());
+}
+
 /// A path of the descriptor that no library loaded before has: dlopen takes an equal name for the
 /// same library, but descriptor numbers are used again. "./" and "/" spell the bits of a counter.
 std::string unique_path(int fd) {
   static std::atomic<std::uint64_t> counter{0};
   // relaxed: only distinctness matters, the counter publishes nothing (pairs with itself)
   std::uint64_t n = counter.fetch_add(1, std::memory_order_relaxed);
-  std::string path = "/proc/self/fd/";
+  std::string path = process_directory() + "/fd/";
   for (; n != 0; n >>= 1) path += (n & 1) != 0 ? "./" : "/";
   return path + std::to_string(fd);
 }
@@ -176,7 +197,7 @@ std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo inf
   FileDescriptor fd;
   std::string path = info.library_file.string();
   if (path.empty()) {
-    fd = seal(library, info);
+    fd = far_away(seal(library, info));
     path = unique_path(fd.get());
   } else {
     keep_library(library, path);
@@ -193,7 +214,13 @@ std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo inf
     if (symbol == nullptr) refuse(fmt::format("it does not define kernel '{}'", name));
     functions.push_back(reinterpret_cast<heddle_kernel_function>(symbol));
   }
-  return std::make_shared<LoadedModule>(std::move(handle), std::move(functions), std::move(info));
+  if (fd && info.perf_map) {
+    write_perf_map(functions);
+  } else {
+    fd.reset();
+  }
+  return std::make_shared<LoadedModule>(std::move(fd), std::move(handle), std::move(functions),
+                                        std::move(info));
 }
 
 }  // namespace heddle::jit

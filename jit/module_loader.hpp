@@ -44,6 +44,9 @@ struct ModuleInfo {
   /// Set: the library is written here and loaded from here, where perf, gdb and objdump find the
   /// names of its functions. For debugging: a file can change between check and load.
   std::filesystem::path library_file{};
+  /// Without a file: whether the kernels' names are written to perf's map (perf_map.hpp), and the
+  /// descriptor is kept so that gdb finds the library.
+  bool perf_map = false;
 };
 
 /// Checks, seals, loads and resolves. Throws Error(compile_failed) saying what is wrong with the

@@ -39,6 +39,8 @@ class FileDescriptor {
   ~FileDescriptor() { reset(); }
 
   void reset() noexcept;
+  /// Leaves the descriptor to the caller.
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   [[nodiscard]] int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
 

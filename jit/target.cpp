@@ -7,6 +7,8 @@
 #include <array>
 #include <sstream>
 
+#include "heddle/status.hpp"
+
 namespace heddle::jit {
 namespace {
 
@@ -84,6 +86,22 @@ std::optional<Target> Target::parse(std::string_view text) {
 const Target& native_target() {
   static const Target target = detect();
   return target;
+}
+
+Target narrowed_target(std::string_view isa) {
+  const Target& native = native_target();
+  for (const Isa each : isas) {
+    if (each == Isa::none || name(each) != isa) continue;
+    if (each <= native.isa) return with_isa(native, each);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("this processor lacks the instructions '{}' (of HEDDLE_ISA or "
+                            "BackendOptions::isa); it has {}",
+                            isa, name(native.isa)));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("instruction set '{:.200}' (of HEDDLE_ISA or BackendOptions::isa) is "
+                          "unknown (expected portable, avx2 or avx512)",
+                          isa));
 }
 
 Target with_isa(Target target, Isa isa) noexcept {

@@ -42,6 +42,9 @@ struct Target {
 
 /// The processor that this process runs on.
 [[nodiscard]] const Target& native_target();
+/// The same with the instructions called `isa`: "portable", "avx2" or "avx512". Throws
+/// invalid_argument for other names, and for instructions that the processor lacks.
+[[nodiscard]] Target narrowed_target(std::string_view isa);
 /// `target` with the instructions of `isa`. For tests: narrower ones than the machine has.
 [[nodiscard]] Target with_isa(Target target, Isa isa) noexcept;
 [[nodiscard]] std::string_view name(Isa isa) noexcept;

@@ -59,8 +59,8 @@ Backend Backend::open(BackendOptions asked) {
   state->options = options;
   state->compiler = rt::make_compiler(state->spec, options);
   if (Status status = state->compiler->available(); !status.ok()) {
-    throw Error(ErrorCode::unavailable,
-                fmt::format("backend '{}' cannot be used here", state->spec.name), status);
+    throw Error(status.code(), fmt::format("backend '{}' cannot be used here", state->spec.name),
+                status);
   }
   state->physical = state->spec.devices();
   if (state->physical.empty()) {

@@ -11,6 +11,7 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
+#include "jit/target.hpp"
 
 extern char** environ;  // NOLINT: POSIX
 
@@ -28,10 +29,12 @@ constexpr Variable variables[] = {
     {"HEDDLE_LOG", "warn", "error, warn, info, debug or trace, to stderr"},
     {"HEDDLE_CC", "cc", "C compiler of the cc backends"},
     {"HEDDLE_CFLAGS", "", "flags added to heddle's own, separated by blanks"},
+    {"HEDDLE_ISA", "the processor's", "portable, avx2 or avx512: the most that kernels may use"},
     {"HEDDLE_COMPILE_HELPER", "", "path of heddle-compile, searched beside the library otherwise"},
     {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take"},
     {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work"},
     {"HEDDLE_DUMP_DIR", "", "keeps text and library of every compile here, for perf and gdb too"},
+    {"HEDDLE_PERF_MAP", "off", "on: names of kernels go to /tmp/perf-PID.map, for perf and gdb"},
     {"HEDDLE_CACHE", "on", "off: compiled kernels are not kept on disk"},
     {"HEDDLE_CACHE_DIR", "~/.cache/heddle", "where they are kept; must be this user's alone"},
     {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first"},
@@ -150,6 +153,8 @@ BackendOptions with_environment(BackendOptions options) {
       for (std::string word; words >> word;) options.cflags->push_back(word);
     }
   }
+  if (!options.isa && (options.isa = get("HEDDLE_ISA")))
+    static_cast<void>(jit::narrowed_target(*options.isa));  // malformed ones are told wherever
   if (!options.compile_helper) options.compile_helper = get("HEDDLE_COMPILE_HELPER");
   if (!options.compile_timeout) {
     if (const auto s = number<int>("HEDDLE_COMPILE_TIMEOUT", 1, 86'400))
@@ -157,6 +162,7 @@ BackendOptions with_environment(BackendOptions options) {
   }
   if (!options.temp_dir) options.temp_dir = default_temp_dir();
   if (!options.dump_dir) options.dump_dir = get("HEDDLE_DUMP_DIR");
+  if (!options.perf_map) options.perf_map = on_or_off("HEDDLE_PERF_MAP").value_or(false);
   if (!options.cache) options.cache = on_or_off("HEDDLE_CACHE").value_or(true);
   if (!options.cache_dir) {
     options.cache_dir = get("HEDDLE_CACHE_DIR");

@@ -67,10 +67,12 @@ std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
   jit::ToolOptions tools;
   if (options.cc) tools.cc = *options.cc;
   if (options.cflags) tools.cflags = *options.cflags;
+  if (options.isa) tools.target = jit::narrowed_target(*options.isa);
   if (options.compile_helper) tools.compile_helper = *options.compile_helper;
   if (options.compile_timeout) tools.compile_timeout = *options.compile_timeout;
   if (options.temp_dir) tools.temp_dir = *options.temp_dir;
   if (options.dump_dir) tools.dump_dir = *options.dump_dir;
+  tools.perf_map = options.perf_map.value_or(false);
   const jit::KernelCache::Options cache = kernel_cache_options(options);
   tools.cache_dir = cache.directory;
   tools.cache_bytes_max = cache.bytes_max;

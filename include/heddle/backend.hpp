@@ -36,11 +36,16 @@ struct BackendOptions {
   std::optional<std::uint32_t> queue_size;
   std::optional<std::chrono::nanoseconds> spin;
   std::optional<std::string> cc;
+  /// Added to those of the C compiler. Throws invalid_argument at opening for flags that change the
+  /// instruction set (see `isa`); kernels are not cached with flags that may name files.
   std::optional<std::vector<std::string>> cflags;
+  std::optional<std::string> isa;  ///< "portable", "avx2" or "avx512": at most the processor's
   std::optional<std::string> compile_helper;
   std::optional<std::chrono::milliseconds> compile_timeout;
   std::optional<std::string> temp_dir;
   std::optional<std::string> dump_dir;
+  /// Whether the names of kernels go to /tmp/perf-PID.map, for perf, and are there for gdb.
+  std::optional<bool> perf_map;
   std::optional<bool> cache;                     ///< whether compiled kernels are kept on disk
   std::optional<std::string> cache_dir;          ///< where; must be this user's alone
   std::optional<std::uint64_t> cache_bytes_max;  ///< least recently used kernels go first

@@ -99,8 +99,10 @@ struct BatchOptions {
   Schedule schedule = Schedule::automatic;
   bool trace_values = false;
   std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
-  /// Called for each program that is compiled, one call at a time, by the thread that compiled it.
-  /// What it throws fails the batch.
+  /// Called for each program that is compiled, one call at a time and in the order of `done`, by
+  /// one of the threads that compile. No lock is held: it may take its time, compile and link,
+  /// while the others go on; the batch ends after its last call. What it throws fails the batch,
+  /// and it is called no more.
   std::function<void(const CompileProgress&)> progress{};
 };
 

@@ -264,7 +264,8 @@ class Reduction {
   Expr value_;
 };
 // A target assigned a Reduction starts from the neutral element; what it held before does not
-// matter.
+// matter. Where the largest or smallest values of a float row are zeros of both signs, which of
+// them results depends on the schedule; it is the same on every run.
 [[nodiscard]] inline Reduction sum(Expr e) { return {Reduction::Kind::sum, std::move(e)}; }
 [[nodiscard]] inline Reduction product(Expr e) { return {Reduction::Kind::product, std::move(e)}; }
 [[nodiscard]] inline Reduction maximum(Expr e) { return {Reduction::Kind::maximum, std::move(e)}; }

@@ -40,7 +40,8 @@ std::vector<Kernel> read_kernels(const std::filesystem::path& directory) {
 
 void compile(const Kernel& kernel) {
   gcc_jit_context* const context = gcc_jit_context_acquire();
-  jit::set_gccjit_options(context, jit::ToolOptions{}.optimization_level, false);
+  jit::set_gccjit_options(context, jit::ToolOptions{}.optimization_level, false,
+                          jit::native_target().isa);
   jit::emit_gccjit(context, kernel.unit, jit::native_target());
   gcc_jit_context_compile_to_file(context, GCC_JIT_OUTPUT_KIND_DYNAMIC_LIBRARY,
                                   kernel.library.c_str());

@@ -1,12 +1,36 @@
-// Libraries that dumps keep, for debuggers and profilers.
+// Names of kernels for debuggers and profilers: libraries that dumps keep, and perf's map.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
 
 #include "cached.hpp"
+#include "jit/perf_map.hpp"
 
 namespace heddle::jit::testing {
 namespace {
+
+/// Whether code lies in memory of no file, by /proc/self/maps: "BEGIN-END MODE OFFSET DEVICE
+/// INODE".
+bool is_anonymous(heddle_kernel_function function) {
+  const auto at = reinterpret_cast<std::uintptr_t>(function);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream fields(line);
+    std::string range, mode, offset, device;
+    unsigned long inode = 0;
+    fields >> range >> mode >> offset >> device >> inode;
+    const std::size_t dash = range.find('-');
+    if (std::stoull(range, nullptr, 16) <= at &&
+        at < std::stoull(range.substr(dash + 1), nullptr, 16))
+      return inode == 0;
+  }
+  return false;
+}
 
 class DumpsTest : public CompilerTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, DumpsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
@@ -27,6 +51,62 @@ TEST_P(DumpsTest, KeepLibrariesForDebuggers) {
   const auto again = compiler->compile(adder_unit(4));
   EXPECT_EQ(run_adder(*module), 5);
   EXPECT_EQ(run_adder(*again), 5);
+}
+
+TEST_P(DumpsTest, APerfMapNamesKernels) {
+  // J12: perf's convention: START SIZE NAME, in hex; compiled or from the cache, a line per load
+  const std::filesystem::path map = perf_map_path();
+  EXPECT_EQ(map, "/tmp/perf-" + std::to_string(getpid()) + ".map");
+  std::filesystem::remove(map);
+  CacheScratch here(GetParam() == "clang" ? "cc" : GetParam());
+  if (GetParam() == "clang") here.options.cc = *second_compiler();
+  static_cast<void>(here.use(4));
+  EXPECT_FALSE(std::filesystem::exists(map)) << "nobody asked for it";
+  here.options.perf_map = true;
+  std::vector<std::shared_ptr<const Module>> held;
+  for (const int value : {4, 5}) held.push_back(here.open()->compile(adder_unit(value)));
+  std::istringstream lines(read_text(map));
+  for (std::size_t k = 0; k < held.size(); ++k) {
+    std::string start, size, name;
+    ASSERT_TRUE(lines >> start >> size >> name);
+    EXPECT_EQ(std::stoull(start, nullptr, 16),
+              reinterpret_cast<std::uintptr_t>(held[k]->function(0)));
+    EXPECT_GT(std::stoull(size, nullptr, 16), 0u);
+    EXPECT_EQ(name, "heddle_run_adder");
+    EXPECT_EQ(run_adder(*held[k]), 5 + static_cast<int>(k)) << "the code is the same";
+    EXPECT_TRUE(is_anonymous(held[k]->function(0))) << "perf asks for no other code";
+    Dl_info library{};
+    ASSERT_NE(dladdr(reinterpret_cast<const void*>(held[k]->function(0)), &library), 0);
+    EXPECT_THAT(read_text(library.dli_fname), ::testing::HasSubstr("heddle_run_adder"))
+        << "for gdb";
+  }
+  EXPECT_FALSE(lines >> std::ws && !lines.eof());
+  struct stat info{};
+  ASSERT_EQ(stat(map.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const int before = open_descriptors();
+  held.clear();
+  EXPECT_EQ(open_descriptors(), before - 2) << "what gdb reads names from goes with the code";
+  std::filesystem::remove(map);
+}
+
+TEST(PerfMapTest, AnothersFileIsLeftAlone) {
+  // J12: /tmp is everybody's
+  CacheScratch here;
+  const std::filesystem::path elsewhere = here.scratch.path() / "elsewhere";
+  std::filesystem::remove(perf_map_path());
+  std::filesystem::create_symlink(elsewhere, perf_map_path());
+  here.options.perf_map = true;
+  try {
+    static_cast<void>(here.open()->compile(adder_unit(1)));
+    ADD_FAILURE() << "it followed a link";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.status().to_string(), ::testing::HasSubstr("HEDDLE_PERF_MAP"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(elsewhere));
+  std::filesystem::remove(perf_map_path());
+  EXPECT_EQ(run_adder(*here.open()->compile(adder_unit(1))), 2);
+  std::filesystem::remove(perf_map_path());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "jit/compile_toolchain.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"
 
@@ -15,6 +16,7 @@ namespace heddle::jit::testing {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -170,6 +172,52 @@ TEST(CcFaultsTest, FlagsOfTheUserComeLastAndBadOnesAreShown) {
   expect_works(*make_cc_compiler(options));
   options.cflags = {"--no-such-flag"};
   EXPECT_THAT(failure(*make_cc_compiler(options)).to_string(), HasSubstr("no-such-flag"));
+}
+
+TEST(CcFaultsTest, FlagsThatChangeTheInstructionSetAreRefusedByName) {
+  // Bad input: kernels are written for one instruction set, whose flags they bring along
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  for (const char* flag : {"-march=x86-64", "-mno-avx2", "-mavx512fp16", "-m32", "@flags",
+                           "--target=aarch64-linux-gnu", "-mcpu=cortex-a72"}) {
+    options.cflags = {"-g", flag};
+    const Status status = make_cc_compiler(options)->available();
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument) << flag;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(flag), HasSubstr("HEDDLE_CFLAGS"), HasSubstr("HEDDLE_ISA")));
+    EXPECT_EQ(failure(*make_cc_compiler(options)).code(), ErrorCode::invalid_argument) << flag;
+  }
+  for (const char* flag : {"-ffast-math", "-Ofast"}) {
+    options.cflags = {flag};
+    EXPECT_THAT(make_cc_compiler(options)->available().to_string(), HasSubstr("fast_math")) << flag;
+  }
+#if defined(__x86_64__)
+  options.cflags = {"-mtune=native", "-mprefer-vector-width=256"};
+  expect_works(*make_cc_compiler(options));
+#endif
+}
+
+TEST(CcFaultsTest, FewerInstructionsThanTheProcessorHasAreEnough) {
+  // B3: vectors, the compiler's own and those of kernels, stay within what is asked for
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa > native_target().isa) {
+      EXPECT_THROW(static_cast<void>(narrowed_target(name(isa))), Error);
+      continue;
+    }
+    options.target = narrowed_target(name(isa));
+    EXPECT_EQ(options.target.isa, isa);
+    expect_works(*make_cc_compiler(options));
+#if defined(__x86_64__)
+    const auto march = cc_flags(options)[1];
+    EXPECT_EQ(march, isa == native_target().isa ? "-march=native"
+                     : isa == Isa::avx2         ? "-march=x86-64-v3"
+                                                : "-march=x86-64");
+#endif
+  }
+  EXPECT_THROW(static_cast<void>(narrowed_target("none")), Error);
+  EXPECT_THROW(static_cast<void>(narrowed_target("AVX2")), Error);
 }
 
 TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {

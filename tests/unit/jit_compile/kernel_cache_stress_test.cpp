@@ -133,8 +133,7 @@ TEST(KernelCacheStressTest, FilesOfLivingWritersAreLeftAlone) {
       for (std::uint64_t n = 0; n < 100; ++n) {
         kept += cache.store(key_of(100 * w + n), "x", content_of(n)) ? 1 : 0;
       }
-      // Between making its file and locking it a writer may lose it: very few times, if ever.
-      return kept > 90;
+      return kept == 100;
     }));
   }
   KernelCache pruner({directory});
@@ -143,6 +142,83 @@ TEST(KernelCacheStressTest, FilesOfLivingWritersAreLeftAlone) {
     static_cast<void>(pruner.prune(~std::uint64_t{0}));
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_TRUE(ended_well(writers[1]));
+}
+
+TEST(KernelCacheStressTest, AFileIsLeftAloneFromItsFirstMoment) {
+  // J11: a pruner that does nothing else meets writers between making a file and locking it
+  CacheScratch here;
+  const fs::path& directory = here.options.cache_dir;
+  const pid_t writer = start([&directory] {
+    KernelCache cache({directory});
+    for (int n = 0; n < 3000; ++n) {
+      if (!cache.store(key_of(0), "x", {})) return false;
+    }
+    return true;
+  });
+  int status = 0;
+  while (waitpid(writer, &status, WNOHANG) == 0) {
+    CacheTrouble trouble;
+    const FileDescriptor opened = open_cache_directory(directory, false, trouble);
+    if (!opened) continue;  // not made yet
+    std::error_code gone;
+    for (fs::directory_iterator at(directory, gone), end; !gone && at != end; at.increment(gone)) {
+      const std::string name = at->path().filename().string();
+      if (kind_of_cache_file(name) == CacheFileKind::temporary)
+        static_cast<void>(remove_if_abandoned(opened.get(), name));
+    }
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(KernelCacheStressTest, WhatIsEvictedMeanwhileIsNotDamaged) {
+  // J11: list and verify beside processes that prune
+  CacheScratch here;
+  const fs::path& directory = here.options.cache_dir;
+  const pid_t evicting = start([&directory]() -> bool {
+    KernelCache cache({directory});
+    for (;;) {
+      for (std::uint64_t n = 0; n < 20; ++n) cache.store(key_of(n), "x", {});
+      static_cast<void>(cache.prune(0));
+    }
+  });
+  const KernelCache reader({directory});
+  std::size_t seen = 0;
+  for (int round = 0; round < 3000 || seen < 100; ++round) {
+    for (const CacheFile& file : reader.list()) {
+      ++seen;
+      ASSERT_EQ(file.problem, "");
+    }
+  }
+  kill(evicting, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(waitpid(evicting, &status, 0), evicting);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself";
+}
+
+TEST(KernelCacheStressTest, ChildrenInheritNoDescriptorOfIt) {
+  // J11: a child that is started while the directory is read gets none of it
+  CacheScratch here;
+  const fs::path& directory = here.options.cache_dir;
+  KernelCache cache({directory});
+  for (std::uint64_t n = 0; n < 50; ++n) ASSERT_TRUE(cache.store(key_of(n), "x", {}));
+  struct stat wanted{};
+  ASSERT_EQ(stat(directory.c_str(), &wanted), 0);
+  std::jthread reading([&cache](const std::stop_token& stop) {
+    while (!stop.stop_requested()) static_cast<void>(cache.info());
+  });
+  for (int seen = 0, inherited = 0; seen < 500 && inherited == 0;) {
+    for (int fd = 3; fd < 64; ++fd) {
+      struct stat info{};
+      const int flags = fcntl(fd, F_GETFD);
+      if (flags < 0 || fstat(fd, &info) != 0 || info.st_ino != wanted.st_ino) continue;
+      ++seen;
+      // It may have been closed and its number taken between the calls: look again.
+      if ((flags & FD_CLOEXEC) == 0 && fstat(fd, &info) == 0 && info.st_ino == wanted.st_ino &&
+          (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0)
+        ++inherited;
+      EXPECT_EQ(inherited, 0);
+    }
+  }
 }
 
 TEST(KernelCacheStressTest, TheLeastRecentlyUsedGoFirst) {

@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 
 #include "cached.hpp"
+#include "jit/compile_toolchain.hpp"
 #include "jit/temp_dir.hpp"
 
 namespace heddle::jit::testing {
@@ -236,6 +238,8 @@ TEST(KernelCacheTest, TheDirectoryIsMadePrivate) {
   struct stat info{};
   ASSERT_EQ(stat(here.options.cache_dir.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(stat(here.options.cache_dir.parent_path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
   ASSERT_EQ(stat(here.entries()[0].c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
@@ -320,6 +324,22 @@ TEST(KernelCacheTest, ADirectoryThatVanishesIsMadeAgain) {
   EXPECT_THAT(here.use(2), is_warm());
 }
 
+TEST(KernelCacheTest, EmptyFilesAreClearedToo) {
+  // J11: what a crash left of an entry has no bytes to count, and goes all the same
+  CacheScratch here;
+  static_cast<void>(here.use(7));
+  const fs::path empty = here.options.cache_dir / to_hex(CompileKey{});
+  write_file(empty, "");
+  KernelCache cache({here.options.cache_dir});
+  EXPECT_EQ(cache.prune(~std::uint64_t{0}).entries, 1u);
+  EXPECT_FALSE(fs::exists(empty));
+  EXPECT_THAT(here.entries(), SizeIs(1));
+  write_file(empty, "");
+  static_cast<void>(cache.clear());
+  EXPECT_FALSE(fs::exists(empty));
+  EXPECT_THAT(cache.list(), IsEmpty());
+}
+
 TEST(KernelCacheTest, DumpsAreOfCompiles) {
   // O26: with dumps on, what is in the cache is compiled all the same
   CacheScratch here;
@@ -327,6 +347,83 @@ TEST(KernelCacheTest, DumpsAreOfCompiles) {
   here.options.dump_dir = here.scratch.path() / "dumps";
   EXPECT_EQ(here.use(7).compiled, 1u);
   EXPECT_TRUE(fs::exists(here.options.dump_dir / "adder.c"));
+}
+
+/// The number of lines in a file that a tool adds to.
+int lines_of(const fs::path& path) {
+  const std::string text = fs::exists(path) ? read_text(path) : "";
+  return static_cast<int>(std::ranges::count(text, '\n'));
+}
+
+TEST(KernelCacheTest, TheVersionIsAskedForOnce) {
+  // J11: also where the cache cannot be written; and again when the compiler's file is another
+  CacheScratch here;
+  const fs::path asked = here.scratch.path() / "asked";
+  const std::string ask = "[ \"$1\" = --version ] && echo >> " + asked.string();
+  here.options.cc = here.scratch.tool("cc2", ask + "\nexec cc \"$@\"").string();
+  here.options.cache_dir = "/proc/self/cache";
+  const auto compiler = here.open();
+  for (int value = 0; value < 3; ++value)
+    EXPECT_EQ(run_adder(*compiler->compile(adder_unit(value))), 1 + value);
+  EXPECT_EQ(lines_of(asked), 1);
+  here.scratch.tool("cc2", ask + "\nexec cc  \"$@\"");
+  EXPECT_EQ(run_adder(*compiler->compile(adder_unit(9))), 10);
+  EXPECT_EQ(lines_of(asked), 2);
+}
+
+TEST(KernelCacheTest, AVersionIsThatOfItsFiles) {
+  // J11: remembered in memory and on disk, whatever blanks are in the library's path
+  CacheScratch here;
+  const fs::path library = here.scratch.path() / "a library";
+  write_file(library, "one");
+  int asked = 0;
+  const auto ask = [&] {
+    ++asked;
+    return ToldVersion{"it 1.0", library};
+  };
+  const auto find = [&](VersionMemory& memory) {
+    KernelCache cache({here.options.cache_dir});
+    return memory.find(cache, "stamps", ask).value_or("nothing");
+  };
+  VersionMemory memory("it");
+  const std::string first = find(memory);
+  EXPECT_EQ(first, "it 1.0\n" + file_stamp(library));
+  EXPECT_EQ(find(memory), first);
+  EXPECT_EQ(asked, 1);
+  VersionMemory other("it");
+  EXPECT_EQ(find(other), first) << "on disk it is found";
+  EXPECT_EQ(asked, 1);
+  write_file(library, "another");
+  EXPECT_NE(find(memory), first);
+  EXPECT_EQ(asked, 2);
+  EXPECT_NE(find(other), first);
+  EXPECT_EQ(asked, 2) << "the new note is on disk";
+  fs::remove_all(here.options.cache_dir);
+  EXPECT_NE(find(memory), first);
+  EXPECT_EQ(asked, 2) << "memory needs no disk";
+}
+
+TEST(KernelCacheTest, FlagsThatNameFilesAreNotCached) {
+  // J11: the key would stay the same when a file's content changes
+  CacheScratch here;
+  const fs::path header = here.scratch.path() / "added.h";
+  here.options.cflags = {"-include", header.string()};
+  write_file(header, "");
+  const auto compiler = here.open();
+  const auto held = compiler->compile(adder_unit(7));
+  EXPECT_EQ(run_adder(*held), 8);
+  write_file(header, "#error changed\n");
+  EXPECT_THROW(static_cast<void>(compiler->compile(adder_unit(7))), Error) << "in memory neither";
+  EXPECT_EQ(compiler->counters().disabled, 2u);
+  EXPECT_EQ(compiler->counters().stored, 0u);
+  ASSERT_THAT(here.warnings, SizeIs(1));
+  EXPECT_THAT(here.warnings[0], HasSubstr("HEDDLE_CFLAGS"));
+  for (const char* flag :
+       {"-isystem", "-I/tmp", "-Wl,-T,script", "-fplugin=x.so", "-fprofile-use", "-lm", "object.o",
+        "-B/tmp", "-specs=file", "-fbranch-probabilities", "-L."})
+    EXPECT_FALSE(are_self_contained({"-g", flag})) << flag;
+  EXPECT_TRUE(
+      are_self_contained({"-O1", "-g", "-DX=1", "-fno-plt", "-Wall", "-fsanitize=undefined"}));
 }
 
 TEST(KernelCacheTest, CompilersThatWillNotSayTheirVersionAreNotCached) {

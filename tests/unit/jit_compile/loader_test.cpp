@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// A shared library made from C text.
 Library library_from(const std::string& source) {
@@ -180,6 +181,18 @@ TEST(LoaderTest, FunctionsHaveNames) {
   ASSERT_NE(lines, nullptr);
   EXPECT_THAT(lines[0], HasSubstr("heddle_run_k"));
   std::free(lines);
+}
+
+TEST(LoaderTest, DebuggersAreLedToNoOtherFile) {
+  // J12: gdb opens what a library was loaded from, by its name, and hangs on a pipe: so the name is
+  // one of this process, of a number that is free and stays so
+  const auto module = load_module(constant_library(5), {"unit", {"k"}, "", {}});
+  Dl_info info{};
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(module->function(0)), &info), 0);
+  const std::filesystem::path path = info.dli_fname;
+  EXPECT_THAT(path.string(), StartsWith("/proc/" + std::to_string(getpid()) + "/fd/"));
+  EXPECT_GE(std::stoi(path.filename().string()), 512);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(LoaderTest, ThreadsLoadAtOnce) {

@@ -3,6 +3,7 @@
 // them become vector code without calls.
 #include <dlfcn.h>
 #include <elf.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <link.h>
 
@@ -245,24 +246,20 @@ void check_bits(const Module& module, DType t, const std::string& how) {
 TEST_P(MathTest, HasTheSameBitsHoweverItIsCompiled) {
   struct Way {
     int level;
-    std::vector<std::string> cflags;
+    Isa isa;
   };
-  std::vector<Way> ways{{3, {}}, {1, {}}};
-#if defined(__x86_64__)
+  const Isa native = native_target().isa;
+  std::vector<Way> ways{{3, native}, {1, native}};
   // Without fma instructions the C library's functions do their work.
-  if (GetParam() != "gccjit") ways.push_back({3, {"-march=x86-64"}});
-  if (GetParam() != "gccjit" && __builtin_cpu_supports("avx2") != 0)
-    ways.push_back({3, {"-march=x86-64-v3"}});
-  if (GetParam() != "gccjit" && __builtin_cpu_supports("avx512f") != 0)
-    ways.push_back({3, {"-mprefer-vector-width=512"}});
-#endif
+  for (const Isa isa : {Isa::portable, Isa::avx2}) {
+    if (isa < native) ways.push_back({3, isa});
+  }
   for (const Way& way : ways) {
     ToolOptions options;
     options.optimization_level = way.level;
-    options.cflags = way.cflags;
+    options.target = with_isa(options.target, way.isa);
     const auto module = make(options)->compile(math_unit());
-    const std::string how = "-O" + std::to_string(way.level) + " " +
-                            (way.cflags.empty() ? std::string() : way.cflags.back());
+    const std::string how = fmt::format("-O{} {}", way.level, name(way.isa));
     check_bits<float>(*module, f32, how);
     check_bits<double>(*module, f64, how);
   }

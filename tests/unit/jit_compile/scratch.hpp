@@ -4,7 +4,6 @@
 
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "jit/compile.hpp"
+#include "tests/support/temp_directory.hpp"
 
 namespace heddle::jit::testing {
 
@@ -24,22 +24,13 @@ inline std::string read_text(const std::filesystem::path& path) {
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "heddle-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
     std::filesystem::create_directory(temp());
     std::filesystem::create_directory(tools());
   }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
 
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::filesystem::path temp() const { return path_ / "temp"; }
-  [[nodiscard]] std::filesystem::path tools() const { return path_ / "tools"; }
+  [[nodiscard]] const std::filesystem::path& path() const { return directory_.path(); }
+  [[nodiscard]] std::filesystem::path temp() const { return path() / "temp"; }
+  [[nodiscard]] std::filesystem::path tools() const { return path() / "tools"; }
 
   /// Options whose temporary files go to temp(), and whose children find tools() alone if asked.
   [[nodiscard]] ToolOptions options(bool only_our_tools = false) const {
@@ -67,7 +58,7 @@ class Scratch {
   }
 
  private:
-  std::filesystem::path path_;
+  TempDirectory directory_;
 };
 
 /// Open descriptors of this process.

@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <thread>
 
 #include "heddle/heddle.hpp"
+#include "tests/support/temp_directory.hpp"
 #include "tests/support/threads.hpp"
 
 namespace heddle {
@@ -27,9 +30,6 @@ namespace fs = std::filesystem;
 class AsyncTest : public testing::Test {
  protected:
   AsyncTest() {
-    std::string pattern = (fs::temp_directory_path() / "heddle-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
     const fs::path tool = path_ / "cc";
     std::ofstream(tool)
         << "#!/bin/sh\n"
@@ -40,7 +40,6 @@ class AsyncTest : public testing::Test {
         << "; exit 1; };; esac; done\nexec cc \"$@\"\n";
     chmod(tool.c_str(), 0755);
   }
-  ~AsyncTest() override { fs::remove_all(path_); }
 
   [[nodiscard]] BackendOptions options() const {
     BackendOptions options;
@@ -63,7 +62,8 @@ class AsyncTest : public testing::Test {
     return p;
   }
 
-  fs::path path_;
+  const TempDirectory directory_;
+  const fs::path path_ = directory_.path();
   const Tensor x_{"x", i32, {4}};
 };
 
@@ -215,13 +215,47 @@ TEST_F(AsyncTest, TheFirstErrorInOrderWins) {
   }
 }
 
+// Issue 4.6: the callback may compile, and wait for it; while it does, other threads compile on
+TEST_F(AsyncTest, AProgressCallbackMayCompileAndWaitForTheOthers) {
+  const Backend backend = Backend::open(options());
+  std::vector<Program> programs;
+  for (int k = 0; k < 16; ++k) programs.push_back(adder("p" + std::to_string(k), x_, k));
+  BatchOptions batch;
+  std::atomic<bool> inside{false};
+  std::vector<std::size_t> order;
+  batch.progress = [&](const CompileProgress& progress) {
+    EXPECT_FALSE(inside.exchange(true)) << "one call at a time";
+    order.push_back(progress.done);
+    if (progress.done == 1) {
+      // All other parts end while this call goes on, where there is a thread for them.
+      while (available_processors() > 1 && backend.compile_counters().compiled < 4)
+        std::this_thread::yield();
+      BatchOptions inner;
+      inner.progress = [&](const CompileProgress& nested) { EXPECT_EQ(nested.total, 2u); };
+      const std::vector<Program> two{adder("q0", x_, 100), adder("q1", x_, 101)};
+      EXPECT_EQ(backend.compile_batch(two, inner).size(), 2u);
+      EXPECT_EQ(backend.compile_async(adder("r", x_, 102)).get().name(), "r");
+    }
+    inside = false;
+  };
+  static_cast<void>(backend.compile_batch(programs, batch));
+  std::vector<std::size_t> expected(16);
+  std::iota(expected.begin(), expected.end(), 1u);
+  EXPECT_EQ(order, expected);
+}
+
 // Issue 4.6: what a progress callback throws reaches the caller
 TEST_F(AsyncTest, AThrowingProgressFailsTheBatch) {
   const Backend backend = Backend::open(options());
   const std::vector<Program> programs{adder("a", x_, 1), adder("b", x_, 2)};
   BatchOptions batch;
-  batch.progress = [](const CompileProgress&) { throw std::runtime_error("enough"); };
+  int calls = 0;
+  batch.progress = [&calls](const CompileProgress&) {
+    ++calls;
+    throw std::runtime_error("enough");
+  };
   EXPECT_THROW(static_cast<void>(backend.compile_batch(programs, batch)), std::runtime_error);
+  EXPECT_EQ(calls, 1) << "it is called no more";
   EXPECT_THROW(static_cast<void>(backend.compile_batch_async(programs, batch).get()),
                std::runtime_error);
 }

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "heddle/heddle.hpp"
+#include "tests/support/temp_directory.hpp"
 
 namespace heddle {
 namespace {
@@ -33,23 +34,17 @@ Status failure(F&& f) {
 class Workshop {
  public:
   explicit Workshop(const std::string& script) {
-    std::string pattern = testing::TempDir() + "heddle-bad-input-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    folder_ = pattern;
     std::ofstream(compiler()) << "#!/bin/sh\nif [ -e '" << flag().string() << "' ]; then\n"
                               << script << "\nfi\nexec cc \"$@\"\n";
     ::chmod(compiler().c_str(), 0755);
   }
-  ~Workshop() { fs::remove_all(folder_); }
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
 
-  [[nodiscard]] fs::path compiler() const { return folder_ / "cc"; }
-  [[nodiscard]] fs::path flag() const { return folder_ / "broken"; }
-  [[nodiscard]] const fs::path& folder() const { return folder_; }
+  [[nodiscard]] fs::path compiler() const { return folder() / "cc"; }
+  [[nodiscard]] fs::path flag() const { return folder() / "broken"; }
+  [[nodiscard]] const fs::path& folder() const { return directory_.path(); }
 
  private:
-  fs::path folder_;
+  TempDirectory directory_;
 };
 
 Program increment(const Tensor& x, const char* name) {

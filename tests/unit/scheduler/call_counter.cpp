@@ -6,6 +6,8 @@
 
 #include <cstdarg>
 
+#include "tests/support/real_syscall.hpp"
+
 namespace {
 thread_local std::uint64_t locks = 0, calls = 0;
 }
@@ -23,13 +25,10 @@ extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) {
 }
 
 extern "C" long syscall(long number, ...) {
-  static const auto real = reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"));
   ++calls;
   std::va_list list;
   va_start(list, number);
-  long arguments[6];
-  for (long& argument : arguments) argument = va_arg(list, long);
+  const long result = heddle::real_syscall(number, list);
   va_end(list);
-  return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
-              arguments[5]);
+  return result;
 }

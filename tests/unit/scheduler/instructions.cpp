@@ -1,6 +1,5 @@
 // Submits empty tasks to a device that is held back, then lets them run: what instructions_test.py
 // counts the instructions of. usage: instructions TASKS
-#include <dlfcn.h>
 #include <sys/syscall.h>
 
 #include <cstdarg>
@@ -8,19 +7,17 @@
 #include <cstdlib>
 
 #include "heddle/scheduler.hpp"
+#include "tests/support/real_syscall.hpp"
 
 // Valgrind does not know membarrier. It runs one thread at a time, with all that the others did
 // before it: there is nothing to do, and what is counted is what runs where the kernel has it.
 extern "C" long syscall(long number, ...) {
   if (number == SYS_membarrier) return 0;
-  static const auto real = reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"));
   std::va_list list;
   va_start(list, number);
-  long arguments[6];
-  for (long& argument : arguments) argument = va_arg(list, long);
+  const long result = heddle::real_syscall(number, list);
   va_end(list);
-  return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
-              arguments[5]);
+  return result;
 }
 
 int main(int argc, char** argv) {

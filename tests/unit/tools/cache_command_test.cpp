@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/temp_directory.hpp"
 #include "tests/unit/tools/run_program.hpp"
 
 namespace heddle::tools {
@@ -21,13 +22,6 @@ using testing::run_heddle;
 /// A cache directory of the test's own, filled by one run of the demo.
 class CacheCommandTest : public ::testing::Test {
  protected:
-  CacheCommandTest() {
-    std::string pattern = (fs::temp_directory_path() / "heddle-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
-  }
-  ~CacheCommandTest() override { fs::remove_all(path_); }
-
   [[nodiscard]] Outcome heddle(const std::vector<std::string>& arguments) const {
     return run_heddle(arguments,
                       {{"HEDDLE_CACHE", "on"}, {"HEDDLE_CACHE_DIR", (path_ / "cache").string()}});
@@ -44,7 +38,8 @@ class CacheCommandTest : public ::testing::Test {
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
 
-  fs::path path_;
+  const TempDirectory directory_;
+  const fs::path path_ = directory_.path();
 };
 
 // J11: listed, counted, checked, pruned, cleared

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/temp_directory.hpp"
+
 extern char** environ;  // NOLINT: POSIX
 
 namespace heddle::tools::testing {
@@ -65,9 +67,8 @@ std::string contents(const std::string& path) {
 }  // namespace
 
 Outcome run_heddle(const std::vector<std::string>& arguments, const Environment& environment) {
-  std::string folder = ::testing::TempDir() + "/heddle-run-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) return {};
-  const std::string out = folder + "/out", err = folder + "/err";
+  const TempDirectory folder;
+  const std::string out = folder.path() / "out", err = folder.path() / "err";
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -78,7 +79,6 @@ Outcome run_heddle(const std::vector<std::string>& arguments, const Environment&
   posix_spawn_file_actions_destroy(&actions);
   outcome.out = contents(out);
   outcome.err = contents(err);
-  std::filesystem::remove_all(folder);
   return outcome;
 }
 
