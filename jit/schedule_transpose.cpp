@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "jit/emit.hpp"
+#include "jit/int128.hpp"
 #include "jit/lanes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule.hpp"
@@ -43,14 +45,13 @@ std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>
 /// Whether different iterations write different elements: each stride exceeds all that the smaller
 /// ones reach.
 bool writes_each_once(const Loop& loop, const Stmt& store, const std::vector<StmtPtr>& loops) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, extent
+  std::vector<std::pair<Int128, std::int64_t>> steps;  // stride, extent
   for (const StmtPtr& each : loops) {
-    if (extent(each) > 1)
-      steps.emplace_back(std::abs(stride(loop, store.buffer, store.subscripts, each->var)),
-                         extent(each));
+    const Int128 step = stride(loop, store.buffer, store.subscripts, each->var);
+    if (extent(each) > 1) steps.emplace_back(step < 0 ? -step : step, extent(each));
   }
   std::ranges::sort(steps);
-  std::int64_t reached = 0;
+  Int128 reached = 0;
   for (const auto& [step, count] : steps) {
     if (step <= reached) return false;
     reached += step * (count - 1);
@@ -146,7 +147,7 @@ class Turned {
   }
 
   std::optional<Block> build() {
-    const std::int64_t bytes = extent(what_.along) * extent(what_.across) * size_;
+    const Int128 bytes = Int128{size_} * extent(what_.along) * extent(what_.across);
     if (!in_registers_ && bytes <= in_.target.l1_bytes) return std::nullopt;
     Block result{make_comment(fmt::format("transpose: blocks of {} x {} turned in {}", rows_,
                                           columns_, in_registers_ ? "registers" : "cache"))};

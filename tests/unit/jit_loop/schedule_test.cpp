@@ -158,6 +158,18 @@ TEST(ScheduleTest, ShiftsInPlaceKeepTheirMeaning) {
   }
 }
 
+// J9: a transpose is not joined to the rows that use it: single rows could not be read in blocks
+TEST(ScheduleTest, TransposesRunBeforeRowsThatUseThem) {
+  const Tensor x("x", f32, {40, 50}), y("y", f32, {50, 40}), sums("sums", f32, {50});
+  y.set_mode(MemoryMode::materialized);
+  const Index i, j;
+  Program program("sums");
+  program << (y(i, j) = x(j, i)) << (sums(i) = sum(y(i, j)));
+  expect_unchanged(program);
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx512));
+  EXPECT_NE(print(made.loop).find("# transpose: "), std::string::npos) << print(made.loop);
+}
+
 // J9: what fits each nest may be too much for the kernel
 TEST(ScheduleTest, ManyWideSumsAreLegal) {
   Program program("sums");
