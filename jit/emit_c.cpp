@@ -180,7 +180,7 @@ class CKernel {
     }
     line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), index_literal(stmt.from),
          index_literal(stmt.to));
-    body(stmt.body);
+    repeated(stmt.body);
   }
 
   /// As in the loop text, but that types have some of its names.
@@ -200,6 +200,12 @@ class CKernel {
     line("}}");
   }
 
+  void repeated(const Block& block) {
+    lanes_.forget();
+    body(block);
+    lanes_.forget();
+  }
+
   void sliced_loop(const Stmt& stmt) {
     const std::string count = fmt::format(
         "{}ull", static_cast<std::uint64_t>(stmt.to) - static_cast<std::uint64_t>(stmt.from));
@@ -211,7 +217,7 @@ class CKernel {
         "args->num_parts);",
         stmt.var, from, count);
     line("for (i64 {0} = i{1}_from; {0} < i{1}_to; ++{0}) {{", variable(stmt.var), stmt.var);
-    body(stmt.body);
+    repeated(stmt.body);
   }
 
   void zero(const Stmt& stmt) {

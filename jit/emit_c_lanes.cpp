@@ -8,6 +8,7 @@
 #include "jit/emit.hpp"
 #include "jit/emit_c_primitives.hpp"
 #include "jit/lane_prims.hpp"
+#include "jit/lane_transpose.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -77,7 +78,28 @@ std::string CVectors::define(DType type) const {
     text += fmt::format(streaming, vector, element, target_.vector_bytes(), copies,
                         stream_instruction(type, target_), lane_constraint(type, target_));
   }
+  if (transposed_.contains(type)) text += define_transpose(type);
   return text;
+}
+
+std::string CVectors::define_transpose(DType type) const {
+  const auto rows = static_cast<std::size_t>(target_.lanes(type));
+  const std::string vector = fmt::format("v{}{}", rows, c_type(type));
+  std::vector<std::string> params;
+  for (std::size_t k = 0; k < rows; ++k) params.push_back(fmt::format("{} v{}", vector, k));
+  std::string text = fmt::format("INLINE void {0}_transpose({0}* columns, {1}) {{\n", vector,
+                                 fmt::join(params, ", "));
+  const char* const constraint = lane_constraint(type, target_);
+  const std::vector<LaneShuffle> shuffles = lane_transpose(type, target_);
+  for (std::size_t k = 0; k < shuffles.size(); ++k) {
+    const LaneShuffle& each = shuffles[k];
+    text += fmt::format(
+        "  {0} v{1}; __asm__(\"{2}\" : \"={3}\"(v{1}) : \"{3}\"(v{4}), \"{3}\"(v{5}));\n", vector,
+        rows + k, each.instruction, constraint, each.first, each.second);
+  }
+  for (std::size_t k = 0; k < rows; ++k)
+    text += fmt::format("  columns[{}] = v{};\n", k, shuffles.size() + k);
+  return text + "}\n";
 }
 
 std::string CVectors::definitions() const {
@@ -178,6 +200,12 @@ void CLanes::declare(const Stmt& stmt) {
       names.push_back(fmt::format("x{}_{}_{} = {}_splat({})", stmt.local, k, part, vector, start));
     scalars_.line(fmt::format("{} {};", vector, fmt::join(names, ", ")));
   }
+  if (!plan_.turned.contains(stmt.local)) return;
+  forget();
+  vectors_.use_transpose(type.dtype);
+  const std::int64_t width = vectors_.target().lanes(type.dtype);
+  scalars_.line(fmt::format("{} x{}_columns[{}];", vector, stmt.local,
+                            (count / row + width - 1) / width * width));
 }
 
 std::string CLanes::element(LocalId local, const std::vector<Affine>& at) const {
@@ -210,6 +238,7 @@ void CLanes::part(const Stmt& loop, const LanePart& part) {
       case StmtKind::assign:
         if (stmt->subscripts.empty() || plan_.in_registers.contains(stmt->local)) {
           scalars_.line(fmt::format("{} = {};", place(stmt->local, stmt->subscripts, part), text));
+          if (plan_.turned.contains(stmt->local)) forget();
         } else {
           store(type, pointer('x', stmt->local, blocks_.at(stmt->local), stmt->subscripts, part),
                 text, part);
@@ -250,6 +279,20 @@ void CLanes::store(const std::string& type, const std::string& pointer, const st
           : fmt::format("{}_store_part({}, {}, {});", type, pointer, c_bare(value), part.count));
 }
 
+/// These lanes of a column of a block in registers; those of all columns are made where one is
+/// asked for.
+std::string CLanes::column(const Value& v, const LanePart& part) {
+  const std::int64_t extent = blocks_.at(v.local).dims[0];
+  if (turned_.emplace(v.local, part.first).second) {
+    std::vector<std::string> rows;
+    for (std::int64_t k = part.first; k < part.first + width_; ++k)
+      rows.push_back(fmt::format("x{}_{}_0", v.local, k < extent ? k : part.first));
+    scalars_.line(fmt::format("{}_transpose(x{}_columns + {}, {});", vectors_.use(v.dtype), v.local,
+                              part.first, fmt::join(rows, ", ")));
+  }
+  return fmt::format("x{}_columns[{}]", v.local, part.first + v.subscripts[1].constant);
+}
+
 /// Gives every value that all lanes share a vector of its own, before the first part.
 void CLanes::share(const ValuePtr& v) {
   if (!is_uniform(*v, lanes_->var, own_)) {
@@ -279,6 +322,7 @@ std::string CLanes::value(const Value& v, const LanePart& part) {
     case ValueKind::load:
       return loaded(pointer('t', v.buffer, loop_.buffers[v.buffer].type, v.subscripts, part));
     case ValueKind::local:
+      if (plan_.is_column(v, lanes_->var)) return column(v, part);
       if (v.subscripts.empty() || plan_.in_registers.contains(v.local))
         return place(v.local, v.subscripts, part);
       return loaded(pointer('x', v.local, blocks_.at(v.local), v.subscripts, part));

@@ -22,6 +22,8 @@ class CVectors {
   [[nodiscard]] std::string use(DType type);
   /// Its streaming stores too.
   void use_streams(DType type) { streamed_.insert(type); }
+  /// What turns blocks of its vectors too.
+  void use_transpose(DType type) { transposed_.insert(type); }
   /// The expression that applies `function` to vectors.
   [[nodiscard]] std::string apply(const PrimFunction& function,
                                   const std::vector<std::string>& args);
@@ -30,13 +32,14 @@ class CVectors {
 
  private:
   [[nodiscard]] std::string define(DType type) const;
+  [[nodiscard]] std::string define_transpose(DType type) const;
   std::string define(const PrimFunction& function, const std::string& name);
   std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
                      const std::vector<std::string>& args);
   std::string value_type(DType type, DType like);
 
   Target target_;
-  std::set<DType> used_, streamed_;
+  std::set<DType> used_, streamed_, transposed_;
   std::map<std::string, std::string> functions_;  // name -> definition
 };
 
@@ -68,6 +71,9 @@ class CLanes {
   void loop(const Stmt& stmt);
   /// "x0[5 + i3]": an element of a block that is an array.
   [[nodiscard]] std::string element(LocalId local, const std::vector<Affine>& at) const;
+  /// Code may be repeated or skipped from here on: what was computed for other statements before
+  /// holds no longer.
+  void forget() { turned_.clear(); }
 
  private:
   void part(const Stmt& loop, const LanePart& part);
@@ -78,6 +84,7 @@ class CLanes {
                                     const std::vector<Affine>& at, const LanePart& part) const;
   [[nodiscard]] std::string place(LocalId local, const std::vector<Affine>& at,
                                   const LanePart& part) const;
+  [[nodiscard]] std::string column(const Value& v, const LanePart& part);
   void share(const ValuePtr& value);
 
   const Loop& loop_;
@@ -86,6 +93,8 @@ class CLanes {
   LanePlan plan_;
   bool streams_;
   std::map<LocalId, ArrayType> blocks_;
+  // Blocks whose columns are those of their rows now, and from which lane on.
+  std::set<std::pair<LocalId, std::int64_t>> turned_;
   int splats_ = 0;
   // Of the loop at hand:
   const Stmt* lanes_ = nullptr;

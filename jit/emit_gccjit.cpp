@@ -250,7 +250,9 @@ class GccjitKernel {
                     gcc_jit_lvalue_as_rvalue(end)),
         body, after);
     block_ = body;
+    lanes_.forget();
     fill(counter);
+    lanes_.forget();
     gcc_jit_block_add_assignment_op(block_, nullptr, counter, GCC_JIT_BINARY_OP_PLUS, i64(1));
     gcc_jit_block_end_with_jump(block_, nullptr, head);
     block_ = after;

@@ -6,6 +6,7 @@
 
 #include "jit/emit.hpp"
 #include "jit/lane_prims.hpp"
+#include "jit/lane_transpose.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -53,6 +54,7 @@ gcc_jit_lvalue* GccjitLanes::declare(const Stmt& stmt) {
     gcc_jit_lvalue_set_alignment(made, 64);
     return arrays_[stmt.local] = made;
   }
+  forget();
   gcc_jit_lvalue* start = variable(type(t).vector, fmt::format("x{}_start", stmt.local));
   set(start, splat(t, scalars_.value(*stmt.value)));
   const std::int64_t row = stmt.dims.back();
@@ -113,6 +115,7 @@ void GccjitLanes::part(const Stmt& loop, const LanePart& part) {
       store(t, of_buffer(stmt->buffer, stmt->subscripts, part), made, part);
     } else if (stmt->subscripts.empty() || plan_.in_registers.contains(stmt->local)) {
       set(place(stmt->local, stmt->subscripts, part), made);
+      if (plan_.turned.contains(stmt->local)) forget();
     } else {
       store(t, of_array(stmt->local, stmt->subscripts, part), made, part);
     }
@@ -127,6 +130,38 @@ gcc_jit_lvalue* GccjitLanes::place(LocalId local, const std::vector<Affine>& at,
   rows.dims.pop_back();
   return variables_.at(
       fmt::format("x{}_{}_{}", local, flatten(rows, row).constant, part.first / width_));
+}
+
+/// These lanes of a column of a block in registers; those of all columns are made where one is
+/// asked for.
+gcc_jit_lvalue* GccjitLanes::column(const Value& v, const LanePart& part) {
+  if (turned_.emplace(v.local, part.first).second) transpose(v.local, part);
+  const std::int64_t at = part.first + v.subscripts[1].constant;
+  return variables_.at(fmt::format("x{}_columns[{}]", v.local, at));
+}
+
+void GccjitLanes::transpose(LocalId local, const LanePart& part) {
+  const ArrayType& block = blocks_.at(local);
+  std::vector<gcc_jit_lvalue*> values;
+  for (std::int64_t k = part.first; k < part.first + width_; ++k) {
+    const std::int64_t row = k < block.dims[0] ? k : part.first;
+    values.push_back(variables_.at(fmt::format("x{}_{}_0", local, row)));
+  }
+  const char* const operand = lane_constraint(block.dtype, target_);
+  const std::string result = fmt::format("={}", operand);
+  for (const LaneShuffle& each : lane_transpose(block.dtype, target_)) {
+    gcc_jit_lvalue* made = variable(type(block.dtype).vector, "turned");
+    gcc_jit_extended_asm* spelt = instruction(each.instruction);
+    gcc_jit_extended_asm_add_output_operand(spelt, nullptr, result.c_str(), made);
+    gcc_jit_extended_asm_add_input_operand(spelt, nullptr, operand, read(values[each.first]));
+    gcc_jit_extended_asm_add_input_operand(spelt, nullptr, operand, read(values[each.second]));
+    values.push_back(made);
+  }
+  const std::size_t columns = values.size() - static_cast<std::size_t>(width_);
+  for (std::int64_t k = 0; k < block.dims[1]; ++k) {
+    variables_[fmt::format("x{}_columns[{}]", local, part.first + k)] =
+        values[columns + static_cast<std::size_t>(k)];
+  }
 }
 
 gcc_jit_lvalue* GccjitLanes::at_lane(gcc_jit_rvalue* array, const ArrayType& type,
@@ -244,6 +279,7 @@ gcc_jit_rvalue* GccjitLanes::value(const Value& v, const LanePart& part) {
     case ValueKind::load:
       return load(v.dtype, of_buffer(v.buffer, v.subscripts, part), part);
     case ValueKind::local:
+      if (plan_.is_column(v, lanes_->var)) return read(column(v, part));
       if (v.subscripts.empty() || plan_.in_registers.contains(v.local))
         return read(place(v.local, v.subscripts, part));
       return load(v.dtype, of_array(v.local, v.subscripts, part), part);

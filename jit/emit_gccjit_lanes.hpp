@@ -35,6 +35,9 @@ class GccjitLanes {
   /// A local block as vector variables, or as the array that it gives back: still to be filled.
   gcc_jit_lvalue* declare(const Stmt& stmt);
   void loop(const Stmt& stmt);
+  /// Code may be repeated or skipped from here on: what was computed for other statements before
+  /// holds no longer.
+  void forget() { turned_.clear(); }
   /// Before the kernel returns.
   void end();
   /// An element of a block that is an array.
@@ -54,6 +57,8 @@ class GccjitLanes {
   void part(const Stmt& loop, const LanePart& part);
   gcc_jit_rvalue* value(const Value& v, const LanePart& part);
   gcc_jit_rvalue* operation(const Value& v, const LanePart& part);
+  gcc_jit_lvalue* column(const Value& v, const LanePart& part);
+  void transpose(LocalId local, const LanePart& part);
   gcc_jit_lvalue* place(LocalId local, const std::vector<Affine>& at, const LanePart& part);
   /// The element that these lanes begin with.
   gcc_jit_lvalue* of_buffer(BufferId buffer, const std::vector<Affine>& at, const LanePart& part);
@@ -83,6 +88,8 @@ class GccjitLanes {
   std::map<DType, VectorType> types_;
   std::map<LocalId, ArrayType> blocks_;
   std::map<LocalId, gcc_jit_lvalue*> arrays_;
+  // Blocks whose columns are those of their rows now, and from which lane on.
+  std::set<std::pair<LocalId, std::int64_t>> turned_;
   std::map<std::string, gcc_jit_lvalue*> variables_;  // by the names of emit_c_lanes.cpp
   // Of the loop at hand:
   const Stmt* lanes_ = nullptr;

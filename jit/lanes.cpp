@@ -6,6 +6,7 @@
 
 #include "jit/emit.hpp"
 #include "jit/lane_prims.hpp"
+#include "jit/lane_transpose.hpp"
 #include "jit/rewrite.hpp"
 
 namespace heddle::jit {
@@ -20,7 +21,9 @@ bool mentions(const Affine& index, VarId var) { return split_lane(index, var).se
 
 class Planner {
  public:
-  Planner(const Loop& loop, const Target& target) : loop_(loop), target_(target) {
+  /// Blocks of `turnable` may be read along columns.
+  Planner(const Loop& loop, const Target& target, const std::set<LocalId>& turnable)
+      : loop_(loop), target_(target), turnable_(turnable) {
     if (target.isa == Isa::none) return;
     walk(loop.body, [this](const Stmt& stmt) {
       if (stmt.kind == StmtKind::declare && !stmt.dims.empty()) blocks_[stmt.local] = &stmt;
@@ -31,6 +34,9 @@ class Planner {
         plan.in_registers.insert(local);
     }
   }
+
+  /// Blocks that vector loops read along columns.
+  [[nodiscard]] const std::set<LocalId>& turned() const noexcept { return turned_; }
 
   LanePlan plan;
 
@@ -67,11 +73,8 @@ class Planner {
       if (at.empty()) return;
       const std::int64_t row = blocks_.at(local)->dims.back();
       const bool whole_row = at.back() == affine_var(loop.var) && loop.from == 0 && loop.to == row;
-      const bool fixed = std::all_of(at.begin(), at.end() - 1, [this](const Affine& a) {
-        return std::ranges::all_of(a.terms, [this](const AffineTerm& term) {
-          return term.kind == AffineTerm::Kind::loop && unrolled_.contains(term.id);
-        });
-      });
+      const bool fixed =
+          std::all_of(at.begin(), at.end() - 1, [this](const Affine& a) { return is_fixed(a); });
       if (!whole_row || !fixed) in_memory_.insert(local);
     };
     for (const StmtPtr& stmt : loop.body) {
@@ -82,11 +85,25 @@ class Planner {
         // A value that all lanes share is scalar code.
         if (is_uniform(v, loop.var, {})) {
           in_memory_.insert(v.local);
+        } else if (is_column(v.local, v.subscripts, loop)) {
+          turned_.insert(v.local);
         } else {
           touch(v.local, v.subscripts);
         }
       });
     }
+  }
+
+  /// Known when emitted.
+  bool is_fixed(const Affine& a) const {
+    return std::ranges::all_of(a.terms, [this](const AffineTerm& term) {
+      return term.kind == AffineTerm::Kind::loop && unrolled_.contains(term.id);
+    });
+  }
+
+  bool is_column(LocalId local, const std::vector<Affine>& at, const Stmt& loop) const {
+    return turnable_.contains(local) && at[0] == affine_var(loop.var) && is_fixed(at[1]) &&
+           loop.from == 0 && loop.to == blocks_.at(local)->dims[0];
   }
 
   bool is_vector(const Stmt& loop) const {
@@ -97,7 +114,7 @@ class Planner {
       const DType type = stmt->value->dtype;
       if (bytes == 0) bytes = size_of(type);
       if (!is_lane_type(type) || size_of(type) != bytes) return false;
-      if (!is_vector_value(*stmt->value, loop.var, own)) return false;
+      if (!is_vector_value(*stmt->value, loop, own)) return false;
       if (stmt->kind == StmtKind::store && !moves_by_one(stmt->buffer, stmt->subscripts, loop.var))
         return false;
       if (stmt->kind == StmtKind::assign && !stmt->subscripts.empty() &&
@@ -108,19 +125,21 @@ class Planner {
     return bytes != 0;
   }
 
-  bool is_vector_value(const Value& v, VarId lane, const std::set<LocalId>& own) const {
+  bool is_vector_value(const Value& v, const Stmt& loop, const std::set<LocalId>& own) const {
+    const VarId lane = loop.var;
     if (is_uniform(v, lane, own)) return is_lane_type(v.dtype);
     switch (v.kind) {
       case ValueKind::load:
         return is_lane_type(v.dtype) && moves_by_one(v.buffer, v.subscripts, lane);
       case ValueKind::local:
         return is_lane_type(v.dtype) &&
-               (v.subscripts.empty() || block_moves_by_one(v.local, v.subscripts, lane));
+               (v.subscripts.empty() || is_column(v.local, v.subscripts, loop) ||
+                block_moves_by_one(v.local, v.subscripts, lane));
       case ValueKind::op:
       case ValueKind::cast:
         return is_lane_function(lane_function(v), target_) &&
                std::ranges::all_of(
-                   v.args, [&](const ValuePtr& arg) { return is_vector_value(*arg, lane, own); });
+                   v.args, [&](const ValuePtr& arg) { return is_vector_value(*arg, loop, own); });
       case ValueKind::constant:
       case ValueKind::embed:
         return false;
@@ -138,15 +157,40 @@ class Planner {
 
   const Loop& loop_;
   const Target& target_;
+  const std::set<LocalId>& turnable_;
   std::map<LocalId, const Stmt*> blocks_;
-  std::set<LocalId> in_memory_;
+  std::set<LocalId> in_memory_, turned_;
   std::set<VarId> unrolled_;
 };
+
+/// Matrices whose rows fit a vector, of a type that the target can transpose.
+std::set<LocalId> turnable_blocks(const Loop& loop, const Target& target) {
+  std::set<LocalId> found;
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::declare || stmt.dims.size() != 2) return;
+    const DType type = stmt.value->dtype;
+    if (stmt.dims[1] <= target.lanes(type) && is_lane_type(type) &&
+        !lane_transpose(type, target).empty())
+      found.insert(stmt.local);
+  });
+  return found;
+}
 
 }  // namespace
 
 LanePlan plan_lanes(const Loop& loop, const Target& target) {
-  return std::move(Planner(loop, target).plan);
+  // Whether a block is in registers is known last; one that is an array has no columns to read.
+  std::set<LocalId> turnable = turnable_blocks(loop, target);
+  for (;;) {
+    Planner planner(loop, target, turnable);
+    LanePlan& plan = planner.plan;
+    const auto refused = std::erase_if(turnable, [&](LocalId local) {
+      return planner.turned().contains(local) && !plan.in_registers.contains(local);
+    });
+    if (refused > 0) continue;
+    plan.turned = planner.turned();
+    return std::move(plan);
+  }
 }
 
 PrimFunction lane_function(const Value& v) {

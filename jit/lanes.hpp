@@ -17,6 +17,14 @@ struct LanePlan {
   /// Blocks that are only touched lane by lane in vector loops, at places known when emitted: one
   /// variable per row and vector. The others are arrays.
   std::set<LocalId> in_registers;
+  /// Those that are also read along their columns (the lanes loop subscripts the first of two
+  /// axes): their vectors are transposed first.
+  std::set<LocalId> turned;
+  /// Whether a vector loop reads a column: of a block, that which the second subscript names.
+  [[nodiscard]] bool is_column(const Value& v, VarId lane) const {
+    return v.kind == ValueKind::local && turned.contains(v.local) &&
+           v.subscripts[0] == affine_var(lane);
+  }
 };
 [[nodiscard]] LanePlan plan_lanes(const Loop& loop, const Target& target);
 

@@ -59,6 +59,7 @@ struct ScheduleClass {
 /// In the order in which they are tried.
 constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contraction},
                                      {ScheduleStep::reduction, schedule_column_reduction},
+                                     {ScheduleStep::transpose, schedule_transpose},
                                      {ScheduleStep::elementwise, schedule_elementwise}};
 
 /// Nests first as a whole, then what is inside them.
@@ -105,11 +106,6 @@ BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
   return static_cast<BufferId>(lowered.loop.buffers.size() - 1);
 }
 
-std::int64_t Scheduling::stride_of(const ValuePtr& load, const Stmt& loop) const {
-  return split_lane(flatten(lowered.loop.buffers[load->buffer].type, load->subscripts), loop.var)
-      .second;
-}
-
 std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size) {
   const std::int64_t tiles = (extent + size - 1) / size;
   const std::int64_t large = (extent + tiles - 1) / tiles;
@@ -127,17 +123,35 @@ std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size) {
   return segments;
 }
 
+bool is_straight(const Block& body) {
+  return std::ranges::all_of(body, [](const StmtPtr& stmt) {
+    return (stmt->kind == StmtKind::declare && stmt->dims.empty()) ||
+           stmt->kind == StmtKind::assign || stmt->kind == StmtKind::store ||
+           stmt->kind == StmtKind::comment;
+  });
+}
+
+Block copied(Scheduling& in, const Block& body, Substitution by) {
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in.fresh.local();
+  }
+  Block result;
+  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
 Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without) {
   if (target.isa == Isa::none) return lowered;
   const Lowered plain = lowered;
   Scheduling in{lowered, target, Fresh(lowered.loop)};
   const Steps steps(without);
-  const auto is_contraction = [&](const StmtPtr& stmt) {
-    return steps.take(ScheduleStep::contraction) &&
-           find_contraction(lowered.loop, stmt).has_value();
+  const auto stays_alone = [&](const StmtPtr& stmt) {
+    return (steps.take(ScheduleStep::contraction) &&
+            find_contraction(lowered.loop, stmt).has_value()) ||
+           (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt));
   };
   if (steps.take(ScheduleStep::fuse))
-    lowered.loop.body = fuse_loops(lowered.loop.body, is_contraction);
+    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone);
   shrink_scratch(lowered);
   const Block after = scheduled(in, steps, lowered.loop.body);
   lowered.loop.body = renumbered(after);

@@ -15,6 +15,7 @@
 
 #include "heddle/code.hpp"
 #include "jit/lower.hpp"
+#include "jit/rewrite.hpp"
 #include "jit/target.hpp"
 
 namespace heddle::jit {
@@ -41,8 +42,6 @@ struct Scheduling {
   Fresh fresh;
   /// Scratch of this type.
   BufferId add_scratch(const char* label, DType type, Dims dims);
-  /// Elements between what a load reads in neighbouring iterations of a loop.
-  [[nodiscard]] std::int64_t stride_of(const ValuePtr& load, const Stmt& loop) const;
 };
 
 // The classes, in the order in which they are tried. Each gives the statements that take the place
@@ -53,6 +52,11 @@ struct Scheduling {
 /// `declare` and the loops after it that sum into it: several vectors of sums, folded pairwise.
 [[nodiscard]] std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
                                                           const StmtPtr& nest);
+/// Elementwise statements that read across the memory that they write (transposes, permutes): in
+/// blocks that are turned in registers, or in the first-level cache. Every element keeps its bits.
+[[nodiscard]] std::optional<Block> schedule_transpose(Scheduling& in, const StmtPtr& nest);
+/// Whether it is such a statement, before it is known how it runs.
+[[nodiscard]] bool is_transpose(const Loop& loop, const StmtPtr& nest);
 /// An innermost loop of straight-line code. Every element keeps its bits.
 [[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
 
@@ -63,6 +67,11 @@ struct Scheduling {
 /// Vector stores that fill an output which the kernel does not read, and which no cache would hold,
 /// pass the caches by.
 void stream_outputs(Lowered& lowered, const Target& target);
+
+/// Declarations of scalars, assignments and stores; comments.
+[[nodiscard]] bool is_straight(const Block& body);
+/// Straight-line code with `by` put in, its own locals renamed.
+[[nodiscard]] Block copied(Scheduling& in, const Block& body, Substitution by);
 
 /// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
 /// stays in cache.

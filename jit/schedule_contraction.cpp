@@ -46,8 +46,8 @@ using SegmentBody =
 
 class Builder {
  public:
-  Builder(Scheduling& in, const Contraction& c, const ContractionPlan& plan, bool copy_out)
-      : in_(in), c_(c), plan_(plan), tiles_(in, c, plan_, copy_out) {}
+  Builder(Scheduling& in, const Contraction& c, const ContractionPlan& plan, bool by_copy)
+      : in_(in), c_(c), plan_(plan), tiles_(in, c, plan_, by_copy) {}
 
   Block build() {
     Block body;
@@ -226,7 +226,7 @@ class Builder {
       where[c_.reduced[0]->var] = plus(k, terms.first);
       return copied(c_.a, tiles_.factor_a(terms, where, row, k, r), where);
     };
-    return pack_tiles(terms, first, tiles, in_.stride_of(c_.a, *c_.row) == 1, element);
+    return pack_tiles(terms, first, tiles, c_.rows_are_contiguous, element);
   }
 
   template <class Element>

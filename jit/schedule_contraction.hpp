@@ -13,20 +13,26 @@ namespace heddle::jit {
 
 /// kept { let acc = start; reduced { acc = acc + a * b }; after }. `a` is the same for all values
 /// of the variable `lane`, along which the result is contiguous; `b` for all of `row`, where there
-/// is one.
+/// is one. Each is a value of loads and indices.
 struct Contraction {
+  /// Of the sums. Integers of 8 and 16 bits are summed in 32 bits: the low ones are the same.
+  DType type = DType::f32;
   std::vector<StmtPtr> kept;     ///< loops, outermost first
   std::vector<StmtPtr> reduced;  ///< loops
   LocalId accumulator = 0;
   ValuePtr start;
-  ValuePtr a, b;                 ///< loads
-  Block after;                   ///< straight-line code that stores the sum
-  StmtPtr store;                 ///< the one in `after`
-  StmtPtr lane;                  ///< of kept
-  StmtPtr row;                   ///< of kept; null for a vector times a matrix
-  bool b_is_contiguous = false;  ///< along lane
+  ValuePtr a, b;
+  Block after;                       ///< straight-line code that stores the sum
+  StmtPtr store;                     ///< the one in `after`
+  StmtPtr lane;                      ///< of kept
+  StmtPtr row;                       ///< of kept; null for a vector times a matrix
+  bool b_is_contiguous = false;      ///< along lane
+  bool a_is_contiguous = false;      ///< along the innermost reduced loop
+  bool rows_are_contiguous = false;  ///< a, along row
   /// The target can hold sums between two blocks of terms: what it held before is but their start.
   bool target_holds_sums = false;
+  /// A factor is more than a load: done once, where it is copied to scratch.
+  [[nodiscard]] bool is_computed() const;
 };
 [[nodiscard]] std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest);
 

@@ -46,6 +46,8 @@ class Finder {
   std::optional<Contraction> find() {
     if (!match_loops() || !match_product() || !match_after() || !choose_lane()) return std::nullopt;
     choose_row();
+    found_.a_is_contiguous = is_contiguous(found_.a, found_.reduced.back());
+    found_.rows_are_contiguous = found_.row && is_contiguous(found_.a, found_.row);
     return std::move(found_);
   }
 
@@ -92,9 +94,23 @@ class Finder {
     } else {
       return false;
     }
-    const DType type = sum.dtype;
-    return found_.a->kind == ValueKind::load && found_.b->kind == ValueKind::load &&
-           found_.a->dtype == type && found_.b->dtype == type && size_of(type) >= 4;
+    found_.type = sum.dtype;
+    if (is_integer(sum.dtype) && size_of(sum.dtype) < 4) {
+      found_.type = info(sum.dtype).is_signed ? DType::i32 : DType::u32;
+      for (ValuePtr* each : {&found_.a, &found_.b, &found_.start}) *each = widened(*each);
+    }
+    return size_of(found_.type) >= 4 && is_factor(*found_.a) && is_factor(*found_.b);
+  }
+
+  [[nodiscard]] ValuePtr widened(const ValuePtr& v) const {
+    if (v->kind == ValueKind::constant)
+      return make_constant(Scalar::of_int(found_.type, v->scalar.i));
+    return make_cast(v, found_.type);
+  }
+  [[nodiscard]] bool is_factor(const Value& factor) const {
+    bool needs_locals = false;
+    walk(factor, [&](const Value& v) { needs_locals |= v.kind == ValueKind::local; });
+    return factor.dtype == found_.type && !needs_locals;
   }
 
   /// Straight-line code with one store, to a buffer of its own.
@@ -108,7 +124,7 @@ class Finder {
     }
     if (!found_.store || !is_injective(found_.store->subscripts, found_.kept)) return false;
     const BufferId target = found_.store->buffer;
-    bool own = found_.a->buffer != target && found_.b->buffer != target;
+    bool own = !reads(*found_.a, target) && !reads(*found_.b, target);
     const auto reads_own = [&](const Value& v) {
       if (v.kind == ValueKind::load && v.buffer == target)
         own = own && v.subscripts == found_.store->subscripts;
@@ -121,29 +137,48 @@ class Finder {
     });
     const bool starts_there =
         found_.start->kind == ValueKind::load && found_.start->buffer == target;
-    bool start_reads = false;
-    walk(*found_.start, [&](const Value& v) {
-      start_reads = start_reads || (v.kind == ValueKind::load && v.buffer == target);
-    });
-    found_.target_holds_sums = loop_.buffers[target].type.dtype == found_.a->dtype &&
-                               !reads_after && (starts_there || !start_reads);
+    found_.target_holds_sums = loop_.buffers[target].type.dtype == found_.type && !reads_after &&
+                               (starts_there || !reads(*found_.start, target));
     return own;
   }
 
-  std::int64_t stride_of(const ValuePtr& load, const StmtPtr& loop) const {
-    return stride(loop_, load->buffer, load->subscripts, loop->var);
+  static bool reads(const Value& value, BufferId buffer) {
+    bool found = false;
+    walk(value, [&](const Value& v) { found |= v.kind == ValueKind::load && v.buffer == buffer; });
+    return found;
+  }
+
+  /// How a factor changes from one iteration to the next.
+  struct Motion {
+    bool moves = false;
+    bool by_one = true;  ///< every load that moves, by one element
+  };
+  Motion motion(const ValuePtr& factor, const StmtPtr& loop) const {
+    Motion found;
+    walk(*factor, [&](const Value& v) {
+      std::int64_t step = 0;
+      if (v.kind == ValueKind::load) step = stride(loop_, v.buffer, v.subscripts, loop->var);
+      if (v.kind == ValueKind::embed) step = 2 * split_lane(v.index, loop->var).second;
+      found.moves |= step != 0;
+      found.by_one &= step == 0 || step == 1;
+    });
+    return found;
+  }
+  bool is_contiguous(const ValuePtr& factor, const StmtPtr& loop) const {
+    const Motion found = motion(factor, loop);
+    return found.moves && found.by_one;
   }
 
   /// The result is contiguous along it, and one factor only moves with it: that one becomes b.
   bool choose_lane() {
     for (const StmtPtr& loop : found_.kept) {
       if (stride(loop_, found_.store->buffer, found_.store->subscripts, loop->var) != 1) continue;
-      const bool in_a = stride_of(found_.a, loop) != 0;
-      const bool in_b = stride_of(found_.b, loop) != 0;
+      const bool in_a = motion(found_.a, loop).moves;
+      const bool in_b = motion(found_.b, loop).moves;
       if (in_a == in_b) return false;
       if (in_a) std::swap(found_.a, found_.b);
       found_.lane = loop;
-      found_.b_is_contiguous = stride_of(found_.b, loop) == 1;
+      found_.b_is_contiguous = is_contiguous(found_.b, loop);
       return true;
     }
     return false;
@@ -152,7 +187,7 @@ class Finder {
   /// The longest loop that moves a alone.
   void choose_row() {
     for (const StmtPtr& loop : found_.kept) {
-      if (loop == found_.lane || stride_of(found_.a, loop) == 0 || stride_of(found_.b, loop) != 0)
+      if (loop == found_.lane || !motion(found_.a, loop).moves || motion(found_.b, loop).moves)
         continue;
       if (!found_.row || loop->to > found_.row->to) found_.row = loop;
     }
@@ -165,6 +200,10 @@ class Finder {
 };
 
 }  // namespace
+
+bool Contraction::is_computed() const {
+  return a->kind != ValueKind::load || b->kind != ValueKind::load;
+}
 
 std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest) {
   return Finder(loop, nest).find();

@@ -7,7 +7,7 @@
 namespace heddle::jit {
 
 ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
-  const DType type = c.a->dtype;
+  const DType type = c.type;
   const auto bytes = static_cast<std::int64_t>(size_of(type));
   const std::int64_t rows = c.row ? c.row->to : 1;
   const std::int64_t lanes = c.lane->to;
@@ -22,7 +22,7 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   if (c.reduced.size() > 1 || !c.row) return plan;
   // Rows of b lie far apart: what does not fit half the second-level cache with the rest is copied.
   const bool fits = terms * lanes * bytes <= target.l2_bytes / 4;
-  plan.pack_b = !c.b_is_contiguous || (!fits && rows >= 4 * plan.tile.rows);
+  plan.pack_b = !c.b_is_contiguous || c.is_computed() || (!fits && rows >= 4 * plan.tile.rows);
   plan.prefetch = (rows * terms + terms * lanes + rows * lanes) * bytes > target.l2_bytes;
   if (!plan.pack_b) return plan;
   // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
@@ -31,7 +31,7 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   if (c.target_holds_sums)
     plan.depth = std::min(
         terms, std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes));
-  plan.pack_a = rows * terms * bytes > target.l2_bytes / 2;
+  plan.pack_a = !c.a_is_contiguous || c.is_computed() || rows * terms * bytes > target.l2_bytes / 2;
   const std::int64_t rows_max = target.l2_bytes / 4 / (plan.depth * bytes);
   const std::int64_t tile_rows = (rows + plan.tile.rows - 1) / plan.tile.rows;
   plan.rows =

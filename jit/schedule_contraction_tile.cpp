@@ -16,11 +16,19 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
   const ValuePtr zero = make_constant(Scalar::of_float(type(), 0));
   const ValuePtr start = terms.sums_in_target ? zero : c_.start;
   const bool constant = start->kind == ValueKind::constant;
-  Block body{make_declare(sum, constant ? start : zero, {row.count, lane.count})};
+  Block body;
+  // Before the sums: filling it must not take registers from them.
+  const LocalId copy = by_copy_ ? in_.fresh.local() : sum;
+  if (by_copy_) body.push_back(make_declare(copy, zero, {row.count, lane.count}));
+  body.push_back(make_declare(sum, constant ? start : zero, {row.count, lane.count}));
   if (!constant) {
-    body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
-      return Block{make_assign(sum, substitute(start, {where, {}, {}, {}, {}}), sum_at)};
-    }));
+    body.push_back(over_tile(
+        row, lane,
+        [&](const Where& where, auto& at) {
+          return Block{make_assign(copy, substitute(start, {where, {}, {}, {}, {}}), at)};
+        },
+        by_copy_ ? LoopMark::serial : LoopMark::unroll));
+    if (by_copy_) body.push_back(copied(copy, sum, row, lane));
   }
   if (plan_.prefetch) body.push_back(prefetch_target(row, lane));
   Block summed = sum_terms(terms, sum, row, lane);
@@ -33,9 +41,16 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
       return Block{make_assign(sum, make_op(Op::add, {before, here}), sum_at)};
     }));
   }
-  Block stored = store(terms, sum, row, lane);
+  Block stored = store(terms, sum, copy, row, lane);
   body.insert(body.end(), stored.begin(), stored.end());
   return body;
+}
+
+/// Block to block.
+StmtPtr TileBuilder::copied(LocalId from, LocalId to, const TileSide& row, const TileSide& lane) {
+  return over_tile(row, lane, [&](const Where&, auto& at) {
+    return Block{make_assign(to, make_local(from, type(), at), at)};
+  });
 }
 
 TileBuilder::Where TileBuilder::at(const TileSide& row, const Affine& r, const TileSide& lane,
@@ -131,7 +146,7 @@ Block TileBuilder::sum_terms(const TermBlock& terms, LocalId sum, const TileSide
   return step;
 }
 
-Block TileBuilder::store(const TermBlock& terms, LocalId sum, const TileSide& row,
+Block TileBuilder::store(const TermBlock& terms, LocalId sum, LocalId copy, const TileSide& row,
                          const TileSide& lane) {
   if (terms.more_terms) {
     return {over_tile(row, lane, [&](const Where& where, auto& sum_at) {
@@ -140,19 +155,12 @@ Block TileBuilder::store(const TermBlock& terms, LocalId sum, const TileSide& ro
       return Block{substitute(to_target, {where, {}, {}, {}, {}})};
     })};
   }
-  if (!copy_out_)
-    return {over_tile(row, lane,
-                      [&](const Where& where, auto& sum_at) { return after(where, sum, sum_at); })};
-  const LocalId copy = in_.fresh.local();
-  return {
-      make_declare(copy, make_constant(Scalar::of_float(type(), 0)), {row.count, lane.count}),
-      over_tile(row, lane,
-                [&](const Where&, auto& sum_at) {
-                  return Block{make_assign(copy, make_local(sum, type(), sum_at), sum_at)};
-                }),
-      over_tile(
-          row, lane, [&](const Where& where, auto& sum_at) { return after(where, copy, sum_at); },
-          LoopMark::serial)};
+  Block result;
+  if (by_copy_) result.push_back(copied(sum, copy, row, lane));
+  result.push_back(over_tile(
+      row, lane, [&](const Where& where, auto& at) { return after(where, copy, at); },
+      by_copy_ ? LoopMark::serial : LoopMark::unroll));
+  return result;
 }
 
 /// The statements after the sum, for an element of `block` instead of the accumulator.
@@ -166,12 +174,14 @@ Block TileBuilder::after(const Where& where, LocalId block, const std::vector<Af
     StmtPtr here = substitute(stmt, by);
     if (here->value) {
       here = with_value(*here, rebuild(here->value, [&](ValuePtr v) {
-        const bool sum = v->kind == ValueKind::local && v->local == c_.accumulator;
-        return sum ? make_local(block, v->dtype, at) : std::move(v);
+        if (v->kind != ValueKind::local || v->local != c_.accumulator) return v;
+        ValuePtr sum = make_local(block, type(), at);
+        return v->dtype == type() ? sum : make_cast(std::move(sum), v->dtype);
       }));
     }
     if (here->kind == StmtKind::assign && here->local == c_.accumulator)
-      here = make_assign(block, here->value, at);
+      here = make_assign(
+          block, here->value->dtype == type() ? here->value : make_cast(here->value, type()), at);
     result.push_back(std::move(here));
   }
   return result;

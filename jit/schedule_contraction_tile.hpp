@@ -31,10 +31,10 @@ struct TileSide {
 
 class TileBuilder {
  public:
-  /// `copy_out`: what follows the sums is no vector code; it works on a copy of them, so that they
-  /// stay in registers.
-  TileBuilder(Scheduling& in, const Contraction& c, const ContractionPlan& plan, bool copy_out)
-      : in_(in), c_(c), plan_(plan), copy_out_(copy_out) {}
+  /// `by_copy`: what sums start from, or what follows them, is no vector code; it works on a copy
+  /// of them, so that they stay in registers.
+  TileBuilder(Scheduling& in, const Contraction& c, const ContractionPlan& plan, bool by_copy)
+      : in_(in), c_(c), plan_(plan), by_copy_(by_copy) {}
 
   /// One tile of sums, from start to store.
   [[nodiscard]] Block tile(const TermBlock& terms, const TileSide& row, const TileSide& lane);
@@ -49,7 +49,7 @@ class TileBuilder {
   [[nodiscard]] ValuePtr factor_b(const TermBlock& terms, const Where& where, const TileSide& lane,
                                   const Affine& term, const Affine& l) const;
 
-  [[nodiscard]] DType type() const { return c_.a->dtype; }
+  [[nodiscard]] DType type() const { return c_.type; }
   [[nodiscard]] std::int64_t width() const { return in_.target.lanes(type()); }
 
   /// The blocks of sums made so far: they are to live in registers.
@@ -59,17 +59,19 @@ class TileBuilder {
   template <class Body>
   StmtPtr over_tile(const TileSide& row, const TileSide& lane, const Body& body,
                     LoopMark mark = LoopMark::unroll);
+  StmtPtr copied(LocalId from, LocalId to, const TileSide& row, const TileSide& lane);
   StmtPtr prefetch_target(const TileSide& row, const TileSide& lane);
   void prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
                         const TileSide& lane, const Affine& term);
   Block sum_terms(const TermBlock& terms, LocalId sum, const TileSide& row, const TileSide& lane);
-  Block store(const TermBlock& terms, LocalId sum, const TileSide& row, const TileSide& lane);
+  Block store(const TermBlock& terms, LocalId sum, LocalId copy, const TileSide& row,
+              const TileSide& lane);
   Block after(const Where& where, LocalId block, const std::vector<Affine>& at);
 
   Scheduling& in_;
   const Contraction& c_;
   const ContractionPlan& plan_;
-  const bool copy_out_;
+  const bool by_copy_;
   std::vector<LocalId> sums_;
 };
 

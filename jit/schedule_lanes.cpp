@@ -17,14 +17,6 @@ constexpr std::int64_t unrolled_vectors = 4;
 /// Sums side by side: an addition takes four cycles, two begin in each.
 constexpr std::int64_t sums_max = 8;
 
-bool is_straight(const Block& body) {
-  return std::ranges::all_of(body, [](const StmtPtr& stmt) {
-    return (stmt->kind == StmtKind::declare && stmt->dims.empty()) ||
-           stmt->kind == StmtKind::assign || stmt->kind == StmtKind::store ||
-           stmt->kind == StmtKind::comment;
-  });
-}
-
 /// The loop may run as lanes, and all of it would be vector code.
 bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes) {
   const Block alone{lanes};
@@ -44,12 +36,7 @@ std::int64_t vector_width(const Scheduling& in, const Block& body) {
 Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at) {
   Substitution by;
   by.vars[var] = at;
-  for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in.fresh.local();
-  }
-  Block result;
-  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
-  return result;
+  return copied(in, body, std::move(by));
 }
 
 /// [declare x = start, reduced loops around x = op(x, term)] at the head of a block.

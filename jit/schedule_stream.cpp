@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "jit/emit.hpp"
 #include "jit/lanes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule.hpp"
@@ -17,11 +18,14 @@ struct Use {
   bool read = false;
   std::int64_t stored = 0;  ///< by vector loops, along their lanes: so many elements
   bool otherwise = false;   ///< written in other ways too
+  bool prefetched = false;  ///< before it is written
+  bool aligned = true;      ///< its vectors begin at multiples of their size
 };
 
 class Uses {
  public:
-  explicit Uses(const Loop& loop, const LanePlan& plan) : plan_(plan), uses_(loop.buffers.size()) {
+  Uses(const Loop& loop, const Target& target)
+      : loop_(loop), target_(target), plan_(plan_lanes(loop, target)), uses_(loop.buffers.size()) {
     walk_values(loop.body, [this](const Value& v) {
       if (v.kind == ValueKind::load) uses_[v.buffer].read = true;
     });
@@ -37,26 +41,49 @@ class Uses {
         visit(stmt->body, times * (stmt->to - stmt->from), vectors ? stmt.get() : nullptr);
       } else if (stmt->kind == StmtKind::zero) {
         uses_[stmt->buffer].otherwise = true;
+      } else if (stmt->kind == StmtKind::prefetch) {
+        uses_[stmt->buffer].prefetched = true;
       } else if (stmt->kind == StmtKind::store) {
         Use& use = uses_[stmt->buffer];
         use.stored += times;
         use.otherwise = use.otherwise || lanes == nullptr;
+        use.aligned = use.aligned && lanes != nullptr && is_aligned(*stmt, *lanes);
       }
     }
   }
 
-  const LanePlan& plan_;
+  bool is_aligned(const Stmt& store, const Stmt& lanes) const {
+    const ArrayType& type = loop_.buffers[store.buffer].type;
+    auto [start, step] = split_lane(flatten(type, store.subscripts), lanes.var);
+    start.constant += step * lanes.from;
+    const std::int64_t width = target_.lanes(type.dtype);
+    return start.constant % width == 0 &&
+           std::ranges::all_of(start.terms, [width](const AffineTerm& term) {
+             return term.coefficient % width == 0;
+           });
+  }
+
+  const Loop& loop_;
+  const Target& target_;
+  const LanePlan plan_;
   std::vector<Use> uses_;
 };
 
-StmtPtr streamed(const StmtPtr& stmt, const std::vector<bool>& chosen) {
-  if (stmt->kind == StmtKind::loop) {
-    Block body;
-    for (const StmtPtr& inner : stmt->body) body.push_back(streamed(inner, chosen));
-    return with_body(*stmt, std::move(body));
+/// What is streamed is not fetched.
+Block streamed(const Block& body, const std::vector<bool>& chosen) {
+  Block result;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::loop) {
+      Block inner = streamed(stmt->body, chosen);
+      if (!inner.empty() || stmt->body.empty())
+        result.push_back(with_body(*stmt, std::move(inner)));
+    } else if (stmt->kind == StmtKind::store && chosen[stmt->buffer]) {
+      result.push_back(make_store(stmt->buffer, stmt->subscripts, stmt->value, true));
+    } else if (stmt->kind != StmtKind::prefetch || !chosen[stmt->buffer]) {
+      result.push_back(stmt);
+    }
   }
-  if (stmt->kind != StmtKind::store || !chosen[stmt->buffer]) return stmt;
-  return make_store(stmt->buffer, stmt->subscripts, stmt->value, true);
+  return result;
 }
 
 }  // namespace
@@ -66,21 +93,19 @@ void stream_outputs(Lowered& lowered, const Target& target) {
   std::int64_t touched = 0;
   for (const BufferDecl& decl : loop.buffers) touched += decl.type.num_bytes().value_or(0);
   if (touched <= std::min(target.l3_bytes, cached_bytes_max)) return;
-  const LanePlan plan = plan_lanes(loop, target);
-  const Uses uses(loop, plan);
+  const Uses uses(loop, target);
   std::vector<bool> chosen;
   for (BufferId k = 0; k < loop.buffers.size(); ++k) {
     const BufferDecl& decl = loop.buffers[k];
     const Use& use = uses[k];
-    // Each element once: so whole lines are overwritten, and none is fetched again.
+    // Each element once: so whole lines are overwritten, and none is fetched again. Lines that are
+    // written in pieces, and fetched for it, would be.
     chosen.push_back(decl.role == Role::output && !use.read && !use.otherwise &&
-                     use.stored == decl.type.num_elements() &&
+                     (use.aligned || !use.prefetched) && use.stored == decl.type.num_elements() &&
                      decl.type.num_bytes() > target.l2_bytes);
   }
   if (std::ranges::none_of(chosen, [](bool each) { return each; })) return;
-  Block body;
-  for (const StmtPtr& stmt : loop.body) body.push_back(streamed(stmt, chosen));
-  loop.body = std::move(body);
+  loop.body = streamed(loop.body, chosen);
 }
 
 }  // namespace heddle::jit

@@ -41,6 +41,7 @@ enum class ScheduleStep : std::uint8_t {
   fuse,         ///< joins neighbouring loops
   contraction,  ///< tiles and packs sums of products; without it they are sums like others
   reduction,    ///< gives sums several lanes, by row or by column
+  transpose,    ///< turns blocks in registers or in the cache
   elementwise,  ///< runs other loops as vectors
   stream,       ///< stores large outputs past the caches
 };

@@ -30,6 +30,14 @@ Program matmul() {
   return p;
 }
 
+Program transpose() {
+  const Tensor x("x", f32, {64, 32}), bias("bias", f32, {64}), y("y", f32, {32, 64});
+  Index i, j;
+  Program p("transpose");
+  p << (y(i, j) = x(j, i) + bias(j));
+  return p;
+}
+
 Program bias_relu() {
   const Tensor x("x", f32, {8, 4}), bias("bias", f32, {4}), sum("sum", f32, {8, 4}),
       y("y", f32, {8, 4});
@@ -253,7 +261,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden{"virtual_chain", virtual_chain},
                       Golden{"virtual_layer", virtual_layer},
                       Golden{"local_scratch", local_scratch}, Golden{"scalars", scalars},
-                      Golden{"zero_size", zero_size}, Golden{"shared_parts", shared_parts}),
+                      Golden{"zero_size", zero_size}, Golden{"shared_parts", shared_parts},
+                      Golden{"transpose", transpose}),
     [](const auto& golden) { return std::string(golden.param.name); });
 
 }  // namespace

@@ -1,7 +1,9 @@
 // See random_contraction.hpp.
 #include "random_contraction.hpp"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 #include <random>
 
 namespace heddle::jit::testing {
@@ -12,7 +14,7 @@ class Maker {
   explicit Maker(std::uint64_t seed) : random_(seed) {}
 
   Program make() {
-    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16, i8};
+    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16, bf16, i8, u8, i16, u16};
     const DType type = types[below(types.size())];
     const std::int64_t rows = extent(), lanes = extent(), terms = extent(), batch = 1 + below(3);
     const bool batched = below(4) == 0;
@@ -37,7 +39,8 @@ class Maker {
     const Tensor c("c", type, dims(rows, lanes, c_turned, batched));
     const Subscript row = window > 1 ? stride * Subscript(i) + w : stride * Subscript(i);
     const Subscript term = window > 1 ? window * Subscript(k) + w : Subscript(k);
-    const Expr product = at(a, row, k, a_turned, batched) * at(b, term, j, b_turned, b_batched);
+    const Expr product = factor(at(a, row, k, a_turned, batched), k) *
+                         factor(at(b, term, j, b_turned, b_batched), k);
     const Access target = at(c, i, j, c_turned, batched);
     Program p("contraction");
     switch (below(4)) {
@@ -65,6 +68,17 @@ class Maker {
  private:
   std::int64_t below(std::uint64_t n) { return static_cast<std::int64_t>(random_() % n); }
   bool flip() { return below(2) == 0; }
+  /// The element, or something computed from it and the term's number.
+  Expr factor(const Expr& element, const Index& k) {
+    switch (below(8)) {
+      case 0:
+        return max(element, 0);
+      case 1:
+        return where(embed(k) % 3 == 1, 0, element);
+      default:
+        return element;
+    }
+  }
   std::int64_t extent() {
     switch (below(6)) {
       case 0:
@@ -160,7 +174,70 @@ class RowMaker {
   std::vector<Tensor> matrices_, per_row_, per_column_;
 };
 
+/// Statements over one space, whose tensors have its axes in any order.
+class TransposeMaker {
+ public:
+  explicit TransposeMaker(std::uint64_t seed) : random_(seed) {}
+
+  Program make() {
+    // Two axes that may be cut, among short ones.
+    const std::size_t rank = std::max<std::size_t>(2, 1 + below(4));
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      extents_.push_back(static_cast<std::int64_t>(axis < 2 ? 6 + below(40) : 1 + below(3)));
+    std::ranges::shuffle(extents_, random_);
+    for (const std::int64_t each : extents_) indices_.emplace_back(each);
+    Program p("transpose");
+    for (std::size_t left = 1 + below(2); left > 0; --left) p << statement();
+    return p;
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+
+  /// A tensor with the axes in some order, in the middle of which the space lies.
+  Access any(DType type) {
+    std::vector<std::size_t> order(extents_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::shuffle(order, random_);
+    Dims dims;
+    std::vector<Subscript> at;
+    for (const std::size_t axis : order) {
+      const std::int64_t stride = below(6) == 0 ? 2 : 1;
+      const std::int64_t offset = below(6) == 0 ? 1 : 0;
+      dims.push_back(stride * (extents_[axis] - 1) + 1 + offset);
+      at.push_back(stride * Subscript(indices_[axis]) + offset);
+    }
+    return Tensor("x", type, dims).at(at);
+  }
+
+  Statement statement() {
+    constexpr std::array types{f32, f32, f32,  f64, f64, i32, u32, i64,
+                               u64, f16, bf16, i8,  u8,  i16, u16, bool_};
+    const DType type = types[below(types.size())];
+    const Access target = any(type);
+    if (type == bool_) return target = any(type);
+    switch (below(6)) {
+      case 0:
+        return target += any(type);
+      case 1:
+        return target = any(type) * 2 - any(type);
+      case 2:
+        return target = cast(any(types[below(types.size())]), type);
+      case 3:
+        return target = max(any(type), any(type)) + any(type) * any(type);
+      default:
+        return target = any(type);
+    }
+  }
+
+  std::mt19937_64 random_;
+  Dims extents_;
+  std::vector<Index> indices_;
+};
+
 }  // namespace
+
+Program random_transpose(std::uint64_t seed) { return TransposeMaker(seed).make(); }
 
 Program random_rows(std::uint64_t seed) { return RowMaker(seed).make(); }
 

@@ -1,5 +1,5 @@
-// Random programs that schedules recognise: sums of products with all the orders of axes that they
-// may have. The seed decides everything. Any thread.
+// Random programs that schedules recognise: sums of products, and permutations, with all the orders
+// of axes that they may have. The seed decides everything. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,10 @@ namespace heddle::jit::testing {
 /// Chains of elementwise statements and of reductions along rows, columns and whole matrices, some
 /// of which can be joined.
 [[nodiscard]] Program random_rows(std::uint64_t seed);
+
+/// Elementwise statements of rank 2 to 4, of all types, that read permuted tensors, whole or at
+/// strides and offsets.
+[[nodiscard]] Program random_transpose(std::uint64_t seed);
 
 /// Small whole numbers: their sums are exact in any order.
 [[nodiscard]] HostArray small_numbers(const ArrayType& type, std::uint64_t seed);

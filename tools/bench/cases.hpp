@@ -42,6 +42,8 @@ void add_layernorm_rows(std::vector<Row>& rows);
 void add_transpose_rows(std::vector<Row>& rows);
 /// Generated code for a matrix product.
 void add_matmul_rows(std::vector<Row>& rows);
+/// Generated code for other products, a convolution and a training step.
+void add_product_rows(std::vector<Row>& rows);
 
 /// Programs to loaded code that was never compiled before.
 void add_cold_rows(std::vector<Row>& rows);

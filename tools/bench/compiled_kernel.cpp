@@ -13,6 +13,12 @@
 namespace heddle::bench {
 namespace {
 
+Code compile(const std::string& backend, const Program& program, Schedule schedule) {
+  CompileOptions options;
+  options.schedule = schedule;
+  return Backend::open(backend).compile(program, options);
+}
+
 /// A setup with its kernel, at an address that stays.
 struct Bound {
   KernelSetup setup;
@@ -109,8 +115,9 @@ Tensor KernelSetup::add(const std::string& label, const Dims& dims) {
   return tensors.back();
 }
 
-CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& setup)
-    : code_(Backend::open(backend).compile(setup.program)) {
+CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& setup,
+                               Schedule schedule)
+    : code_(compile(backend, setup.program, schedule)) {
   const jit::CodeData& data = code_.data();
   for (std::size_t k = 0; k < data.lowered.tensors.size(); ++k) {
     const jit::BufferDecl& decl = data.lowered.loop.buffers[k];
@@ -145,8 +152,8 @@ std::vector<std::string> compiling_backends() {
   return names;
 }
 
-Alternative in_process(const char* name, Kind kind, void (*run)(const KernelSetup&)) {
-  return {name, kind, [run](const KernelSetup& setup) {
+Alternative in_process(const char* name, Kind kind, std::function<void(const KernelSetup&)> run) {
+  return {name, kind, [run = std::move(run)](const KernelSetup& setup) {
             return Prepared{[run, &setup](std::size_t count) {
               const auto start = Clock::now();
               for (std::size_t k = 0; k < count; ++k) run(setup);

@@ -31,7 +31,8 @@ class CompiledKernel {
  public:
   /// Uses the compiler of `backend`. Throws Error; failed_precondition when the kernel keeps a
   /// tensor that the setup lacks.
-  CompiledKernel(const std::string& backend, const KernelSetup& setup);
+  CompiledKernel(const std::string& backend, const KernelSetup& setup,
+                 Schedule schedule = Schedule::automatic);
   CompiledKernel(const CompiledKernel&) = delete;
   CompiledKernel& operator=(const CompiledKernel&) = delete;
 
@@ -63,7 +64,8 @@ struct Alternative {
   bool same_result = true;  ///< else it only moves as much memory
 };
 /// A function that works on the setup's arrays.
-[[nodiscard]] Alternative in_process(const char* name, Kind kind, void (*run)(const KernelSetup&));
+[[nodiscard]] Alternative in_process(const char* name, Kind kind,
+                                     std::function<void(const KernelSetup&)> run);
 /// How hand-written limits are called in the table.
 inline constexpr const char* hand_written = "hand-written loop";
 

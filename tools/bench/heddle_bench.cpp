@@ -59,6 +59,7 @@ constexpr Workload workloads[] = {
     {"layernorm", "kernels", add_layernorm_rows},
     {"transpose", "kernels", add_transpose_rows},
     {"matmul", "kernels", add_matmul_rows},
+    {"products", "kernels", add_product_rows},
     {"cold", "compile", add_cold_rows},
     {"warm", "compile", add_warm_rows},
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tools/bench/cases.hpp"
-#include "tools/bench/compiled_kernel.hpp"
+#include "tools/bench/kernel_products.hpp"
 #include "tools/bench/limit_kernels.hpp"
 #include "tools/bench/plain_kernels.hpp"
 #include "tools/bench/rival_openblas.hpp"
@@ -26,34 +26,39 @@ void plain(const KernelSetup& made) {
                made.data(2));
 }
 
-/// As many multiply-adds as the product takes.
-template <void (*multiply_adds)(std::size_t)>
-Prepared prepare_peak(const KernelSetup& made) {
-  const auto n = static_cast<std::size_t>(made.tensors[0].dims()[0]);
-  const std::size_t rounds = n * n * n / limit_multiply_adds_per_round;
-  return {[rounds](std::size_t count) {
-    const auto start = Clock::now();
-    multiply_adds(rounds * count);
-    return ns_between(start, Clock::now()) / static_cast<double>(count);
-  }};
+template <void (*run)(std::size_t)>
+Alternative multiply_adds(const char* name, std::size_t rounds) {
+  const auto prepare = [rounds](const KernelSetup&) {
+    return Prepared{[rounds](std::size_t count) {
+      const auto start = Clock::now();
+      run(rounds * count);
+      return ns_between(start, Clock::now()) / static_cast<double>(count);
+    }};
+  };
+  return {name, Kind::limit, prepare, false};
 }
 
 }  // namespace
 
+std::vector<Alternative> multiply_add_limits(std::int64_t count) {
+  if (!limits_are_written()) return {};
+  const std::size_t rounds = static_cast<std::size_t>(count) / limit_multiply_adds_per_round;
+  return {multiply_adds<limit_multiply_adds>("multiply-add peak", rounds),
+          multiply_adds<limit_multiply_adds_from_cache>("multiply-adds from L1", rounds)};
+}
+
+std::size_t calls_for(std::int64_t multiply_adds) {
+  return static_cast<std::size_t>((std::int64_t{4} << 20) / multiply_adds + 1);
+}
+
 void add_matmul_rows(std::vector<Row>& rows) {
-  for (const std::int64_t n : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
-    std::vector<Alternative> others;
-    if (limits_are_written()) {
-      others.push_back(
-          {"multiply-add peak", Kind::limit, prepare_peak<limit_multiply_adds>, false});
-      others.push_back({"multiply-adds from L1", Kind::limit,
-                        prepare_peak<limit_multiply_adds_from_cache>, false});
-    }
-    if (const auto blas = openblas()) others.push_back(*blas);
+  for (const int n : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
+    const std::int64_t count = std::int64_t{n} * n * n;
+    std::vector<Alternative> others = multiply_add_limits(count);
+    if (const auto blas = openblas({n, n, n})) others.push_back(*blas);
     // The naive nest takes seconds where sizes grow.
     if (n == 128 || n == 512) others.push_back(in_process("plain C++ loop", Kind::rival, plain));
-    const auto calls = static_cast<std::size_t>((std::int64_t{4} << 20) / (n * n * n) + 1);
-    add_kernel_rows(rows, {"matmul", fmt::format("matmul {0}x{0}", n), calls,
+    add_kernel_rows(rows, {"matmul", fmt::format("matmul {0}x{0}", n), calls_for(count),
                            [n] { return setup(n); }, others});
   }
 }

@@ -72,6 +72,9 @@ void limit_of_softmax(const KernelSetup& made) {
 void limit_of_layernorm(const KernelSetup& made) {
   limit_layernorm(side, side, made.data(0), made.data(1), made.data(2), made.data(3));
 }
+void limit_of_transpose(const KernelSetup& made) {
+  limit_transpose(side, made.data(0), made.data(1));
+}
 void plain(const KernelSetup& made) { plain_transpose(side, made.data(0), made.data(1)); }
 void copy(const KernelSetup& made) { limit_copy(side * side, made.data(0), made.data(1)); }
 
@@ -103,7 +106,8 @@ void add_transpose_rows(std::vector<Row>& rows) {
                          "transpose, 4096x4096",
                          1,
                          transposed,
-                         {in_process("plain C++ loop", Kind::rival, plain), copying}});
+                         {in_process("plain C++ loop", Kind::rival, plain), copying,
+                          in_process(hand_written, Kind::limit, limit_of_transpose)}});
 }
 
 }  // namespace heddle::bench

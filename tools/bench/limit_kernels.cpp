@@ -195,6 +195,50 @@ void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, cons
   }
 }
 
+namespace {
+
+/// A block of 16 x 16: pairs of elements, then of pairs, change places within 16 bytes; then these.
+inline void transpose_block(std::size_t side, const float* x, float* out) {
+  __m512 a[lanes], b[lanes];
+  for (std::size_t k = 0; k < lanes; k += 2) {
+    const __m512 upper = _mm512_loadu_ps(x + k * side);
+    const __m512 lower = _mm512_loadu_ps(x + (k + 1) * side);
+    a[k] = _mm512_unpacklo_ps(upper, lower);
+    a[k + 1] = _mm512_unpackhi_ps(upper, lower);
+  }
+  const auto pairs = [](__m512 v) { return _mm512_castps_pd(v); };
+  for (std::size_t k = 0; k < lanes; k += 4) {
+    for (const std::size_t half : {0, 1}) {
+      const __m512d upper = pairs(a[k + half]);
+      const __m512d lower = pairs(a[k + half + 2]);
+      b[k + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(upper, lower));
+      b[k + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(upper, lower));
+    }
+  }
+  for (std::size_t k = 0; k < 4; ++k) {
+    const __m512 even = _mm512_shuffle_f32x4(b[k], b[k + 4], 0x88);
+    const __m512 odd = _mm512_shuffle_f32x4(b[k], b[k + 4], 0xdd);
+    const __m512 even_below = _mm512_shuffle_f32x4(b[k + 8], b[k + 12], 0x88);
+    const __m512 odd_below = _mm512_shuffle_f32x4(b[k + 8], b[k + 12], 0xdd);
+    _mm512_stream_ps(out + k * side, _mm512_shuffle_f32x4(even, even_below, 0x88));
+    _mm512_stream_ps(out + (k + 4) * side, _mm512_shuffle_f32x4(odd, odd_below, 0x88));
+    _mm512_stream_ps(out + (k + 8) * side, _mm512_shuffle_f32x4(even, even_below, 0xdd));
+    _mm512_stream_ps(out + (k + 12) * side, _mm512_shuffle_f32x4(odd, odd_below, 0xdd));
+  }
+}
+
+}  // namespace
+
+void limit_transpose(std::size_t side, const float* x, float* out) {
+  for (std::size_t i = 0; i < side; i += 2 * lanes) {
+    for (std::size_t j = 0; j < side; j += lanes) {
+      transpose_block(side, x + i * side + j, out + j * side + i);
+      transpose_block(side, x + (i + lanes) * side + j, out + j * side + i + lanes);
+    }
+  }
+  _mm_sfence();
+}
+
 void limit_copy(std::size_t count, const float* x, float* out) {
   each_vector(count, [&](std::size_t k) { _mm512_stream_ps(out + k, _mm512_loadu_ps(x + k)); });
   _mm_sfence();
@@ -238,6 +282,11 @@ void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, cons
     const float scale = 1 / std::sqrt(variance / static_cast<float>(columns) + 1e-5F);
     for (std::size_t j = 0; j < columns; ++j)
       y[i * columns + j] = (from[j] - mean) * scale * gain[j] + bias[j];
+  }
+}
+void limit_transpose(std::size_t side, const float* x, float* out) {
+  for (std::size_t i = 0; i < side; ++i) {
+    for (std::size_t j = 0; j < side; ++j) out[j * side + i] = x[i * side + j];
   }
 }
 void limit_copy(std::size_t count, const float* x, float* out) { std::copy_n(x, count, out); }

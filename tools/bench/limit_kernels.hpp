@@ -31,6 +31,8 @@ void limit_softmax(std::size_t rows, std::size_t columns, const float* x, float*
 /// y[i, :] = (x[i, :] - mean) / sqrt(variance + 1e-5) * gain + bias
 void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, const float* gain,
                      const float* bias, float* y);
+/// out[j, i] = x[i, j], past the caches; `side` rows and columns.
+void limit_transpose(std::size_t side, const float* x, float* out);
 /// out = x, past the caches: the limit of a transpose.
 void limit_copy(std::size_t count, const float* x, float* out);
 

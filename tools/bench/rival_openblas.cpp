@@ -14,6 +14,7 @@ using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n
                        float* c, int ldc);
 constexpr int row_major = 101;
 constexpr int not_transposed = 111;
+constexpr int transposed = 112;
 
 Sgemm find() {
 #if defined(__x86_64__)
@@ -30,17 +31,25 @@ Sgemm sgemm() {
   return found;
 }
 
-void multiply(const KernelSetup& made) {
-  const int n = static_cast<int>(made.tensors[0].dims()[0]);
-  sgemm()(row_major, not_transposed, not_transposed, n, n, n, 1, made.data(0), n, made.data(1), n,
-          0, made.data(2), n);
+void multiply(const BlasProduct& p, const float* a, const float* b, float* c) {
+  const auto each_a = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.terms);
+  const auto each_b = static_cast<std::size_t>(p.terms) * static_cast<std::size_t>(p.columns);
+  const auto each_c = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.columns);
+  const auto order = [](bool is_transposed) { return is_transposed ? transposed : not_transposed; };
+  for (int k = 0; k < p.batch; ++k, a += each_a, b += each_b, c += each_c) {
+    sgemm()(row_major, order(p.transposed_a), order(p.transposed_b), p.rows, p.columns, p.terms, 1,
+            a, p.transposed_a ? p.rows : p.terms, b, p.transposed_b ? p.terms : p.columns, 0, c,
+            p.columns);
+  }
 }
 
 }  // namespace
 
-std::optional<Alternative> openblas() {
+std::optional<Alternative> openblas(const BlasProduct& product) {
   if (sgemm() == nullptr) return std::nullopt;
-  return in_process("OpenBLAS", Kind::rival, multiply);
+  return in_process("OpenBLAS", Kind::rival, [product](const KernelSetup& made) {
+    multiply(product, made.data(0), made.data(1), made.data(made.arrays.size() - 1));
+  });
 }
 
 }  // namespace heddle::bench

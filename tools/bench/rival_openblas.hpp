@@ -7,9 +7,15 @@
 
 namespace heddle::bench {
 
-/// c = a b on the setup's three square matrices, with one thread and the kernels for AVX-512 where
-/// the processor has that: by itself version 0.3.21 does not know newer processors. None where the
-/// library is missing.
-[[nodiscard]] std::optional<Alternative> openblas();
+/// c = a b, of the first two and the last array of a setup, row-major.
+struct BlasProduct {
+  int rows = 0, columns = 0, terms = 0;
+  bool transposed_a = false, transposed_b = false;
+  int batch = 1;  ///< products, one after another
+};
+
+/// With one thread and the kernels for AVX-512 where the processor has that: by itself version
+/// 0.3.21 does not know newer processors. None where the library is missing.
+[[nodiscard]] std::optional<Alternative> openblas(const BlasProduct& product);
 
 }  // namespace heddle::bench

@@ -1,5 +1,6 @@
 // Compiled schedules against the interpreter, on every compiler and instruction set: equal to the
 // last bit.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "compilers.hpp"
@@ -96,6 +97,32 @@ TEST_P(SchedulesTest, RandomRowsAreAsInterpreted) {
     expect_as_interpreted(scheduled_unit(random_rows, isa), make_for(isa), isa, random_array);
 }
 
+// J3, J9, B3: permutations keep every bit, NaN and infinity included
+TEST_P(SchedulesTest, RandomTransposesAreAsInterpreted) {
+  for (const Isa isa : isas())
+    expect_as_interpreted(scheduled_unit(random_transpose, isa), make_for(isa), isa, random_array);
+}
+
+// J9: rows that begin where lines do pass the caches by; others are fetched before they are written
+TEST_P(SchedulesTest, LargeTransposesAreStreamedOrFetched) {
+  for (const std::int64_t columns : {64, 50}) {
+    const Tensor x("x", f32, {columns, 64}), y("y", f32, {64, columns});
+    const Index i, j;
+    Program program("transposed");
+    program << (y(i, j) = x(j, i) + 1);
+    const Isa isa = std::min(native_target().isa, Isa::avx512);
+    const Lowered made = schedule(optimize(lower(program)), tiny_target(isa));
+    const std::string text = print(made.loop);
+    if (isa == Isa::avx512) {
+      EXPECT_EQ(text.find("stream t") != std::string::npos, columns == 64) << text;
+      EXPECT_EQ(text.find("prefetch t") != std::string::npos, columns != 64) << text;
+    }
+    expect_as_interpreted(
+        {"transposed", {{"transposed", std::make_shared<const Loop>(made.loop), {}, {}}}},
+        make_for(isa), isa);
+  }
+}
+
 /// y = 2 x, and what `more` does.
 CompileUnit doubling_unit(Isa isa, const char* more) {
   Target target = tiny_target(isa);
@@ -179,6 +206,51 @@ TEST_P(SchedulesTest, MarkedLoopsAreAsInterpreted) {
         text = replaced(text, "LAST", std::to_string(std::stoi(extent) - 1));
         unit.kernels.push_back(
             kernel_from(std::string(type) + "_" + extent, replaced(text, "EXTENT", extent)));
+      }
+    }
+    expect_as_interpreted(unit, make_for(isa), isa);
+  }
+}
+
+constexpr const char* columns = R"(buffer t0 input TYPE[3,ROWS,COLUMNS]
+buffer t1 inout TYPE[3,COLUMNS,ROWS]
+kernel {
+  let x0: TYPE[ROWS,COLUMNS] = t0[1, 0, 0]
+  for i0 in 0..3 {
+    unroll i1 in 0..COLUMNS {
+      lanes i2 in 0..ROWS {
+        t1[i0, i1, i2] = add.TYPE(t1[i0, i1, i2], x0[i2, i1])
+      }
+    }
+    unroll i3 in 0..ROWS {
+      lanes i4 in 0..COLUMNS {
+        x0[i3, i4] = sub.TYPE(t0[i0, i3, i4], x0[i3, i4])
+      }
+    }
+    unroll i5 in 0..COLUMNS {
+      lanes i6 in 0..ROWS {
+        t1[i0, i5, i6] = mul.TYPE(t1[i0, i5, i6], x0[i6, i5])
+      }
+    }
+  }
+  unroll i7 in 0..COLUMNS {
+    lanes i8 in 0..ROWS {
+      t1[0, i7, i8] = add.TYPE(t1[0, i7, i8], x0[i8, i7])
+    }
+  }
+}
+)";
+
+// J5, J9, B3: columns of blocks in registers, whole and in part, are those of the rows at that time
+TEST_P(SchedulesTest, ColumnsOfBlocksAreAsInterpreted) {
+  for (const Isa isa : isas()) {
+    CompileUnit unit{"columns", {}};
+    for (const char* type : {"f32", "f64", "i32", "u32", "i64", "u64"}) {
+      for (const auto& [rows, width] :
+           {std::pair{"1", "3"}, {"16", "16"}, {"8", "8"}, {"21", "4"}, {"3", "2"}, {"13", "1"}}) {
+        unit.kernels.push_back(kernel_from(
+            fmt::format("{}_{}_{}", type, rows, width),
+            replaced(replaced(replaced(columns, "TYPE", type), "ROWS", rows), "COLUMNS", width)));
       }
     }
     expect_as_interpreted(unit, make_for(isa), isa);

@@ -33,7 +33,9 @@ std::vector<HostArray> inputs(const Loop& loop, std::uint64_t seed) {
 
 bool is_scheduled(const Loop& loop) {
   bool found = false;
-  walk(loop.body, [&](const Stmt& stmt) { found = found || stmt.mark == LoopMark::lanes; });
+  walk(loop.body, [&](const Stmt& stmt) {
+    found = found || stmt.mark == LoopMark::lanes || stmt.text.starts_with("transpose: ");
+  });
   return found;
 }
 
@@ -71,6 +73,59 @@ TEST(ScheduleTest, RandomRowsEqualTheirPlainLoops) {
   expect_equal_to_plain_loops(random_rows, seeds(200));
 }
 
+// J5, J9: ranks, orders of axes, strides, offsets, types, tails
+TEST(ScheduleTest, RandomTransposesEqualTheirPlainLoops) {
+  expect_equal_to_plain_loops(random_transpose, seeds(200));
+}
+
+/// What the schedule says of y(i, j) = x(j, i).
+std::string transposed(DType type, std::int64_t rows, std::int64_t columns, Isa isa) {
+  const Tensor x("x", type, {columns, rows}), y("y", type, {rows, columns});
+  const Index i, j;
+  Program program("transposed");
+  program << (y(i, j) = x(j, i));
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(isa));
+  std::string comment;
+  walk(made.loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::comment) comment += stmt.text;
+  });
+  return comment;
+}
+
+// J9: blocks are turned in registers where there are instructions for it, else in the cache, where
+// they are too large to stay there anyway
+TEST(ScheduleTest, TransposesAreCutIntoBlocks) {
+  EXPECT_EQ(transposed(f32, 70, 50, Isa::avx512),
+            "transpose: blocks of 16 x 16 turned in registers");
+  EXPECT_EQ(transposed(u32, 70, 50, Isa::avx2), "transpose: blocks of 16 x 8 turned in registers");
+  EXPECT_EQ(transposed(f64, 8, 8, Isa::avx512), "transpose: blocks of 8 x 8 turned in registers");
+  EXPECT_EQ(transposed(i64, 50, 70, Isa::avx2), "transpose: blocks of 8 x 4 turned in registers");
+  EXPECT_EQ(transposed(f32, 70, 50, Isa::portable), "transpose: blocks of 16 x 16 turned in cache");
+  EXPECT_EQ(transposed(u8, 70, 50, Isa::avx512), "transpose: blocks of 64 x 64 turned in cache");
+  EXPECT_EQ(transposed(u8, 30, 30, Isa::avx512), "");
+  EXPECT_EQ(transposed(f32, 7, 500, Isa::avx512), "");
+  EXPECT_EQ(transposed(f32, 500, 7, Isa::avx512), "");
+}
+
+// J9: iterations that use what others of them write run in their order
+TEST(ScheduleTest, TransposesKeepTheOrderThatMatters) {
+  for (const char* body : {
+           "t0[i1, i0] = t0[i0, i1]",                  // in place
+           "t0[0, i1] = t1[i1, i0]",                   // the last one stays
+           "t0[i0, i1] = t1[i1, i0] x0 = t1[i0, i1]",  // a local of all
+       }) {
+    const Loop loop = parsed(
+        "buffer t0 inout f32[40,40]\nbuffer t1 input f32[40,40]\nkernel {\nlet x0: f32 = 0:f32\n"
+        "for i0 in 0..40 { for i1 in 0..40 {" +
+        std::string(body) + "} }\nt0[0, 0] = x0\n}\n");
+    Lowered before;
+    before.loop = loop;
+    before.tensors.assign(2, Tensor("t", f32, {40, 40}));
+    const Lowered after = schedule(before, tiny_target(Isa::avx512));
+    EXPECT_EQ(print(after.loop).find("transpose"), std::string::npos) << body;
+  }
+}
+
 /// The same numbers, scheduled or not.
 void expect_unchanged(const Program& program) {
   const Lowered plain = optimize(lower(program));
@@ -103,6 +158,18 @@ TEST(ScheduleTest, ShiftsInPlaceKeepTheirMeaning) {
   }
 }
 
+// J9: a transpose is not joined to the rows that use it: single rows could not be read in blocks
+TEST(ScheduleTest, TransposesRunBeforeRowsThatUseThem) {
+  const Tensor x("x", f32, {40, 50}), y("y", f32, {50, 40}), sums("sums", f32, {50});
+  y.set_mode(MemoryMode::materialized);
+  const Index i, j;
+  Program program("sums");
+  program << (y(i, j) = x(j, i)) << (sums(i) = sum(y(i, j)));
+  expect_unchanged(program);
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx512));
+  EXPECT_NE(print(made.loop).find("# transpose: "), std::string::npos) << print(made.loop);
+}
+
 // J9: what fits each nest may be too much for the kernel
 TEST(ScheduleTest, ManyWideSumsAreLegal) {
   Program program("sums");
@@ -127,11 +194,13 @@ TEST(ScheduleTest, IsDeterministic) {
 // Issue 4.1: each step can be left out, by itself and with others; what is computed stays
 TEST(ScheduleTest, StepsCanBeLeftOut) {
   const Tensor a("a", f32, {20, 36}), b("b", f32, {36, 40}), c("c", f32, {20, 40});
-  const Tensor rows("rows", f32, {20}), columns("columns", f32, {40}), out("out", f32, {20, 40});
+  const Tensor rows("rows", f32, {20}), columns("columns", f32, {40}), out("out", f32, {20, 40}),
+      turned("turned", f32, {36, 20});
   const Index i, j, k;
   Program program("steps");
   program << (c(i, j) = sum(a(i, k) * b(k, j))) << (columns(j) = sum(c(i, j)))
-          << (rows(i) = sum(c(i, j))) << (out(i, j) = c(i, j) * rows(i));
+          << (rows(i) = sum(c(i, j))) << (out(i, j) = c(i, j) * rows(i))
+          << (turned(k, i) = a(i, k));
   const Lowered plain = optimize(lower(program));
   const Target target = with_isa(native_target(), Isa::avx512);
   const auto text = [&](std::vector<ScheduleStep> without) {
@@ -147,12 +216,13 @@ TEST(ScheduleTest, StepsCanBeLeftOut) {
     return print(made.loop);
   };
   constexpr ScheduleStep steps[] = {ScheduleStep::fuse, ScheduleStep::contraction,
-                                    ScheduleStep::reduction, ScheduleStep::elementwise};
+                                    ScheduleStep::reduction, ScheduleStep::transpose,
+                                    ScheduleStep::elementwise};
   const std::string all = text({});
   EXPECT_NE(all.find("contraction"), std::string::npos);
   for (const ScheduleStep step : steps) EXPECT_NE(text({step}), all);
   EXPECT_EQ(text({ScheduleStep::contraction}).find("contraction"), std::string::npos);
-  EXPECT_EQ(text({steps[0], steps[1], steps[2], steps[3]}), print(plain.loop));
+  EXPECT_EQ(text({std::begin(steps), std::end(steps)}), print(plain.loop));
   EXPECT_EQ(text({ScheduleStep::stream}), all) << "nothing here is large";
 }
 
@@ -220,6 +290,47 @@ kernel {
   EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});  // x1 is read by a plain loop
   EXPECT_TRUE(plan_lanes(loop, Target()).vectors.empty());
   EXPECT_TRUE(plan_lanes(loop, Target()).in_registers.empty());
+}
+
+// J5: small matrices that are filled by rows and read by columns are turned in registers
+TEST(LanePlanTest, FindsBlocksToTurn) {
+  const std::string text = R"(buffer t0 input f32[40,40]
+buffer t1 output f32[40,40]
+kernel {
+  let x0: f32[20,8] = 0:f32
+  let x1: f32[8,20] = 0:f32
+  unroll i0 in 0..20 {
+    lanes i1 in 0..8 {
+      x0[i0, i1] = t0[i0, i1]
+    }
+  }
+  unroll i2 in 0..8 {
+    lanes i3 in 0..20 {
+      x1[i2, i3] = t0[i2, i3]
+    }
+  }
+  unroll i4 in 0..8 {
+    lanes i5 in 0..20 {
+      t1[i4, i5] = neg.f32(x0[i5, i4])
+    }
+  }
+  unroll i6 in 0..20 {
+    lanes i7 in 0..8 {
+      t1[i6 + 20, i7] = x1[i7, i6]
+    }
+  }
+}
+)";
+  const LanePlan plan = plan_lanes(parsed(text), tiny_target(Isa::avx512));
+  EXPECT_EQ(plan.turned, std::set<LocalId>{0});  // rows of x1 take two vectors
+  EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});
+  EXPECT_EQ(plan.vectors, (std::set<VarId>{1, 3, 5}));
+  EXPECT_TRUE(plan_lanes(parsed(text), tiny_target(Isa::portable)).turned.empty());
+  // An element that scalar code touches: all of them are in memory.
+  const std::string touched = text.substr(0, text.rfind('}')) + "  t1[0, 39] = x0[0, 0]\n}\n";
+  const LanePlan other = plan_lanes(parsed(touched), tiny_target(Isa::avx512));
+  EXPECT_TRUE(other.turned.empty());
+  EXPECT_EQ(other.vectors, (std::set<VarId>{1, 3}));
 }
 
 struct Illegal {

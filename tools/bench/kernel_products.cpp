@@ -1,0 +1,159 @@
+// Products that are not square or not plain: tall, wide, transposed, batched, with an epilogue, as
+// a convolution, and in a whole training step.
+#include "tools/bench/kernel_products.hpp"
+
+#include <memory>
+#include <string>
+
+#include "tools/bench/cases.hpp"
+#include "tools/bench/rival_openblas.hpp"
+
+namespace heddle::bench {
+namespace {
+
+using Make = std::function<KernelSetup()>;
+
+KernelSetup product(const BlasProduct& p) {
+  std::string name = "matmul";
+  if (p.transposed_a || p.transposed_b) name += '_';
+  if (p.transposed_a) name += 't';
+  if (p.transposed_b) name += p.transposed_a ? "t" : "nt";
+  KernelSetup made{Program(name), {}, {}};
+  const Tensor a = made.add("a", p.transposed_a ? Dims{p.terms, p.rows} : Dims{p.rows, p.terms});
+  const Tensor b =
+      made.add("b", p.transposed_b ? Dims{p.columns, p.terms} : Dims{p.terms, p.columns});
+  const Tensor c = made.add("c", {p.rows, p.columns});
+  const Index i, j, k;
+  made.program << (c(i, j) = sum((p.transposed_a ? a(k, i) : a(i, k)) *
+                                 (p.transposed_b ? b(j, k) : b(k, j))));
+  return made;
+}
+
+KernelSetup batched(const BlasProduct& p) {
+  KernelSetup made{Program("matmul"), {}, {}};
+  const Tensor a = made.add("a", {p.batch, p.rows, p.terms}),
+               b = made.add("b", {p.batch, p.terms, p.columns}),
+               c = made.add("c", {p.batch, p.rows, p.columns});
+  const Index n, i, j, k;
+  made.program << (c(n, i, j) = sum(a(n, i, k) * b(n, k, j)));
+  return made;
+}
+
+KernelSetup with_bias_and_relu(std::int64_t n) {
+  KernelSetup made{Program("matmul_bias_relu"), {}, {}};
+  const Tensor a = made.add("a", {n, n}), b = made.add("b", {n, n}), bias = made.add("bias", {n}),
+               c = made.add("c", {n, n});
+  const Index i, j, k;
+  made.program << (c(i, j) = sum(a(i, k) * b(k, j))) << (c(i, j) = relu(c(i, j) + bias(j)));
+  return made;
+}
+
+constexpr std::int64_t channels = 64;
+constexpr std::int64_t image = 56;
+constexpr std::int64_t filter = 3;
+
+KernelSetup convolution() {
+  KernelSetup made{Program("conv2d"), {}, {}};
+  const std::int64_t padded = image + filter - 1;
+  const Tensor x = made.add("x", {1, channels, padded, padded}),
+               w = made.add("w", {channels, channels, filter, filter}),
+               y = made.add("y", {1, channels, image, image});
+  const Index n, o, i, j, c, r, s;
+  made.program << (y(n, o, i, j) = sum(x(n, c, i + r, j + s) * w(o, c, r, s)));
+  return made;
+}
+
+/// A step of gradient descent of a network 64-64-10 on 128 images, as `heddle demo digits` does on
+/// one device. The new weights have tensors of their own, so that each call does the same.
+KernelSetup training_step() {
+  constexpr std::int64_t images = 128, inputs = 64, hidden = 64, classes = 10;
+  constexpr double rate = 0.1 / images;
+  KernelSetup made{Program("training_step"), {}, {}};
+  const Tensor x = made.add("x", {images, inputs}), y = made.add("y", {images, classes}),
+               w1 = made.add("w1", {inputs, hidden}), b1 = made.add("b1", {hidden}),
+               w2 = made.add("w2", {hidden, classes}), b2 = made.add("b2", {classes}),
+               new_b1 = made.add("new_b1", {hidden}),
+               new_w2 = made.add("new_w2", {hidden, classes}),
+               new_b2 = made.add("new_b2", {classes}),
+               new_w1 = made.add("new_w1", {inputs, hidden});
+  const Tensor h("h", f32, {images, hidden}), z("z", f32, {images, classes}),
+      top("top", f32, {images}), total("total", f32, {images}), dz("dz", f32, {images, classes}),
+      dh("dh", f32, {images, hidden});
+  const Index n, i, j, c;
+  made.program << (h(n, j) = sum(x(n, i) * w1(i, j))) << (h(n, j) = relu(h(n, j) + b1(j)))
+               << (z(n, c) = sum(h(n, j) * w2(j, c))) << (z(n, c) += b2(c))
+               << (top(n) = maximum(z(n, c))) << (z(n, c) = exp(z(n, c) - top(n)))
+               << (total(n) = sum(z(n, c))) << (dz(n, c) = z(n, c) / total(n) - y(n, c))
+               << (dh(n, j) = sum(dz(n, c) * w2(j, c)))
+               << (dh(n, j) = where(h(n, j) > 0, dh(n, j), 0))
+               << (new_w2(j, c) = sum(h(n, j) * dz(n, c)))
+               << (new_w2(j, c) = w2(j, c) - rate * new_w2(j, c)) << (new_b2(c) = sum(dz(n, c)))
+               << (new_b2(c) = b2(c) - rate * new_b2(c)) << (new_b1(j) = sum(dh(n, j)))
+               << (new_b1(j) = b1(j) - rate * new_b1(j)) << (new_w1(i, j) = sum(x(n, i) * dh(n, j)))
+               << (new_w1(i, j) = w1(i, j) - rate * new_w1(i, j));
+  return made;
+}
+
+/// Our own code for another program, by the first of our compilers.
+Alternative compiled(const char* name, const Make& make, Schedule schedule) {
+  const auto prepare = [make, schedule](const KernelSetup&) {
+    struct Bound {
+      KernelSetup setup;
+      CompiledKernel kernel;
+      Bound(KernelSetup made, Schedule chosen)
+          : setup(std::move(made)), kernel(compiling_backends().front(), setup, chosen) {}
+    };
+    const auto bound = std::make_shared<Bound>(make(), schedule);
+    return Prepared{[bound](std::size_t count) {
+      const auto start = Clock::now();
+      for (std::size_t k = 0; k < count; ++k) bound->kernel();
+      return ns_between(start, Clock::now()) / static_cast<double>(count);
+    }};
+  };
+  return {name, Kind::limit, prepare, false};
+}
+
+Alternative plain_product(int n) {
+  return compiled("heddle, plain product", [n] { return product({n, n, n}); }, Schedule::automatic);
+}
+
+void add_rows(std::vector<Row>& rows, const char* workload, std::int64_t multiply_adds,
+              const Make& make, std::vector<Alternative> others) {
+  add_kernel_rows(rows, {"products", workload, calls_for(multiply_adds), make, std::move(others)});
+}
+
+void add_product_row(std::vector<Row>& rows, const char* workload, const BlasProduct& p,
+                     const Make& make, std::vector<Alternative> others = {}) {
+  if (const auto blas = openblas(p)) others.push_back(*blas);
+  add_rows(rows, workload, std::int64_t{p.rows} * p.columns * p.terms * p.batch, make,
+           std::move(others));
+}
+
+}  // namespace
+
+void add_product_rows(std::vector<Row>& rows) {
+  for (const auto& [name, p] : {
+           std::pair{"tall, 4096x64 by 64x64", BlasProduct{4096, 64, 64}},
+           std::pair{"wide, 64x64 by 64x4096", BlasProduct{64, 4096, 64}},
+           std::pair{"flat, 64x4096 by 4096x64", BlasProduct{64, 64, 4096}},
+       })
+    add_product_row(rows, name, p, [p = p] { return product(p); });
+  constexpr int n = 512;
+  for (const auto& [name, p] : {
+           std::pair{"transposed a, 512x512", BlasProduct{n, n, n, true, false}},
+           std::pair{"transposed b, 512x512", BlasProduct{n, n, n, false, true}},
+           std::pair{"both transposed, 512x512", BlasProduct{n, n, n, true, true}},
+       })
+    add_product_row(rows, name, p, [p = p] { return product(p); }, {plain_product(n)});
+  const BlasProduct small{16, 16, 16, false, false, 256};
+  add_product_row(rows, "batched, 256 of 16x16", small, [small] { return batched(small); });
+  add_rows(rows, "bias and relu, 512x512", std::int64_t{n} * n * n,
+           [] { return with_bias_and_relu(n); }, {plain_product(n)});
+  const std::int64_t convolved = image * image * channels * channels * filter * filter;
+  add_rows(rows, "conv2d 3x3, 64 to 64 channels, 56x56", convolved, convolution,
+           multiply_add_limits(convolved));
+  add_rows(rows, "training step, 64-64-10 on 128 images", 128 * 64 * 64, training_step,
+           {compiled("heddle, unscheduled", training_step, Schedule::off)});
+}
+
+}  // namespace heddle::bench

@@ -1,0 +1,18 @@
+// What rows of matrix products and convolutions have in common: the processor's peak. One thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/bench/compiled_kernel.hpp"
+
+namespace heddle::bench {
+
+/// So many multiply-adds, on registers alone and with operands from the first-level cache; nothing
+/// where limits are not written for this processor.
+[[nodiscard]] std::vector<Alternative> multiply_add_limits(std::int64_t multiply_adds);
+
+/// Between two looks at the clock, of kernels with so many multiply-adds.
+[[nodiscard]] std::size_t calls_for(std::int64_t multiply_adds);
+
+}  // namespace heddle::bench
