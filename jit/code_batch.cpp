@@ -184,6 +184,7 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   each.shared = options.shared;
   each.fast_math = options.fast_math;
   each.schedule = options.schedule;
+  each.schedule_without = options.schedule_without;
   each.trace_values = options.trace_values;
   BatchDraft draft{compiler, {}, {}, {}, options.progress};
   draft.codes.resize(programs.size());

@@ -42,6 +42,10 @@ std::string expression(const Prim& prim, const std::vector<std::string>& args) {
       return c_literal(prim.scalar);
     case PrimOp::neg:
       return fmt::format("(-{})", args[0]);
+    case PrimOp::larger:
+      return fmt::format("({0} < {1} ? {1} : {0})", args[0], args[1]);
+    case PrimOp::smaller:
+      return fmt::format("({1} < {0} ? {1} : {0})", args[0], args[1]);
     case PrimOp::select:
       return fmt::format("({} ? {} : {})", args[0], args[1], args[2]);
     case PrimOp::cast:

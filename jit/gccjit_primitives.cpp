@@ -192,18 +192,26 @@ gcc_jit_function* GccjitContext::define(const PrimFunction& function) {
       body.values.push_back(gcc_jit_lvalue_as_rvalue(local));
       body.variables[position] = local;
     };
+    const auto choose = [&](gcc_jit_rvalue* condition, gcc_jit_rvalue* yes, gcc_jit_rvalue* no) {
+      store(no);
+      gcc_jit_block* chosen = gcc_jit_function_new_block(body.function, nullptr);
+      body.branch(condition, chosen);
+      gcc_jit_block_add_assignment(chosen, nullptr, body.variables[position], yes);
+      gcc_jit_block_end_with_jump(chosen, nullptr, body.block);
+    };
     switch (prim.op) {
       case PrimOp::constant:
         body.values.push_back(literal(prim.scalar));
         break;
-      case PrimOp::select: {
-        store(args[2]);
-        gcc_jit_block* yes = gcc_jit_function_new_block(body.function, nullptr);
-        body.branch(args[0], yes);
-        gcc_jit_block_add_assignment(yes, nullptr, body.variables[position], args[1]);
-        gcc_jit_block_end_with_jump(yes, nullptr, body.block);
+      case PrimOp::larger:
+        choose(compare(GCC_JIT_COMPARISON_LT, args[0], args[1]), args[1], args[0]);
         break;
-      }
+      case PrimOp::smaller:
+        choose(compare(GCC_JIT_COMPARISON_LT, args[1], args[0]), args[1], args[0]);
+        break;
+      case PrimOp::select:
+        choose(args[0], args[1], args[2]);
+        break;
       case PrimOp::variable:
         store(args[0]);
         break;

@@ -106,6 +106,9 @@ LaneForm lane_form(const Prim& prim, const PrimFunction& function, const Target&
       if (masks && is_lane_type(operand)) return LaneForm::instruction;
       return target.isa == Isa::avx2 && is_floating(operand) ? LaneForm::instruction
                                                              : LaneForm::none;
+    case PrimOp::larger:
+    case PrimOp::smaller:
+      return target.has_fma() ? LaneForm::instruction : LaneForm::none;
     case PrimOp::select:
       return target.has_fma() && is_lane_type(prim.type) ? LaneForm::instruction : LaneForm::none;
     case PrimOp::cast:
@@ -143,6 +146,11 @@ std::string lane_instruction(const Prim& prim, const PrimFunction& function, con
         return fmt::format("vcmp{} ${}, %2, %1, %0", packed(operand), predicate(prim.op, true));
       return fmt::format("vpcmp{}{} ${}, %2, %1, %0", is_signed_integer(operand) ? "" : "u",
                          is_wide(operand) ? 'q' : 'd', predicate(prim.op, false));
+    // Of two zeros, and where either is NaN, these give their second source: in this order %1.
+    case PrimOp::larger:
+      return fmt::format("vmax{} %1, %2, %0", packed(prim.type));
+    case PrimOp::smaller:
+      return fmt::format("vmin{} %1, %2, %0", packed(prim.type));
     case PrimOp::select:
       if (masks) return fmt::format("vblendm{} %2, %3, %0%{{%1%}}", packed(prim.type));
       return fmt::format("vblendv{} %1, %2, %3, %0", packed(prim.type));

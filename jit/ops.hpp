@@ -43,8 +43,8 @@ namespace heddle::jit {
   X(threefry, 2, bits)       /* Threefry-2x32, 20 rounds: (key, counter) -> bits */              \
   X(threefry_light, 2, bits) /* Threefry-2x32, 12 rounds: faster, passes BigCrush less surely */ \
   X(identity, 1, order)                                                                          \
-  X(relu, 1, arith)    /* x > 0 ? x : (x is NaN ? NaN : 0) */                                    \
-  X(satur01, 1, arith) /* clamped to [0, 1]; NaN stays */                                        \
+  X(relu, 1, arith)    /* x < 0 ? 0 : x; NaN and -0 stay */                                      \
+  X(satur01, 1, arith) /* clamped to [0, 1]; NaN and -0 stay */                                  \
   X(neg, 1, arith)     /* integers wrap, unsigned too */                                         \
   X(abs, 1, arith)     /* integers wrap: |MIN| = MIN */                                          \
   X(trunc, 1, arith)   /* toward zero; integers unchanged */                                     \

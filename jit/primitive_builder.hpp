@@ -129,6 +129,14 @@ inline PrimValue operator!=(PrimValue a, PrimValue b) {
 inline PrimValue select(PrimValue condition, PrimValue yes, PrimValue no) {
   return yes.in->push(PrimOp::select, yes.type, {condition, yes, no});
 }
+/// a < b ? b : a, so a where either is NaN or both are zeros.
+inline PrimValue larger(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::larger, a.type, {a, b});
+}
+/// b < a ? b : a, likewise.
+inline PrimValue smaller(PrimValue a, PrimValue b) {
+  return a.in->push(PrimOp::smaller, a.type, {a, b});
+}
 /// The value itself when it has that type already.
 inline PrimValue cast(PrimValue a, DType to) {
   return a.type == to ? a : a.in->push(PrimOp::cast, to, {a});

@@ -113,6 +113,10 @@ Scalar value_of(const Prim& prim, const Scalar& a, const Scalar& b, const Scalar
     case PrimOp::eq:
     case PrimOp::ne:
       return Scalar::of_int(DType::bool_, compare(prim.op, a, b) ? 1 : 0);
+    case PrimOp::larger:
+      return compare(PrimOp::lt, a, b) ? b : a;
+    case PrimOp::smaller:
+      return compare(PrimOp::lt, b, a) ? b : a;
     case PrimOp::select:
       return a.i != 0 ? b : c;
     case PrimOp::cast:

@@ -147,13 +147,11 @@ V floating_op(Op op, const Args& v) {
     case Op::ceil:
       return -floating_floor(-a);
     case Op::relu:
-      return select((like(a, 0) < a) | is_nan(a), a, like(a, 0));
+      return larger(a, like(a, 0));
     case Op::relu_gate:
       return select(like(a, 0) < a, b, like(a, 0));
-    case Op::satur01: {
-      const V below_one = select(like(a, 1) < a, like(a, 1), a);
-      return select((like(a, 0) < a) | is_nan(a), below_one, like(a, 0));
-    }
+    case Op::satur01:
+      return larger(smaller(a, like(a, 1)), like(a, 0));
     case Op::satur01_gate:
       return select((like(a, 0) < a) & (a < like(a, 1)), b, like(a, 0));
     default:
@@ -218,9 +216,9 @@ V other_op(Op op, const Args& v) {
   const bool floating = is_floating(a.type);
   switch (op) {
     case Op::max:
-      return select(floating ? (b < a) | is_nan(a) : b < a, a, b);
+      return floating ? select(is_nan(a), a, larger(b, a)) : select(b < a, a, b);
     case Op::min:
-      return select(floating ? (a < b) | is_nan(a) : a < b, a, b);
+      return floating ? select(is_nan(a), a, smaller(b, a)) : select(a < b, a, b);
     case Op::identity:
     case Op::arg1:
       return a;

@@ -34,10 +34,12 @@ enum class PrimOp : std::uint8_t {
   le,
   eq,
   ne,
-  select,  ///< (bool, T, T): the second if the first, else the third
-  cast,    ///< to `type`: integers wrap, a float is in the range of the integer, to f32 rounds once
-  bits,    ///< the same bits as another type of that size
-  call,    ///< `function`: a compiler builtin ("__builtin_...") or a function of the C library
+  larger,   ///< f32, f64: the second where the first < it, else the first (NaN, equal ones)
+  smaller,  ///< f32, f64: the second where it < the first, else the first
+  select,   ///< (bool, T, T): the second if the first, else the third
+  cast,  ///< to `type`: integers wrap, a float is in the range of the integer, to f32 rounds once
+  bits,  ///< the same bits as another type of that size
+  call,  ///< `function`: a compiler builtin ("__builtin_...") or a function of the C library
   variable,  ///< a mutable value that starts as args[0]
   assign,    ///< variable args[0] becomes args[1]; no value
   loop,      ///< repeats up to its end_loop; no value

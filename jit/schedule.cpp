@@ -40,12 +40,35 @@ std::int64_t block_bytes(const Loop& loop) {
 
 void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
 
+/// Those that the caller did not leave out.
+class Steps {
+ public:
+  explicit Steps(std::span<const ScheduleStep> without) : without_(without) {}
+  [[nodiscard]] bool take(ScheduleStep step) const {
+    return std::ranges::find(without_, step) == without_.end();
+  }
+
+ private:
+  std::span<const ScheduleStep> without_;
+};
+
+struct ScheduleClass {
+  ScheduleStep step;
+  std::optional<Block> (*schedule)(Scheduling& in, const StmtPtr& nest);
+};
+/// In the order in which they are tried.
+constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contraction},
+                                     {ScheduleStep::reduction, schedule_column_reduction},
+                                     {ScheduleStep::transpose, schedule_transpose},
+                                     {ScheduleStep::elementwise, schedule_elementwise}};
+
 /// Nests first as a whole, then what is inside them.
-Block scheduled(Scheduling& in, const Block& body) {
+Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
   Block result;
   for (std::size_t k = 0; k < body.size(); ++k) {
     const StmtPtr& stmt = body[k];
-    if (k + 1 < body.size() && stmt->kind == StmtKind::declare) {
+    if (k + 1 < body.size() && stmt->kind == StmtKind::declare &&
+        steps.take(ScheduleStep::reduction)) {
       if (const auto made = schedule_row_reduction(in, stmt, body[k + 1])) {
         append(result, *made);
         ++k;
@@ -53,14 +76,13 @@ Block scheduled(Scheduling& in, const Block& body) {
       }
     }
     std::optional<Block> made;
-    for (const auto& each : {schedule_contraction, schedule_column_reduction, schedule_transpose,
-                             schedule_elementwise}) {
-      if (!made) made = each(in, stmt);
+    for (const ScheduleClass& each : classes) {
+      if (!made && steps.take(each.step)) made = each.schedule(in, stmt);
     }
     if (made) {
       append(result, *made);
     } else if (stmt->kind == StmtKind::loop && stmt->mark != LoopMark::lanes) {
-      result.push_back(with_body(*stmt, scheduled(in, stmt->body)));
+      result.push_back(with_body(*stmt, scheduled(in, steps, stmt->body)));
     } else {
       result.push_back(stmt);
     }
@@ -118,18 +140,22 @@ Block copied(Scheduling& in, const Block& body, Substitution by) {
   return result;
 }
 
-Lowered schedule(Lowered lowered, const Target& target) {
+Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without) {
   if (target.isa == Isa::none) return lowered;
   const Lowered plain = lowered;
   Scheduling in{lowered, target, Fresh(lowered.loop)};
+  const Steps steps(without);
   const auto stays_alone = [&](const StmtPtr& stmt) {
-    return find_contraction(lowered.loop, stmt).has_value() || is_transpose(lowered.loop, stmt);
+    return (steps.take(ScheduleStep::contraction) &&
+            find_contraction(lowered.loop, stmt).has_value()) ||
+           (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt));
   };
-  lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone);
+  if (steps.take(ScheduleStep::fuse))
+    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone);
   shrink_scratch(lowered);
-  const Block after = scheduled(in, lowered.loop.body);
+  const Block after = scheduled(in, steps, lowered.loop.body);
   lowered.loop.body = renumbered(after);
-  stream_outputs(lowered, target);
+  if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
   // Steps look at one nest; what the kernel as a whole must not exceed is known only here.
   if (block_bytes(lowered.loop) > block_bytes_max) return plain;
   if (Status legal = verify(lowered.loop); !legal.ok())

@@ -10,8 +10,10 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "heddle/code.hpp"
 #include "jit/lower.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/target.hpp"
@@ -19,8 +21,10 @@
 namespace heddle::jit {
 
 /// The kernel, scheduled for `target`. Buffers keep their numbers; scratch that schedules need
-/// comes after them, with a tensor each. Comments in the kernel say what was chosen.
-[[nodiscard]] Lowered schedule(Lowered lowered, const Target& target);
+/// comes after them, with a tensor each. Comments in the kernel say what was chosen. `without`:
+/// steps that are left out.
+[[nodiscard]] Lowered schedule(Lowered lowered, const Target& target,
+                               std::span<const ScheduleStep> without = {});
 
 /// Numbers that no variable and no local of a kernel has.
 struct Fresh {

@@ -36,6 +36,16 @@ enum class Schedule : std::uint8_t {
   off,  ///< loops as lowered and optimised
 };
 
+/// What an automatic schedule does, step by step.
+enum class ScheduleStep : std::uint8_t {
+  fuse,         ///< joins neighbouring loops
+  contraction,  ///< tiles and packs sums of products; without it they are sums like others
+  reduction,    ///< gives sums several lanes, by row or by column
+  transpose,    ///< turns blocks in registers or in the cache
+  elementwise,  ///< runs other loops as vectors
+  stream,       ///< stores large outputs past the caches
+};
+
 struct CompileOptions {
   /// Name of the routine; empty: the program's, else one made from its comments, else
   /// invalid_argument.
@@ -45,6 +55,8 @@ struct CompileOptions {
   bool shared = true;
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
+  /// Steps that the schedule shall leave out, in any order.
+  std::vector<ScheduleStep> schedule_without{};
   /// Set: a routine of this code takes its merge tensor by this mode only (D6).
   std::optional<MergeMode> merge_mode;
   /// Every assignment calls the trace hook of its schedule (O57).
@@ -97,6 +109,7 @@ struct BatchOptions {
   bool shared = true;
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
+  std::vector<ScheduleStep> schedule_without{};
   bool trace_values = false;
   std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
   /// Called for each program that is compiled, one call at a time and in the order of `done`, by

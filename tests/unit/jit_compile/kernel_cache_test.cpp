@@ -63,7 +63,7 @@ TEST_P(CacheTest, AWarmStartCompilesNothing) {
 TEST_P(CacheTest, NamesAreNotPartOfTheKeyAndAllElseIs) {
   // J11, design 2: names of tensors and units stay outside; every other part of the key counts
   CacheScratch here(GetParam());
-  const auto compiles = [&here](const CompileUnit& unit, const ToolOptions& options) {
+  const auto compiles = [](const CompileUnit& unit, const ToolOptions& options) {
     const auto compiler =
         GetParam() == "gccjit" ? make_gccjit_compiler(options) : make_cc_compiler(options);
     static_cast<void>(compiler->compile(unit));

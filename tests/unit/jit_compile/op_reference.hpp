@@ -95,9 +95,9 @@ T floating_reference(Op op, T a, T b, T c) {
     case Op::satur01_gate:
       return 0 < a && a < 1 ? b : T(0);
     case Op::relu:
-      return std::isnan(a) ? a : (a > 0 ? a : T(0));
+      return a < 0 ? T(0) : a;
     case Op::satur01:
-      return std::isnan(a) ? a : a >= 1 ? T(1) : (a > 0 ? a : T(0));
+      return a < 0 ? T(0) : (a > 1 ? T(1) : a);
     case Op::neg:
       return std::copysign(a, std::signbit(a) ? T(1) : T(-1));
     case Op::abs:

@@ -191,6 +191,41 @@ TEST(ScheduleTest, IsDeterministic) {
   EXPECT_TRUE(schedule(before, Target()).loop == before.loop);  // no vectors: left alone
 }
 
+// Issue 4.1: each step can be left out, by itself and with others; what is computed stays
+TEST(ScheduleTest, StepsCanBeLeftOut) {
+  const Tensor a("a", f32, {20, 36}), b("b", f32, {36, 40}), c("c", f32, {20, 40});
+  const Tensor rows("rows", f32, {20}), columns("columns", f32, {40}), out("out", f32, {20, 40}),
+      turned("turned", f32, {36, 20});
+  const Index i, j, k;
+  Program program("steps");
+  program << (c(i, j) = sum(a(i, k) * b(k, j))) << (columns(j) = sum(c(i, j)))
+          << (rows(i) = sum(c(i, j))) << (out(i, j) = c(i, j) * rows(i))
+          << (turned(k, i) = a(i, k));
+  const Lowered plain = optimize(lower(program));
+  const Target target = with_isa(native_target(), Isa::avx512);
+  const auto text = [&](std::vector<ScheduleStep> without) {
+    const Lowered made = schedule(plain, target, without);
+    EXPECT_TRUE(verify(made.loop).ok());
+    std::vector<HostArray> expected = inputs(plain.loop, 3), found = inputs(made.loop, 3);
+    interpret(plain.loop, expected);
+    interpret(made.loop, found);
+    for (std::size_t n = 0; n < expected.size(); ++n) {
+      if (plain.loop.buffers[n].role == Role::scratch) continue;
+      EXPECT_TRUE(same_elements(expected[n], found[n])) << print(made.loop);
+    }
+    return print(made.loop);
+  };
+  constexpr ScheduleStep steps[] = {ScheduleStep::fuse, ScheduleStep::contraction,
+                                    ScheduleStep::reduction, ScheduleStep::transpose,
+                                    ScheduleStep::elementwise};
+  const std::string all = text({});
+  EXPECT_NE(all.find("contraction"), std::string::npos);
+  for (const ScheduleStep step : steps) EXPECT_NE(text({step}), all);
+  EXPECT_EQ(text({ScheduleStep::contraction}).find("contraction"), std::string::npos);
+  EXPECT_EQ(text({std::begin(steps), std::end(steps)}), print(plain.loop));
+  EXPECT_EQ(text({ScheduleStep::stream}), all) << "nothing here is large";
+}
+
 // J5: the tiles of an extent cover it, once
 TEST(ScheduleTest, SegmentsCoverTheirExtent) {
   for (std::int64_t extent = 1; extent < 100; ++extent) {
