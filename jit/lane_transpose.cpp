@@ -32,7 +32,7 @@ class Network {
       return std::move(shuffles_);
     }
     std::vector<std::size_t> even, odd;  // parts of two groups: c of the lower ones, then the upper
-    for (const std::size_t group : {0, 2}) {
+    for (const std::size_t group : {0U, 2U}) {
       for (std::size_t c = 0; c < quarter_; ++c) {
         even.push_back(parts(0x88, at(group, c), at(group + 1, c)));
         odd.push_back(parts(0xdd, at(group, c), at(group + 1, c)));

@@ -208,7 +208,7 @@ inline void transpose_block(std::size_t side, const float* x, float* out) {
   }
   const auto pairs = [](__m512 v) { return _mm512_castps_pd(v); };
   for (std::size_t k = 0; k < lanes; k += 4) {
-    for (const std::size_t half : {0, 1}) {
+    for (const std::size_t half : {0U, 1U}) {
       const __m512d upper = pairs(a[k + half]);
       const __m512d lower = pairs(a[k + half + 2]);
       b[k + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(upper, lower));
@@ -230,10 +230,13 @@ inline void transpose_block(std::size_t side, const float* x, float* out) {
 }  // namespace
 
 void limit_transpose(std::size_t side, const float* x, float* out) {
-  for (std::size_t i = 0; i < side; i += 2 * lanes) {
-    for (std::size_t j = 0; j < side; j += lanes) {
-      transpose_block(side, x + i * side + j, out + j * side + i);
-      transpose_block(side, x + (i + lanes) * side + j, out + j * side + i + lanes);
+  constexpr std::size_t page = 1024;  // so many rows are written, each in pages of its own
+  for (std::size_t first = 0; first < side; first += page) {
+    for (std::size_t i = 0; i < side; i += 2 * lanes) {
+      for (std::size_t j = first; j < std::min(side, first + page); j += lanes) {
+        transpose_block(side, x + i * side + j, out + j * side + i);
+        transpose_block(side, x + (i + lanes) * side + j, out + j * side + i + lanes);
+      }
     }
   }
   _mm_sfence();
