@@ -39,7 +39,7 @@ class CcToolchain final : public Toolchain {
   Status available() const override {
     if (words_.empty())
       return Status(ErrorCode::unavailable, "HEDDLE_CC is empty (expected a C compiler's command)");
-    if (find_program(words_[0], options_.environment)) return check_cflags(options_.cflags);
+    if (find_program(words_[0], options_.environment)) return check_cflags(added_flags());
     return Status(ErrorCode::unavailable,
                   fmt::format("C compiler '{}' not found{}; install gcc or clang, or set HEDDLE_CC",
                               words_[0], where_searched()));
@@ -72,7 +72,7 @@ class CcToolchain final : public Toolchain {
     return text + stamps();
   }
 
-  bool recipe_is_whole() const override { return are_self_contained(options_.cflags); }
+  bool recipe_is_whole() const override { return are_self_contained(added_flags()); }
 
   std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
     return versions_.find(cache, stamps(), [&] { return ToldVersion{ask_version(patience), {}}; });
@@ -98,17 +98,31 @@ class CcToolchain final : public Toolchain {
     if (!(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {
       fail(unit, source, command, result, {});
     }
+    bool is_read = false;
     try {
       Library library;
       library.bytes = read_file(library_path, library_bytes_max);
       library.sum = checksum(library.bytes);
+      is_read = true;
       return load_built(options_, std::move(library), module_info(unit, emitted, start));
     } catch (const Error& error) {
+      // What was read but may not be loaded as asked, such as without a perf map, is sound.
+      if (is_read && error.code() != ErrorCode::compile_failed) throw;
       fail(unit, source, command, result, error.status());
     }
   }
 
  private:
+  /// Those of the compiler's command, and the user's.
+  std::vector<std::string> added_flags() const {
+    std::vector<std::string> flags;
+    for (std::size_t k = 1; k < words_.size(); ++k) {
+      if (words_[k].starts_with('-') || words_[k].starts_with('@')) flags.push_back(words_[k]);
+    }
+    flags.insert(flags.end(), options_.cflags.begin(), options_.cflags.end());
+    return flags;
+  }
+
   std::string where_searched() const {
     if (words_[0].find('/') != std::string::npos) return "";
     return fmt::format(" on PATH={}",

@@ -40,8 +40,9 @@ Status check_cflags(const std::vector<std::string>& flags) {
     const auto refused = [&flag](std::string_view why) {
       return Status(
           ErrorCode::invalid_argument,
-          fmt::format("compiler flag '{:.200}' (of HEDDLE_CFLAGS or BackendOptions::cflags) {}",
-                      flag, why));
+          fmt::format(
+              "compiler flag '{:.200}' (of HEDDLE_CC, HEDDLE_CFLAGS or BackendOptions::cflags) {}",
+              flag, why));
     };
     if (begins_as_one_of(flag, machine) && !begins_as_one_of(flag, tuning)) {
       return refused(

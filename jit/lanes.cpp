@@ -236,6 +236,10 @@ std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane) {
   return {std::move(rest), coefficient};
 }
 
+std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>& at, VarId var) {
+  return split_lane(flatten(loop.buffers[buffer].type, at), var).second;
+}
+
 Block unrolled(const Stmt& loop, std::int64_t iteration) {
   Substitution at;
   at.vars[loop.var].constant = iteration;

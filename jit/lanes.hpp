@@ -48,6 +48,9 @@ struct LanePart {
 
 /// The affine index without its loop variable, and that one's coefficient.
 [[nodiscard]] std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane);
+/// Elements from one iteration's element of a buffer to that of the next.
+[[nodiscard]] std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>& at,
+                                  VarId var);
 
 /// The body of an unrolled loop at one of its iterations.
 [[nodiscard]] Block unrolled(const Stmt& loop, std::int64_t iteration);

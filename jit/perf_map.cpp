@@ -58,12 +58,17 @@ Pages pages_of(std::uintptr_t inside) {
 void make_anonymous(const Pages& pages) {
   void* const at = reinterpret_cast<void*>(pages.begin);
   const std::size_t bytes = pages.end - pages.begin;
-  const std::vector<char> copy(static_cast<const char*>(at), static_cast<const char*>(at) + bytes);
-  if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-      at) {
-    std::memcpy(at, copy.data(), bytes);
-    if (mprotect(at, bytes, PROT_READ | PROT_EXEC) == 0) return;
-  }
+  void* const copy =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) fail("cannot copy a kernel's code");
+  std::memcpy(copy, at, bytes);
+  // Elsewhere first: where a system forbids it (prctl(2), PR_SET_MDWE), the code stays as it was.
+  if (mprotect(copy, bytes, PROT_READ | PROT_EXEC) == 0 &&
+      mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at)
+    return;
+  const int error = errno;
+  munmap(copy, bytes);
+  errno = error;
   fail("cannot make a kernel's code anonymous");
 }
 

@@ -29,9 +29,9 @@ Block renumbered(const Block& body) {
 }
 
 /// Of all local blocks together.
-std::int64_t block_bytes(const Loop& loop) {
+std::int64_t block_bytes(const Block& body) {
   std::int64_t bytes = 0;
-  walk(loop.body, [&bytes](const Stmt& stmt) {
+  walk(body, [&bytes](const Stmt& stmt) {
     if (stmt.kind == StmtKind::declare && !stmt.dims.empty())
       bytes += ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
   });
@@ -62,6 +62,22 @@ constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contra
                                      {ScheduleStep::transpose, schedule_transpose},
                                      {ScheduleStep::elementwise, schedule_elementwise}};
 
+/// What `make` gives, unless its blocks exceed what the kernel may still have: then nothing, and no
+/// scratch.
+template <class Make>
+std::optional<Block> within_budget(Scheduling& in, const Make& make) {
+  const std::size_t buffers = in.lowered.loop.buffers.size();
+  std::optional<Block> made = make();
+  if (!made) return std::nullopt;
+  const std::int64_t bytes = block_bytes(*made);
+  if (bytes > in.block_bytes_left) {
+    in.drop_scratch(buffers);
+    return std::nullopt;
+  }
+  in.block_bytes_left -= bytes;
+  return made;
+}
+
 /// Nests first as a whole, then what is inside them.
 Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
   Block result;
@@ -69,7 +85,9 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
     const StmtPtr& stmt = body[k];
     if (k + 1 < body.size() && stmt->kind == StmtKind::declare &&
         steps.take(ScheduleStep::reduction)) {
-      if (const auto made = schedule_row_reduction(in, stmt, body[k + 1])) {
+      const auto made =
+          within_budget(in, [&] { return schedule_row_reduction(in, stmt, body[k + 1]); });
+      if (made) {
         append(result, *made);
         ++k;
         continue;
@@ -77,7 +95,8 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
     }
     std::optional<Block> made;
     for (const ScheduleClass& each : classes) {
-      if (!made && steps.take(each.step)) made = each.schedule(in, stmt);
+      if (!made && steps.take(each.step))
+        made = within_budget(in, [&] { return each.schedule(in, stmt); });
     }
     if (made) {
       append(result, *made);
@@ -97,6 +116,12 @@ Fresh::Fresh(const Loop& loop) {
     if (stmt.kind == StmtKind::loop) next_var = std::max(next_var, stmt.var + 1);
     if (stmt.kind == StmtKind::declare) next_local = std::max(next_local, stmt.local + 1);
   });
+}
+
+void Scheduling::drop_scratch(std::size_t from) {
+  const auto kept = static_cast<std::ptrdiff_t>(from);
+  lowered.loop.buffers.erase(lowered.loop.buffers.begin() + kept, lowered.loop.buffers.end());
+  lowered.tensors.erase(lowered.tensors.begin() + kept, lowered.tensors.end());
 }
 
 BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
@@ -142,7 +167,6 @@ Block copied(Scheduling& in, const Block& body, Substitution by) {
 
 Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without) {
   if (target.isa == Isa::none) return lowered;
-  const Lowered plain = lowered;
   Scheduling in{lowered, target, Fresh(lowered.loop)};
   const Steps steps(without);
   const auto stays_alone = [&](const StmtPtr& stmt) {
@@ -156,8 +180,6 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   const Block after = scheduled(in, steps, lowered.loop.body);
   lowered.loop.body = renumbered(after);
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
-  // Steps look at one nest; what the kernel as a whole must not exceed is known only here.
-  if (block_bytes(lowered.loop) > block_bytes_max) return plain;
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));
   return lowered;

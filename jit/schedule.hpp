@@ -42,6 +42,10 @@ struct Scheduling {
   Fresh fresh;
   /// Scratch of this type.
   BufferId add_scratch(const char* label, DType type, Dims dims);
+  /// Forgets scratch from this buffer on, the latest.
+  void drop_scratch(std::size_t from);
+  /// Of local blocks, that nests scheduled from here on may have together: they share a stack.
+  std::int64_t block_bytes_left = block_bytes_max;
 };
 
 // The classes, in the order in which they are tried. Each gives the statements that take the place

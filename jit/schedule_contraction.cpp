@@ -266,9 +266,7 @@ Block build_contraction(Scheduling& in, const Contraction& c, const ContractionP
   if (std::ranges::all_of(plain.sums(),
                           [&](LocalId sum) { return lanes.in_registers.contains(sum); }))
     return body;
-  in.lowered.loop.buffers.resize(buffers);
-  in.lowered.tensors.erase(in.lowered.tensors.begin() + static_cast<std::ptrdiff_t>(buffers),
-                           in.lowered.tensors.end());
+  in.drop_scratch(buffers);
   return Builder(in, c, plan, true).build();
 }
 

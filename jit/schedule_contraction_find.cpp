@@ -24,10 +24,6 @@ bool is_local(const Value& v, LocalId local) {
   return v.kind == ValueKind::local && v.local == local;
 }
 
-std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>& at, VarId var) {
-  return split_lane(flatten(loop.buffers[buffer].type, at), var).second;
-}
-
 /// The subscripts of an element that iterations of the kept loops have for themselves: each loop
 /// variable alone on an axis, at most.
 bool is_injective(const std::vector<Affine>& at, const std::vector<StmtPtr>& kept) {
@@ -76,7 +72,7 @@ class Finder {
            std::ranges::all_of(found_.kept, [](const StmtPtr& l) { return l->to > 0; });
   }
 
-  /// acc = acc + a * b
+  /// acc = acc + a * b, or acc - a * b
   bool match_product() {
     if (step_->kind != StmtKind::assign || step_->local != found_.accumulator) return false;
     const Value& sum = *step_->value;
@@ -90,6 +86,11 @@ class Finder {
       const Value& product = *sum.args[first ? 1 : 0];
       if (product.kind != ValueKind::op || product.op != Op::mul) return false;
       found_.a = product.args[0];
+      found_.b = product.args[1];
+    } else if (sum.op == Op::sub && is_local(*sum.args[0], found_.accumulator)) {
+      const Value& product = *sum.args[1];
+      if (product.kind != ValueKind::op || product.op != Op::mul) return false;
+      found_.a = make_op(Op::neg, {product.args[0]});  // which changes no other bit
       found_.b = product.args[1];
     } else {
       return false;

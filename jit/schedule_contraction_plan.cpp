@@ -37,8 +37,10 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   plan.rows =
       std::max<std::int64_t>(1, std::min(tile_rows, rows_max / plan.tile.rows)) * plan.tile.rows;
   constexpr std::int64_t lanes_max = 4096;
-  plan.lanes = std::max<std::int64_t>(1, std::min(lanes + tile_lanes - 1, lanes_max) / tile_lanes) *
-               tile_lanes;
+  constexpr std::int64_t bytes_max = std::int64_t{32} << 20;  // of the copy of b
+  const std::int64_t most = std::min(lanes_max, bytes_max / (plan.depth * bytes));
+  plan.lanes =
+      std::max<std::int64_t>(1, std::min(lanes + tile_lanes - 1, most) / tile_lanes) * tile_lanes;
   return plan;
 }
 

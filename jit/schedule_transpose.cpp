@@ -37,11 +37,6 @@ struct Transpose {
 
 std::int64_t extent(const StmtPtr& loop) { return loop->to - loop->from; }
 
-/// Elements that one step of the loop is apart in memory.
-std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>& at, VarId var) {
-  return split_lane(flatten(loop.buffers[buffer].type, at), var).second;
-}
-
 /// Whether different iterations write different elements: each stride exceeds all that the smaller
 /// ones reach.
 bool writes_each_once(const Loop& loop, const Stmt& store, const std::vector<StmtPtr>& loops) {

@@ -43,9 +43,12 @@ class Maker {
                          factor(at(b, term, j, b_turned, b_batched), k);
     const Access target = at(c, i, j, c_turned, batched);
     Program p("contraction");
-    switch (below(4)) {
+    switch (below(5)) {
       case 0:
         p << (target += product);
+        return p;
+      case 4:
+        p << (target -= product);
         return p;
       case 1:
         p << (target = sum(product));

@@ -186,6 +186,10 @@ TEST(CcFaultsTest, FlagsThatChangeTheInstructionSetAreRefusedByName) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(flag), HasSubstr("HEDDLE_CFLAGS"), HasSubstr("HEDDLE_ISA")));
     EXPECT_EQ(failure(*make_cc_compiler(options)).code(), ErrorCode::invalid_argument) << flag;
+    ToolOptions in_command = scratch.options();
+    in_command.cc += std::string(" ") + flag;
+    EXPECT_EQ(make_cc_compiler(in_command)->available().code(), ErrorCode::invalid_argument)
+        << flag;
   }
   for (const char* flag : {"-ffast-math", "-Ofast"}) {
     options.cflags = {flag};

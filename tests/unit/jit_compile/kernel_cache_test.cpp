@@ -418,6 +418,9 @@ TEST(KernelCacheTest, FlagsThatNameFilesAreNotCached) {
   EXPECT_EQ(compiler->counters().stored, 0u);
   ASSERT_THAT(here.warnings, SizeIs(1));
   EXPECT_THAT(here.warnings[0], HasSubstr("HEDDLE_CFLAGS"));
+  here.options.cflags.clear();
+  here.options.cc += " -include " + header.string();
+  EXPECT_THROW(static_cast<void>(here.open()->compile(adder_unit(7))), Error) << "in the command";
   for (const char* flag :
        {"-isystem", "-I/tmp", "-Wl,-T,script", "-fplugin=x.so", "-fprofile-use", "-lm", "object.o",
         "-B/tmp", "-specs=file", "-fbranch-probabilities", "-L."})
