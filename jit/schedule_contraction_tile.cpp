@@ -28,7 +28,7 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
           return Block{make_assign(copy, substitute(start, {where, {}, {}, {}, {}}), at)};
         },
         by_copy_ ? LoopMark::serial : LoopMark::unroll));
-    if (by_copy_) body.push_back(copied(copy, sum, row, lane));
+    if (by_copy_) body.push_back(move_block(copy, sum, row, lane));
   }
   if (plan_.prefetch) body.push_back(prefetch_target(row, lane));
   Block summed = sum_terms(terms, sum, row, lane);
@@ -47,7 +47,8 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
 }
 
 /// Block to block.
-StmtPtr TileBuilder::copied(LocalId from, LocalId to, const TileSide& row, const TileSide& lane) {
+StmtPtr TileBuilder::move_block(LocalId from, LocalId to, const TileSide& row,
+                                const TileSide& lane) {
   return over_tile(row, lane, [&](const Where&, auto& at) {
     return Block{make_assign(to, make_local(from, type(), at), at)};
   });
@@ -156,7 +157,7 @@ Block TileBuilder::store(const TermBlock& terms, LocalId sum, LocalId copy, cons
     })};
   }
   Block result;
-  if (by_copy_) result.push_back(copied(sum, copy, row, lane));
+  if (by_copy_) result.push_back(move_block(sum, copy, row, lane));
   result.push_back(over_tile(
       row, lane, [&](const Where& where, auto& at) { return after(where, copy, at); },
       by_copy_ ? LoopMark::serial : LoopMark::unroll));
@@ -165,13 +166,8 @@ Block TileBuilder::store(const TermBlock& terms, LocalId sum, LocalId copy, cons
 
 /// The statements after the sum, for an element of `block` instead of the accumulator.
 Block TileBuilder::after(const Where& where, LocalId block, const std::vector<Affine>& at) {
-  Substitution by{where, {}, {}, {}, {}};
-  for (const StmtPtr& stmt : c_.after) {
-    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in_.fresh.local();
-  }
   Block result;
-  for (const StmtPtr& stmt : c_.after) {
-    StmtPtr here = substitute(stmt, by);
+  for (StmtPtr here : copied(in_, c_.after, {where, {}, {}, {}, {}})) {
     if (here->value) {
       here = with_value(*here, rebuild(here->value, [&](ValuePtr v) {
         if (v->kind != ValueKind::local || v->local != c_.accumulator) return v;

@@ -59,7 +59,7 @@ class TileBuilder {
   template <class Body>
   StmtPtr over_tile(const TileSide& row, const TileSide& lane, const Body& body,
                     LoopMark mark = LoopMark::unroll);
-  StmtPtr copied(LocalId from, LocalId to, const TileSide& row, const TileSide& lane);
+  StmtPtr move_block(LocalId from, LocalId to, const TileSide& row, const TileSide& lane);
   StmtPtr prefetch_target(const TileSide& row, const TileSide& lane);
   void prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
                         const TileSide& lane, const Affine& term);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/bench/cases.hpp"
+#include "tools/bench/limit_kernels.hpp"
 #include "tools/bench/rival_openblas.hpp"
 
 namespace heddle::bench {
@@ -129,7 +130,30 @@ void add_product_row(std::vector<Row>& rows, const char* workload, const BlasPro
            std::move(others));
 }
 
+template <void (*run)(std::size_t)>
+Alternative multiply_adds(const char* name, std::size_t rounds) {
+  const auto prepare = [rounds](const KernelSetup&) {
+    return Prepared{[rounds](std::size_t count) {
+      const auto start = Clock::now();
+      run(rounds * count);
+      return ns_between(start, Clock::now()) / static_cast<double>(count);
+    }};
+  };
+  return {name, Kind::limit, prepare, false};
+}
+
 }  // namespace
+
+std::vector<Alternative> multiply_add_limits(std::int64_t count) {
+  if (!limits_are_written()) return {};
+  const std::size_t rounds = static_cast<std::size_t>(count) / limit_multiply_adds_per_round;
+  return {multiply_adds<limit_multiply_adds>("multiply-add peak", rounds),
+          multiply_adds<limit_multiply_adds_from_cache>("multiply-adds from L1", rounds)};
+}
+
+std::size_t calls_for(std::int64_t multiply_adds) {
+  return static_cast<std::size_t>((std::int64_t{4} << 20) / multiply_adds + 1);
+}
 
 void add_product_rows(std::vector<Row>& rows) {
   for (const auto& [name, p] : {
