@@ -178,6 +178,8 @@ class CKernel {
       }
       return;
     }
+    // Schedules say what is unrolled: more of it would not fit the registers.
+    if (lanes_.has_vector_loop(stmt.body) && stmt.to - stmt.from > 1) line("#pragma GCC unroll 1");
     line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), index_literal(stmt.from),
          index_literal(stmt.to));
     repeated(stmt.body);

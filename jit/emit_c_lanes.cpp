@@ -9,6 +9,7 @@
 #include "jit/emit_c_primitives.hpp"
 #include "jit/lane_prims.hpp"
 #include "jit/lane_transpose.hpp"
+#include "jit/rewrite.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -109,38 +110,43 @@ std::string CVectors::definitions() const {
   return text;
 }
 
-/// The type of a value in a vector function: of a bool, that of a mask for lanes of `like`.
-std::string CVectors::value_type(DType type, DType like) {
+std::string CVectors::value_type(DType type, DType word) {
   if (type != DType::bool_) return use(type);
-  if (has_mask_registers(target_)) return target_.lanes(like) > 8 ? "u16" : "u8";
-  return use(like);
+  if (has_mask_registers(target_)) return target_.lanes(word) > 8 ? "u16" : "u8";
+  return use(word);
 }
 
-std::string CVectors::apply(const PrimFunction& function, const std::vector<std::string>& args) {
+std::string CVectors::mask_splat(const std::string& value, DType word) {
+  const std::string type = value_type(DType::bool_, word);
+  if (has_mask_registers(target_)) return fmt::format("({0})-({0})({1})", type, value);
+  return fmt::format("{}_splat(-({})({}))", type, c_type(word), value);
+}
+
+std::string CVectors::apply(const PrimFunction& function, const std::vector<std::string>& args,
+                            DType word) {
   if (function.is_pass_through()) return args[function.value];
   const Prim& first = function.code[0];
   if (function.is_single() && lane_form(first, function, target_) == LaneForm::infix)
     return fmt::format("({} {} {})", args[0], c_infix(first.op), args[1]);
-  const std::string name = fmt::format("v{}_{}", target_.lanes(function.result), function.name);
-  if (!functions_.contains(name)) functions_[name] = define(function, name);
+  const std::string name = fmt::format("v{}_{}", target_.lanes(word), function.name);
+  if (!functions_.contains(name)) functions_[name] = define(function, name, word);
   return fmt::format("{}({})", name, fmt::join(args, ", "));
 }
 
-std::string CVectors::define(const PrimFunction& function, const std::string& name) {
-  const DType like = function.result;
+std::string CVectors::define(const PrimFunction& function, const std::string& name, DType word) {
   std::vector<std::string> names;
   std::vector<std::string> params;
   for (std::size_t k = 0; k < function.params.size(); ++k) {
     names.push_back(fmt::format("{}", "abc"[k]));
-    params.push_back(fmt::format("{} {}", use(function.params[k]), names[k]));
+    params.push_back(fmt::format("{} {}", value_type(function.params[k], word), names[k]));
   }
-  std::string text =
-      fmt::format("static inline {} {}({}) {{\n", use(like), name, fmt::join(params, ", "));
+  std::string text = fmt::format("static inline {} {}({}) {{\n", value_type(function.result, word),
+                                 name, fmt::join(params, ", "));
   for (const Prim& prim : function.code) {
     std::vector<std::string> args;
     for (std::uint32_t k = 0; k < num_operands(prim); ++k) args.push_back(names[prim.args[k]]);
     names.push_back(fmt::format("v{}", names.size()));
-    text += fmt::format("  {} {}", value_type(prim.type, like), names.back());
+    text += fmt::format("  {} {}", value_type(prim.type, word), names.back());
     text += define(prim, function, names.back(), args);
   }
   return text + fmt::format("  return {};\n}}\n", names[function.value]);
@@ -179,6 +185,14 @@ std::string CVectors::define(const Prim& prim, const PrimFunction& function,
                      result, fmt::join(inputs, ", "));
 }
 
+bool CLanes::has_vector_loop(const Block& body) const {
+  bool found = false;
+  walk(body, [&](const Stmt& stmt) {
+    found = found || (stmt.mark == LoopMark::lanes && is_vector_loop(stmt));
+  });
+  return found;
+}
+
 void CLanes::declare(const Stmt& stmt) {
   const ArrayType& type = blocks_[stmt.local] = {stmt.value->dtype, stmt.dims};
   const std::string start{c_bare(scalars_.value(*stmt.value))};
@@ -214,7 +228,9 @@ std::string CLanes::element(LocalId local, const std::vector<Affine>& at) const 
 
 void CLanes::loop(const Stmt& stmt) {
   lanes_ = &stmt;
-  width_ = lane_width(stmt, vectors_.target());
+  const DType type = *lane_type(stmt.body);
+  width_ = vectors_.target().lanes(type);
+  word_ = lane_word(size_of(type));
   own_.clear();
   splat_.clear();
   for (const StmtPtr& inner : stmt.body) {
@@ -229,7 +245,7 @@ void CLanes::loop(const Stmt& stmt) {
 void CLanes::part(const Stmt& loop, const LanePart& part) {
   for (const StmtPtr& stmt : loop.body) {
     if (!stmt->value) continue;
-    const std::string type = vectors_.use(stmt->value->dtype);
+    const std::string type = vectors_.value_type(stmt->value->dtype, word_);
     const std::string text = value(*stmt->value, part);
     switch (stmt->kind) {
       case StmtKind::declare:
@@ -302,10 +318,12 @@ void CLanes::share(const ValuePtr& v) {
   for (const auto& [known, name] : splat_) {
     if (equal(*known, *v)) return;
   }
-  const std::string type = vectors_.use(v->dtype);
+  const std::string type = vectors_.value_type(v->dtype, word_);
+  const std::string scalar{c_bare(scalars_.value(*v))};
   std::string name = fmt::format("c{}", splats_++);
-  scalars_.line(
-      fmt::format("const {0} {1} = {0}_splat({2});", type, name, c_bare(scalars_.value(*v))));
+  const std::string lanes = v->dtype == DType::bool_ ? vectors_.mask_splat(scalar, word_)
+                                                     : fmt::format("{}_splat({})", type, scalar);
+  scalars_.line(fmt::format("const {} {} = {};", type, name, lanes));
   splat_.emplace_back(v, std::move(name));
 }
 
@@ -313,8 +331,8 @@ std::string CLanes::value(const Value& v, const LanePart& part) {
   for (const auto& [known, name] : splat_) {
     if (equal(*known, v)) return name;
   }
-  const std::string type = vectors_.use(v.dtype);
   const auto loaded = [&](const std::string& from) {
+    const std::string type = vectors_.use(v.dtype);
     return part.whole ? fmt::format("{}_load({})", type, from)
                       : fmt::format("{}_load_part({}, {})", type, from, part.count);
   };
@@ -331,7 +349,7 @@ std::string CLanes::value(const Value& v, const LanePart& part) {
   }
   std::vector<std::string> args;
   for (const ValuePtr& arg : v.args) args.push_back(value(*arg, part));
-  return vectors_.apply(lane_function(v), args);
+  return vectors_.apply(lane_function(v), args, word_);
 }
 
 }  // namespace heddle::jit

@@ -24,19 +24,22 @@ class CVectors {
   void use_streams(DType type) { streamed_.insert(type); }
   /// What turns blocks of its vectors too.
   void use_transpose(DType type) { transposed_.insert(type); }
+  /// The type of values in lanes of the size of `word`: a bool is a mask.
+  [[nodiscard]] std::string value_type(DType type, DType word);
+  /// The mask that holds the bool in all lanes.
+  [[nodiscard]] std::string mask_splat(const std::string& value, DType word);
   /// The expression that applies `function` to vectors.
   [[nodiscard]] std::string apply(const PrimFunction& function,
-                                  const std::vector<std::string>& args);
+                                  const std::vector<std::string>& args, DType word);
   [[nodiscard]] std::string definitions() const;
   [[nodiscard]] const Target& target() const noexcept { return target_; }
 
  private:
   [[nodiscard]] std::string define(DType type) const;
   [[nodiscard]] std::string define_transpose(DType type) const;
-  std::string define(const PrimFunction& function, const std::string& name);
+  std::string define(const PrimFunction& function, const std::string& name, DType word);
   std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
                      const std::vector<std::string>& args);
-  std::string value_type(DType type, DType like);
 
   Target target_;
   std::set<DType> used_, streamed_, transposed_;
@@ -65,6 +68,7 @@ class CLanes {
   [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
     return plan_.vectors.contains(loop.var);
   }
+  [[nodiscard]] bool has_vector_loop(const Block& body) const;
   /// A local block, as vector variables or as an array.
   void declare(const Stmt& stmt);
   /// A vector loop: a line per statement and vector.
@@ -99,6 +103,7 @@ class CLanes {
   // Of the loop at hand:
   const Stmt* lanes_ = nullptr;
   std::int64_t width_ = 0;
+  DType word_ = DType::u32;
   std::set<LocalId> own_;
   std::vector<std::pair<ValuePtr, std::string>> splat_;  // values that all lanes share
 };

@@ -75,7 +75,9 @@ gcc_jit_lvalue* GccjitLanes::element(LocalId local, const std::vector<Affine>& a
 
 void GccjitLanes::loop(const Stmt& stmt) {
   lanes_ = &stmt;
-  width_ = lane_width(stmt, target_);
+  const DType of = *lane_type(stmt.body);
+  width_ = target_.lanes(of);
+  word_ = lane_word(size_of(of));
   own_.clear();
   splat_.clear();
   for (const StmtPtr& inner : stmt.body) {
@@ -95,8 +97,9 @@ void GccjitLanes::share(const ValuePtr& v) {
   for (const auto& [known, variable] : splat_) {
     if (equal(*known, *v)) return;
   }
-  gcc_jit_lvalue* made = variable(type(v->dtype).vector, "u");
-  set(made, splat(v->dtype, scalars_.value(*v)));
+  gcc_jit_lvalue* made = variable(value_type(v->dtype), "u");
+  gcc_jit_rvalue* scalar = scalars_.value(*v);
+  set(made, v->dtype == DType::bool_ ? mask_splat(scalar) : splat(v->dtype, scalar));
   splat_.emplace_back(v, made);
 }
 
@@ -107,7 +110,7 @@ void GccjitLanes::part(const Stmt& loop, const LanePart& part) {
     gcc_jit_rvalue* made = value(*stmt->value, part);
     if (stmt->kind == StmtKind::declare) {
       const std::string name = fmt::format("x{}_{}", stmt->local, part.first);
-      set(variables_[name] = variable(type(t).vector, name), made);
+      set(variables_[name] = variable(value_type(t), name), made);
     } else if (stmt->kind == StmtKind::store && stmt->stream && part.whole &&
                !stream_instruction(t, target_).empty()) {
       stream(t, of_buffer(stmt->buffer, stmt->subscripts, part), made);
@@ -202,6 +205,19 @@ gcc_jit_type* GccjitLanes::mask_type(DType t) {
   return in_.type(target_.lanes(t) > 8 ? DType::u16 : DType::u8);
 }
 
+gcc_jit_type* GccjitLanes::value_type(DType t) {
+  if (t != DType::bool_) return type(t).vector;
+  return has_mask_registers(target_) ? mask_type(word_) : type(word_).vector;
+}
+
+gcc_jit_rvalue* GccjitLanes::mask_splat(gcc_jit_rvalue* value) {
+  const bool masks = has_mask_registers(target_);
+  gcc_jit_type* whole = masks ? mask_type(word_) : in_.type(word_);
+  gcc_jit_rvalue* ones = gcc_jit_context_new_unary_op(in_.get(), nullptr, GCC_JIT_UNARY_OP_MINUS,
+                                                      whole, in_.cast(value, whole));
+  return masks ? ones : splat(word_, ones);
+}
+
 void GccjitLanes::copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes) {
   gcc_jit_context* c = in_.get();
   gcc_jit_type* pointer = gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID_PTR);
@@ -293,13 +309,11 @@ gcc_jit_rvalue* GccjitLanes::operation(const Value& v, const LanePart& part) {
   std::vector<gcc_jit_lvalue*> values;  // each is used several times
   for (const ValuePtr& arg : v.args) {
     gcc_jit_rvalue* made = value(*arg, part);
-    values.push_back(variable(type(arg->dtype).vector, "v"));
+    values.push_back(variable(value_type(arg->dtype), "v"));
     set(values.back(), made);
   }
   for (const Prim& prim : function.code) {
-    const bool mask = prim.type == DType::bool_ && has_mask_registers(target_);
-    const DType t = prim.type == DType::bool_ ? function.result : prim.type;
-    gcc_jit_type* made = mask ? mask_type(t) : type(t).vector;
+    gcc_jit_type* made = value_type(prim.type);
     gcc_jit_lvalue* result = variable(made, "v");
     compute(prim, function, made, result, values);
     values.push_back(result);

@@ -74,6 +74,9 @@ class GccjitLanes {
   void copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes);
   gcc_jit_rvalue* mask(DType t, const LanePart& part);
   gcc_jit_type* mask_type(DType t);
+  /// Of values in the lanes at hand: a bool is a mask.
+  gcc_jit_type* value_type(DType t);
+  gcc_jit_rvalue* mask_splat(gcc_jit_rvalue* value);
   /// An instruction of a primitive function on vectors; `values` are those before it.
   void compute(const Prim& prim, const PrimFunction& function, gcc_jit_type* made,
                gcc_jit_lvalue* result, const std::vector<gcc_jit_lvalue*>& values);
@@ -94,6 +97,7 @@ class GccjitLanes {
   // Of the loop at hand:
   const Stmt* lanes_ = nullptr;
   std::int64_t width_ = 0;
+  DType word_ = DType::u32;
   std::set<LocalId> own_;
   std::vector<std::pair<ValuePtr, gcc_jit_lvalue*>> splat_;  // values that all lanes share
 };

@@ -167,12 +167,9 @@ std::string lane_instruction(const Prim& prim, const PrimFunction& function, con
   return fmt::format("vsqrt{} %1, %0", packed(prim.type));
 }
 
-bool is_lane_function(const PrimFunction& function, const Target& target) {
-  const std::size_t size = size_of(function.result);
-  const auto fits = [&](DType t) { return t == DType::bool_ || size_of(t) == size; };
-  return is_lane_type(function.result) &&
-         std::ranges::all_of(function.params,
-                             [&](DType t) { return is_lane_type(t) && fits(t); }) &&
+bool is_lane_function(const PrimFunction& function, std::size_t bytes, const Target& target) {
+  const auto fits = [&](DType t) { return t == DType::bool_ || size_of(t) == bytes; };
+  return bytes >= 4 && fits(function.result) && std::ranges::all_of(function.params, fits) &&
          std::ranges::all_of(function.code, [&](const Prim& prim) {
            return fits(prim.type) && lane_form(prim, function, target) != LaneForm::none;
          });

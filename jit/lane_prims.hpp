@@ -30,12 +30,18 @@ enum class LaneForm : std::uint8_t {
                                            const Target& target);
 [[nodiscard]] bool is_multiply_add(const Prim& prim) noexcept;
 
-/// All instructions of the function have a vector form, and all values one size.
-[[nodiscard]] bool is_lane_function(const PrimFunction& function, const Target& target);
+/// All instructions of the function have a vector form, and all values but bools this size.
+[[nodiscard]] bool is_lane_function(const PrimFunction& function, std::size_t bytes,
+                                    const Target& target);
 
-/// A bool is a mask register with AVX-512, else a vector of all ones and zeros.
+/// A bool is a mask register with AVX-512, else a vector of words of all ones and zeros.
 [[nodiscard]] inline bool has_mask_registers(const Target& target) noexcept {
   return target.isa == Isa::avx512;
+}
+
+/// What lanes of that many bytes are as integers.
+[[nodiscard]] constexpr DType lane_word(std::size_t bytes) noexcept {
+  return bytes == 8 ? DType::u64 : DType::u32;
 }
 
 /// Where an operand of an instruction lies, as a constraint of inline assembly: only AVX-512 has

@@ -108,13 +108,14 @@ class Planner {
 
   bool is_vector(const Stmt& loop) const {
     std::set<LocalId> own;
-    std::size_t bytes = 0;
+    const std::optional<DType> of = lane_type(loop.body);
+    if (!of || !is_lane_type(*of)) return false;
     for (const StmtPtr& stmt : loop.body) {
       if (!stmt->value) continue;
       const DType type = stmt->value->dtype;
-      if (bytes == 0) bytes = size_of(type);
-      if (!is_lane_type(type) || size_of(type) != bytes) return false;
-      if (!is_vector_value(*stmt->value, loop, own)) return false;
+      const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
+      if (!is_mask && (!is_lane_type(type) || size_of(type) != size_of(*of))) return false;
+      if (!is_vector_value(*stmt->value, loop, size_of(*of), own)) return false;
       if (stmt->kind == StmtKind::store && !moves_by_one(stmt->buffer, stmt->subscripts, loop.var))
         return false;
       if (stmt->kind == StmtKind::assign && !stmt->subscripts.empty() &&
@@ -122,24 +123,33 @@ class Planner {
         return false;
       if (stmt->kind == StmtKind::declare) own.insert(stmt->local);
     }
-    return bytes != 0;
+    return true;
   }
 
-  bool is_vector_value(const Value& v, const Stmt& loop, const std::set<LocalId>& own) const {
+  /// Sets a local that is no block.
+  static bool is_scalar(const Stmt& stmt) {
+    return stmt.kind == StmtKind::declare ||
+           (stmt.kind == StmtKind::assign && stmt.subscripts.empty());
+  }
+
+  /// `bytes`: of a lane.
+  bool is_vector_value(const Value& v, const Stmt& loop, std::size_t bytes,
+                       const std::set<LocalId>& own) const {
     const VarId lane = loop.var;
-    if (is_uniform(v, lane, own)) return is_lane_type(v.dtype);
+    if (is_uniform(v, lane, own)) return is_lane_type(v.dtype) || v.dtype == DType::bool_;
     switch (v.kind) {
       case ValueKind::load:
         return is_lane_type(v.dtype) && moves_by_one(v.buffer, v.subscripts, lane);
       case ValueKind::local:
-        return is_lane_type(v.dtype) &&
-               (v.subscripts.empty() || is_column(v.local, v.subscripts, loop) ||
-                block_moves_by_one(v.local, v.subscripts, lane));
+        if (v.subscripts.empty()) return is_lane_type(v.dtype) || v.dtype == DType::bool_;
+        return is_lane_type(v.dtype) && (is_column(v.local, v.subscripts, loop) ||
+                                         block_moves_by_one(v.local, v.subscripts, lane));
       case ValueKind::op:
       case ValueKind::cast:
-        return is_lane_function(lane_function(v), target_) &&
-               std::ranges::all_of(
-                   v.args, [&](const ValuePtr& arg) { return is_vector_value(*arg, loop, own); });
+        return is_lane_function(lane_function(v), bytes, target_) &&
+               std::ranges::all_of(v.args, [&](const ValuePtr& arg) {
+                 return is_vector_value(*arg, loop, bytes, own);
+               });
       case ValueKind::constant:
       case ValueKind::embed:
         return false;
@@ -218,11 +228,11 @@ std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width) {
   return parts;
 }
 
-std::int64_t lane_width(const Stmt& loop, const Target& target) {
-  for (const StmtPtr& stmt : loop.body) {
-    if (stmt->value) return target.lanes(stmt->value->dtype);
+std::optional<DType> lane_type(const Block& body) {
+  for (const StmtPtr& stmt : body) {
+    if (stmt->value && stmt->value->dtype != DType::bool_) return stmt->value->dtype;
   }
-  return target.vector_bytes();
+  return std::nullopt;
 }
 
 std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane) {

@@ -2,6 +2,7 @@
 // for all emitters. Pure; any thread.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include "jit/loop.hpp"
@@ -43,8 +44,9 @@ struct LanePart {
 /// The parts of `extent` lanes in vectors of `width`; only the last one may not be whole.
 [[nodiscard]] std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width);
 
-/// What the statements of a vector loop work on: all of one size. Vectors of this many lanes.
-[[nodiscard]] std::int64_t lane_width(const Stmt& loop, const Target& target);
+/// What the statements of a vector loop work on first; the rest has its size, or is bool. None:
+/// there is nothing but bools.
+[[nodiscard]] std::optional<DType> lane_type(const Block& body);
 
 /// The affine index without its loop variable, and that one's coefficient.
 [[nodiscard]] std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane);

@@ -177,8 +177,10 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   if (steps.take(ScheduleStep::fuse))
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone);
   shrink_scratch(lowered);
+  const bool hoists = steps.take(ScheduleStep::hoist);
+  if (hoists) store_shared_values(in);
   const Block after = scheduled(in, steps, lowered.loop.body);
-  lowered.loop.body = renumbered(after);
+  lowered.loop.body = renumbered(hoists ? hoist_values(in.fresh, after) : after);
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));

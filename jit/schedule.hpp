@@ -77,6 +77,11 @@ void stream_outputs(Lowered& lowered, const Target& target);
 /// Straight-line code with `by` put in, its own locals renamed.
 [[nodiscard]] Block copied(Scheduling& in, const Block& body, Substitution by);
 
+/// Fills scratch with costly values that nests would compute anew in many of their iterations.
+void store_shared_values(Scheduling& in);
+/// Costly values move before the loops that do not change them, as locals.
+[[nodiscard]] Block hoist_values(Fresh& fresh, const Block& body);
+
 /// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
 /// stays in cache.
 void shrink_scratch(Lowered& lowered);

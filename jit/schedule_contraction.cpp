@@ -52,19 +52,12 @@ class Builder {
   Block build() {
     Block body;
     if (plan_.pack_b || plan_.pack_a) {
-      body = blocks();
+      body = around(c_.moving_b, blocks());
     } else {
-      body = all_tiles(lane_segments(), row_segments(), {}, {}, {});
-    }
-    for (std::size_t k = c_.kept.size(); k-- > 0;) {
-      const StmtPtr& loop = c_.kept[k];
-      if (loop == c_.lane || loop == c_.row) continue;
-      const VarId var = in_.fresh.var();
-      Substitution rename;
-      rename.loops[loop->var] = var;
-      for (StmtPtr& stmt : body) stmt = substitute(stmt, rename);
-      Block outer{make_loop(var, 0, loop->to, std::move(body))};
-      body = std::move(outer);
+      std::vector<StmtPtr> others = c_.kept;
+      std::erase_if(others,
+                    [this](const StmtPtr& loop) { return loop == c_.lane || loop == c_.row; });
+      body = around(others, all_tiles(lane_segments(), row_segments(), {}, {}, {}));
     }
     body.insert(body.begin(), make_comment(describe()));
     return body;
@@ -87,7 +80,21 @@ class Builder {
       if (plan_.pack_b) text += fmt::format(", b packed by {}", plan_.lanes);
       if (plan_.pack_a) text += fmt::format(", a packed by {}", plan_.rows);
     }
+    if (c_.across) text += ", turned to be stored";
     return text;
+  }
+
+  /// The kept loops, with new variables.
+  Block around(const std::vector<StmtPtr>& loops, Block body) {
+    for (std::size_t k = loops.size(); k-- > 0;) {
+      const VarId var = in_.fresh.var();
+      Substitution rename;
+      rename.loops[loops[k]->var] = var;
+      for (StmtPtr& stmt : body) stmt = substitute(stmt, rename);
+      Block outer{make_loop(var, 0, loops[k]->to, std::move(body))};
+      body = std::move(outer);
+    }
+    return body;
   }
 
   /// A loop over each segment's tiles; none around a single one.
@@ -119,13 +126,14 @@ class Builder {
     });
   }
 
-  // Blocks of a single reduced loop, packed.
+  // Blocks of the outermost reduced loop, packed.
 
   Block blocks() {
     const std::int64_t terms = c_.reduced[0]->to;
-    const std::int64_t parts = (terms + plan_.depth - 1) / plan_.depth;
+    const std::int64_t most = plan_.depth / c_.inner_terms();
+    const std::int64_t parts = (terms + most - 1) / most;
     const std::int64_t depth = (terms + parts - 1) / parts;
-    const std::int64_t kept = depth + ContractionPlan::terms_ahead;
+    const std::int64_t kept = depth * c_.inner_terms() + ContractionPlan::terms_ahead;
     TermBlock last;
     if (plan_.pack_b) {
       const std::int64_t tiles = (plan_.lanes + tile_lanes() - 1) / tile_lanes();
@@ -158,18 +166,22 @@ class Builder {
     const bool is_target =
         c_.start->kind == ValueKind::load && c_.start->buffer == c_.store->buffer;
     if (is_target) return {};
-    const std::int64_t rows = c_.row ? c_.row->to : 1;
-    return each(balanced_tiles(rows, 1), [&](const Affine& row, std::int64_t, const Affine&) {
-      return each(whole_tiles(c_.lane->to, 4 * tiles_.width()),
-                  [&](const Affine& lane, std::int64_t count, const Affine&) {
+    const StmtPtr& along = c_.across ? c_.row : c_.lane;
+    const StmtPtr& other = c_.across ? c_.lane : c_.row;
+    const StmtPtr begin = make_store(c_.store->buffer, c_.store->subscripts, c_.start);
+    const auto lines = [&](const Affine& line) {
+      return each(whole_tiles(along->to, 4 * tiles_.width()),
+                  [&](const Affine& first, std::int64_t count, const Affine&) {
                     const VarId l = in_.fresh.var();
-                    const StmtPtr begin =
-                        make_store(c_.store->buffer, c_.store->subscripts, c_.start);
-                    const auto where =
-                        tiles_.at({{}, row, 1, {}}, {}, {{}, lane, count, {}}, affine_var(l));
+                    TileBuilder::Where where{{along->var, plus(first, affine_var(l))}};
+                    if (other) where[other->var] = line;
                     return Block{lanes_loop(l, count, substitute(begin, {where, {}, {}, {}, {}}))};
                   });
-    });
+    };
+    return around(c_.sharing_b, each(balanced_tiles(other ? other->to : 1, 1),
+                                     [&](const Affine& line, std::int64_t, const Affine&) {
+                                       return lines(line);
+                                     }));
   }
 
   Block lane_blocks(const TermBlock& terms) {
@@ -178,7 +190,7 @@ class Builder {
       const Block here = each({group.block}, [&](const Affine& first, std::int64_t, const Affine&) {
         Block body;
         if (terms.b) body = pack_b(terms, first, group.tiles);
-        Block rest = row_blocks(terms, first, group.tiles);
+        Block rest = around(c_.sharing_b, row_blocks(terms, first, group.tiles));
         body.insert(body.end(), rest.begin(), rest.end());
         return body;
       });
@@ -204,27 +216,27 @@ class Builder {
   }
 
   Block pack_b(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles) {
-    const auto element = [&](const TileSide& lane, const Affine& k, const Affine& l) {
+    const auto element = [&](const TileSide& lane, const TermLoops& term, const Affine& l) {
       auto where = tiles_.at({}, {}, lane, l);
-      where[c_.reduced[0]->var] = plus(k, terms.first);
-      return copied(c_.b, tiles_.factor_b(terms, where, lane, k, l), where);
+      where.insert(term.at.begin(), term.at.end());
+      return copied(c_.b, tiles_.factor_b(terms, where, lane, term.number, l), where);
     };
     if (!c_.b_is_contiguous) return pack_tiles(terms, first, tiles, false, element);
     // Along whole rows of what is read.
-    const VarId k = in_.fresh.var();
-    Block row = each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
-      const VarId l = in_.fresh.var();
-      return Block{lanes_loop(
-          l, count, element({first, inside, count, number}, affine_var(k), affine_var(l)))};
-    });
-    return {make_loop(k, 0, *terms.count, std::move(row))};
+    const TermLoops term = tiles_.term_loops(terms);
+    return tiles_.around(
+        term, each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
+          const VarId l = in_.fresh.var();
+          return Block{
+              lanes_loop(l, count, element({first, inside, count, number}, term, affine_var(l)))};
+        }));
   }
 
   Block pack_a(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles) {
-    const auto element = [&](const TileSide& row, const Affine& k, const Affine& r) {
+    const auto element = [&](const TileSide& row, const TermLoops& term, const Affine& r) {
       auto where = tiles_.at(row, r, {}, {});
-      where[c_.reduced[0]->var] = plus(k, terms.first);
-      return copied(c_.a, tiles_.factor_a(terms, where, row, k, r), where);
+      where.insert(term.at.begin(), term.at.end());
+      return copied(c_.a, tiles_.factor_a(terms, where, row, term.number, r), where);
     };
     return pack_tiles(terms, first, tiles, c_.rows_are_contiguous, element);
   }
@@ -233,12 +245,11 @@ class Builder {
   Block pack_tiles(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles,
                    bool contiguous, const Element& element) {
     return each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
-      const VarId k = in_.fresh.var();
+      const TermLoops term = tiles_.term_loops(terms);
       const VarId place = in_.fresh.var();
-      const StmtPtr one =
-          element(TileSide{first, inside, count, number}, affine_var(k), affine_var(place));
+      const StmtPtr one = element(TileSide{first, inside, count, number}, term, affine_var(place));
       const LoopMark mark = contiguous ? LoopMark::lanes : LoopMark::unroll;
-      return Block{make_loop(k, 0, *terms.count, {make_loop(place, 0, count, {one}, mark)})};
+      return tiles_.around(term, {make_loop(place, 0, count, {one}, mark)});
     });
   }
 
@@ -257,16 +268,19 @@ class Builder {
 
 }  // namespace
 
-Block build_contraction(Scheduling& in, const Contraction& c, const ContractionPlan& plan) {
+std::optional<Block> build_contraction(Scheduling& in, const Contraction& c,
+                                       const ContractionPlan& plan) {
   const std::size_t buffers = in.lowered.loop.buffers.size();
   Builder plain(in, c, plan, false);
   Block body = plain.build();
   const LanePlan lanes =
       plan_lanes(Loop{in.lowered.loop.buffers, in.lowered.loop.statics, body}, in.target);
-  if (std::ranges::all_of(plain.sums(),
-                          [&](LocalId sum) { return lanes.in_registers.contains(sum); }))
-    return body;
+  const auto stays = [&](LocalId sum) {
+    return c.across ? lanes.turned.contains(sum) : lanes.in_registers.contains(sum);
+  };
+  if (std::ranges::all_of(plain.sums(), stays)) return body;
   in.drop_scratch(buffers);
+  if (c.across) return std::nullopt;
   return Builder(in, c, plan, true).build();
 }
 

@@ -39,11 +39,23 @@ class Finder {
  public:
   Finder(const Loop& loop, const StmtPtr& nest) : loop_(loop), nest_{nest} {}
 
-  std::optional<Contraction> find() {
+  std::optional<Contraction> find(bool across) {
     if (!match_loops() || !match_product() || !match_after() || !choose_lane()) return std::nullopt;
     choose_row();
+    if (across) {
+      const bool widened = found_.type != step_->value->dtype;
+      if (!found_.row || widened) return std::nullopt;
+      std::swap(found_.a, found_.b);
+      std::swap(found_.lane, found_.row);
+      found_.across = true;
+    }
     found_.a_is_contiguous = is_contiguous(found_.a, found_.reduced.back());
+    found_.b_is_contiguous = is_contiguous(found_.b, found_.lane);
     found_.rows_are_contiguous = found_.row && is_contiguous(found_.a, found_.row);
+    for (const StmtPtr& loop : found_.kept) {
+      if (loop == found_.lane || loop == found_.row) continue;
+      (motion(found_.b, loop).moves ? found_.moving_b : found_.sharing_b).push_back(loop);
+    }
     return std::move(found_);
   }
 
@@ -179,7 +191,6 @@ class Finder {
       if (in_a == in_b) return false;
       if (in_a) std::swap(found_.a, found_.b);
       found_.lane = loop;
-      found_.b_is_contiguous = is_contiguous(found_.b, loop);
       return true;
     }
     return false;
@@ -206,8 +217,14 @@ bool Contraction::is_computed() const {
   return a->kind != ValueKind::load || b->kind != ValueKind::load;
 }
 
-std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest) {
-  return Finder(loop, nest).find();
+std::int64_t Contraction::inner_terms() const {
+  std::int64_t terms = 1;
+  for (std::size_t k = 1; k < reduced.size(); ++k) terms *= reduced[k]->to;
+  return terms;
+}
+
+std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest, bool across) {
+  return Finder(loop, nest).find(across);
 }
 
 }  // namespace heddle::jit

@@ -6,57 +6,112 @@
 
 namespace heddle::jit {
 
+namespace {
+
+std::int64_t product_of(const std::vector<StmtPtr>& loops) {
+  std::int64_t product = 1;
+  for (const StmtPtr& loop : loops) product *= loop->to;
+  return product;
+}
+
+/// In half cycles: a vector, or an element at a time.
+double copy_time(double elements, bool contiguous) { return elements * (contiguous ? 0.25 : 2); }
+
+/// Of copies, and of turning sums.
+double overhead(const Contraction& c, const ContractionPlan& plan, const Target& target) {
+  const auto rows = static_cast<double>(c.row ? c.row->to : 1);
+  const auto lanes = static_cast<double>(c.lane->to);
+  const auto terms = static_cast<double>(product_of(c.reduced));
+  const auto moving = static_cast<double>(product_of(c.moving_b));
+  const double all = moving * static_cast<double>(product_of(c.sharing_b));
+  double time = 0;
+  if (plan.pack_b) time += moving * copy_time(terms * lanes, c.b_is_contiguous);
+  if (plan.pack_a) time += all * copy_time(rows * terms, c.rows_are_contiguous);
+  constexpr double per_turned_vector = 8;
+  if (c.across) time += all * rows * lanes / double(target.lanes(c.type)) * per_turned_vector;
+  return time;
+}
+
+struct Candidate {
+  Contraction c;
+  ContractionPlan plan;
+};
+
+std::optional<Candidate> candidate(const Scheduling& in, const StmtPtr& nest, bool across) {
+  std::optional<Contraction> c = find_contraction(in.lowered.loop, nest, across);
+  if (!c) return std::nullopt;
+  ContractionPlan plan = plan_contraction(*c, in.target);
+  // Copying b pays where it is used often.
+  constexpr std::int64_t uses_min = 4;
+  const bool used = c->row && c->row->to * product_of(c->sharing_b) >= uses_min;
+  if (!c->b_is_contiguous && !(plan.pack_b && used)) return std::nullopt;
+  return Candidate{*std::move(c), plan};
+}
+
+}  // namespace
+
 ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   const DType type = c.type;
   const auto bytes = static_cast<std::int64_t>(size_of(type));
   const std::int64_t rows = c.row ? c.row->to : 1;
   const std::int64_t lanes = c.lane->to;
-  std::int64_t terms = 1;
-  for (const StmtPtr& loop : c.reduced) terms *= loop->to;
+  const std::int64_t terms = product_of(c.reduced);
+  const std::int64_t shared = product_of(c.sharing_b);
   ContractionPlan plan;
-  plan.tile = choose_tile(rows, lanes, terms, type, target);
+  const TileChoice choice = choose_tile(rows, lanes, terms, type, target);
+  plan.tile = choice.tile;
   const std::int64_t tile_lanes = plan.tile.vectors * target.lanes(type);
   plan.depth = terms;
   plan.rows = rows;
   plan.lanes = lanes;
-  if (c.reduced.size() > 1 || !c.row) return plan;
+  plan.time = choice.time * static_cast<double>(product_of(c.moving_b) * shared);
+  if (!c.row) return plan;
   // Rows of b lie far apart: what does not fit half the second-level cache with the rest is copied.
-  const bool fits = terms * lanes * bytes <= target.l2_bytes / 4;
-  plan.pack_b = !c.b_is_contiguous || c.is_computed() || (!fits && rows >= 4 * plan.tile.rows);
+  // Windows of a convolution overlap, and fit.
+  const bool fits = c.reduced.size() > 1 || terms * lanes * bytes <= target.l2_bytes / 4;
+  plan.pack_b =
+      !c.b_is_contiguous || c.is_computed() || (!fits && rows * shared >= 4 * plan.tile.rows);
   plan.prefetch = (rows * terms + terms * lanes + rows * lanes) * bytes > target.l2_bytes;
-  if (!plan.pack_b) return plan;
-  // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
-  // the sums more often: measured, the second costs more, as tiles of b come from the second-level
-  // cache in time.
-  if (c.target_holds_sums)
-    plan.depth = std::min(
-        terms, std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes));
-  plan.pack_a = !c.a_is_contiguous || c.is_computed() || rows * terms * bytes > target.l2_bytes / 2;
-  const std::int64_t rows_max = target.l2_bytes / 4 / (plan.depth * bytes);
-  const std::int64_t tile_rows = (rows + plan.tile.rows - 1) / plan.tile.rows;
-  plan.rows =
-      std::max<std::int64_t>(1, std::min(tile_rows, rows_max / plan.tile.rows)) * plan.tile.rows;
-  constexpr std::int64_t lanes_max = 4096;
-  constexpr std::int64_t bytes_max = std::int64_t{32} << 20;  // of the copy of b
-  const std::int64_t most = std::min(lanes_max, bytes_max / (plan.depth * bytes));
-  plan.lanes =
-      std::max<std::int64_t>(1, std::min(lanes + tile_lanes - 1, most) / tile_lanes) * tile_lanes;
+  if (plan.pack_b) {
+    // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
+    // the sums more often: measured, the second costs more, as tiles of b come from the
+    // second-level cache in time.
+    if (c.target_holds_sums) {
+      const std::int64_t inner = c.inner_terms();
+      const std::int64_t most =
+          std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes);
+      plan.depth = std::min(terms, std::max<std::int64_t>(1, most / inner) * inner);
+    }
+    plan.pack_a =
+        c.is_computed() || (c.reduced.size() == 1 &&
+                            (!c.a_is_contiguous || rows * terms * bytes > target.l2_bytes / 2));
+    const std::int64_t rows_max = target.l2_bytes / 4 / (plan.depth * bytes);
+    const std::int64_t tile_rows = (rows + plan.tile.rows - 1) / plan.tile.rows;
+    plan.rows =
+        std::max<std::int64_t>(1, std::min(tile_rows, rows_max / plan.tile.rows)) * plan.tile.rows;
+    constexpr std::int64_t lanes_max = 4096;
+    constexpr std::int64_t bytes_max = std::int64_t{32} << 20;  // of the copy of b
+    const std::int64_t most = std::min(lanes_max, bytes_max / (plan.depth * bytes));
+    plan.lanes =
+        std::max<std::int64_t>(1, std::min(lanes + tile_lanes - 1, most) / tile_lanes) * tile_lanes;
+  }
+  plan.time += overhead(c, plan, target);
   return plan;
 }
 
 std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest) {
-  const std::optional<Contraction> c = find_contraction(in.lowered.loop, nest);
-  if (!c) return std::nullopt;
-  const ContractionPlan plan = plan_contraction(*c, in.target);
-  // Copying b pays where it is used often.
-  constexpr std::int64_t uses_min = 4;
-  const bool used = c->row && c->row->to >= uses_min;
-  if (!c->b_is_contiguous && !(plan.pack_b && used)) return std::nullopt;
-  return build_contraction(in, *c, plan);
+  const std::optional<Candidate> along = candidate(in, nest, false);
+  const std::optional<Candidate> across = candidate(in, nest, true);
+  constexpr double gain_min = 1.05;  // the estimate is no better
+  if (across && (!along || across->plan.time * gain_min < along->plan.time)) {
+    if (std::optional<Block> made = build_contraction(in, across->c, across->plan)) return made;
+  }
+  if (!along) return std::nullopt;
+  return build_contraction(in, along->c, along->plan);
 }
 
-RegisterTile choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t depth, DType type,
-                         const Target& target) {
+TileChoice choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t depth, DType type,
+                       const Target& target) {
   const std::int64_t width = target.lanes(type);
   // Of vectors besides the sums: one row of b, and an element of a in all lanes; without fma the
   // product too.
@@ -68,8 +123,7 @@ RegisterTile choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t dep
   // Starting a tile and storing it: measured, in the same unit.
   constexpr double per_tile = 120;
   constexpr double per_sum = 5;
-  RegisterTile best;
-  double least = -1;
+  TileChoice best;
   for (std::int64_t v = 1; v <= 8; ++v) {
     for (std::int64_t r = 1; r * v + v <= free; ++r) {
       double time = 0;
@@ -81,10 +135,7 @@ RegisterTile choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t dep
                    per_sum * static_cast<double>(row.size * vectors));
         }
       }
-      if (least < 0 || time < least) {
-        least = time;
-        best = {r, v};
-      }
+      if (best.time == 0 || time < best.time) best = {{r, v}, time};
     }
   }
   return best;

@@ -26,10 +26,8 @@ bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes) {
 }
 
 std::int64_t vector_width(const Scheduling& in, const Block& body) {
-  for (const StmtPtr& stmt : body) {
-    if (stmt->value) return in.target.lanes(stmt->value->dtype);
-  }
-  return 0;
+  const std::optional<DType> type = lane_type(body);
+  return type ? in.target.lanes(*type) : 0;
 }
 
 /// body at `at`, its own locals renamed.

@@ -39,6 +39,7 @@ enum class Schedule : std::uint8_t {
 /// What an automatic schedule does, step by step.
 enum class ScheduleStep : std::uint8_t {
   fuse,         ///< joins neighbouring loops
+  hoist,        ///< computes once what many iterations share
   contraction,  ///< tiles and packs sums of products; without it they are sums like others
   reduction,    ///< gives sums several lanes, by row or by column
   transpose,    ///< turns blocks in registers or in the cache

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -19,17 +18,13 @@
 #include "jit/schedule.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_program.hpp"
+#include "support/seeds.hpp"
 #include "unit/jit_compile/kernel_runner.hpp"
 
 namespace heddle::jit::testing {
 namespace {
 
 constexpr std::uint64_t programs_per_unit = 100;
-
-std::uint64_t programs() {
-  const char* asked = std::getenv("HEDDLE_TEST_SEEDS");
-  return asked == nullptr ? 10'000 : std::strtoull(asked, nullptr, 10);
-}
 
 /// A program, as it is interpreted and as it is compiled.
 struct Subject {
@@ -123,7 +118,7 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
   const auto gccjit = make_gccjit_compiler(options);
   const auto cc = make_cc_compiler(options);
   std::uint64_t ran = 0;
-  const std::uint64_t count = programs();
+  const std::uint64_t count = test::seeds(10'000);
   for (std::uint64_t first = 1; first <= count; first += programs_per_unit) {
     CompileUnit unit;
     unit.name = "fuzz";

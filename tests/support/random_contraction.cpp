@@ -131,7 +131,7 @@ class RowMaker {
   /// Of the element (i, j): grows slowly, so that sums stay exact.
   Expr value(const Index& i, const Index& j) {
     const Expr x = any(matrices_)(i, j);
-    switch (below(6)) {
+    switch (below(8)) {
       case 0:
         return x - any(per_row_)(i);
       case 1:
@@ -142,6 +142,10 @@ class RowMaker {
         return where(x < any(per_row_)(i), number(1), number(2));
       case 4:
         return min(x, number(3)) * min(x, number(2));
+      case 5:
+        return x - trunc(any(per_row_)(i) / number(3));
+      case 6:
+        return max(x, trunc(any(per_column_)(j) / number(3)));
       default:
         return x;
     }

@@ -2,7 +2,6 @@
 // HEDDLE_TEST_SEEDS=n looks at n programs instead of a few thousand.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "heddle/status.hpp"
@@ -14,14 +13,12 @@
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/random_program.hpp"
+#include "support/seeds.hpp"
 
 namespace heddle::jit::testing {
 namespace {
 
-std::uint64_t seeds(std::uint64_t usual) {
-  const char* asked = std::getenv("HEDDLE_TEST_SEEDS");
-  return asked == nullptr ? usual : std::strtoull(asked, nullptr, 10);
-}
+using test::seeds;
 
 std::vector<std::int64_t> values_of(const Lowered& lowered, const RandomProgram& random) {
   std::vector<std::int64_t> values;

@@ -5,11 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <thread>
 
 #include "heddle/observe.hpp"
-#include "scheduler/sanitizers.hpp"
+#include "tests/support/seeds.hpp"
 #include "tools/stress/simulate.hpp"
 #include "tools/stress/simulated_graph.hpp"
 
@@ -19,17 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using sched::Device;
 using testing::HasSubstr;
-
-#if defined(HEDDLE_ASAN) || defined(HEDDLE_TSAN)
-constexpr std::uint64_t seeds_usual = 1000;
-#else
-constexpr std::uint64_t seeds_usual = 10'000;
-#endif
-
-std::uint64_t from_environment(const char* name, std::uint64_t usual) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
-}
 
 SimulationOptions quiet(std::uint64_t seed) {
   SimulationOptions options;
@@ -50,8 +38,8 @@ class QuietLog {
 // S18, S1, S4, S6, S7, S9, S11, S12, S13, S14
 TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
   stress::SimulateOptions options;
-  options.seed = from_environment("HEDDLE_TEST_SEED", 1);
-  options.seeds = from_environment("HEDDLE_TEST_SEEDS", seeds_usual);
+  options.seed = test::from_environment("HEDDLE_TEST_SEED", 1);
+  options.seeds = test::seeds(10'000);
   const stress::SimulateResult result = stress::simulate(options);
   ASSERT_TRUE(result.broken.ok()) << result.broken.to_string();
   EXPECT_EQ(result.seeds, options.seeds);

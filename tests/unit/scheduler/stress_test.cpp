@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/seeds.hpp"
 #include "tools/stress/checks.hpp"
 #include "tools/stress/round.hpp"
 #include "tools/stress/soak.hpp"
@@ -18,11 +19,6 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 void expect_clean_round(std::uint64_t seed, Tally& tally) {
   RoundOptions options;
@@ -39,9 +35,9 @@ void expect_clean_round(std::uint64_t seed, Tally& tally) {
 // every task ends once, all callbacks are called
 TEST(StressTest, RandomGraphsEndAndAddUp) {
   Tally tally;
-  const std::uint64_t seed = from_environment("HEDDLE_TEST_SEED", 0);
+  const std::uint64_t seed = test::from_environment("HEDDLE_TEST_SEED", 0);
   if (seed != 0) return expect_clean_round(seed, tally);
-  const std::uint64_t last = from_environment("HEDDLE_TEST_ROUNDS", 60);
+  const std::uint64_t last = test::from_environment("HEDDLE_TEST_ROUNDS", 60);
   for (std::uint64_t k = 1; k <= last && !testing::Test::HasFailure(); ++k)
     expect_clean_round(k, tally);
   std::fputs(tally.to_string().c_str(), stdout);

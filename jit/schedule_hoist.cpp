@@ -1,0 +1,226 @@
+// Values that many iterations share are computed once: before the nest into scratch, where the
+// loops that they depend on are loops of their own; before the innermost loop that they do not
+// depend on, as a local, where what they read is made by the nest. Compilers cannot: the stores
+// between may change what is loaded, for all they know. Every value keeps its bits. Pure; any
+// thread.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "jit/lanes.hpp"
+#include "jit/rewrite.hpp"
+#include "jit/schedule.hpp"
+#include "jit/schedule_contraction.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// In simple operations: less is sooner computed than loaded.
+constexpr int cost_min = 8;
+/// Of a value that goes to memory.
+constexpr std::int64_t uses_min = 8;
+constexpr std::int64_t bytes_max = std::int64_t{32} << 20;
+
+int cost_of(const PrimFunction& function) {
+  constexpr int slow = 8;  // divisions, roots: cycles per vector
+  int cost = 0;
+  for (const Prim& prim : function.code) {
+    const bool is_slow =
+        prim.op == PrimOp::div || prim.op == PrimOp::rem || prim.op == PrimOp::call;
+    if (prim.op != PrimOp::constant) cost += is_slow ? slow : 1;
+  }
+  return cost;
+}
+
+bool is_costly(const Value& value) {
+  int cost = 0;
+  walk(value, [&cost](const Value& v) {
+    if (v.kind == ValueKind::op || v.kind == ValueKind::cast) cost += cost_of(lane_function(v));
+  });
+  return cost >= cost_min;
+}
+
+/// What the iterations of a loop may change.
+struct Changed {
+  std::set<VarId> vars;
+  std::set<LocalId> locals;
+  std::set<BufferId> buffers;
+
+  explicit Changed(const StmtPtr& loop) {
+    walk(Block{loop}, [this](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::loop) vars.insert(stmt.var);
+      if (stmt.kind == StmtKind::declare || stmt.kind == StmtKind::assign)
+        locals.insert(stmt.local);
+      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) buffers.insert(stmt.buffer);
+    });
+  }
+  [[nodiscard]] bool touches_memory_of(const Value& value) const {
+    bool touches = false;
+    walk(value, [&](const Value& v) {
+      touches |= (v.kind == ValueKind::load && buffers.contains(v.buffer)) ||
+                 (v.kind == ValueKind::local && locals.contains(v.local));
+    });
+    return touches;
+  }
+};
+
+std::set<VarId> vars_of(const Value& value) {
+  std::set<VarId> vars;
+  const auto add = [&vars](const Affine& index) {
+    for (const AffineTerm& term : index.terms) {
+      if (term.kind == AffineTerm::Kind::loop) vars.insert(term.id);
+    }
+  };
+  walk(value, [&](const Value& v) {
+    add(v.index);
+    std::ranges::for_each(v.subscripts, add);
+  });
+  return vars;
+}
+
+/// Values already computed, and what stands for them.
+using Known = std::vector<std::pair<ValuePtr, ValuePtr>>;
+
+/// The value with its largest costly parts that `replace` gives something for replaced by that;
+/// equal parts by the same.
+template <class Replace>
+ValuePtr replaced(const ValuePtr& value, Known& known, const Replace& replace) {
+  if (value->kind != ValueKind::op && value->kind != ValueKind::cast) return value;
+  if (!is_costly(*value)) return value;
+  for (const auto& [done, by] : known) {
+    if (equal(*done, *value)) return by;
+  }
+  if (ValuePtr by = replace(value)) {
+    known.emplace_back(value, by);
+    return by;
+  }
+  std::vector<ValuePtr> args;
+  bool same = true;
+  for (const ValuePtr& arg : value->args) {
+    args.push_back(replaced(arg, known, replace));
+    same = same && args.back() == arg;
+  }
+  if (same) return value;
+  return value->kind == ValueKind::op ? make_op(value->op, std::move(args))
+                                      : make_cast(args[0], value->dtype);
+}
+
+/// The statements with `change` applied to their values; `around` holds the loops around them.
+template <class Change>
+Block changed(const Block& body, std::vector<StmtPtr>& around, const Change& change) {
+  Block result;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::loop) {
+      around.push_back(stmt);
+      Block inner = changed(stmt->body, around, change);
+      around.pop_back();
+      result.push_back(with_body(*stmt, std::move(inner)));
+    } else if (stmt->value) {
+      ValuePtr value = change(stmt->value);
+      result.push_back(value == stmt->value ? stmt : with_value(*stmt, std::move(value)));
+    } else {
+      result.push_back(stmt);
+    }
+  }
+  return result;
+}
+
+/// Factors are computed once anyway, where they are copied.
+std::set<const Value*> factors_of(const Loop& loop, const StmtPtr& nest) {
+  std::set<const Value*> parts;
+  if (const std::optional<Contraction> c = find_contraction(loop, nest)) {
+    for (const ValuePtr& factor : {c->a, c->b})
+      walk(*factor, [&parts](const Value& v) { parts.insert(&v); });
+  }
+  return parts;
+}
+
+/// The nest, and before it those that fill scratch.
+Block with_stored_values(Scheduling& in, const StmtPtr& nest) {
+  const Changed inside(nest);
+  const std::set<const Value*> factors = factors_of(in.lowered.loop, nest);
+  std::vector<StmtPtr> around{nest};
+  Known known;
+  Block result;
+  const auto store = [&](const ValuePtr& value) -> ValuePtr {
+    const std::set<VarId> vars = vars_of(*value);
+    if (factors.contains(value.get()) || inside.touches_memory_of(*value)) return nullptr;
+    Substitution by;
+    Dims dims;
+    std::vector<Affine> here, there;
+    std::vector<StmtPtr> own;
+    std::int64_t uses = 1;
+    for (const StmtPtr& loop : around) {
+      if (!vars.contains(loop->var)) {
+        uses *= std::max<std::int64_t>(0, loop->to - loop->from);
+        continue;
+      }
+      own.push_back(loop);
+      dims.push_back(loop->to);
+      by.loops[loop->var] = in.fresh.var();
+      here.push_back(affine_var(loop->var));
+      there.push_back(affine_var(by.loops[loop->var]));
+    }
+    const ArrayType type{value->dtype, dims};
+    if (uses < uses_min || type.num_bytes().value_or(bytes_max + 1) > bytes_max) return nullptr;
+    const BufferId buffer = in.add_scratch("shared value", value->dtype, dims);
+    Block fill{make_store(buffer, std::move(there), substitute(value, by))};
+    for (std::size_t k = own.size(); k-- > 0;) {
+      Block outer{make_loop(by.loops[own[k]->var], own[k]->from, own[k]->to, std::move(fill))};
+      fill = std::move(outer);
+    }
+    result.insert(result.end(), fill.begin(), fill.end());
+    return make_load(buffer, value->dtype, std::move(here));
+  };
+  Block body = changed(nest->body, around,
+                       [&](const ValuePtr& value) { return replaced(value, known, store); });
+  result.push_back(with_body(*nest, std::move(body)));
+  return result;
+}
+
+}  // namespace
+
+void store_shared_values(Scheduling& in) {
+  Block result;
+  for (const StmtPtr& stmt : in.lowered.loop.body) {
+    if (stmt->kind != StmtKind::loop) {
+      result.push_back(stmt);
+      continue;
+    }
+    const Block made = with_stored_values(in, stmt);
+    result.insert(result.end(), made.begin(), made.end());
+  }
+  in.lowered.loop.body = std::move(result);
+}
+
+Block hoist_values(Fresh& fresh, const Block& body) {
+  Block result;
+  Known known;  // at this place: loops that follow may share what was computed for one
+  for (const StmtPtr& stmt : body) {
+    const Changed inside(stmt);
+    const auto forget = [&] {
+      std::erase_if(known, [&](const auto& each) { return inside.touches_memory_of(*each.first); });
+    };
+    const bool is_loop = stmt->kind == StmtKind::loop;
+    if (is_loop) forget();
+    const bool repeats = is_loop && stmt->mark == LoopMark::serial && stmt->from < stmt->to;
+    const auto hoist = [&](const ValuePtr& value) -> ValuePtr {
+      const std::set<VarId> vars = vars_of(*value);
+      const bool moves =
+          std::ranges::any_of(vars, [&](VarId var) { return inside.vars.contains(var); });
+      if (!repeats || moves || inside.touches_memory_of(*value)) return nullptr;
+      const LocalId local = fresh.local();
+      result.push_back(make_declare(local, value));
+      return make_local(local, value->dtype);
+    };
+    std::vector<StmtPtr> around;
+    const Block done = changed(
+        {stmt}, around, [&](const ValuePtr& value) { return replaced(value, known, hoist); });
+    const bool nests = is_loop && stmt->mark != LoopMark::lanes;
+    result.push_back(nests ? with_body(*done[0], hoist_values(fresh, done[0]->body)) : done[0]);
+    if (!is_loop) forget();
+  }
+  return result;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,97 @@
+// Values that iterations share: computed once, and no bit of them changes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "jit/loop_text.hpp"
+#include "jit/rewrite.hpp"
+#include "jit/schedule.hpp"
+#include "jit/verify.hpp"
+#include "support/loop_interpreter.hpp"
+#include "support/random_contraction.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+/// How often a run of the kernel computes the operation, lanes counted each.
+std::int64_t count_of(Op op, const Block& body, std::int64_t runs = 1) {
+  std::int64_t count = 0;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::loop)
+      count += count_of(op, stmt->body, runs * (stmt->to - stmt->from));
+    if (!stmt->value) continue;
+    walk(*stmt->value, [&](const Value& v) {
+      if (v.kind == ValueKind::op && v.op == op) count += runs;
+    });
+  }
+  return count;
+}
+
+std::vector<HostArray> results(const Loop& loop) {
+  std::vector<HostArray> arrays;
+  for (std::size_t k = 0; k < loop.buffers.size(); ++k)
+    arrays.push_back(small_numbers(loop.buffers[k].type, k));
+  interpret(loop, arrays);
+  return arrays;
+}
+
+/// The schedule, which computes what the plain loops do.
+Loop hoisted(const Program& program) {
+  const Lowered before = optimize(lower(program));
+  const Lowered after = schedule(before, tiny_target(Isa::avx2));
+  EXPECT_TRUE(verify(after.loop).ok());
+  const std::vector<HostArray> expected = results(before.loop), found = results(after.loop);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    if (before.loop.buffers[k].role == Role::scratch) continue;
+    EXPECT_TRUE(same_elements(expected[k], found[k])) << print(after.loop);
+  }
+  return after.loop;
+}
+
+// J9: values of some of the loops alone are computed once for each of those
+TEST(HoistTest, SharedValuesAreStored) {
+  const Tensor a("a", f32, {20, 40}), b("b", f32, {20}), c("c", f32, {40}), d("d", f32, {}),
+      y("y", f32, {20, 40});
+  const Index i, j;
+  Program program("shared");
+  program << (y(i, j) = a(i, j) * exp(b(i)) + sin(c(j)) * log(d()) - exp(b(i)));
+  const Loop loop = hoisted(program);
+  EXPECT_EQ(count_of(Op::exp, loop.body), 20) << print(loop);
+  EXPECT_EQ(count_of(Op::sin, loop.body), 40);
+  EXPECT_EQ(count_of(Op::log, loop.body), 1);
+}
+
+// J9: what depends on what the nest itself makes is computed before the loop that does not change
+// it
+TEST(HoistTest, WhatTheNestMakesIsComputedBeforeTheInnerLoop) {
+  const Tensor a("a", f32, {20, 400}), y("y", f32, {20, 400}), total("total", f32, {20});
+  const Index i, j;
+  total.set_mode(MemoryMode::local);
+  Program program("rows");
+  program << (total(i) = sum(a(i, j))) << (y(i, j) = a(i, j) * exp(total(i)));
+  const Loop loop = hoisted(program);
+  EXPECT_EQ(count_of(Op::exp, loop.body), 20) << print(loop);
+}
+
+void expect_to_stay(const Program& program) {
+  const Lowered plain = optimize(lower(program));
+  const std::vector<ScheduleStep> without{ScheduleStep::hoist};
+  const Target target = tiny_target(Isa::avx2);
+  EXPECT_EQ(print(schedule(plain, target).loop), print(schedule(plain, target, without).loop));
+}
+
+// J9: what is sooner computed than loaded stays, and so does what is used once, changed on the way,
+// or too large
+TEST(HoistTest, OtherValuesStay) {
+  const Tensor a("a", f32, {20, 40}), b("b", f32, {20}), y("y", f32, {20, 40});
+  const Index i, j, k;
+  Program cheap("cheap"), once("once"), changed("changed"), large("large");
+  expect_to_stay(cheap << (y(i, j) = a(i, j) * (b(i) + 1)));
+  expect_to_stay(once << (y(i, j) = exp(a(i, j)) + b(i)));
+  expect_to_stay(changed << (y(i, j) += exp(y(0, 0)) * b(i)));
+  const Tensor x("x", f32, {1 << 12, 1 << 12}), z("z", f32, {1 << 12, 1 << 12, 16});
+  expect_to_stay(large << (z(i, j, k) = exp(x(i, j))));
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing

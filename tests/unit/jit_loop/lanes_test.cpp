@@ -1,0 +1,148 @@
+// Which loops run as vectors, and the marks that say so.
+#include <gtest/gtest.h>
+
+#include "heddle/status.hpp"
+#include "jit/lanes.hpp"
+#include "jit/loop_text.hpp"
+#include "support/loop_interpreter.hpp"
+#include "support/random_contraction.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+Loop parsed(const std::string& text) { return parse_loop("heddle-loop 1\n" + text); }
+
+// J5: comparisons and conditions are masks where the target has instructions for them
+TEST(LanePlanTest, ConditionsAreMasks) {
+  const Loop loop = parsed(R"(buffer t0 input f32[64]
+buffer t1 input f32[2]
+buffer t2 input f64[64]
+buffer t3 output f32[64]
+kernel {
+  lanes i0 in 0..64 {
+    let x0: bool = and.bool(lt.f32(t0[i0], 1:f32), lt.f32(t1[0], t1[1]))
+    t3[i0] = where.f32(x0, t0[i0], 0:f32)
+  }
+  lanes i1 in 0..64 {
+    t3[i1] = where.f32(lt.f64(t2[i1], t2[0]), t0[i1], 0:f32)
+  }
+}
+)");
+  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx512)).vectors, std::set<VarId>{0});
+  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx2)).vectors, std::set<VarId>{0});
+  EXPECT_TRUE(plan_lanes(loop, tiny_target(Isa::portable)).vectors.empty());
+}
+
+// J5: lanes loops run as vectors where all their statements can, blocks live in registers where
+// they can
+TEST(LanePlanTest, FindsVectorsAndRegisters) {
+  const Loop loop = parsed(R"(buffer t0 input f32[64]
+buffer t1 output f32[64]
+buffer t2 output f16[64]
+kernel {
+  let x0: f32[2,16] = 0:f32
+  let x1: f32[16] = 0:f32
+  unroll i0 in 0..2 {
+    lanes i1 in 0..16 {
+      x0[i0, i1] = mul.f32(t0[16*i0 + i1], 2:f32)
+    }
+  }
+  lanes i2 in 0..16 {
+    x1[i2] = x0[1, i2]
+  }
+  lanes i3 in 0..16 {
+    t1[4*i3] = x1[i3]
+  }
+  lanes i4 in 0..64 {
+    t2[i4] = f16(t0[i4])
+  }
+}
+)");
+  const LanePlan plan = plan_lanes(loop, tiny_target(Isa::avx512));
+  EXPECT_EQ(plan.vectors, (std::set<VarId>{1, 2}));
+  EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});  // x1 is read by a plain loop
+  EXPECT_TRUE(plan_lanes(loop, Target()).vectors.empty());
+  EXPECT_TRUE(plan_lanes(loop, Target()).in_registers.empty());
+}
+
+// J5: small matrices that are filled by rows and read by columns are turned in registers
+TEST(LanePlanTest, FindsBlocksToTurn) {
+  const std::string text = R"(buffer t0 input f32[40,40]
+buffer t1 output f32[40,40]
+kernel {
+  let x0: f32[20,8] = 0:f32
+  let x1: f32[8,20] = 0:f32
+  unroll i0 in 0..20 {
+    lanes i1 in 0..8 {
+      x0[i0, i1] = t0[i0, i1]
+    }
+  }
+  unroll i2 in 0..8 {
+    lanes i3 in 0..20 {
+      x1[i2, i3] = t0[i2, i3]
+    }
+  }
+  unroll i4 in 0..8 {
+    lanes i5 in 0..20 {
+      t1[i4, i5] = neg.f32(x0[i5, i4])
+    }
+  }
+  unroll i6 in 0..20 {
+    lanes i7 in 0..8 {
+      t1[i6 + 20, i7] = x1[i7, i6]
+    }
+  }
+}
+)";
+  const LanePlan plan = plan_lanes(parsed(text), tiny_target(Isa::avx512));
+  EXPECT_EQ(plan.turned, std::set<LocalId>{0});  // rows of x1 take two vectors
+  EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});
+  EXPECT_EQ(plan.vectors, (std::set<VarId>{1, 3, 5}));
+  EXPECT_TRUE(plan_lanes(parsed(text), tiny_target(Isa::portable)).turned.empty());
+  // An element that scalar code touches: all of them are in memory.
+  const std::string touched = text.substr(0, text.rfind('}')) + "  t1[0, 39] = x0[0, 0]\n}\n";
+  const LanePlan other = plan_lanes(parsed(touched), tiny_target(Isa::avx512));
+  EXPECT_TRUE(other.turned.empty());
+  EXPECT_EQ(other.vectors, (std::set<VarId>{1, 3}));
+}
+
+struct Illegal {
+  const char* body;
+  const char* rule;
+};
+
+// J5: marks that do not hold are refused, naming loop and rule
+TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
+  const std::string buffers = "buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nkernel {\n";
+  for (const Illegal& each : {
+           Illegal{"lanes i0 in 0..8 { for i1 in 0..2 { t0[i0 + 8*i1] = t1[0] } }", "another loop"},
+           Illegal{"lanes i0 in 0..8 { zero t0 }", "zeroes"},
+           Illegal{"lanes i0 in 0..8 { t0[0] = t1[i0] }", "other iterations touch"},
+           Illegal{"lanes i0 in 0..8 { t0[i0] = t0[i0 + 4] }", "other iterations touch"},
+           Illegal{"let x0: f32 = 0:f32 lanes i0 in 0..8 { x0 = t1[i0] }", "iterations share"},
+           Illegal{"lanes i0 in 0..8 { let x0: f32[2] = 0:f32 }", "declares a block"},
+           Illegal{"unroll i0 in 0..5000 { t0[0] = 1:f32 }", "copies"},
+           Illegal{"let x0: f32[4] = 0:f32 x0[4] = 1:f32", "axis 0 of x0"},
+           Illegal{"let x0: f32[4] = 0:f32 x0 = 1:f32", "takes 1 subscripts"},
+           Illegal{"let x0: f32[0] = 0:f32", "extent of 0"},
+           Illegal{"let x0: f32[100000] = 0:f32", "beyond"},
+           Illegal{"prefetch t1[0]", "prefetch to t1"},
+           Illegal{"prefetch t0[64]", "axis 0 of t0"},
+       }) {
+    try {
+      static_cast<void>(parsed(buffers + each.body + "\n}\n"));
+      ADD_FAILURE() << each.body;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(each.rule), std::string::npos) << e.what();
+    }
+  }
+  for (const char* legal :
+       {"lanes i0 in 0..8 { t0[i0] = t0[i0 + 8] }", "lanes i0 in 0..8 { t0[2*i0] = t0[2*i0] }",
+        "lanes i0 in 0..8 { let x0: f32 = t1[i0] x0 = neg.f32(x0) stream t0[i0] = x0 }",
+        "let x0: f32[2,4] = t1[3] lanes i0 in 0..4 { x0[1, i0] = x0[0, i0] }"}) {
+    EXPECT_NO_THROW(static_cast<void>(parsed(buffers + legal + "\n}\n"))) << legal;
+  }
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
