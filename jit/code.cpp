@@ -83,8 +83,8 @@ std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string
   code->signature = make_signature(code->lowered.loop);
   // Traced, every assignment is told in the order of the program.
   if (options.schedule == Schedule::automatic && !options.trace_values) {
-    code->lowered =
-        schedule(std::move(code->lowered), compiler->target(), options.schedule_without);
+    code->lowered = schedule(std::move(code->lowered), compiler->target(), options.schedule_without,
+                             options.contraction_tile);
     set_scratch_entries(*code);
   }
   return code;

@@ -185,6 +185,7 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   each.fast_math = options.fast_math;
   each.schedule = options.schedule;
   each.schedule_without = options.schedule_without;
+  each.contraction_tile = options.contraction_tile;
   each.trace_values = options.trace_values;
   BatchDraft draft{compiler, {}, {}, {}, options.progress};
   draft.codes.resize(programs.size());

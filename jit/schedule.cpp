@@ -165,9 +165,11 @@ Block copied(Scheduling& in, const Block& body, Substitution by) {
   return result;
 }
 
-Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without) {
+Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without,
+                 const std::optional<ContractionTile>& tile) {
+  if (tile) check_tile(*tile, target);
   if (target.isa == Isa::none) return lowered;
-  Scheduling in{lowered, target, Fresh(lowered.loop)};
+  Scheduling in{lowered, target, Fresh(lowered.loop), tile};
   const Steps steps(without);
   const auto stays_alone = [&](const StmtPtr& stmt) {
     return (steps.take(ScheduleStep::contraction) &&
@@ -180,7 +182,8 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
   const Block after = scheduled(in, steps, lowered.loop.body);
-  lowered.loop.body = renumbered(hoists ? hoist_values(in.fresh, after) : after);
+  lowered.loop.body =
+      renumbered(hoists ? share_values(in.fresh, hoist_values(in.fresh, after)) : after);
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));

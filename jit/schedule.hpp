@@ -22,9 +22,10 @@ namespace heddle::jit {
 
 /// The kernel, scheduled for `target`. Buffers keep their numbers; scratch that schedules need
 /// comes after them, with a tensor each. Comments in the kernel say what was chosen. `without`:
-/// steps that are left out.
+/// steps that are left out. `tile`: of all contractions; invalid_argument where it does not fit.
 [[nodiscard]] Lowered schedule(Lowered lowered, const Target& target,
-                               std::span<const ScheduleStep> without = {});
+                               std::span<const ScheduleStep> without = {},
+                               const std::optional<ContractionTile>& tile = {});
 
 /// Numbers that no variable and no local of a kernel has.
 struct Fresh {
@@ -40,6 +41,7 @@ struct Scheduling {
   Lowered& lowered;
   const Target& target;
   Fresh fresh;
+  std::optional<ContractionTile> tile;  ///< that the user asked for
   /// Scratch of this type.
   BufferId add_scratch(const char* label, DType type, Dims dims);
   /// Forgets scratch from this buffer on, the latest.
@@ -51,6 +53,8 @@ struct Scheduling {
 // The classes, in the order in which they are tried. Each gives the statements that take the place
 // of a nest, or nothing where it is not of that class.
 [[nodiscard]] std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest);
+/// Throws invalid_argument where a tile that the user asked for is none, or exceeds the registers.
+void check_tile(const ContractionTile& tile, const Target& target);
 /// Sums along columns: each has a lane of its own, so every element keeps its order of terms.
 [[nodiscard]] std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest);
 /// `declare` and the loops after it that sum into it: several vectors of sums, folded pairwise.
@@ -81,6 +85,8 @@ void stream_outputs(Lowered& lowered, const Target& target);
 void store_shared_values(Scheduling& in);
 /// Costly values move before the loops that do not change them, as locals.
 [[nodiscard]] Block hoist_values(Fresh& fresh, const Block& body);
+/// Costly values that statements of a block have in common become locals.
+[[nodiscard]] Block share_values(Fresh& fresh, const Block& body);
 
 /// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
 /// stays in cache.

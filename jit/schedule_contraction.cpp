@@ -221,15 +221,7 @@ class Builder {
       where.insert(term.at.begin(), term.at.end());
       return copied(c_.b, tiles_.factor_b(terms, where, lane, term.number, l), where);
     };
-    if (!c_.b_is_contiguous) return pack_tiles(terms, first, tiles, false, element);
-    // Along whole rows of what is read.
-    const TermLoops term = tiles_.term_loops(terms);
-    return tiles_.around(
-        term, each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
-          const VarId l = in_.fresh.var();
-          return Block{
-              lanes_loop(l, count, element({first, inside, count, number}, term, affine_var(l)))};
-        }));
+    return pack_tiles(terms, first, tiles, c_.b_is_contiguous, element);
   }
 
   Block pack_a(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles) {
@@ -241,15 +233,26 @@ class Builder {
     return pack_tiles(terms, first, tiles, c_.rows_are_contiguous, element);
   }
 
+  /// Along whole rows of what is read, where those are contiguous: lines are read once.
   template <class Element>
   Block pack_tiles(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles,
                    bool contiguous, const Element& element) {
+    const auto one_term = [&](const TermLoops& term, const TileSide& side) {
+      const VarId place = in_.fresh.var();
+      const StmtPtr one = element(side, term, affine_var(place));
+      return make_loop(place, 0, side.count, {one},
+                       contiguous ? LoopMark::lanes : LoopMark::unroll);
+    };
+    if (contiguous) {
+      const TermLoops term = tiles_.term_loops(terms);
+      return tiles_.around(
+          term, each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
+            return Block{one_term(term, {first, inside, count, number})};
+          }));
+    }
     return each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
       const TermLoops term = tiles_.term_loops(terms);
-      const VarId place = in_.fresh.var();
-      const StmtPtr one = element(TileSide{first, inside, count, number}, term, affine_var(place));
-      const LoopMark mark = contiguous ? LoopMark::lanes : LoopMark::unroll;
-      return tiles_.around(term, {make_loop(place, 0, count, {one}, mark)});
+      return tiles_.around(term, {one_term(term, {first, inside, count, number})});
     });
   }
 

@@ -74,7 +74,7 @@ struct ContractionPlan {
   /// How far ahead of their use terms of copies are fetched: measured, from 12 on all the same.
   static constexpr std::int64_t terms_ahead = 16;
 };
-[[nodiscard]] ContractionPlan plan_contraction(const Contraction& c, const Target& target);
+[[nodiscard]] ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c);
 /// Nothing, and no scratch, where sums would have to be turned in memory.
 [[nodiscard]] std::optional<Block> build_contraction(Scheduling& in, const Contraction& c,
                                                      const ContractionPlan& plan);

@@ -1,7 +1,10 @@
 // What is decided about a contraction: a register tile by a model of the inner loop, blocks by
 // cache sizes. Pure; any thread.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "heddle/status.hpp"
 #include "jit/schedule_contraction.hpp"
 
 namespace heddle::jit {
@@ -32,6 +35,34 @@ double overhead(const Contraction& c, const ContractionPlan& plan, const Target&
   return time;
 }
 
+/// Of vectors besides the sums: one row of b, and an element of a in all lanes; without fma the
+/// product too.
+std::int64_t free_registers(const Target& target) {
+  return target.vector_registers() - (target.has_fma() ? 1 : 2);
+}
+
+TileChoice timed_tile(const RegisterTile& tile, std::int64_t rows, std::int64_t lanes,
+                      std::int64_t depth, DType type, const Target& target) {
+  const std::int64_t width = target.lanes(type);
+  // Per step, in half cycles: two multiply-adds and two loads a cycle; a chain of sums takes four.
+  const auto step = [](std::int64_t r, std::int64_t v) {
+    return static_cast<double>(std::max({r * v, r + v, std::int64_t{8}}));
+  };
+  // Starting a tile and storing it: measured, in the same unit.
+  constexpr double per_tile = 120;
+  constexpr double per_sum = 5;
+  double time = 0;
+  for (const Segment& row : balanced_tiles(rows, tile.rows)) {
+    for (const Segment& lane : whole_tiles(lanes, tile.vectors * width)) {
+      const std::int64_t vectors = (lane.size + width - 1) / width;
+      time += static_cast<double>(row.count * lane.count) *
+              (static_cast<double>(depth) * step(row.size, vectors) + per_tile +
+               per_sum * static_cast<double>(row.size * vectors));
+    }
+  }
+  return {tile, time};
+}
+
 struct Candidate {
   Contraction c;
   ContractionPlan plan;
@@ -40,7 +71,7 @@ struct Candidate {
 std::optional<Candidate> candidate(const Scheduling& in, const StmtPtr& nest, bool across) {
   std::optional<Contraction> c = find_contraction(in.lowered.loop, nest, across);
   if (!c) return std::nullopt;
-  ContractionPlan plan = plan_contraction(*c, in.target);
+  ContractionPlan plan = plan_contraction(in, *c);
   // Copying b pays where it is used often.
   constexpr std::int64_t uses_min = 4;
   const bool used = c->row && c->row->to * product_of(c->sharing_b) >= uses_min;
@@ -50,7 +81,25 @@ std::optional<Candidate> candidate(const Scheduling& in, const StmtPtr& nest, bo
 
 }  // namespace
 
-ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
+void check_tile(const ContractionTile& tile, const Target& target) {
+  if (tile.rows < 1 || tile.vectors < 1 || tile.terms < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("contraction_tile has {} rows of {} vectors, {} terms at a time; rows "
+                            "and vectors begin at 1, terms at 0",
+                            tile.rows, tile.vectors, tile.terms));
+  }
+  const std::int64_t free = free_registers(target);
+  if (target.isa != Isa::none &&
+      (tile.rows > free || tile.vectors > free || tile.rows * tile.vectors + tile.vectors > free)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("contraction_tile has {0} rows of {1} vectors; sums and one row more "
+                            "are to fit {2} registers, as {3} has them for this: choose fewer",
+                            tile.rows, tile.vectors, free, name(target.isa)));
+  }
+}
+
+ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
+  const Target& target = in.target;
   const DType type = c.type;
   const auto bytes = static_cast<std::int64_t>(size_of(type));
   const std::int64_t rows = c.row ? c.row->to : 1;
@@ -58,7 +107,9 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
   const std::int64_t terms = product_of(c.reduced);
   const std::int64_t shared = product_of(c.sharing_b);
   ContractionPlan plan;
-  const TileChoice choice = choose_tile(rows, lanes, terms, type, target);
+  const TileChoice choice =
+      in.tile ? timed_tile({in.tile->rows, in.tile->vectors}, rows, lanes, terms, type, target)
+              : choose_tile(rows, lanes, terms, type, target);
   plan.tile = choice.tile;
   const std::int64_t tile_lanes = plan.tile.vectors * target.lanes(type);
   plan.depth = terms;
@@ -78,8 +129,9 @@ ContractionPlan plan_contraction(const Contraction& c, const Target& target) {
     // second-level cache in time.
     if (c.target_holds_sums) {
       const std::int64_t inner = c.inner_terms();
-      const std::int64_t most =
+      const std::int64_t usual =
           std::max(target.l1_bytes * 4 / 3, target.l2_bytes / 16) / (tile_lanes * bytes);
+      const std::int64_t most = in.tile && in.tile->terms > 0 ? in.tile->terms : usual;
       plan.depth = std::min(terms, std::max<std::int64_t>(1, most / inner) * inner);
     }
     plan.pack_a =
@@ -112,30 +164,12 @@ std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest) {
 
 TileChoice choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t depth, DType type,
                        const Target& target) {
-  const std::int64_t width = target.lanes(type);
-  // Of vectors besides the sums: one row of b, and an element of a in all lanes; without fma the
-  // product too.
-  const std::int64_t free = target.vector_registers() - (target.has_fma() ? 1 : 2);
-  // Per step, in half cycles: two multiply-adds and two loads a cycle; a chain of sums takes four.
-  const auto step = [&](std::int64_t r, std::int64_t v) {
-    return static_cast<double>(std::max({r * v, r + v, std::int64_t{8}}));
-  };
-  // Starting a tile and storing it: measured, in the same unit.
-  constexpr double per_tile = 120;
-  constexpr double per_sum = 5;
+  const std::int64_t free = free_registers(target);
   TileChoice best;
   for (std::int64_t v = 1; v <= 8; ++v) {
     for (std::int64_t r = 1; r * v + v <= free; ++r) {
-      double time = 0;
-      for (const Segment& row : balanced_tiles(rows, r)) {
-        for (const Segment& lane : whole_tiles(lanes, v * width)) {
-          const std::int64_t vectors = (lane.size + width - 1) / width;
-          time += static_cast<double>(row.count * lane.count) *
-                  (static_cast<double>(depth) * step(row.size, vectors) + per_tile +
-                   per_sum * static_cast<double>(row.size * vectors));
-        }
-      }
-      if (best.time == 0 || time < best.time) best = {{r, v}, time};
+      const TileChoice here = timed_tile({r, v}, rows, lanes, depth, type, target);
+      if (best.time == 0 || here.time < best.time) best = here;
     }
   }
   return best;

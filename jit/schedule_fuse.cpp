@@ -1,5 +1,5 @@
 // Fusion: loops one after another that run over the same extent become one, where what the first
-// makes is used by the second while it is still in cache. Pure; any thread.
+// makes or reads is used by the second while it is still in cache. Pure; any thread.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -57,7 +57,14 @@ bool assigns_outside(const Stmt& loop) {
   return outside;
 }
 
-/// Each iteration only meets what the same iteration of the other loop wrote, and there is some.
+bool sums(const Stmt& loop) {
+  bool found = false;
+  walk(loop.body, [&](const Stmt& stmt) { found = found || stmt.kind == StmtKind::assign; });
+  return found;
+}
+
+/// Each iteration only meets what the same iteration of the other loop wrote, and there is some; or
+/// they read the same. Sums whose results are not needed here have better schedules by themselves.
 bool fusable(const Stmt& first, const Stmt& second) {
   const bool alike = first.kind == StmtKind::loop && second.kind == StmtKind::loop &&
                      first.mark == LoopMark::serial && second.mark == LoopMark::serial &&
@@ -65,18 +72,21 @@ bool fusable(const Stmt& first, const Stmt& second) {
   if (!alike || assigns_outside(first) || assigns_outside(second)) return false;
   const Footprint a = footprint(first);
   const Footprint b = footprint(second);
-  bool shares = false;
+  bool shares = false, shares_written = false;
   for (const auto& [buffer, mine] : a) {
     const auto other = b.find(buffer);
-    if (other == b.end() || !(mine.written || other->second.written)) continue;
-    if (mine.whole || other->second.whole || !mine.own_axes || !other->second.own_axes)
-      return false;
-    const bool meets = std::ranges::any_of(
-        *mine.own_axes, [&](std::size_t axis) { return other->second.own_axes->contains(axis); });
-    if (!meets) return false;
-    shares = true;
+    if (other == b.end()) continue;
+    const bool meets = !mine.whole && !other->second.whole && mine.own_axes &&
+                       other->second.own_axes &&
+                       std::ranges::any_of(*mine.own_axes, [&](std::size_t axis) {
+                         return other->second.own_axes->contains(axis);
+                       });
+    const bool written = mine.written || other->second.written;
+    if (written && !meets) return false;
+    shares_written = shares_written || written;
+    shares = shares || meets;
   }
-  return shares;
+  return shares_written || (shares && !sums(first) && !sums(second));
 }
 
 /// The statement that alone touches the buffer, if there is one.

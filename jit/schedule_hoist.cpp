@@ -1,8 +1,9 @@
-// Values that many iterations share are computed once: before the nest into scratch, where the
-// loops that they depend on are loops of their own; before the innermost loop that they do not
-// depend on, as a local, where what they read is made by the nest. Compilers cannot: the stores
-// between may change what is loaded, for all they know. Every value keeps its bits. Pure; any
-// thread.
+// Values that several iterations or statements share are computed once: before the nest into
+// scratch, where the loops that they depend on are loops of their own; before the innermost loop
+// that they do not depend on, as a local, where what they read is made by the nest; and before the
+// first of the statements that have them in common. Compilers cannot: the stores between may change
+// what is loaded, for all they know, and vector code spells out instructions that they do not see
+// through. Every value keeps its bits. Pure; any thread.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -178,6 +179,44 @@ Block with_stored_values(Scheduling& in, const StmtPtr& nest) {
   return result;
 }
 
+std::size_t hash_of(const Value& value) {
+  std::size_t hash = 0;
+  const auto add = [&hash](auto part) {
+    hash = (hash ^ static_cast<std::size_t>(part)) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 32;
+  };
+  const auto add_index = [&add](const Affine& index) {
+    add(index.constant);
+    for (const AffineTerm& term : index.terms) {
+      add(term.id);
+      add(term.coefficient);
+    }
+  };
+  walk(value, [&](const Value& v) {
+    add(v.kind);
+    add(v.dtype);
+    add(v.op);
+    add(v.buffer);
+    add(v.local);
+    add_index(v.index);
+    std::ranges::for_each(v.subscripts, add_index);
+  });
+  return hash;
+}
+
+/// How often statements of one block, those of loops in it left out, have values of a hash.
+std::map<std::size_t, int> count_values(const Block& body) {
+  std::map<std::size_t, int> counts;
+  for (const StmtPtr& stmt : body) {
+    if (!stmt->value) continue;
+    walk(*stmt->value, [&](const Value& v) {
+      const bool computed = v.kind == ValueKind::op || v.kind == ValueKind::cast;
+      if (computed && is_costly(v)) ++counts[hash_of(v)];
+    });
+  }
+  return counts;
+}
+
 }  // namespace
 
 void store_shared_values(Scheduling& in) {
@@ -219,6 +258,36 @@ Block hoist_values(Fresh& fresh, const Block& body) {
     const bool nests = is_loop && stmt->mark != LoopMark::lanes;
     result.push_back(nests ? with_body(*done[0], hoist_values(fresh, done[0]->body)) : done[0]);
     if (!is_loop) forget();
+  }
+  return result;
+}
+
+Block share_values(Fresh& fresh, const Block& body) {
+  Block result;
+  Known known;
+  const std::map<std::size_t, int> counts = count_values(body);
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::loop) {
+      const StmtPtr loop = with_body(*stmt, share_values(fresh, stmt->body));
+      result.push_back(loop);
+      known.clear();
+      continue;
+    }
+    const auto share = [&](const ValuePtr& value) -> ValuePtr {
+      const auto count = counts.find(hash_of(*value));
+      if (count == counts.end() || count->second < 2) return nullptr;
+      const LocalId local = fresh.local();
+      result.push_back(make_declare(local, value));
+      return make_local(local, value->dtype);
+    };
+    StmtPtr done = stmt;
+    if (stmt->value) {
+      ValuePtr value = replaced(stmt->value, known, share);
+      if (value != stmt->value) done = with_value(*stmt, std::move(value));
+    }
+    result.push_back(done);
+    const Changed here(stmt);
+    std::erase_if(known, [&](const auto& each) { return here.touches_memory_of(*each.first); });
   }
   return result;
 }

@@ -39,12 +39,19 @@ enum class Schedule : std::uint8_t {
 /// What an automatic schedule does, step by step.
 enum class ScheduleStep : std::uint8_t {
   fuse,         ///< joins neighbouring loops
-  hoist,        ///< computes once what many iterations share
+  hoist,        ///< computes once what iterations or statements share
   contraction,  ///< tiles and packs sums of products; without it they are sums like others
   reduction,    ///< gives sums several lanes, by row or by column
   transpose,    ///< turns blocks in registers or in the cache
   elementwise,  ///< runs other loops as vectors
   stream,       ///< stores large outputs past the caches
+};
+
+/// How sums of products are cut, in the place of what a model of the processor chooses.
+struct ContractionTile {
+  std::int64_t rows = 1;     ///< of results that are summed at once, in registers
+  std::int64_t vectors = 1;  ///< of results in each of them; one row more has to fit the registers
+  std::int64_t terms = 0;    ///< summed before the next rows; 0: as the model says
 };
 
 struct CompileOptions {
@@ -58,6 +65,8 @@ struct CompileOptions {
   Schedule schedule = Schedule::automatic;
   /// Steps that the schedule shall leave out, in any order.
   std::vector<ScheduleStep> schedule_without{};
+  /// invalid_argument where the processor has too few registers.
+  std::optional<ContractionTile> contraction_tile{};
   /// Set: a routine of this code takes its merge tensor by this mode only (D6).
   std::optional<MergeMode> merge_mode;
   /// Every assignment calls the trace hook of its schedule (O57).
@@ -111,6 +120,7 @@ struct BatchOptions {
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
   std::vector<ScheduleStep> schedule_without{};
+  std::optional<ContractionTile> contraction_tile{};
   bool trace_values = false;
   std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
   /// Called for each program that is compiled, one call at a time and in the order of `done`, by

@@ -8,6 +8,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class LinkingTest : public Conformance {};
 HEDDLE_CONFORMANCE_SUITE(LinkingTest);
@@ -281,6 +282,45 @@ TEST_P(LinkingTest, CanonicalTextDoesNotDependOnHistory) {
   EXPECT_EQ(before.loop_text(), after.loop_text());
   EXPECT_EQ(before.hash(), after.hash());
   EXPECT_EQ(before.source(), after.source());
+}
+
+// J9: schedules can be switched off, left out in part and steered, alone and in batches
+TEST_P(LinkingTest, SchedulesCanBeSteered) {
+  const Tensor a("a", f32, {24, 32}), b("b", f32, {32, 48}), c("c", f32, {24, 48});
+  Index i, j, k;
+  Program mm("mm");
+  mm << (c(i, j) += a(i, k) * b(k, j));
+  CompileOptions off, steps, tile;
+  off.schedule = Schedule::off;
+  steps.schedule_without = {ScheduleStep::contraction, ScheduleStep::reduction};
+  tile.contraction_tile = ContractionTile{2, 1};
+  BatchOptions batch;
+  batch.schedule_without = {ScheduleStep::reduction};
+  batch.contraction_tile = ContractionTile{3, 1};
+  std::vector<Code> codes{backend.compile(mm), backend.compile(mm, off), backend.compile(mm, steps),
+                          backend.compile(mm, tile)};
+  const std::vector<Program> programs{mm};
+  codes.push_back(*backend.compile_batch(programs, batch)[0]);
+  for (const Code& code : codes) {
+    const Routine run = Context(device).link(code);
+    run.context().write(a, iota(24 * 32, -300));
+    run.context().write(b, iota(32 * 48, -700));
+    run.schedule();
+    const auto z = run.context().read<float>(c);
+    float sum = 0;
+    for (std::size_t t = 0; t < 32; ++t)
+      sum += (-300 + static_cast<float>(23 * 32 + t)) * (-700 + static_cast<float>(t * 48 + 47));
+    EXPECT_EQ(z.back(), sum);
+  }
+  EXPECT_THAT(codes[1].source(), Not(HasSubstr("contraction")));
+  EXPECT_THAT(codes[2].source(), Not(HasSubstr("contraction")));
+  if (codes[0].source().find("contraction") != std::string::npos) {
+    EXPECT_THAT(codes[3].source(), HasSubstr("contraction: tiles of 2 x"));
+    EXPECT_THAT(codes[4].source(), HasSubstr("contraction: tiles of 3 x"));
+  }
+  tile.contraction_tile = ContractionTile{0, 1};
+  EXPECT_THAT(text(failure([&] { static_cast<void>(backend.compile(mm, tile)); })),
+              HasSubstr("contraction_tile has 0 rows"));
 }
 
 // O57: value tracing

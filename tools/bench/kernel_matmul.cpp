@@ -31,7 +31,7 @@ void add_matmul_rows(std::vector<Row>& rows) {
   for (const int n : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
     const std::int64_t count = std::int64_t{n} * n * n;
     std::vector<Alternative> others = multiply_add_limits(count);
-    if (const auto blas = openblas({n, n, n})) others.push_back(*blas);
+    others.push_back(openblas({n, n, n}));
     // The naive nest takes seconds where sizes grow.
     if (n == 128 || n == 512) others.push_back(in_process("plain C++ loop", Kind::rival, plain));
     add_kernel_rows(rows, {"matmul", fmt::format("matmul {0}x{0}", n), calls_for(count),

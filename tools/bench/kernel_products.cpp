@@ -125,7 +125,7 @@ void add_rows(std::vector<Row>& rows, const char* workload, std::int64_t multipl
 
 void add_product_row(std::vector<Row>& rows, const char* workload, const BlasProduct& p,
                      const Make& make, std::vector<Alternative> others = {}) {
-  if (const auto blas = openblas(p)) others.push_back(*blas);
+  others.push_back(openblas(p));
   add_rows(rows, workload, std::int64_t{p.rows} * p.columns * p.terms * p.batch, make,
            std::move(others));
 }

@@ -4,6 +4,9 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <utility>
+
+#include "heddle/status.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -26,8 +29,11 @@ Sgemm find() {
   return library == nullptr ? nullptr : reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm"));
 }
 
+/// Throws unavailable.
 Sgemm sgemm() {
   static const Sgemm found = find();
+  if (found == nullptr)
+    throw Error(ErrorCode::unavailable, "there is no libopenblas.so.0: see tools/bench/rivals.txt");
   return found;
 }
 
@@ -45,11 +51,15 @@ void multiply(const BlasProduct& p, const float* a, const float* b, float* c) {
 
 }  // namespace
 
-std::optional<Alternative> openblas(const BlasProduct& product) {
-  if (sgemm() == nullptr) return std::nullopt;
-  return in_process("OpenBLAS", Kind::rival, [product](const KernelSetup& made) {
+Alternative openblas(const BlasProduct& product) {
+  Alternative rival = in_process("OpenBLAS", Kind::rival, [product](const KernelSetup& made) {
     multiply(product, made.data(0), made.data(1), made.data(made.arrays.size() - 1));
   });
+  rival.prepare = [prepare = std::move(rival.prepare)](const KernelSetup& made) {
+    static_cast<void>(sgemm());
+    return prepare(made);
+  };
+  return rival;
 }
 
 }  // namespace heddle::bench

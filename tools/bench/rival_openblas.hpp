@@ -1,8 +1,6 @@
 // OpenBLAS, where its library is installed: opened, not linked. One thread.
 #pragma once
 
-#include <optional>
-
 #include "tools/bench/compiled_kernel.hpp"
 
 namespace heddle::bench {
@@ -15,7 +13,7 @@ struct BlasProduct {
 };
 
 /// With one thread and the kernels for AVX-512 where the processor has that: by itself version
-/// 0.3.21 does not know newer processors. None where the library is missing.
-[[nodiscard]] std::optional<Alternative> openblas(const BlasProduct& product);
+/// 0.3.21 does not know newer processors. Prepared without the library it is `unavailable`.
+[[nodiscard]] Alternative openblas(const BlasProduct& product);
 
 }  // namespace heddle::bench

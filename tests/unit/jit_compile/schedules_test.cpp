@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "compilers.hpp"
 #include "heddle/host_array.hpp"
+#include "jit/emit_c.hpp"
 #include "jit/schedule.hpp"
 #include "kernel_runner.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/random_program.hpp"
+#include "support/temp_directory.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -101,6 +106,25 @@ TEST_P(SchedulesTest, RandomRowsAreAsInterpreted) {
 TEST_P(SchedulesTest, RandomTransposesAreAsInterpreted) {
   for (const Isa isa : isas())
     expect_as_interpreted(scheduled_unit(random_transpose, isa), make_for(isa), isa, random_array);
+}
+
+// J9: where there are no instructions to spell out, kernels are C with vector extensions alone
+TEST(PortableTest, IsForOtherProcessors) {
+  const auto clang = second_compiler();
+  if (!clang) GTEST_SKIP() << "there is no clang here, which compiles for all processors";
+  const TempDirectory dir;
+  const std::string file = (dir.path() / "unit.c").string();
+  for (const auto make : {random_contraction, random_rows, random_transpose}) {
+    const CompileUnit unit = scheduled_unit(make, Isa::portable);
+    const std::string text = emit_c(unit, tiny_target(Isa::portable));
+    EXPECT_NE(text.find("vector_size"), std::string::npos);
+    std::ofstream(file) << text;
+    for (const char* target : {"aarch64-linux-gnu", "riscv64-linux-gnu"}) {
+      const std::string command = fmt::format(
+          "{} --target={} -std=gnu11 -ffreestanding -O1 -c -o /dev/null {}", *clang, target, file);
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    }
+  }
 }
 
 // J9: rows that begin where lines do pass the caches by; others are fetched before they are written

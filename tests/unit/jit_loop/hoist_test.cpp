@@ -73,6 +73,17 @@ TEST(HoistTest, WhatTheNestMakesIsComputedBeforeTheInnerLoop) {
   EXPECT_EQ(count_of(Op::exp, loop.body), 20) << print(loop);
 }
 
+// J9: what neighbouring statements have in common is computed once, until what it reads is changed
+TEST(HoistTest, StatementsShareValues) {
+  const Tensor a("a", f32, {40}), x("x", f32, {40}), y("y", f32, {40}), z("z", f32, {40});
+  const Index i;
+  Program common("common"), changed("changed");
+  common << (y(i) = a(i) * exp(x(i))) << (z(i) = exp(x(i)) - log(a(i)) * exp(x(i)));
+  EXPECT_EQ(count_of(Op::exp, hoisted(common).body), 40);
+  changed << (y(i) = exp(x(i))) << (x(i) = a(i)) << (z(i) = exp(x(i)) + exp(x(i)));
+  EXPECT_EQ(count_of(Op::exp, hoisted(changed).body), 80);
+}
+
 void expect_to_stay(const Program& program) {
   const Lowered plain = optimize(lower(program));
   const std::vector<ScheduleStep> without{ScheduleStep::hoist};

@@ -3,9 +3,12 @@
 // programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 
+#include "heddle/status.hpp"
 #include "jit/lanes.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/rewrite.hpp"
@@ -288,6 +291,80 @@ TEST(ScheduleTest, StepsCanBeLeftOut) {
   EXPECT_EQ(text({ScheduleStep::contraction}).find("contraction"), std::string::npos);
   EXPECT_EQ(text({std::begin(steps), std::end(steps)}), print(plain.loop));
   EXPECT_EQ(text({ScheduleStep::stream}), all) << "nothing here is large";
+}
+
+// J9: neighbours that read the same become one loop; sums, which have schedules of their own, do
+// not
+TEST(ScheduleTest, LoopsThatReadTheSameAreJoined) {
+  const Tensor x("x", f32, {40, 50}), y("y", f32, {40, 50}), z("z", f32, {40, 50}),
+      rows("rows", f32, {40}), columns("columns", f32, {50});
+  const Index i, j;
+  const auto nests = [](const Program& program) {
+    const std::vector<ScheduleStep> others{ScheduleStep::contraction, ScheduleStep::reduction,
+                                           ScheduleStep::transpose, ScheduleStep::elementwise};
+    const Loop loop = schedule(optimize(lower(program)), tiny_target(Isa::avx2), others).loop;
+    return std::ranges::count(loop.body, StmtKind::loop, &Stmt::kind);
+  };
+  Program joined("joined"), apart("apart"), others("others");
+  joined << (y(i, j) = x(i, j) + 1) << (z(i, j) = x(i, j) * 2);
+  EXPECT_EQ(nests(joined), 1);
+  apart << (y(i, j) = x(i, j) + 1) << (rows(i) = sum(x(i, j))) << (columns(j) = sum(x(i, j)));
+  EXPECT_EQ(nests(apart), 3);
+  const Tensor turned("turned", f32, {40, 40}), from("from", f32, {40, 40});
+  others << (y(i, j) = x(i, j) + 1) << (turned(i, j) = from(j, i)) << (z(i, j) = y(i, 0));
+  EXPECT_EQ(nests(others), 3);
+}
+
+// J9: outputs that no cache would hold are stored past it, unless that is left out
+TEST(ScheduleTest, LargeOutputsAreStreamed) {
+  for (const std::int64_t size : {100, 20'000'000}) {
+    const Tensor x("x", f32, {size}), y("y", f32, {size});
+    const Index i;
+    Program program("copy");
+    program << (y(i) = x(i));
+    const Lowered plain = optimize(lower(program));
+    const Target target = tiny_target(Isa::avx2);
+    const auto streams = [&](std::span<const ScheduleStep> without) {
+      return print(schedule(plain, target, without).loop).find("stream t") != std::string::npos;
+    };
+    EXPECT_EQ(streams({}), size > 100);
+    EXPECT_FALSE(streams(std::array{ScheduleStep::stream}));
+  }
+}
+
+// J9: the user's tile takes the place of the model's, where the registers hold it
+TEST(ScheduleTest, TilesCanBeChosen) {
+  const Tensor a("a", f32, {50, 60}), b("b", f32, {70, 60}), c("c", f32, {50, 70});
+  const Index i, j, k;
+  Program program("product");
+  program << (c(i, j) += a(i, k) * b(j, k));
+  const Lowered plain = optimize(lower(program));
+  std::vector<HostArray> expected = inputs(plain.loop, 1);
+  interpret(plain.loop, expected);
+  const Target target = tiny_target(Isa::avx2);
+  for (const ContractionTile tile : {ContractionTile{3, 2, 20}, {1, 1, 60}, {7, 1, 7}, {2, 5}}) {
+    const Lowered made = schedule(plain, target, {}, tile);
+    EXPECT_TRUE(comments(made.loop).starts_with("contraction: tiles of " +
+                                                std::to_string(tile.rows) + " x " +
+                                                std::to_string(8 * tile.vectors)))
+        << print(made.loop);
+    std::vector<HostArray> found = inputs(made.loop, 1);
+    interpret(made.loop, found);
+    EXPECT_TRUE(same_elements(expected[0], found[0])) << print(made.loop);
+  }
+  const auto refusal = [&](const ContractionTile& tile) -> std::string {
+    try {
+      static_cast<void>(schedule(plain, target, {}, tile));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  EXPECT_NE(refusal({4, 4}).find("4 rows of 4 vectors"), std::string::npos);
+  EXPECT_NE(refusal({4, 4}).find("15 registers"), std::string::npos);
+  EXPECT_NE(refusal({std::int64_t{1} << 62, 4}).find("choose fewer"), std::string::npos);
+  EXPECT_NE(refusal({0, 4}).find("begin at 1"), std::string::npos);
+  EXPECT_NE(refusal({1, 1, -1}).find("terms at 0"), std::string::npos);
 }
 
 // J5: the tiles of an extent cover it, once
