@@ -1,7 +1,8 @@
 // Random programs through every stage and both compilers, against a plain interpreter of the loops
 // that lowering makes; of each second one scheduled, against that of its schedule, which may sum in
 // another order. HEDDLE_TEST_SEEDS=n looks at n programs instead of 10,000 (by gccjit; cc,
-// which is slower, compiles every fifth unit). A failing seed is printed and makes its program.
+// which is slower, compiles every fifth unit), HEDDLE_TEST_SEED=s at those from s on. A failing
+// seed is printed and makes its program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,13 +119,13 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
   const auto gccjit = make_gccjit_compiler(options);
   const auto cc = make_cc_compiler(options);
   std::uint64_t ran = 0;
-  const std::uint64_t count = test::seeds(10'000);
-  for (std::uint64_t first = 1; first <= count; first += programs_per_unit) {
+  const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 1);
+  const std::uint64_t count = test::seeds(10'000), end = begin + count;
+  for (std::uint64_t first = begin; first < end; first += programs_per_unit) {
     CompileUnit unit;
     unit.name = "fuzz";
     std::vector<Subject> subjects;
-    for (std::uint64_t seed = first; seed <= std::min(count, first + programs_per_unit - 1);
-         ++seed) {
+    for (std::uint64_t seed = first; seed < std::min(end, first + programs_per_unit); ++seed) {
       std::optional<Subject> subject = make_subject(seed);
       if (!subject) continue;
       unit.kernels.push_back({.name = "seed" + std::to_string(seed),
