@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -12,21 +11,6 @@
 
 namespace heddle::jit {
 namespace {
-
-/// As far as GCC sees it (tree_expr_maybe_real_minus_zero_p).
-bool is_never_minus_zero(const Value& v) noexcept {
-  switch (v.kind) {
-    case ValueKind::constant:
-      return !(v.scalar.f == 0 && std::signbit(v.scalar.f));
-    case ValueKind::cast:
-      return !is_floating(v.args[0]->dtype);
-    case ValueKind::op:
-      return v.op == Op::abs || (v.op == Op::where && is_never_minus_zero(*v.args[1]) &&
-                                 is_never_minus_zero(*v.args[2]));
-    default:
-      return false;
-  }
-}
 
 /// Long names are legal but useless; symbol tables and file names have limits.
 constexpr std::size_t kernel_name_max = 1024;
@@ -105,11 +89,6 @@ std::string comment_text(std::string_view text) {
     safe += plain ? c : (c == '*' ? '+' : '_');
   }
   return safe;
-}
-
-bool subtracts_unsigned_zero(const Value& value) noexcept {
-  return value.kind == ValueKind::op && value.op == Op::sub && is_floating(value.dtype) &&
-         is_never_minus_zero(*value.args[1]);
 }
 
 bool has_parallel_loops(const Loop& loop) noexcept {

@@ -35,11 +35,6 @@ void check_unit(const CompileUnit& unit);
 /// The beginning of `text` as one line that is safe inside a C comment.
 [[nodiscard]] std::string comment_text(std::string_view text);
 
-/// Floating x - y where y is a converted integer, or |y|, in the same expression: should GCC 12
-/// find x to be 0 it makes -y of it, so -0 of 0 - 0, as fold_real_zero_addition_p
-/// (gcc/fold-const.cc) asks whether y + 0 is y. Emitters put such a y into a variable.
-[[nodiscard]] bool subtracts_unsigned_zero(const Value& value) noexcept;
-
 /// Whether the kernel has a parallel loop at its top level, so that its calls may be split.
 [[nodiscard]] bool has_parallel_loops(const Loop& loop) noexcept;
 

@@ -13,6 +13,7 @@
 
 #include "jit/emit_c_lanes.hpp"
 #include "jit/emit_c_primitives.hpp"
+#include "jit/emit_workarounds.hpp"
 #include "jit/lane_prims.hpp"
 
 namespace heddle::jit {
@@ -71,6 +72,7 @@ class CKernel {
           std::string& out)
       : kernel_(kernel),
         loop_(*kernel.loop),
+        nested_sums_(nested_sums(loop_.body)),
         trace_(trace),
         primitives_(primitives),
         lanes_(loop_, vectors,
@@ -164,6 +166,7 @@ class CKernel {
       case StmtKind::assign: {
         const std::string text = value(*stmt.value);
         line("{} = {};", local(stmt.local, stmt.subscripts), c_bare(text));
+        if (nested_sums_.contains(&stmt)) line("__asm__(\"\");");
         return;
       }
     }
@@ -335,6 +338,7 @@ class CKernel {
 
   const KernelSource& kernel_;
   const Loop& loop_;
+  const std::set<const Stmt*> nested_sums_;
   const bool trace_;
   CPrimitives& primitives_;
   CLanes lanes_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "jit/emit_gccjit_lanes.hpp"
+#include "jit/emit_workarounds.hpp"
 #include "jit/gccjit_primitives.hpp"
 
 namespace heddle::jit {
@@ -64,6 +65,7 @@ class GccjitKernel {
         abi_(abi),
         kernel_(kernel),
         loop_(*kernel.loop),
+        nested_sums_(nested_sums(loop_.body)),
         trace_(trace),
         lanes_(in, loop_, trace ? Target() : target) {
     gcc_jit_context* c = in.get();
@@ -179,6 +181,7 @@ class GccjitKernel {
       case StmtKind::assign:
         gcc_jit_block_add_assignment(block_, nullptr, local_at(stmt.local, stmt.subscripts),
                                      value(*stmt.value));
+        if (nested_sums_.contains(&stmt)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
         return;
     }
   }
@@ -397,6 +400,7 @@ class GccjitKernel {
   const KernelAbi& abi_;
   const KernelSource& kernel_;
   const Loop& loop_;
+  const std::set<const Stmt*> nested_sums_;
   const bool trace_;
   GccjitLanes lanes_;
   gcc_jit_function* function_ = nullptr;

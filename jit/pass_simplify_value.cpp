@@ -60,7 +60,7 @@ class ValueSimplifier {
       for (const ValuePtr& arg : v->args) args.push_back(arg->scalar);
       return make_constant(fold_op(v->op, args));
     }
-    v = constant_last(std::move(v));
+    v = negation(constant_last(std::move(v)));
     if (ValuePtr same = identity(*v)) return same;
     if (!loose(*v)) return v;
     if (ValuePtr less = loose_identity(*v)) return less;
@@ -92,6 +92,17 @@ class ValueSimplifier {
     const bool commutes = v->op == Op::add || v->op == Op::mul;
     if (!commutes || !is_constant(v->args[0]) || is_constant(v->args[1])) return v;
     return make_op(v->op, {v->args[1], v->args[0]});
+  }
+
+  /// x * -1, x / -1 and -0 - x are -x: of those too GCC makes negations, some of them wrong ones
+  /// (see Op::neg in primitives.cpp). A product keeps its form, by which schedules know it.
+  static ValuePtr negation(ValuePtr v) {
+    if (!is_floating(v->dtype)) return v;
+    const bool scales = (v->op == Op::mul || v->op == Op::div) && is_number(v->args[1], -1) &&
+                        !is_op(v->args[0], Op::mul);
+    if (scales) return make_op(Op::neg, {v->args[0]});
+    const bool takes = v->op == Op::sub && is_number(v->args[0], -0.0);
+    return takes ? make_op(Op::neg, {v->args[1]}) : v;
   }
 
   /// The operand that the operation leaves as it is; null when there is none.

@@ -114,6 +114,12 @@ V floating_floor(V a) {
   const V nearest = rint(a);
   return select(a < nearest, nearest - like(a, 1), nearest);
 }
+/// By its bits: GCC 12 makes -(a b) - c of -(a b + c), which is 0 where that is -0.
+V negated(V a) {
+  const V bits = same_bits(a, real_format(a.type).bits);
+  return flip_sign(a, like(bits, 1) << static_cast<int>(8 * size_of(a.type) - 1));
+}
+
 V floating_trunc(V a) { return flip_sign(floating_floor(magnitude(a)), sign_bit(a)); }
 
 V floating_op(Op op, const Args& v) {
@@ -137,7 +143,7 @@ V floating_op(Op op, const Args& v) {
     case Op::mul3:
       return a * b * v[2];
     case Op::neg:
-      return -a;
+      return negated(a);
     case Op::abs:
       return magnitude(a);
     case Op::trunc:
@@ -145,7 +151,7 @@ V floating_op(Op op, const Args& v) {
     case Op::floor:
       return floating_floor(a);
     case Op::ceil:
-      return -floating_floor(-a);
+      return negated(floating_floor(negated(a)));
     case Op::relu:
       return larger(a, like(a, 0));
     case Op::relu_gate:

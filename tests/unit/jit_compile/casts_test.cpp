@@ -211,34 +211,5 @@ TEST_P(CastsTest, KeepNotANumber) {
   for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->function(k));
 }
 
-TEST_P(CastsTest, ZeroMinusZeroIsPositive) {
-  // J3: GCC 12 folds these to negations
-  const auto module = make()->compile(unit_from("minus", R"(buffer t0 input i32[3]
-buffer t1 output f32[3]
-buffer t2 output f64[3]
-buffer t3 output f32[3]
-kernel {
-  for i0 in 0..3 {
-    t1[i0] = sub.f32(0:f32, f32(eq.i32(t0[i0], t0[0])))
-    t2[i0] = sub.f64(0:f64, f64(t0[i0]))
-    t3[i0] = sub.f32(f32(eq.i32(i32(lt.i32(t0[i0], 5:i32)), 2:i32)), abs.f32(f32(t0[i0])))
-  }
-}
-)"));
-  Call call;
-  call.buffers = {bytes_of(std::vector<std::int32_t>{7, 0, -2}), bytes_of(std::vector<float>(3)),
-                  bytes_of(std::vector<double>(3)), bytes_of(std::vector<float>(3))};
-  call.run(module->function(0));
-  const auto of_bool = elements_of<float>(call.buffers[1]);
-  const auto of_integer = elements_of<double>(call.buffers[2]);
-  const auto of_magnitude = elements_of<float>(call.buffers[3]);
-  EXPECT_THAT(of_bool, ::testing::ElementsAre(-1, 0, 0));
-  EXPECT_THAT(of_integer, ::testing::ElementsAre(-7, 0, 2));
-  EXPECT_THAT(of_magnitude, ::testing::ElementsAre(-7, 0, -2));
-  EXPECT_FALSE(std::signbit(of_bool[1]));
-  EXPECT_FALSE(std::signbit(of_integer[1]));
-  EXPECT_FALSE(std::signbit(of_magnitude[1]));
-}
-
 }  // namespace
 }  // namespace heddle::jit::testing

@@ -1,0 +1,124 @@
+// Kernels of which GCC 12 would make wrong code: fuzzing found them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "compilers.hpp"
+#include "kernel_runner.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+class WorkaroundsTest : public CompilerTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, WorkaroundsTest, ::testing::Values("cc", "clang", "gccjit"),
+                         param_name);
+
+TEST_P(WorkaroundsTest, ZeroMinusZeroIsPositive) {
+  // J3: GCC 12 folds these to negations
+  const auto module = make()->compile(unit_from("minus", R"(buffer t0 input i32[3]
+buffer t1 output f32[3]
+buffer t2 output f64[3]
+buffer t3 output f32[3]
+kernel {
+  for i0 in 0..3 {
+    t1[i0] = sub.f32(0:f32, f32(eq.i32(t0[i0], t0[0])))
+    t2[i0] = sub.f64(0:f64, f64(t0[i0]))
+    t3[i0] = sub.f32(f32(eq.i32(i32(lt.i32(t0[i0], 5:i32)), 2:i32)), abs.f32(f32(t0[i0])))
+  }
+}
+)"));
+  Call call;
+  call.buffers = {bytes_of(std::vector<std::int32_t>{7, 0, -2}), bytes_of(std::vector<float>(3)),
+                  bytes_of(std::vector<double>(3)), bytes_of(std::vector<float>(3))};
+  call.run(module->function(0));
+  const auto of_bool = elements_of<float>(call.buffers[1]);
+  const auto of_integer = elements_of<double>(call.buffers[2]);
+  const auto of_magnitude = elements_of<float>(call.buffers[3]);
+  EXPECT_THAT(of_bool, ::testing::ElementsAre(-1, 0, 0));
+  EXPECT_THAT(of_integer, ::testing::ElementsAre(-7, 0, 2));
+  EXPECT_THAT(of_magnitude, ::testing::ElementsAre(-7, 0, -2));
+  EXPECT_FALSE(std::signbit(of_bool[1]));
+  EXPECT_FALSE(std::signbit(of_integer[1]));
+  EXPECT_FALSE(std::signbit(of_magnitude[1]));
+}
+
+TEST_P(WorkaroundsTest, NegatedSumsKeepTheSignOfZero) {
+  // J3: of -(a b + c) GCC 12 makes -(a b) - c, which is 0 where that is -0
+  const auto module = make()->compile(unit_from("negated", R"(buffer t0 input f32[3]
+buffer t1 output f32[3]
+buffer t2 output f32[3]
+buffer t3 output f64[3]
+kernel {
+  for i0 in 0..3 {
+    t1[i0] = neg.f32(fma.f32(t0[i0], t0[1], 1:f32))
+    let x0: f32 = fma.f32(t0[i0], t0[1], 1:f32)
+    t2[i0] = ceil.f32(x0)
+    t3[i0] = neg.f64(fma.f64(f64(t0[i0]), f64(t0[1]), 1:f64))
+  }
+}
+)"));
+  Call call;
+  call.buffers = {bytes_of(std::vector<float>{-1, 1, 2}), bytes_of(std::vector<float>(3)),
+                  bytes_of(std::vector<float>(3)), bytes_of(std::vector<double>(3))};
+  call.run(module->function(0));
+  const auto negated = elements_of<float>(call.buffers[1]);
+  const auto up = elements_of<float>(call.buffers[2]);
+  const auto of_double = elements_of<double>(call.buffers[3]);
+  EXPECT_THAT(negated, ::testing::ElementsAre(0, -2, -3));
+  EXPECT_THAT(up, ::testing::ElementsAre(0, 2, 3));
+  EXPECT_THAT(of_double, ::testing::ElementsAre(0, -2, -3));
+  EXPECT_TRUE(std::signbit(negated[0]));
+  EXPECT_FALSE(std::signbit(up[0]));
+  EXPECT_TRUE(std::signbit(of_double[0]));
+}
+
+TEST_P(WorkaroundsTest, SumsInOrderTakeEachTermOnce) {
+  // J3: GCC 12.2 forgets that the terms of a vectorised sum lie in another order (PR110381)
+  const auto module = make()->compile(unit_from("sums", R"(buffer t0 input f64[6,4]
+buffer t1 input f32[6,4]
+buffer t2 output f64[]
+buffer t3 output f32[]
+buffer t4 output f64[]
+kernel {
+  let x0: f64 = 0:f64
+  for i0 in 0..6 {
+    for i1 in 0..4 {
+      x0 = add.f64(x0, t0[i0, -i1 + 3])
+    }
+  }
+  t2[] = x0
+  let x1: f32 = 0:f32
+  for i2 in 0..6 {
+    for i3 in 0..4 {
+      x1 = add.f32(x1, t1[i2, -i3 + 3])
+    }
+  }
+  t3[] = x1
+  let x2: f64 = 0:f64
+  for i4 in 0..6 {
+    for i5 in 0..4 {
+      x2 = add.f64(x2, f64(i64(mul.f32(t1[i4, -i5 + 3], 4:f32))))
+    }
+  }
+  t4[] = x2
+}
+)"));
+  std::vector<double> terms(24);
+  std::vector<float> small(24);
+  std::iota(terms.begin(), terms.end(), 1);
+  std::iota(small.begin(), small.end(), 1);
+  for (std::size_t k = 0; k < terms.size(); ++k)
+    small[k] = static_cast<float>(terms[k] *= terms[k]);
+  Call call;
+  call.buffers = {bytes_of(terms), bytes_of(small), bytes_of(std::vector<double>(1)),
+                  bytes_of(std::vector<float>(1)), bytes_of(std::vector<double>(1))};
+  call.run(module->function(0));
+  EXPECT_EQ(elements_of<double>(call.buffers[2])[0], 4900);
+  EXPECT_EQ(elements_of<float>(call.buffers[3])[0], 4900);
+  EXPECT_EQ(elements_of<double>(call.buffers[4])[0], 4 * 4900);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
