@@ -5,19 +5,24 @@
 //   never written                     hosted(constant) with host storage, else on_device
 //   read before it is written         on_device, or hosted(changed_on_devices)
 //   last written, not read after      an output: on_device. Nobody asked for it to be thrown away
-//   written whole, then read          virtual where an element is read at most max_visits times or
-//                                     is a constant, else local; on_device where asked
+//   written whole, then read          virtual where an element is read at most max_visits times, is
+//                                     a constant, or takes less to compute again than to store and
+//                                     load; else local; on_device where asked
 //
 // A request of the user refines these by the table of jit/tensor.hpp; what excludes them is
 // refused.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
 
 #include "heddle/status.hpp"
 #include "jit/passes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/tensor.hpp"
+#include "jit/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -45,15 +50,21 @@ class Inference {
         options_(options),
         signature_(make_signature(lowered_.loop)),
         traced_(trace(lowered_.loop, options.max_tracing_dim + 1)),
+        load_cost_(lowered_.loop.buffers.size(), 1),
+        reads_(lowered_.loop.buffers.size(), 0),
         read_last_(lowered_.loop.buffers.size(), false) {
     for (const StmtPtr& stmt : lowered_.loop.body) {
       const Block alone{stmt};
+      std::set<BufferId> own;
       walk_values(alone, [this](const Value& v) {
         if (v.kind == ValueKind::load) read_last_[v.buffer] = true;
       });
-      walk(alone, [this](const Stmt& s) {
-        if (s.kind == StmtKind::store || s.kind == StmtKind::zero) read_last_[s.buffer] = false;
+      walk(alone, [&](const Stmt& s) {
+        if (s.kind != StmtKind::store && s.kind != StmtKind::zero) return;
+        read_last_[s.buffer] = false;
+        own.insert(s.buffer);
       });
+      count_reads(alone, 1, own);
     }
   }
 
@@ -68,14 +79,14 @@ class Inference {
   }
 
  private:
-  void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
+  void decide(const Tensor& tensor, BufferId id, Placement& placement) {
     const SignatureEntry& entry = signature_.entries[id];
     if (!entry.writes) return read_only(tensor, placement);
     if (placement.mode == hosted_constant) refuse(tensor, placement, assigned);
     if (placement.mode == hosted_nonconstant)
       settle(placement, hosted_changed_on_devices, "inferred: written");
     if (entry.reads_before_writing) return keep_between_runs(tensor, placement);
-    if (read_last_[id]) return intermediate(placement, traced_[id]);
+    if (read_last_[id]) return intermediate(placement, id);
     // An output. Virtual and local ones are dropped as the user asked; nothing else is.
     if (placement.mode != virtual_ && placement.mode != local)
       keep_on_device(placement, "inferred: an output");
@@ -119,10 +130,57 @@ class Inference {
     keep_on_device(placement, "inferred: read before it is written");
   }
 
-  void intermediate(Placement& placement, const Traced& facts) const {
+  /// Operations and loads that one element takes, those of what it reads and is computed there
+  /// included. None where it takes more than one statement.
+  std::optional<std::int64_t> element_cost(BufferId id) const {
+    const Inlinable inlinable = find_definition(lowered_.loop, id);
+    if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
+    const Block& body = inlinable.definition->parts[0].body;
+    if (body.size() != 1 || body[0]->kind != StmtKind::store) return std::nullopt;
+    std::int64_t cost = jit::cost_of(*body[0]->value);
+    walk(*body[0]->value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) cost += load_cost_[v.buffer];
+    });
+    return cost;
+  }
+
+  /// How often an element is read: tracing sees cells that are read often among the first ones, the
+  /// mean those that are met from far apart.
+  double visits(BufferId id) const {
+    const auto elements = static_cast<double>(*lowered_.loop.buffers[id].type.num_elements());
+    return std::max(static_cast<double>(traced_[id].visits_max), reads_[id] / elements);
+  }
+
+  /// Whether its elements are computed where they are read: each in this many operations.
+  std::optional<std::int64_t> cost_to_recompute(BufferId id) const {
+    const std::optional<std::int64_t> cost = element_cost(id);
+    if (traced_[id].constant || visits(id) <= options_.max_visits) return cost.value_or(1);
+    // Measured: what leaves the first-level cache takes as long as two operations.
+    constexpr std::int64_t near_bytes = 16 << 10;
+    const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
+    if (!cost) return std::nullopt;
+    const auto each = static_cast<double>(*cost);
+    return visits(id) * each < each + access * (1 + visits(id)) ? cost : std::nullopt;
+  }
+
+  /// Reads of each buffer by statements that do not assign it, in a body that runs so often.
+  void count_reads(const Block& body, double times, const std::set<BufferId>& own) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop)
+        count_reads(stmt->body, times * static_cast<double>(stmt->to - stmt->from), own);
+      if (!stmt->value) continue;
+      walk(*stmt->value, [&](const Value& v) {
+        if (v.kind == ValueKind::load && !own.contains(v.buffer)) reads_[v.buffer] += times;
+      });
+    }
+  }
+
+  void intermediate(Placement& placement, BufferId id) {
     constexpr std::string_view within =
         "inferred: assigned before it is read, used in this program only";
-    const bool cheap = facts.constant || facts.visits_max <= options_.max_visits;
+    const std::optional<std::int64_t> cost = cost_to_recompute(id);
+    const bool cheap = cost.has_value();
+    if (cheap) load_cost_[id] = std::max(*cost, std::int64_t{1});
     switch (placement.mode) {
       case virtual_:
         if (!options_.inline_virtual) settle(placement, local, "stored: inlining is switched off");
@@ -149,6 +207,8 @@ class Inference {
   const OptimizeOptions& options_;
   Signature signature_;
   std::vector<Traced> traced_;
+  std::vector<std::int64_t> load_cost_;  // per buffer
+  std::vector<double> reads_;            // per buffer: loads of its elements, all together
   std::vector<bool> read_last_;  // per buffer: a statement after its last assignment reads it
 };
 

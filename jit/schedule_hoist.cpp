@@ -8,10 +8,10 @@
 #include <map>
 #include <set>
 
-#include "jit/lanes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule.hpp"
 #include "jit/schedule_contraction.hpp"
+#include "jit/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -22,24 +22,7 @@ constexpr int cost_min = 8;
 constexpr std::int64_t uses_min = 8;
 constexpr std::int64_t bytes_max = std::int64_t{32} << 20;
 
-int cost_of(const PrimFunction& function) {
-  constexpr int slow = 8;  // divisions, roots: cycles per vector
-  int cost = 0;
-  for (const Prim& prim : function.code) {
-    const bool is_slow =
-        prim.op == PrimOp::div || prim.op == PrimOp::rem || prim.op == PrimOp::call;
-    if (prim.op != PrimOp::constant) cost += is_slow ? slow : 1;
-  }
-  return cost;
-}
-
-bool is_costly(const Value& value) {
-  int cost = 0;
-  walk(value, [&cost](const Value& v) {
-    if (v.kind == ValueKind::op || v.kind == ValueKind::cast) cost += cost_of(lane_function(v));
-  });
-  return cost >= cost_min;
-}
+bool is_costly(const Value& value) { return cost_of(value) >= cost_min; }
 
 /// What the iterations of a loop may change.
 struct Changed {

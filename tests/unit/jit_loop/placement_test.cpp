@@ -91,6 +91,37 @@ TEST_F(PlacementTest, IntermediatesAreVirtualOrLocal) {
   EXPECT_EQ(placed(program, once, {.inline_virtual = false}), local);
 }
 
+// J4: a cell read more often is recomputed too where that takes less than storing and loading it
+TEST_F(PlacementTest, CheapIntermediatesAreRecomputed) {
+  constexpr std::int64_t n = 5000;  // beyond the first-level cache
+  const Tensor x("x", f32, {n}), y("y", f32, {n}), cheap("cheap", f32, {n}), dear("dear", f32, {n}),
+      many("many", f32, {n}), total("total", f32, {}), wide("wide", f32, {n, 40}),
+      small("small", f32, {4});
+  const Index all, other;
+  program << (cheap(all) = x(all) * 2 + 1) << (dear(all) = cheap(all) / cheap(n - 1 - all))
+          << (y(all) = dear(all) * dear(n - 1 - all)) << (many(all) = x(all) * 2 - 1)
+          << (wide(all, other) = many(all)) << (total() = sum(cheap(all)))
+          << (small(i) = a(i) * 2 + 1) << (out(i) = small(i) * small(3 - i));
+  EXPECT_EQ(placed(program, cheap), virtual_);
+  EXPECT_EQ(placed(program, dear), local) << "a division, and two of the others";
+  EXPECT_EQ(placed(program, many), local) << "each is read 40 times";
+  EXPECT_EQ(placed(program, small), local) << "near ones are as soon loaded";
+  EXPECT_EQ(placed(program, cheap, {.inline_virtual = false}), local);
+  // Each takes twice the work of the one before: the last, from the first, 2^20 loads.
+  Program chain("chain");
+  std::vector<Tensor> links{x};
+  for (int k = 0; k < 20; ++k) {
+    const Tensor last = links.back();
+    links.emplace_back("link", f32, Dims{n});
+    chain << (links.back()(all) = last(all) - last(n - 1 - all));
+  }
+  chain << (y(all) = links.back()(all));
+  const auto computed = std::ranges::count_if(
+      links, [&](const Tensor& link) { return placed(chain, link) == virtual_; });
+  EXPECT_GT(computed, 5);
+  EXPECT_LT(computed, 15);
+}
+
 // J4, 3C: requests that leave it open are forced as the reference does
 TEST_F(PlacementTest, GeneralRequestsAreForced) {
   const auto forced = [this](MemoryMode asked) {
