@@ -1,6 +1,8 @@
 // The conversions of ops.hpp as primitive functions. Pure.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "jit/primitive_builder.hpp"
 #include "jit/primitives.hpp"
 
@@ -9,19 +11,20 @@ namespace {
 
 using V = PrimValue;
 
-/// Truncates toward zero, saturates at the ends of `to`; NaN is 0. Both ends are exact in `a`.
+/// Truncates toward zero, saturates at the ends of `to`; NaN is 0. Both ends are exact in `a`. What
+/// becomes 0 is 0 before: of float(integer(a)) GCC 12 makes trunc(a), which is -0 of -0.5.
 V saturate(V a, DType to) {
   PrimBuilder& in = *a.in;
   const bool is_signed = info(to).is_signed;
   const auto bits = static_cast<int>(8 * size_of(to)) - (is_signed ? 1 : 0);
-  const double end = bits == 64 ? 0x1p64 : static_cast<double>(std::uint64_t{1} << bits);
-  const V above = in.constant(a.type, end) <= a;
-  const V below = a <= in.constant(a.type, is_signed ? -end : 0.0);
-  const V inside = select(above | below | is_nan(a), like(a, 0), a);
+  const V end = in.constant(a.type, std::ldexp(1.0, bits));
+  const V size = is_signed ? magnitude(a) : a;
+  const V inside = select((like(a, 1) <= size) & (size < end), a, like(a, 0));
   const std::uint64_t ones = ~std::uint64_t{0} >> (64 - bits);
   const V highest = in.integer(to, static_cast<std::int64_t>(ones));
   const V lowest = in.integer(to, is_signed ? static_cast<std::int64_t>(~ones) : std::int64_t{0});
-  return select(above, highest, select(below, lowest, cast(inside, to)));
+  const V below = a <= (is_signed ? in.constant(a.type, -std::ldexp(1.0, bits)) : like(a, 0));
+  return select(end <= a, highest, select(below, lowest, cast(inside, to)));
 }
 
 /// binary32 to binary16 bits, to nearest even, as Float16(float).

@@ -120,5 +120,30 @@ kernel {
   EXPECT_EQ(elements_of<double>(call.buffers[4])[0], 4 * 4900);
 }
 
+TEST_P(WorkaroundsTest, NumbersMadeWholeAreNeverMinusZero) {
+  // J3: of float(integer(a)) GCC 12 makes trunc(a), which is -0 of -0.5
+  const auto module = make()->compile(unit_from("whole", R"(buffer t0 input f32[3]
+buffer t1 output f32[3]
+buffer t2 output f32[3]
+buffer t3 output f32[3]
+kernel {
+  for i0 in 0..3 {
+    t1[i0] = f32(i32(t0[i0]))
+    t2[i0] = max.f32(t0[i0], f32(i8(t0[i0])))
+    t3[i0] = tanh.f32(f32(i16(t0[i0])))
+  }
+}
+)"));
+  Call call;
+  call.buffers = {bytes_of(std::vector<float>{-0.5, -0.25, -0.125})};
+  for (int k = 0; k < 3; ++k) call.buffers.push_back(bytes_of(std::vector<float>(3)));
+  call.run(module->function(0));
+  for (std::size_t k = 1; k <= 3; ++k) {
+    const auto whole = elements_of<float>(call.buffers[k]);
+    EXPECT_THAT(whole, ::testing::ElementsAre(0, 0, 0)) << k;
+    for (const float each : whole) EXPECT_FALSE(std::signbit(each)) << k;
+  }
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing
