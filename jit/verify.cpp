@@ -269,7 +269,9 @@ class Verifier {
 Status verify(const Loop& loop) {
   try {
     Verifier(loop).run();
-    if (std::string rule = broken_mark(loop.body); !rule.empty()) broken("{}", rule);
+    for (const auto& rule_of : {broken_mark, broken_parallel_loop}) {
+      if (const std::string rule = rule_of(loop.body); !rule.empty()) broken("{}", rule);
+    }
   } catch (const Broken& rule) {
     return Status(ErrorCode::invalid_argument, "illegal loop kernel: " + rule.text);
   }

@@ -25,9 +25,9 @@ static s1
 kernel {
   # rows
   zero t2
-  for i0 in 0..64 {
+  parallel i0 in 0..64 {
     let x0: f32 = t2[i0]
-    parallel i1 in 0..118 {
+    for i1 in 0..118 {
       x0 = add.f32(x0, mul.f32(t0[i0, i1 + s0], f32(t1[-i1 - 2*s1 + 127])))
     }
     t2[i0] = where.f32(lt.i64(index(i0 - 3), 5:i64), x0, -0:f32)
@@ -275,7 +275,9 @@ class LoopDraw {
     vars_.emplace_back(var, to);
     Block body = draw_block(depth + 1);
     vars_.pop_back();
-    return make_loop(var, 0, to, std::move(body), flip() ? LoopMark::serial : LoopMark::parallel);
+    const StmtPtr parallel = make_loop(var, 0, to, body, LoopMark::parallel);
+    if (flip() && broken_parallel_loop({parallel}).empty()) return parallel;
+    return make_loop(var, 0, to, std::move(body));
   }
 
   std::vector<Affine> draw_subscripts(const BufferDecl& decl) {
