@@ -166,7 +166,7 @@ class CKernel {
       case StmtKind::assign: {
         const std::string text = value(*stmt.value);
         line("{} = {};", local(stmt.local, stmt.subscripts), c_bare(text));
-        if (nested_sums_.contains(&stmt)) line("__asm__(\"\");");
+        if (nested_sums_.contains(stmt.local)) line("__asm__(\"\");");
         return;
       }
     }
@@ -338,7 +338,7 @@ class CKernel {
 
   const KernelSource& kernel_;
   const Loop& loop_;
-  const std::set<const Stmt*> nested_sums_;
+  const std::set<LocalId> nested_sums_;
   const bool trace_;
   CPrimitives& primitives_;
   CLanes lanes_;

@@ -181,7 +181,7 @@ class GccjitKernel {
       case StmtKind::assign:
         gcc_jit_block_add_assignment(block_, nullptr, local_at(stmt.local, stmt.subscripts),
                                      value(*stmt.value));
-        if (nested_sums_.contains(&stmt)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
+        if (nested_sums_.contains(stmt.local)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
         return;
     }
   }
@@ -400,7 +400,7 @@ class GccjitKernel {
   const KernelAbi& abi_;
   const KernelSource& kernel_;
   const Loop& loop_;
-  const std::set<const Stmt*> nested_sums_;
+  const std::set<LocalId> nested_sums_;
   const bool trace_;
   GccjitLanes lanes_;
   gcc_jit_function* function_ = nullptr;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "jit/rewrite.hpp"
+
 namespace heddle::jit {
 namespace {
 
@@ -24,14 +26,16 @@ bool is_never_minus_zero(const Value& v) noexcept {
 
 class NestedSums {
  public:
-  std::set<const Stmt*> found;
+  std::set<LocalId> found;
 
   void block(const Block& body) {
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::declare) depths_[stmt->local] = depth_;
-      if (stmt->kind == StmtKind::assign && is_floating(stmt->value->dtype) &&
-          depth_ >= depths_[stmt->local] + 2) {
-        found.insert(stmt.get());
+      const bool is_nested = stmt->kind == StmtKind::assign && depth_ >= depths_[stmt->local] + 2;
+      if (is_nested && is_floating(stmt->value->dtype)) {
+        walk(*stmt->value, [&](const Value& v) {
+          if (v.kind == ValueKind::local && v.local == stmt->local) found.insert(v.local);
+        });
       }
       if (stmt->kind != StmtKind::loop) continue;
       ++depth_;
@@ -52,7 +56,7 @@ bool subtracts_unsigned_zero(const Value& value) noexcept {
          is_never_minus_zero(*value.args[1]);
 }
 
-std::set<const Stmt*> nested_sums(const Block& body) {
+std::set<LocalId> nested_sums(const Block& body) {
   NestedSums sums;
   sums.block(body);
   return std::move(sums.found);

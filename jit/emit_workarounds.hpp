@@ -12,11 +12,11 @@ namespace heddle::jit {
 /// (gcc/fold-const.cc) asks whether y + 0 is y. Emitters put such a y into a variable.
 [[nodiscard]] bool subtracts_unsigned_zero(const Value& value) noexcept;
 
-/// Floating sums, products and the like over two loops or more. Where GCC 12.2 unrolls the inner
-/// one and runs the outer as vectors, it counts some terms twice and leaves out others, should
-/// those be read in another order than they lie in (gcc.gnu.org/PR110381, in 12.4 no more).
-/// Emitters put an empty asm statement behind them, which keeps the loop from becoming vectors:
-/// terms in order wait for one another anyway.
-[[nodiscard]] std::set<const Stmt*> nested_sums(const Block& body);
+/// The locals of floating sums, products and the like over two loops or more. Where GCC 12.2
+/// unrolls the inner one and runs the outer as vectors, it counts some terms twice and leaves out
+/// others, should those be read in another order than they lie in (gcc.gnu.org/PR110381, in 12.4 no
+/// more). Emitters put an empty asm statement behind them, which keeps the loop from becoming
+/// vectors: terms in order wait for one another anyway.
+[[nodiscard]] std::set<LocalId> nested_sums(const Block& body);
 
 }  // namespace heddle::jit

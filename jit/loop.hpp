@@ -116,7 +116,8 @@ enum class StmtKind : std::uint8_t {
 /// same bits.
 enum class LoopMark : std::uint8_t {
   serial,
-  parallel,  ///< iterations touch disjoint data and may be split over parts (CUDA does)
+  parallel,  ///< iterations touch disjoint data and may be split over parts (CUDA does); what
+             ///< comes before the loop and after it is for the launcher to keep apart
   unroll,    ///< the body is emitted once per iteration
   lanes,     ///< innermost; iterations touch disjoint data and run as the lanes of vectors
 };

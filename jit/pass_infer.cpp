@@ -72,6 +72,8 @@ class Inference {
     for (auto& [tensor, placement] : lowered_.placements) {
       const BufferId id = buffer_of(lowered_, tensor);
       decide(tensor, id, placement);
+      if (placement.mode == virtual_ && !traced_[id].constant)
+        load_cost_[id] = element_cost(id).value_or(unknown_cost);
       if (placement.mode == local || placement.mode == virtual_)
         lowered_.loop.buffers[id].role = Role::scratch;
     }
@@ -79,7 +81,10 @@ class Inference {
   }
 
  private:
-  void decide(const Tensor& tensor, BufferId id, Placement& placement) {
+  /// More than any element is worth.
+  static constexpr std::int64_t unknown_cost = 1 << 20;
+
+  void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
     const SignatureEntry& entry = signature_.entries[id];
     if (!entry.writes) return read_only(tensor, placement);
     if (placement.mode == hosted_constant) refuse(tensor, placement, assigned);
@@ -131,17 +136,21 @@ class Inference {
   }
 
   /// Operations and loads that one element takes, those of what it reads and is computed there
-  /// included. None where it takes more than one statement.
+  /// included. None where it takes more than one statement, too much to count, or other sizes of
+  /// elements: those take its readers their vectors.
   std::optional<std::int64_t> element_cost(BufferId id) const {
     const Inlinable inlinable = find_definition(lowered_.loop, id);
     if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
     const Block& body = inlinable.definition->parts[0].body;
     if (body.size() != 1 || body[0]->kind != StmtKind::store) return std::nullopt;
-    std::int64_t cost = jit::cost_of(*body[0]->value);
+    const std::size_t size = size_of(lowered_.loop.buffers[id].type.dtype);
+    bool alike = true;
+    std::int64_t cost = cost_of(*body[0]->value);
     walk(*body[0]->value, [&](const Value& v) {
-      if (v.kind == ValueKind::load) cost += load_cost_[v.buffer];
+      if (v.kind == ValueKind::load) cost = std::min(cost + load_cost_[v.buffer], unknown_cost);
+      alike = alike && (v.dtype == DType::bool_ || size_of(v.dtype) == size);
     });
-    return cost;
+    return alike && cost < unknown_cost ? std::optional(cost) : std::nullopt;
   }
 
   /// How often an element is read: tracing sees cells that are read often among the first ones, the
@@ -151,16 +160,16 @@ class Inference {
     return std::max(static_cast<double>(traced_[id].visits_max), reads_[id] / elements);
   }
 
-  /// Whether its elements are computed where they are read: each in this many operations.
-  std::optional<std::int64_t> cost_to_recompute(BufferId id) const {
+  /// Whether an element is sooner computed where it is read, each time anew.
+  bool is_cheap(BufferId id) const {
+    if (traced_[id].constant || visits(id) <= options_.max_visits) return true;
     const std::optional<std::int64_t> cost = element_cost(id);
-    if (traced_[id].constant || visits(id) <= options_.max_visits) return cost.value_or(1);
+    if (!cost) return false;
     // Measured: what leaves the first-level cache takes as long as two operations.
     constexpr std::int64_t near_bytes = 16 << 10;
     const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
-    if (!cost) return std::nullopt;
     const auto each = static_cast<double>(*cost);
-    return visits(id) * each < each + access * (1 + visits(id)) ? cost : std::nullopt;
+    return visits(id) * each < each + access * (1 + visits(id));
   }
 
   /// Reads of each buffer by statements that do not assign it, in a body that runs so often.
@@ -175,12 +184,10 @@ class Inference {
     }
   }
 
-  void intermediate(Placement& placement, BufferId id) {
+  void intermediate(Placement& placement, BufferId id) const {
     constexpr std::string_view within =
         "inferred: assigned before it is read, used in this program only";
-    const std::optional<std::int64_t> cost = cost_to_recompute(id);
-    const bool cheap = cost.has_value();
-    if (cheap) load_cost_[id] = std::max(*cost, std::int64_t{1});
+    const bool cheap = is_cheap(id);
     switch (placement.mode) {
       case virtual_:
         if (!options_.inline_virtual) settle(placement, local, "stored: inlining is switched off");

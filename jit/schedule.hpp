@@ -68,8 +68,8 @@ void check_tile(const ContractionTile& tile, const Target& target);
 /// An innermost loop of straight-line code. Every element keeps its bits.
 [[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
 
-/// Joins neighbouring loops where the second uses what the first makes, outer ones first; what is
-/// `fixed` stays alone.
+/// Joins neighbouring loops where the second uses what the first makes or, both elementwise, reads;
+/// outer ones first. What is `fixed` stays alone.
 [[nodiscard]] Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed);
 
 /// Vector stores that fill an output which the kernel does not read, and which no cache would hold,

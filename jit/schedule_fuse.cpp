@@ -57,14 +57,33 @@ bool assigns_outside(const Stmt& loop) {
   return outside;
 }
 
-bool sums(const Stmt& loop) {
-  bool found = false;
-  walk(loop.body, [&](const Stmt& stmt) { found = found || stmt.kind == StmtKind::assign; });
-  return found;
+/// The one size of all elements that the loop touches, where it only computes element by element;
+/// else 0.
+std::size_t element_size(const Stmt& loop) {
+  std::set<std::size_t> sizes;
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::assign) sizes.insert(0);
+    if (!stmt.value) return;
+    sizes.insert(size_of(stmt.value->dtype));
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) sizes.insert(size_of(v.dtype));
+    });
+  });
+  return sizes.size() == 1 ? *sizes.begin() : 0;
+}
+
+/// Loops that only read the same gain by that one read. More than so many arrays at once compete
+/// for the caches' sets, and kernels shall not grow without bounds; sums, and elements of several
+/// sizes, have better schedules by themselves.
+bool joins_for_reads(const Stmt& first, const Footprint& a, const Stmt& second,
+                     const Footprint& b) {
+  constexpr std::size_t buffers_max = 12;
+  return a.size() + b.size() <= buffers_max && element_size(first) != 0 &&
+         element_size(first) == element_size(second);
 }
 
 /// Each iteration only meets what the same iteration of the other loop wrote, and there is some; or
-/// they read the same. Sums whose results are not needed here have better schedules by themselves.
+/// they read the same.
 bool fusable(const Stmt& first, const Stmt& second) {
   const bool alike = first.kind == StmtKind::loop && second.kind == StmtKind::loop &&
                      first.mark == LoopMark::serial && second.mark == LoopMark::serial &&
@@ -86,7 +105,7 @@ bool fusable(const Stmt& first, const Stmt& second) {
     shares_written = shares_written || written;
     shares = shares || meets;
   }
-  return shares_written || (shares && !sums(first) && !sums(second));
+  return shares_written || (shares && joins_for_reads(first, a, second, b));
 }
 
 /// The statement that alone touches the buffer, if there is one.

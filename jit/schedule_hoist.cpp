@@ -5,8 +5,8 @@
 // what is loaded, for all they know, and vector code spells out instructions that they do not see
 // through. Every value keeps its bits. Pure; any thread.
 #include <algorithm>
-#include <map>
 #include <set>
+#include <unordered_map>
 
 #include "jit/rewrite.hpp"
 #include "jit/schedule.hpp"
@@ -18,11 +18,11 @@ namespace {
 
 /// In simple operations: less is sooner computed than loaded.
 constexpr int cost_min = 8;
-/// Of a value that goes to memory.
+/// Of a value that goes to memory, and of all of a kernel together.
 constexpr std::int64_t uses_min = 8;
 constexpr std::int64_t bytes_max = std::int64_t{32} << 20;
 
-bool is_costly(const Value& value) { return cost_of(value) >= cost_min; }
+bool is_costly(const Value& value) { return cost_of(value, cost_min) >= cost_min; }
 
 /// What the iterations of a loop may change.
 struct Changed {
@@ -119,8 +119,8 @@ std::set<const Value*> factors_of(const Loop& loop, const StmtPtr& nest) {
   return parts;
 }
 
-/// The nest, and before it those that fill scratch.
-Block with_stored_values(Scheduling& in, const StmtPtr& nest) {
+/// The nest, and before it those that fill scratch: of `bytes_left` at most.
+Block with_stored_values(Scheduling& in, const StmtPtr& nest, std::int64_t& bytes_left) {
   const Changed inside(nest);
   const std::set<const Value*> factors = factors_of(in.lowered.loop, nest);
   std::vector<StmtPtr> around{nest};
@@ -146,7 +146,9 @@ Block with_stored_values(Scheduling& in, const StmtPtr& nest) {
       there.push_back(affine_var(by.loops[loop->var]));
     }
     const ArrayType type{value->dtype, dims};
-    if (uses < uses_min || type.num_bytes().value_or(bytes_max + 1) > bytes_max) return nullptr;
+    const std::int64_t bytes = type.num_bytes().value_or(bytes_max + 1);
+    if (uses < uses_min || bytes > bytes_left) return nullptr;
+    bytes_left -= bytes;
     const BufferId buffer = in.add_scratch("shared value", value->dtype, dims);
     Block fill{make_store(buffer, std::move(there), substitute(value, by))};
     for (std::size_t k = own.size(); k-- > 0;) {
@@ -162,55 +164,83 @@ Block with_stored_values(Scheduling& in, const StmtPtr& nest) {
   return result;
 }
 
-std::size_t hash_of(const Value& value) {
-  std::size_t hash = 0;
-  const auto add = [&hash](auto part) {
-    hash = (hash ^ static_cast<std::size_t>(part)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  };
-  const auto add_index = [&add](const Affine& index) {
-    add(index.constant);
-    for (const AffineTerm& term : index.terms) {
-      add(term.id);
-      add(term.coefficient);
-    }
-  };
-  walk(value, [&](const Value& v) {
-    add(v.kind);
-    add(v.dtype);
-    add(v.op);
-    add(v.buffer);
-    add(v.local);
-    add_index(v.index);
-    std::ranges::for_each(v.subscripts, add_index);
+bool reads_local(const Block& block, LocalId local) {
+  bool reads = false;
+  walk_values(block, [&](const Value& v) {
+    reads = reads || (v.kind == ValueKind::local && v.local == local);
   });
-  return hash;
+  return reads;
 }
 
-/// How often statements of one block, those of loops in it left out, have values of a hash.
-std::map<std::size_t, int> count_values(const Block& body) {
-  std::map<std::size_t, int> counts;
-  for (const StmtPtr& stmt : body) {
-    if (!stmt->value) continue;
-    walk(*stmt->value, [&](const Value& v) {
-      const bool computed = v.kind == ValueKind::op || v.kind == ValueKind::cast;
-      if (computed && is_costly(v)) ++counts[hash_of(v)];
-    });
+/// Hashes of the costly values of one block, those of loops in it left out; each node's is made
+/// from its operands'.
+class Hashes {
+ public:
+  explicit Hashes(const Block& body) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->value) add(*stmt->value);
+    }
   }
-  return counts;
-}
+
+  /// How many values in the block have the hash of this one, which is in it too.
+  [[nodiscard]] int count_like(const Value& value) const {
+    const auto hash = hashes_.find(&value);
+    return hash == hashes_.end() ? 1 : counts_.at(hash->second);
+  }
+
+ private:
+  std::size_t add(const Value& v) {
+    std::size_t hash = 0;
+    const auto mix = [&hash](auto part) {
+      hash = (hash ^ static_cast<std::size_t>(part)) * 0x9e3779b97f4a7c15U;
+      hash ^= hash >> 32;
+    };
+    const auto mix_index = [&mix](const Affine& index) {
+      mix(index.constant);
+      for (const AffineTerm& term : index.terms) {
+        mix(term.id);
+        mix(term.coefficient);
+      }
+    };
+    for (const ValuePtr& arg : v.args) mix(add(*arg));
+    mix(v.kind);
+    mix(v.dtype);
+    mix(v.op);
+    mix(v.buffer);
+    mix(v.local);
+    mix_index(v.index);
+    std::ranges::for_each(v.subscripts, mix_index);
+    const bool computed = v.kind == ValueKind::op || v.kind == ValueKind::cast;
+    if (computed && is_costly(v)) {
+      hashes_[&v] = hash;
+      ++counts_[hash];
+    }
+    return hash;
+  }
+
+  std::unordered_map<const Value*, std::size_t> hashes_;
+  std::unordered_map<std::size_t, int> counts_;
+};
 
 }  // namespace
 
 void store_shared_values(Scheduling& in) {
   Block result;
+  std::int64_t bytes_left = bytes_max;
   for (const StmtPtr& stmt : in.lowered.loop.body) {
     if (stmt->kind != StmtKind::loop) {
       result.push_back(stmt);
       continue;
     }
-    const Block made = with_stored_values(in, stmt);
-    result.insert(result.end(), made.begin(), made.end());
+    const Block made = with_stored_values(in, stmt, bytes_left);
+    const auto nest = made.end() - 1;
+    // Sums stay next to their declarations, by which schedules know them.
+    auto at = result.end();
+    while (at != result.begin() && at[-1]->kind == StmtKind::declare &&
+           !reads_local(Block(made.begin(), nest), at[-1]->local))
+      --at;
+    result.insert(at, made.begin(), nest);
+    result.push_back(*nest);
   }
   in.lowered.loop.body = std::move(result);
 }
@@ -248,7 +278,7 @@ Block hoist_values(Fresh& fresh, const Block& body) {
 Block share_values(Fresh& fresh, const Block& body) {
   Block result;
   Known known;
-  const std::map<std::size_t, int> counts = count_values(body);
+  const Hashes hashes(body);
   for (const StmtPtr& stmt : body) {
     if (stmt->kind == StmtKind::loop) {
       const StmtPtr loop = with_body(*stmt, share_values(fresh, stmt->body));
@@ -257,8 +287,7 @@ Block share_values(Fresh& fresh, const Block& body) {
       continue;
     }
     const auto share = [&](const ValuePtr& value) -> ValuePtr {
-      const auto count = counts.find(hash_of(*value));
-      if (count == counts.end() || count->second < 2) return nullptr;
+      if (hashes.count_like(*value) < 2) return nullptr;
       const LocalId local = fresh.local();
       result.push_back(make_declare(local, value));
       return make_local(local, value->dtype);

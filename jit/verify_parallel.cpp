@@ -6,6 +6,7 @@
 #include <set>
 
 #include "jit/int128.hpp"
+#include "jit/interval.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/verify.hpp"
 
@@ -15,9 +16,9 @@ namespace {
 /// A subscript as coefficient * variable of the parallel loop + what is fixed while it runs + what
 /// its inner loops add, from low to high.
 struct Reach {
-  Int128 coefficient = 0;
+  std::int64_t coefficient = 0;
   std::vector<AffineTerm> fixed;
-  Int128 low = 0, high = 0;
+  Interval inner;
 };
 
 struct Access {
@@ -27,7 +28,10 @@ struct Access {
 
 class Iterations {
  public:
-  explicit Iterations(const Stmt& loop) : loop_(loop) { block(loop.body); }
+  explicit Iterations(const Stmt& loop)
+      : loop_(loop), most_apart_(static_cast<Int128>(loop.to) - loop.from - 1) {
+    if (most_apart_ > 0) block(loop.body);
+  }
 
   /// What keeps them from running at once; empty if nothing does.
   std::string shared() const {
@@ -56,6 +60,7 @@ class Iterations {
         case StmtKind::prefetch:
           break;
         case StmtKind::loop:
+          if (stmt->from >= stmt->to) break;
           inner_[stmt->var] = stmt.get();
           block(stmt->body);
           break;
@@ -84,17 +89,14 @@ class Iterations {
 
   Reach reach(const Affine& subscript) const {
     Reach result;
-    result.low = result.high = subscript.constant;
+    result.inner = {subscript.constant, subscript.constant};
     for (const AffineTerm& term : subscript.terms) {
       const bool of_loop = term.kind == AffineTerm::Kind::loop;
       const auto inner = of_loop ? inner_.find(term.id) : inner_.end();
       if (of_loop && term.id == loop_.var) {
         result.coefficient = term.coefficient;
       } else if (inner != inner_.end()) {
-        const Int128 first = static_cast<Int128>(term.coefficient) * inner->second->from;
-        const Int128 last = static_cast<Int128>(term.coefficient) * (inner->second->to - 1);
-        result.low += std::min(first, last);
-        result.high += std::max(first, last);
+        result.inner.add(term.coefficient, inner->second->from, inner->second->to - 1);
       } else {
         result.fixed.push_back(term);
       }
@@ -102,19 +104,25 @@ class Iterations {
     return result;
   }
 
-  /// On some axis two iterations are further apart than what inner loops may add.
-  static bool apart(const Access& a, const Access& b) {
+  /// On some axis two iterations are further apart than what inner loops may add, or always nearer
+  /// than what is between the accesses.
+  bool apart(const Access& a, const Access& b) const {
     for (std::size_t axis = 0; axis < a.subscripts.size(); ++axis) {
       const Reach& x = a.subscripts[axis];
       const Reach& y = b.subscripts[axis];
       if (x.coefficient != y.coefficient || x.fixed != y.fixed) continue;
-      const Int128 step = x.coefficient < 0 ? -x.coefficient : x.coefficient;
-      if (std::max(x.high - y.low, y.high - x.low) < step) return true;
+      const Int128 wide = x.coefficient;
+      const Int128 step = wide < 0 ? -wide : wide;
+      const Int128 above = y.inner.highest - x.inner.lowest;
+      const Int128 below = x.inner.highest - y.inner.lowest;
+      if (std::max(above, below) < step || std::min(above, below) < -step * most_apart_)
+        return true;
     }
     return false;
   }
 
   const Stmt& loop_;
+  Int128 most_apart_;  ///< the first and the last iteration
   std::map<VarId, const Stmt*> inner_;
   std::set<LocalId> own_;
   std::map<BufferId, std::vector<Access>> accesses_;

@@ -47,11 +47,13 @@ enum class ScheduleStep : std::uint8_t {
   stream,       ///< stores large outputs past the caches
 };
 
-/// How sums of products are cut, in the place of what a model of the processor chooses.
+/// How sums of products are cut, in the place of what a model of the processor chooses; where
+/// schedules are off, nothing is.
 struct ContractionTile {
   std::int64_t rows = 1;     ///< of results that are summed at once, in registers
   std::int64_t vectors = 1;  ///< of results in each of them; one row more has to fit the registers
-  std::int64_t terms = 0;    ///< summed before the next rows; 0: as the model says
+  std::int64_t terms = 0;    ///< summed before the next rows, of factors that are copied; 0: as the
+                             ///< model says
 };
 
 struct CompileOptions {

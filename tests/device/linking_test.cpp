@@ -307,10 +307,16 @@ TEST_P(LinkingTest, SchedulesCanBeSteered) {
     run.context().write(b, iota(32 * 48, -700));
     run.schedule();
     const auto z = run.context().read<float>(c);
-    float sum = 0;
-    for (std::size_t t = 0; t < 32; ++t)
-      sum += (-300 + static_cast<float>(23 * 32 + t)) * (-700 + static_cast<float>(t * 48 + 47));
-    EXPECT_EQ(z.back(), sum);
+    for (std::size_t row = 0; row < 24; ++row) {
+      for (std::size_t column = 0; column < 48; ++column) {
+        float sum = 0;
+        for (std::size_t t = 0; t < 32; ++t) {
+          sum += (-300 + static_cast<float>(row * 32 + t)) *
+                 (-700 + static_cast<float>(t * 48 + column));
+        }
+        EXPECT_EQ(z[row * 48 + column], sum) << row << ", " << column;
+      }
+    }
   }
   EXPECT_THAT(codes[1].source(), Not(HasSubstr("contraction")));
   EXPECT_THAT(codes[2].source(), Not(HasSubstr("contraction")));

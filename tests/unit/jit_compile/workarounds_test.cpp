@@ -81,6 +81,7 @@ buffer t1 input f32[6,4]
 buffer t2 output f64[]
 buffer t3 output f32[]
 buffer t4 output f64[]
+buffer t5 output f64[]
 kernel {
   let x0: f64 = 0:f64
   for i0 in 0..6 {
@@ -103,6 +104,13 @@ kernel {
     }
   }
   t4[] = x2
+  let x3: f64 = 0:f64
+  for i6 in 0..6 {
+    unroll i7 in 0..4 {
+      x3 = add.f64(x3, t0[i6, -i7 + 3])
+    }
+  }
+  t5[] = x3
 }
 )"));
   std::vector<double> terms(24);
@@ -112,10 +120,15 @@ kernel {
   for (std::size_t k = 0; k < terms.size(); ++k)
     small[k] = static_cast<float>(terms[k] *= terms[k]);
   Call call;
-  call.buffers = {bytes_of(terms), bytes_of(small), bytes_of(std::vector<double>(1)),
-                  bytes_of(std::vector<float>(1)), bytes_of(std::vector<double>(1))};
+  call.buffers = {bytes_of(terms),
+                  bytes_of(small),
+                  bytes_of(std::vector<double>(1)),
+                  bytes_of(std::vector<float>(1)),
+                  bytes_of(std::vector<double>(1)),
+                  bytes_of(std::vector<double>(1))};
   call.run(module->function(0));
   EXPECT_EQ(elements_of<double>(call.buffers[2])[0], 4900);
+  EXPECT_EQ(elements_of<double>(call.buffers[5])[0], 4900);
   EXPECT_EQ(elements_of<float>(call.buffers[3])[0], 4900);
   EXPECT_EQ(elements_of<double>(call.buffers[4])[0], 4 * 4900);
 }

@@ -61,6 +61,17 @@ TEST(HoistTest, SharedValuesAreStored) {
   EXPECT_EQ(count_of(Op::log, loop.body), 1);
 }
 
+// J9: sums next to which values are stored stay sums of vectors
+TEST(HoistTest, SumsOfSharedValuesStayVectors) {
+  const Tensor x("x", f32, {20, 64}), b("b", f32, {64}), s("s", f32, {});
+  const Index i, j;
+  Program program("weighted");
+  program << (s() = sum(x(i, j) * log(b(j))));
+  const Loop loop = hoisted(program);
+  EXPECT_EQ(count_of(Op::log, loop.body), 64) << print(loop);
+  EXPECT_NE(print(loop).find("reduction: "), std::string::npos) << print(loop);
+}
+
 // J9: what depends on what the nest itself makes is computed before the loop that does not change
 // it
 TEST(HoistTest, WhatTheNestMakesIsComputedBeforeTheInnerLoop) {

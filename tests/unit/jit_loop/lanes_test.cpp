@@ -150,7 +150,7 @@ TEST(VerifyMarksTest, RefusesWhatIsNotParallel) {
   for (const Illegal& each : {
            Illegal{"parallel i0 in 0..8 { t0[0] = t1[i0] }", "t0 that other iterations touch"},
            Illegal{"parallel i0 in 0..8 { t0[i0] = t0[i0 + 1] }", "other iterations touch"},
-           Illegal{"parallel i0 in 0..8 { t0[i0] = t0[i0 + 8] }", "other iterations touch"},
+           Illegal{"parallel i0 in 0..9 { t0[i0] = t0[i0 + 8] }", "other iterations touch"},
            Illegal{"parallel i0 in 0..8 { for i1 in 0..9 { t0[7*i0 + i1] = t1[0] } }", "parallel"},
            Illegal{"for i1 in 0..2 { parallel i0 in 0..8 { t0[i1] = 1:f32 } }", "loop i0"},
            Illegal{"parallel i0 in 0..8 { zero t0 }", "zeroes t0"},
@@ -167,6 +167,8 @@ TEST(VerifyMarksTest, RefusesWhatIsNotParallel) {
        {"parallel i0 in 0..8 { t0[63 - 8*i0] = add.f32(t0[63 - 8*i0], t1[0]) }",
         "parallel i0 in 0..8 { for i1 in 0..8 { t0[8*i0 + i1] = t0[8*i0 - i1 + 7] } }",
         "for i1 in 0..2 { parallel i0 in 0..8 { t0[i0 + 8*i1] = t0[i0 + 8*i1] } }",
+        "parallel i0 in 0..8 { t0[i0] = t0[i0 + 8] }", "parallel i0 in 0..1 { zero t0 }",
+        "parallel i0 in 0..8 { for i1 in 0..0 { t0[0] = t1[i0] } }",
         "parallel i0 in 0..8 { let x0: f32 = t1[i0] x0 = neg.f32(x0) t0[i0] = x0 }"}) {
     EXPECT_NO_THROW(static_cast<void>(parsed(buffers + legal + "\n}\n"))) << legal;
   }

@@ -107,10 +107,22 @@ TEST_F(PlacementTest, CheapIntermediatesAreRecomputed) {
   EXPECT_EQ(placed(program, many), local) << "each is read 40 times";
   EXPECT_EQ(placed(program, small), local) << "near ones are as soon loaded";
   EXPECT_EQ(placed(program, cheap, {.inline_virtual = false}), local);
+  // What reads a sum that is computed where it is read takes that sum's time; and what has
+  // elements of another size would keep its readers from being vectors.
+  const Tensor h("h", f32, {100, 100}), r("r", f32, {100, 100}), z("z", f32, {100, 100}),
+      w1("w1", f32, {100, 100}), w2("w2", f32, {100, 100});
+  const Tensor bytes("bytes", i8, {n}), numbers("numbers", f32, {n});
+  const Index p, q, k, l;
+  Program layers("layers");
+  layers << (h(p, q) = sum(w1(p, k) * w2(k, q))) << (r(p, q) = relu(h(p, q)))
+         << (z(p, l) = sum(r(p, q) * w1(q, l))) << (numbers(all) = cast(bytes(all), f32))
+         << (y(all) = numbers(all) * numbers(n - 1 - all));
+  EXPECT_EQ(placed(layers, r), local);
+  EXPECT_EQ(placed(layers, numbers), local);
   // Each takes twice the work of the one before: the last, from the first, 2^20 loads.
   Program chain("chain");
   std::vector<Tensor> links{x};
-  for (int k = 0; k < 20; ++k) {
+  for (int link = 0; link < 20; ++link) {
     const Tensor last = links.back();
     links.emplace_back("link", f32, Dims{n});
     chain << (links.back()(all) = last(all) - last(n - 1 - all));

@@ -310,9 +310,13 @@ TEST(ScheduleTest, LoopsThatReadTheSameAreJoined) {
   EXPECT_EQ(nests(joined), 1);
   apart << (y(i, j) = x(i, j) + 1) << (rows(i) = sum(x(i, j))) << (columns(j) = sum(x(i, j)));
   EXPECT_EQ(nests(apart), 3);
-  const Tensor turned("turned", f32, {40, 40}), from("from", f32, {40, 40});
-  others << (y(i, j) = x(i, j) + 1) << (turned(i, j) = from(j, i)) << (z(i, j) = y(i, 0));
-  EXPECT_EQ(nests(others), 3);
+  // A transpose is for itself, z needs whole rows of y, and bytes would take f32 its lanes.
+  const Tensor square("square", f32, {40, 40}), turned("turned", f32, {40, 40}),
+      sum_of("sum_of", f32, {40, 40}), bytes("bytes", i8, {40, 50});
+  others << (sum_of(i, j) = square(i, j) + 1) << (turned(i, j) = square(j, i))
+         << (y(i, j) = x(i, j) + 1) << (z(i, j) = y(i, 0) + x(i, j))
+         << (bytes(i, j) = cast(x(i, j), i8));
+  EXPECT_EQ(nests(others), 4);
 }
 
 // J9: outputs that no cache would hold are stored past it, unless that is left out
