@@ -1,6 +1,6 @@
 // Random programs through every stage and both compilers, against a plain interpreter of the loops
 // that lowering makes; of each second one scheduled, against that of its schedule, which may sum in
-// another order. HEDDLE_TEST_SEEDS=n looks at n programs instead of 10,000 (by gccjit; cc,
+// another order. HEDDLE_TEST_SEEDS=n looks at n programs instead of 5,000 (by gccjit; cc,
 // which is slower, compiles every fifth unit), HEDDLE_TEST_SEED=s at those from s on. A failing
 // seed is printed and makes its program.
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
   const auto cc = make_cc_compiler(options);
   std::uint64_t ran = 0;
   const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 1);
-  const std::uint64_t count = test::seeds(10'000), end = begin + count;
+  const std::uint64_t count = test::seeds(5'000), end = begin + count;
   for (std::uint64_t first = begin; first < end; first += programs_per_unit) {
     CompileUnit unit;
     unit.name = "fuzz";
