@@ -171,13 +171,16 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   if (target.isa == Isa::none) return lowered;
   Scheduling in{lowered, target, Fresh(lowered.loop), tile};
   const Steps steps(without);
+  if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
+    lowered.loop.body = with_whole_terms(lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {
     return (steps.take(ScheduleStep::contraction) &&
             find_contraction(lowered.loop, stmt).has_value()) ||
            (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt));
   };
   if (steps.take(ScheduleStep::fuse))
-    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone);
+    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
+                                   [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);

@@ -67,10 +67,16 @@ void check_tile(const ContractionTile& tile, const Target& target);
 [[nodiscard]] bool is_transpose(const Loop& loop, const StmtPtr& nest);
 /// An innermost loop of straight-line code. Every element keeps its bits.
 [[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
+/// Whether schedule_elementwise() takes all innermost loops of the nest, were they long enough.
+[[nodiscard]] bool is_elementwise(const Scheduling& in, const StmtPtr& nest);
 
+/// Sums with terms of one statement each, where those are of several that only declare.
+[[nodiscard]] Block with_whole_terms(const Block& body);
 /// Joins neighbouring loops where the second uses what the first makes or, both elementwise, reads;
 /// outer ones first. What is `fixed` stays alone.
-[[nodiscard]] Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed);
+using LoopQuestion = std::function<bool(const StmtPtr&)>;
+[[nodiscard]] Block fuse_loops(const Block& body, const LoopQuestion& fixed,
+                               const LoopQuestion& becomes_vectors);
 
 /// Vector stores that fill an output which the kernel does not read, and which no cache would hold,
 /// pass the caches by.

@@ -73,24 +73,25 @@ std::size_t element_size(const Stmt& loop) {
 }
 
 /// Loops that only read the same gain by that one read. More than so many arrays at once compete
-/// for the caches' sets, and kernels shall not grow without bounds; sums, and elements of several
-/// sizes, have better schedules by themselves.
-bool joins_for_reads(const Stmt& first, const Footprint& a, const Stmt& second,
-                     const Footprint& b) {
+/// for the caches' sets, and kernels shall not grow without bounds; sums, elements of several sizes
+/// and what becomes vectors next to what does not have better schedules by themselves.
+bool joins_for_reads(const StmtPtr& first, const Footprint& a, const StmtPtr& second,
+                     const Footprint& b, const LoopQuestion& becomes_vectors) {
   constexpr std::size_t buffers_max = 12;
-  return a.size() + b.size() <= buffers_max && element_size(first) != 0 &&
-         element_size(first) == element_size(second);
+  return a.size() + b.size() <= buffers_max && element_size(*first) != 0 &&
+         element_size(*first) == element_size(*second) &&
+         becomes_vectors(first) == becomes_vectors(second);
 }
 
 /// Each iteration only meets what the same iteration of the other loop wrote, and there is some; or
 /// they read the same.
-bool fusable(const Stmt& first, const Stmt& second) {
-  const bool alike = first.kind == StmtKind::loop && second.kind == StmtKind::loop &&
-                     first.mark == LoopMark::serial && second.mark == LoopMark::serial &&
-                     first.from == second.from && first.to == second.to;
-  if (!alike || assigns_outside(first) || assigns_outside(second)) return false;
-  const Footprint a = footprint(first);
-  const Footprint b = footprint(second);
+bool fusable(const StmtPtr& first, const StmtPtr& second, const LoopQuestion& becomes_vectors) {
+  const bool alike = first->kind == StmtKind::loop && second->kind == StmtKind::loop &&
+                     first->mark == LoopMark::serial && second->mark == LoopMark::serial &&
+                     first->from == second->from && first->to == second->to;
+  if (!alike || assigns_outside(*first) || assigns_outside(*second)) return false;
+  const Footprint a = footprint(*first);
+  const Footprint b = footprint(*second);
   bool shares = false, shares_written = false;
   for (const auto& [buffer, mine] : a) {
     const auto other = b.find(buffer);
@@ -105,7 +106,7 @@ bool fusable(const Stmt& first, const Stmt& second) {
     shares_written = shares_written || written;
     shares = shares || meets;
   }
-  return shares_written || (shares && joins_for_reads(first, a, second, b));
+  return shares_written || (shares && joins_for_reads(first, a, second, b, becomes_vectors));
 }
 
 /// The statement that alone touches the buffer, if there is one.
@@ -168,11 +169,12 @@ void shrink_scratch(Lowered& lowered) {
   }
 }
 
-Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& fixed) {
+Block fuse_loops(const Block& body, const LoopQuestion& fixed,
+                 const LoopQuestion& becomes_vectors) {
   Block result;
   for (const StmtPtr& stmt : body) {
-    const bool joins =
-        !result.empty() && !fixed(stmt) && !fixed(result.back()) && fusable(*result.back(), *stmt);
+    const bool joins = !result.empty() && !fixed(stmt) && !fixed(result.back()) &&
+                       fusable(result.back(), stmt, becomes_vectors);
     if (!joins) {
       result.push_back(stmt);
       continue;
@@ -181,7 +183,7 @@ Block fuse_loops(const Block& body, const std::function<bool(const StmtPtr&)>& f
     Substitution rename;
     rename.vars[stmt->var] = affine_var(result.back()->var);
     for (const StmtPtr& inner : stmt->body) both.push_back(substitute(inner, rename));
-    result.back() = with_body(*result.back(), fuse_loops(both, fixed));
+    result.back() = with_body(*result.back(), fuse_loops(both, fixed, becomes_vectors));
   }
   return result;
 }

@@ -220,6 +220,17 @@ std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& decla
   return RowReduction(in, *found).build();
 }
 
+bool is_elementwise(const Scheduling& in, const StmtPtr& nest) {
+  if (nest->kind != StmtKind::loop) return false;
+  if (!is_straight(nest->body)) {
+    return std::ranges::all_of(nest->body,
+                               [&in](const StmtPtr& inner) { return is_elementwise(in, inner); });
+  }
+  const std::int64_t width = vector_width(in, nest->body);
+  return width > 1 && runs_as_vectors(in, make_loop(nest->var, nest->from, nest->from + width,
+                                                    nest->body, LoopMark::lanes));
+}
+
 std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
   if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || !is_straight(nest->body))
     return std::nullopt;

@@ -61,6 +61,21 @@ TEST(HoistTest, SharedValuesAreStored) {
   EXPECT_EQ(count_of(Op::log, loop.body), 1);
 }
 
+// J9: sums of terms that are computed where they are added stay sums of vectors
+TEST(HoistTest, SumsOfRecomputedValuesStayVectors) {
+  const Tensor x("x", f32, {20, 640}), mean("mean", f32, {20}), d("d", f32, {20, 640}),
+      variance("variance", f32, {20}), e("e", f32, {20, 640}), rows("rows", f32, {20});
+  const Index i, j;
+  Program program("variance"), dear("dear");
+  program << (d(i, j) = x(i, j) - mean(i)) << (variance(i) = sum(d(i, j) * d(i, j)));
+  const std::string text = print(hoisted(program));
+  EXPECT_EQ(text.find("scratch"), std::string::npos) << text;
+  EXPECT_NE(text.find("reduction: "), std::string::npos) << text;
+  e.set_mode(MemoryMode::virtual_);
+  dear << (e(i, j) = exp(x(i, j))) << (rows(i) = sum(e(i, j) * e(i, j) + e(i, j)));
+  EXPECT_EQ(count_of(Op::exp, hoisted(dear).body), 20 * 640);
+}
+
 // J9: sums next to which values are stored stay sums of vectors
 TEST(HoistTest, SumsOfSharedValuesStayVectors) {
   const Tensor x("x", f32, {20, 64}), b("b", f32, {64}), s("s", f32, {});
