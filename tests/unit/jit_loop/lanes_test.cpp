@@ -111,9 +111,22 @@ struct Illegal {
   const char* rule;
 };
 
+Loop with_body(const char* body) {
+  return parsed(std::string("buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nkernel {\n") + body +
+                "\n}\n");
+}
+
+void expect_refusal(const Illegal& each) {
+  try {
+    static_cast<void>(with_body(each.body));
+    ADD_FAILURE() << each.body;
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(each.rule), std::string::npos) << e.what();
+  }
+}
+
 // J5: marks that do not hold are refused, naming loop and rule
 TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
-  const std::string buffers = "buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nkernel {\n";
   for (const Illegal& each : {
            Illegal{"lanes i0 in 0..8 { for i1 in 0..2 { t0[i0 + 8*i1] = t1[0] } }", "another loop"},
            Illegal{"lanes i0 in 0..8 { zero t0 }", "zeroes"},
@@ -129,24 +142,18 @@ TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
            Illegal{"prefetch t1[0]", "prefetch to t1"},
            Illegal{"prefetch t0[64]", "axis 0 of t0"},
        }) {
-    try {
-      static_cast<void>(parsed(buffers + each.body + "\n}\n"));
-      ADD_FAILURE() << each.body;
-    } catch (const Error& e) {
-      EXPECT_NE(std::string(e.what()).find(each.rule), std::string::npos) << e.what();
-    }
+    expect_refusal(each);
   }
   for (const char* legal :
        {"lanes i0 in 0..8 { t0[i0] = t0[i0 + 8] }", "lanes i0 in 0..8 { t0[2*i0] = t0[2*i0] }",
         "lanes i0 in 0..8 { let x0: f32 = t1[i0] x0 = neg.f32(x0) stream t0[i0] = x0 }",
         "let x0: f32[2,4] = t1[3] lanes i0 in 0..4 { x0[1, i0] = x0[0, i0] }"}) {
-    EXPECT_NO_THROW(static_cast<void>(parsed(buffers + legal + "\n}\n"))) << legal;
+    EXPECT_NO_THROW(static_cast<void>(with_body(legal))) << legal;
   }
 }
 
 // J5: iterations of parallel loops share nothing that one of them writes
 TEST(VerifyMarksTest, RefusesWhatIsNotParallel) {
-  const std::string buffers = "buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nkernel {\n";
   for (const Illegal& each : {
            Illegal{"parallel i0 in 0..8 { t0[0] = t1[i0] }", "t0 that other iterations touch"},
            Illegal{"parallel i0 in 0..8 { t0[i0] = t0[i0 + 1] }", "other iterations touch"},
@@ -156,12 +163,7 @@ TEST(VerifyMarksTest, RefusesWhatIsNotParallel) {
            Illegal{"parallel i0 in 0..8 { zero t0 }", "zeroes t0"},
            Illegal{"let x0: f32 = 0:f32 parallel i0 in 0..8 { x0 = t1[i0] }", "assigns x0"},
        }) {
-    try {
-      static_cast<void>(parsed(buffers + each.body + "\n}\n"));
-      ADD_FAILURE() << each.body;
-    } catch (const Error& e) {
-      EXPECT_NE(std::string(e.what()).find(each.rule), std::string::npos) << e.what();
-    }
+    expect_refusal(each);
   }
   for (const char* legal :
        {"parallel i0 in 0..8 { t0[63 - 8*i0] = add.f32(t0[63 - 8*i0], t1[0]) }",
@@ -170,7 +172,7 @@ TEST(VerifyMarksTest, RefusesWhatIsNotParallel) {
         "parallel i0 in 0..8 { t0[i0] = t0[i0 + 8] }", "parallel i0 in 0..1 { zero t0 }",
         "parallel i0 in 0..8 { for i1 in 0..0 { t0[0] = t1[i0] } }",
         "parallel i0 in 0..8 { let x0: f32 = t1[i0] x0 = neg.f32(x0) t0[i0] = x0 }"}) {
-    EXPECT_NO_THROW(static_cast<void>(parsed(buffers + legal + "\n}\n"))) << legal;
+    EXPECT_NO_THROW(static_cast<void>(with_body(legal))) << legal;
   }
 }
 
