@@ -15,8 +15,8 @@ namespace heddle::jit {
 /// The locals of floating sums, products and the like over two loops or more. Where GCC 12.2
 /// unrolls the inner one and runs the outer as vectors, it counts some terms twice and leaves out
 /// others, should those be read in another order than they lie in (gcc.gnu.org/PR110381, in 12.4 no
-/// more). Emitters put an empty asm statement behind them, which keeps the loop from becoming
-/// vectors: terms in order wait for one another anyway.
+/// more). Emitters put an empty asm statement behind each assignment, which keeps the loop from
+/// becoming vectors: terms in order wait for one another anyway.
 [[nodiscard]] std::set<LocalId> nested_sums(const Block& body);
 
 }  // namespace heddle::jit
