@@ -8,7 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/code.hpp"
-#include "tools/bench/rival_jax.hpp"
+#include "tools/bench/rival_python.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -152,21 +152,44 @@ std::vector<std::string> compiling_backends() {
   return names;
 }
 
+Prepared in_process(std::function<void()> call) {
+  return {[call = std::move(call)](std::size_t count) {
+    const auto start = Clock::now();
+    for (std::size_t k = 0; k < count; ++k) call();
+    return ns_between(start, Clock::now()) / static_cast<double>(count);
+  }};
+}
+
 Alternative in_process(const char* name, Kind kind, std::function<void(const KernelSetup&)> run) {
   return {name, kind, [run = std::move(run)](const KernelSetup& setup) {
-            return Prepared{[run, &setup](std::size_t count) {
-              const auto start = Clock::now();
-              for (std::size_t k = 0; k < count; ++k) run(setup);
-              return ns_between(start, Clock::now()) / static_cast<double>(count);
-            }};
+            return in_process([run, &setup] { run(setup); });
           }};
 }
 
+namespace {
+
+std::vector<Alternative> other_compilers(const std::string& backend) {
+  std::vector<Alternative> others;
+  for (const std::string& other : compiling_backends()) {
+    if (other == backend) continue;
+    others.push_back({"heddle, " + other, Kind::heddle, [other](const KernelSetup& setup) {
+                        const auto kernel = std::make_shared<const CompiledKernel>(other, setup);
+                        return in_process([kernel] { (*kernel)(); });
+                      }});
+  }
+  return others;
+}
+
+}  // namespace
+
 void add_kernel_rows(std::vector<Row>& rows, const KernelWorkload& workload) {
   for (const std::string& backend : compiling_backends()) {
-    for (const Alternative& other : workload.alternatives)
-      rows.push_back(kernel_case(workload, backend, other));
-    if (const auto jax = jax_alternative()) rows.push_back(kernel_case(workload, backend, *jax));
+    const auto add_rows = [&](const std::vector<Alternative>& others) {
+      for (const Alternative& each : others) rows.push_back(kernel_case(workload, backend, each));
+    };
+    add_rows(workload.alternatives);
+    add_rows(other_compilers(backend));
+    add_rows(framework_alternatives());
   }
 }
 

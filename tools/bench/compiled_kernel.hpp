@@ -58,12 +58,13 @@ struct Prepared {
   std::function<void()> fetch = nullptr;
 };
 struct Alternative {
-  const char* name;
+  std::string name;
   Kind kind;
   std::function<Prepared(const KernelSetup&)> prepare;
   bool same_result = true;  ///< else it only moves as much memory
 };
-/// A function that works on the setup's arrays.
+/// A function of this process, which leaves its result in the setup's last array.
+[[nodiscard]] Prepared in_process(std::function<void()> call);
 [[nodiscard]] Alternative in_process(const char* name, Kind kind,
                                      std::function<void(const KernelSetup&)> run);
 /// How hand-written limits are called in the table.
@@ -78,7 +79,8 @@ struct KernelWorkload {
   /// Runs for each backend, and as the first of a pair.
   nanoseconds slice = std::chrono::milliseconds(20);
 };
-/// Rows of each compiling backend against each alternative. Setups are made when a row first runs
+/// Rows of each compiling backend against each alternative, the other compilers and the frameworks
+/// of Python. Setups are made when a row first runs
 /// and live as long as it. Both results are compared first: throws internal when they differ by
 /// more than rounding.
 void add_kernel_rows(std::vector<Row>& rows, const KernelWorkload& workload);

@@ -15,6 +15,8 @@ struct Goal {
   Unit unit = Unit::ratio;  ///< else the goal is for the subject's own figure
 };
 
+/// Each workload with this anchor, which need not be there.
+inline constexpr std::string_view every_row = "every row";
 /// Each anchor of Kind::rival.
 inline constexpr std::string_view every_rival = "every rival";
 

@@ -1,19 +1,9 @@
-"""Runs the programs of heddle-bench's kernel rows in JAX, on one thread.
-
-Commands come as lines on standard input, answers go to standard output (rival_jax.cpp):
-  {"program": NAME, "arrays": [{"path": P, "shape": [...]}, ...]}   the last array is the result
-      compiles, runs once; answers "ready", or "no NAME"
-  run N      answers the mean time of a call in ns
-  fetch      writes the result to the last array's file; answers "done"
-"""
-
-import json
-import sys
-import time
+"""The programs of heddle-bench's kernel rows in JAX, compiled ahead, on one thread."""
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+
+from rival_protocol import serve
 
 
 def layernorm(x, gain, bias):
@@ -52,36 +42,10 @@ PROGRAMS = {
 }
 
 
-def main():
-    call = result = target = None
-    print(f"jax {jax.__version__}", flush=True)
-    for line in sys.stdin:
-        words = line.split()
-        if words[0] == "run":
-            count = int(words[1])
-            start = time.perf_counter_ns()
-            for _ in range(count):
-                result = jax.block_until_ready(call())
-            print((time.perf_counter_ns() - start) / count, flush=True)
-        elif words[0] == "fetch":
-            last = result[-1] if isinstance(result, tuple) else result
-            target[...] = np.asarray(last)
-            target.flush()
-            print("done", flush=True)
-        else:
-            command = json.loads(line)
-            program = PROGRAMS.get(command["program"])
-            if program is None:
-                print(f"no {command['program']}", flush=True)
-                continue
-            maps = [np.memmap(a["path"], np.float32, "r+", shape=tuple(a["shape"]))
-                    for a in command["arrays"]]
-            target = maps.pop()
-            inputs = [jnp.array(m) for m in maps]
-            compiled = jax.jit(program).lower(*inputs).compile()
-            call = lambda: compiled(*inputs)
-            result = jax.block_until_ready(call())
-            print("ready", flush=True)
+def prepare(program, inputs):
+    arrays = [jnp.array(each) for each in inputs]
+    compiled = jax.jit(program).lower(*arrays).compile()
+    return lambda: jax.block_until_ready(compiled(*arrays))
 
 
-main()
+serve(f"jax {jax.__version__}", PROGRAMS, prepare)

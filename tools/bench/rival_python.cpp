@@ -1,6 +1,6 @@
-// See rival_jax.hpp. Arrays travel in files of a temporary directory, commands in lines
-// (rival_jax.py).
-#include "tools/bench/rival_jax.hpp"
+// See rival_python.hpp. Arrays travel in files of a temporary directory, commands in lines
+// (rival_protocol.py).
+#include "tools/bench/rival_python.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -23,24 +23,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path& chosen_python() {
-  static fs::path python;
-  return python;
-}
-
 /// One Python process, for one row.
-class Jax {
+class PythonProcess {
  public:
-  explicit Jax(const KernelSetup& setup) : setup_(setup) {
-    std::string name = (fs::temp_directory_path() / "heddle-jax-XXXXXX").string();
+  PythonProcess(const Framework& framework, const KernelSetup& setup)
+      : framework_(framework), setup_(setup) {
+    std::string name = (fs::temp_directory_path() / "heddle-bench-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr)
       throw Error(ErrorCode::unavailable, fmt::format("no temporary directory '{}'", name));
     directory_ = name;
     start();
-    if (!read_line().starts_with("jax")) {
+    if (!read_line().starts_with(framework.module)) {
       throw Error(ErrorCode::unavailable,
-                  fmt::format("'{}' has no JAX: install it there (pip install jax)",
-                              chosen_python().string()));
+                  fmt::format("'{0}' has no {1}: install it there (pip install {2})",
+                              framework.python.string(), framework.name, framework.module));
     }
     nlohmann::json command{{"program", setup.program.name()}, {"arrays", nlohmann::json::array()}};
     for (std::size_t k = 0; k < setup.arrays.size(); ++k) {
@@ -50,11 +46,11 @@ class Jax {
       command["arrays"].push_back({{"path", file(k)}, {"shape", setup.tensors[k].dims()}});
     }
     if (const std::string answer = ask(command.dump()); answer != "ready")
-      throw Error(ErrorCode::unavailable, fmt::format("JAX: {}", answer));
+      throw Error(ErrorCode::unavailable, fmt::format("{}: {}", framework.name, answer));
   }
-  Jax(const Jax&) = delete;
-  Jax& operator=(const Jax&) = delete;
-  ~Jax() {
+  PythonProcess(const PythonProcess&) = delete;
+  PythonProcess& operator=(const PythonProcess&) = delete;
+  ~PythonProcess() {
     std::fclose(to_);  // the end of its input ends it
     std::fclose(from_);
     waitpid(process_, nullptr, 0);
@@ -67,7 +63,7 @@ class Jax {
     double ns = 0;
     const auto [end, error] = std::from_chars(answer.data(), answer.data() + answer.size(), ns);
     if (error != std::errc())
-      throw Error(ErrorCode::internal, fmt::format("JAX answered '{}', no time", answer));
+      throw Error(ErrorCode::internal, fmt::format("{} answered '{}', no time", framework_.name, answer));
     return ns;
   }
   void fetch() {
@@ -91,12 +87,14 @@ class Jax {
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    std::string python = chosen_python().string();
-    std::string script = HEDDLE_BENCH_JAX_SCRIPT;
+    std::string python = framework_.python.string();
+    std::string script = std::string(HEDDLE_BENCH_SCRIPTS "/") + framework_.script;
     std::array<char*, 3> argv{python.data(), script.data(), nullptr};
     std::vector<std::string> variables{
-        "OMP_NUM_THREADS=1", "JAX_PLATFORMS=cpu",
+        "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "JAX_PLATFORMS=cpu",
         "XLA_FLAGS=--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"};
+    // As in rival_openblas.cpp: PyTorch multiplies by OpenBLAS.
+    if (__builtin_cpu_supports("avx512f") != 0) variables.emplace_back("OPENBLAS_CORETYPE=SkylakeX");
     std::vector<char*> environment;
     for (char** at = environ; *at != nullptr; ++at) environment.push_back(*at);
     for (std::string& each : variables) environment.push_back(each.data());
@@ -125,6 +123,7 @@ class Jax {
     return line;
   }
 
+  const Framework& framework_;
   const KernelSetup& setup_;
   fs::path directory_;
   pid_t process_ = 0;
@@ -134,15 +133,23 @@ class Jax {
 
 }  // namespace
 
-void use_jax_of(fs::path python) { chosen_python() = std::move(python); }
+std::span<Framework> frameworks() {
+  static std::array all{Framework{"JAX", "jax", "rival_jax.py", {}},
+                        Framework{"PyTorch", "torch", "rival_torch.py", {}}};
+  return all;
+}
 
-std::optional<Alternative> jax_alternative() {
-  if (chosen_python().empty()) return std::nullopt;
-  return Alternative{"JAX", Kind::rival, [](const KernelSetup& setup) {
-                       const auto jax = std::make_shared<Jax>(setup);
-                       return Prepared{[jax](std::size_t count) { return jax->time(count); },
-                                       [jax] { jax->fetch(); }};
-                     }};
+std::vector<Alternative> framework_alternatives() {
+  std::vector<Alternative> found;
+  for (const Framework& each : frameworks()) {
+    if (each.python.empty()) continue;
+    found.push_back({each.name, Kind::rival, [&each](const KernelSetup& setup) {
+                       const auto process = std::make_shared<PythonProcess>(each, setup);
+                       return Prepared{[process](std::size_t count) { return process->time(count); },
+                                       [process] { process->fetch(); }};
+                     }});
+  }
+  return found;
 }
 
 }  // namespace heddle::bench

@@ -1,0 +1,47 @@
+"""Runs programs of heddle-bench's kernel rows in some framework, on behalf of rival_python.cpp.
+
+First a line with the framework's name and version. Then commands come as lines on standard input,
+and answers go to standard output:
+  {"program": NAME, "arrays": [{"path": P, "shape": [...]}, ...]}   the last array is the result
+      prepares the program, runs it once; answers "ready", or "no NAME"
+  run N      answers the mean time of a call in ns
+  fetch      writes the result to the last array's file; answers "done"
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+
+def serve(greeting, programs, prepare):
+    """Answers until the input ends. `prepare(program, inputs)` makes a function without parameters,
+    which runs the program to its end and returns its result, in a tuple of several the last."""
+    call = result = target = None
+    print(greeting, flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "run":
+            count = int(words[1])
+            start = time.perf_counter_ns()
+            for _ in range(count):
+                result = call()
+            print((time.perf_counter_ns() - start) / count, flush=True)
+        elif words[0] == "fetch":
+            last = result[-1] if isinstance(result, tuple) else result
+            target[...] = np.asarray(last)
+            target.flush()
+            print("done", flush=True)
+        else:
+            command = json.loads(line)
+            program = programs.get(command["program"])
+            if program is None:
+                print(f"no {command['program']}", flush=True)
+                continue
+            maps = [np.memmap(a["path"], np.float32, "r+", shape=tuple(a["shape"]))
+                    for a in command["arrays"]]
+            target = maps.pop()
+            call = prepare(program, maps)
+            result = call()
+            print("ready", flush=True)

@@ -1,0 +1,27 @@
+// Array frameworks on the CPU, each in a Python process of its own with the same data: rivals of the
+// kernel rows. One thread.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "tools/bench/compiled_kernel.hpp"
+
+namespace heddle::bench {
+
+/// One that heddle-bench has programs for.
+struct Framework {
+  const char* name;
+  const char* module;            ///< as Python imports it, and heddle-bench's option
+  const char* script;            ///< beside this file
+  std::filesystem::path python;  ///< which has it; empty: no rows
+};
+
+/// All of them. Set where they are before the rows are made.
+[[nodiscard]] std::span<Framework> frameworks();
+/// Of those that have a Python. Programs that one has no words for, and pythons without it, are
+/// `unavailable` when they are prepared.
+[[nodiscard]] std::vector<Alternative> framework_alternatives();
+
+}  // namespace heddle::bench
