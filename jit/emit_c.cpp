@@ -151,8 +151,8 @@ class CKernel {
         zero(stmt);
         return;
       case StmtKind::prefetch:
-        line("__builtin_prefetch(t{} + {}, 1);", stmt.buffer,
-             affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)));
+        line("__builtin_prefetch(t{} + {}, {:d});", stmt.buffer,
+             affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)), stmt.for_store);
         return;
       case StmtKind::store:
         store(stmt);

@@ -290,7 +290,8 @@ class GccjitKernel {
         gcc_jit_type_get_const(gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID)));
     gcc_jit_rvalue* args[] = {
         in_.cast(gcc_jit_lvalue_get_address(at, nullptr), pointer),
-        gcc_jit_context_one(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT))};
+        gcc_jit_context_new_rvalue_from_int(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT),
+                                            stmt.for_store ? 1 : 0)};
     gcc_jit_block_add_eval(
         block_, nullptr,
         gcc_jit_context_new_call(

@@ -132,6 +132,7 @@ struct Stmt {
   BufferId buffer = 0;               // zero, store, prefetch
   std::vector<Affine> subscripts;    // store, assign, prefetch
   bool stream = false;               // store: past the caches, not read again soon
+  bool for_store = false;            // prefetch: a store is next, no load
   LocalId local = 0;                 // declare, assign
   Dims dims;                         // declare: extents of a block; empty: a scalar
   ValuePtr value;                    // store, declare, assign
@@ -164,7 +165,8 @@ struct Loop {
 [[nodiscard]] StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims = {});
 [[nodiscard]] StmtPtr make_assign(LocalId local, ValuePtr value,
                                   std::vector<Affine> subscripts = {});
-[[nodiscard]] StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts);
+[[nodiscard]] StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts,
+                                    bool for_store);
 
 // Affine arithmetic (internal error on 64-bit overflow).
 [[nodiscard]] Affine affine_var(VarId var, std::int64_t coefficient = 1);

@@ -220,15 +220,16 @@ class Parser {
       expect("=");
       return make_assign(local, value(), std::move(at));
     }
-    const bool prefetch = accept("prefetch");
+    const bool for_store = accept("prefetchw");
+    const bool prefetch = for_store || accept("prefetch");
     const bool stream = !prefetch && accept("stream");
     if (!sees_id('t'))
       fail(
-          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, t.., x..) or "
-          "'}'");
+          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, prefetchw, t.., "
+          "x..) or '}'");
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
-    if (prefetch) return make_prefetch(target, std::move(at));
+    if (prefetch) return make_prefetch(target, std::move(at), for_store);
     expect("=");
     return make_store(target, std::move(at), value(), stream);
   }

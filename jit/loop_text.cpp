@@ -104,7 +104,7 @@ class Printer {
         put("zero t{}", stmt.buffer);
         break;
       case StmtKind::prefetch:
-        text_ += "prefetch ";
+        text_ += stmt.for_store ? "prefetchw " : "prefetch ";
         cell('t', stmt.buffer, stmt.subscripts);
         break;
       case StmtKind::store:

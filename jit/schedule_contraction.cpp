@@ -237,22 +237,25 @@ class Builder {
   template <class Element>
   Block pack_tiles(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles,
                    bool contiguous, const Element& element) {
-    const auto one_term = [&](const TermLoops& term, const TileSide& side) {
+    const auto one_term = [&](const TermLoops& term, const TileSide& side, LoopMark mark) {
       const VarId place = in_.fresh.var();
-      const StmtPtr one = element(side, term, affine_var(place));
-      return make_loop(place, 0, side.count, {one},
-                       contiguous ? LoopMark::lanes : LoopMark::unroll);
+      return make_loop(place, 0, side.count, {element(side, term, affine_var(place))}, mark);
     };
     if (contiguous) {
       const TermLoops term = tiles_.term_loops(terms);
       return tiles_.around(
           term, each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
-            return Block{one_term(term, {first, inside, count, number})};
+            return Block{one_term(term, {first, inside, count, number}, LoopMark::lanes)};
           }));
     }
     return each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
       const TermLoops term = tiles_.term_loops(terms);
-      return tiles_.around(term, {one_term(term, {first, inside, count, number})});
+      const TileSide side{first, inside, count, number};
+      const Block plain = tiles_.around(term, {one_term(term, side, LoopMark::serial)});
+      if (plain.size() == 1) {
+        if (std::optional<Block> turned = schedule_transpose(in_, plain.front())) return *turned;
+      }
+      return tiles_.around(term, {one_term(term, side, LoopMark::unroll)});
     });
   }
 

@@ -221,7 +221,7 @@ class Turned {
 
   /// Fetches the lines that rows of a block end in: loading its columns takes the time for it.
   /// Where lines are written whole, they begin there too; else the block before has left its last
-  /// one.
+  /// one. Rows that follow one another in memory need no help.
   Block prefetched(const Range& rows, const Range& columns) {
     Block result;
     const VarId column = in_.fresh.var();
@@ -230,9 +230,12 @@ class Turned {
     at.vars[what_.across->var] = affine_add(columns.from, affine_var(column));
     for (const StmtPtr& stmt : what_.loops.back()->body) {
       if (stmt->kind != StmtKind::store) continue;
+      if (stride(in_.lowered.loop, stmt->buffer, stmt->subscripts, what_.across->var) <= rows_)
+        continue;
       const StmtPtr store = substitute(stmt, at);
-      result.push_back(make_prefetch(store->buffer, store->subscripts));
+      result.push_back(make_prefetch(store->buffer, store->subscripts, true));
     }
+    if (result.empty()) return {};
     return {make_loop(column, 0, columns.extent, std::move(result),
                       in_registers_ ? LoopMark::unroll : LoopMark::serial)};
   }

@@ -84,7 +84,7 @@ class Verifier {
         writable(stmt.buffer, "zero");
         return;
       case StmtKind::prefetch:
-        writable(stmt.buffer, "prefetch");
+        if (stmt.for_store) writable(stmt.buffer, "prefetchw");
         buffer_subscripts(stmt.buffer, stmt.subscripts);
         return;
       case StmtKind::store:

@@ -71,7 +71,8 @@ bool met(const Goal& goal, const Result& result) {
 std::string verdict_text(const Result& result) {
   const Goal* const goal = goal_for(result);
   if (goal == nullptr) return "";
-  return fmt::format("{} {}", goal_text(*goal), met(*goal, result) ? "met" : "missed");
+  const char* const verdict = result.pairs == 0 ? "unknown" : met(*goal, result) ? "met" : "missed";
+  return fmt::format("{} {}", goal_text(*goal), verdict);
 }
 
 using Cells = std::array<std::string, 10>;

@@ -139,7 +139,7 @@ TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
            Illegal{"let x0: f32[4] = 0:f32 x0 = 1:f32", "takes 1 subscripts"},
            Illegal{"let x0: f32[0] = 0:f32", "extent of 0"},
            Illegal{"let x0: f32[100000] = 0:f32", "beyond"},
-           Illegal{"prefetch t1[0]", "prefetch to t1"},
+           Illegal{"prefetchw t1[0]", "prefetchw to t1"},
            Illegal{"prefetch t0[64]", "axis 0 of t0"},
        }) {
     expect_refusal(each);
