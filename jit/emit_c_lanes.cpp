@@ -349,7 +349,7 @@ std::string CLanes::value(const Value& v, const LanePart& part) {
   }
   std::vector<std::string> args;
   for (const ValuePtr& arg : v.args) args.push_back(value(*arg, part));
-  return vectors_.apply(lane_function(v), args, word_);
+  return vectors_.apply(lane_function(v, vectors_.target()), args, word_);
 }
 
 }  // namespace heddle::jit

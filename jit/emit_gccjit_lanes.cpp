@@ -305,7 +305,7 @@ gcc_jit_rvalue* GccjitLanes::value(const Value& v, const LanePart& part) {
 }
 
 gcc_jit_rvalue* GccjitLanes::operation(const Value& v, const LanePart& part) {
-  const PrimFunction function = lane_function(v);
+  const PrimFunction function = lane_function(v, target_);
   std::vector<gcc_jit_lvalue*> values;  // each is used several times
   for (const ValuePtr& arg : v.args) {
     gcc_jit_rvalue* made = value(*arg, part);

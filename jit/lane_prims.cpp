@@ -106,6 +106,8 @@ LaneForm lane_form(const Prim& prim, const PrimFunction& function, const Target&
       if (masks && is_lane_type(operand)) return LaneForm::instruction;
       return target.isa == Isa::avx2 && is_floating(operand) ? LaneForm::instruction
                                                              : LaneForm::none;
+    case PrimOp::scale:
+      return has_scaling(target) ? LaneForm::instruction : LaneForm::none;
     case PrimOp::larger:
     case PrimOp::smaller:
       return target.has_fma() ? LaneForm::instruction : LaneForm::none;
@@ -151,6 +153,8 @@ std::string lane_instruction(const Prim& prim, const PrimFunction& function, con
       return fmt::format("vmax{} %1, %2, %0", packed(prim.type));
     case PrimOp::smaller:
       return fmt::format("vmin{} %1, %2, %0", packed(prim.type));
+    case PrimOp::scale:
+      return fmt::format("vscalef{} %2, %1, %0", packed(prim.type));
     case PrimOp::select:
       if (masks) return fmt::format("vblendm{} %2, %3, %0%{{%1%}}", packed(prim.type));
       return fmt::format("vblendv{} %1, %2, %3, %0", packed(prim.type));

@@ -39,6 +39,11 @@ enum class LaneForm : std::uint8_t {
   return target.isa == Isa::avx512;
 }
 
+/// Whether PrimOp::scale is an instruction.
+[[nodiscard]] inline bool has_scaling(const Target& target) noexcept {
+  return target.isa == Isa::avx512;
+}
+
 /// What lanes of that many bytes are as integers.
 [[nodiscard]] constexpr DType lane_word(std::size_t bytes) noexcept {
   return bytes == 8 ? DType::u64 : DType::u32;

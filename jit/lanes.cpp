@@ -146,7 +146,7 @@ class Planner {
                                          block_moves_by_one(v.local, v.subscripts, lane));
       case ValueKind::op:
       case ValueKind::cast:
-        return is_lane_function(lane_function(v), bytes, target_) &&
+        return is_lane_function(lane_function(v, target_), bytes, target_) &&
                std::ranges::all_of(v.args, [&](const ValuePtr& arg) {
                  return is_vector_value(*arg, loop, bytes, own);
                });
@@ -203,8 +203,8 @@ LanePlan plan_lanes(const Loop& loop, const Target& target) {
   }
 }
 
-PrimFunction lane_function(const Value& v) {
-  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
+PrimFunction lane_function(const Value& v, const Target& target) {
+  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype, has_scaling(target))
                                  : cast_function(v.args[0]->dtype, v.dtype);
 }
 

@@ -30,7 +30,7 @@ struct LanePlan {
 [[nodiscard]] LanePlan plan_lanes(const Loop& loop, const Target& target);
 
 /// What an operation or a conversion does in each lane.
-[[nodiscard]] PrimFunction lane_function(const Value& v);
+[[nodiscard]] PrimFunction lane_function(const Value& v, const Target& target);
 
 /// The same in every lane: neither `lane` nor any of `lane_locals` is in it.
 [[nodiscard]] bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals);

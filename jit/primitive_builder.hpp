@@ -22,13 +22,15 @@ struct PrimValue {
 
 class PrimBuilder {
  public:
-  PrimBuilder(std::string name, std::vector<DType> params) {
+  PrimBuilder(std::string name, std::vector<DType> params, bool scales = false) : scales_(scales) {
     function_.name = std::move(name);
     function_.params = std::move(params);
   }
   PrimBuilder(const PrimBuilder&) = delete;
   PrimBuilder& operator=(const PrimBuilder&) = delete;
 
+  /// Whether PrimOp::scale may be used.
+  [[nodiscard]] bool scales() const noexcept { return scales_; }
   [[nodiscard]] PrimValue param(std::uint32_t k) { return {this, k, function_.params.at(k)}; }
 
   PrimValue push(PrimOp op, DType type, std::initializer_list<PrimValue> args,
@@ -75,6 +77,7 @@ class PrimBuilder {
   }
 
   PrimFunction function_;
+  bool scales_;
 };
 
 /// A constant of the type of `like`.

@@ -41,6 +41,8 @@ T floating(const Prim& prim, T a, T b, T c) {
       return a / b;
     case PrimOp::neg:
       return -a;
+    case PrimOp::scale:
+      return std::isnan(b) ? b : std::scalbn(a, static_cast<int>(b));
     default:
       break;
   }

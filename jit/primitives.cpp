@@ -308,11 +308,11 @@ bool PrimFunction::is_single() const noexcept {
   return true;
 }
 
-PrimFunction op_function(Op op, DType operands) {
+PrimFunction op_function(Op op, DType operands, bool scales) {
   const OpInfo& op_data = op_info(op);
   std::vector<DType> params(op_data.arity, operands);
   if (op == Op::where) params[0] = DType::bool_;
-  PrimBuilder in(fmt::format("{}_{}", op_data.name, name(operands)), params);
+  PrimBuilder in(fmt::format("{}_{}", op_data.name, name(operands)), params, scales);
   Args args{};
   for (std::uint32_t k = 0; k < op_data.arity; ++k) args[k] = in.param(k);
   switch (op_data.op_class) {

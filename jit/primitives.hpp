@@ -36,6 +36,7 @@ enum class PrimOp : std::uint8_t {
   ne,
   larger,   ///< f32, f64: the second where the first < it, else the first (NaN, equal ones)
   smaller,  ///< f32, f64: the second where it < the first, else the first
+  scale,    ///< f32, f64: the first times two to the second, a whole number; rounded once
   select,   ///< (bool, T, T): the second if the first, else the third
   cast,  ///< to `type`: integers wrap, a float is in the range of the integer, to f32 rounds once
   bits,  ///< the same bits as another type of that size
@@ -76,8 +77,9 @@ struct PrimFunction {
   }
 };
 
-/// `op` on operands of type `operands` (OpTyping::operands); all types are compute types.
-[[nodiscard]] PrimFunction op_function(Op op, DType operands);
+/// `op` on operands of type `operands` (OpTyping::operands); all types are compute types. `scales`:
+/// for a machine that has PrimOp::scale, to the same bits; others never see it.
+[[nodiscard]] PrimFunction op_function(Op op, DType operands, bool scales = false);
 /// Conversion between two different types, as convert() of ops.hpp; f16 and bf16 are machine_type.
 [[nodiscard]] PrimFunction cast_function(DType from, DType to);
 

@@ -159,7 +159,7 @@ V horner(V x, std::span<const double> c) {
 
 V exp_polynomial(V r) { return polynomial(exp_poly, r); }
 
-V at_least(V a, double lowest) { return select(a < real(a, lowest), real(a, lowest), a); }
+V at_least(V a, double lowest) { return larger(a, real(a, lowest)); }
 
 V sign_bit(V a) {
   const RealFormat& format = real_format(a.type);
@@ -178,13 +178,10 @@ Rounded round_scaled(V x, V scale, std::int64_t offset) {
 }
 
 Rounded round_at_most(V x, V scale, std::int64_t offset, std::int64_t k_max) {
-  const RealFormat& format = real_format(x.type);
-  const V shift = real(x, format.magic + static_cast<double>(offset));
-  // Positive numbers are ordered as their bits are; those of integers are one instruction to bound.
-  const DType bits = format.bits == DType::u32 ? DType::i32 : DType::i64;
-  const V unbounded = same_bits(fma(x, scale, shift), bits);
-  const V highest = same_bits(real(x, format.magic + static_cast<double>(offset + k_max)), bits);
-  const V shifted = same_bits(select(highest < unbounded, highest, unbounded), x.type);
+  const double magic = real_format(x.type).magic + static_cast<double>(offset);
+  const V shift = real(x, magic);
+  const V highest = real(x, magic + static_cast<double>(k_max));
+  const V shifted = smaller(fma(x, scale, shift), highest);
   return {shifted, shifted - shift};
 }
 
@@ -195,6 +192,7 @@ Fraction split_fraction(V x, std::int64_t offset, std::int64_t k_max) {
 }
 
 V scale_by_power(V p, const Rounded& k) {
+  if (p.in->scales()) return p.in->push(PrimOp::scale, p.type, {p, k.value});
   // In two factors: 2^k itself may be infinite or subnormal. The first product is exact.
   // The bits of `magic` are all above those that become an exponent.
   const RealFormat& format = real_format(p.type);

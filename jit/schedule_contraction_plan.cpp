@@ -120,10 +120,11 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
   // Rows of b lie far apart: what does not fit half the second-level cache with the rest is copied.
   // Windows of a convolution overlap, and fit.
   const bool fits = c.reduced.size() > 1 || terms * lanes * bytes <= target.l2_bytes / 4;
-  plan.pack_b =
+  const bool blocked =
       !c.b_is_contiguous || c.is_computed() || (!fits && rows * shared >= 4 * plan.tile.rows);
+  plan.pack_b = !c.b_is_contiguous || c.is_computed() || (blocked && lanes > 2 * tile_lanes);
   plan.prefetch = (rows * terms + terms * lanes + rows * lanes) * bytes > target.l2_bytes;
-  if (plan.pack_b) {
+  if (blocked) {
     // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
     // the sums more often: measured, the second costs more, as tiles of b come from the
     // second-level cache in time.

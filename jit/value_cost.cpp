@@ -41,7 +41,7 @@ int own_cost(const Value& v) {
   const Key key{v.kind, v.op, v.args.back()->dtype, v.dtype};
   const auto [at, is_new] = known.try_emplace(key, 0);
   if (is_new) {
-    for (const Prim& prim : lane_function(v).code) at->second += cost_of(prim);
+    for (const Prim& prim : lane_function(v, Target{}).code) at->second += cost_of(prim);
   }
   return at->second;
 }
