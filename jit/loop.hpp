@@ -108,8 +108,10 @@ enum class StmtKind : std::uint8_t {
   /// A new local, visible in the rest of the block, = value. With extents it is a local block (a
   /// register tile, a few rows): every element begins as the value.
   declare,
-  assign,    ///< local = value; of a block, local[subscripts] = value
-  prefetch,  ///< buffer[subscripts] is used soon: a hint, nothing is computed
+  assign,  ///< local = value; of a block, local[subscripts] = value
+  /// buffer[subscripts] is used soon: a hint, nothing is computed. What is to be read may lie an
+  /// extent beyond its axis: there is always a next row to fetch.
+  prefetch,
 };
 
 /// How a loop may run. Marks never change what a kernel computes: run as plain loops, all give the

@@ -184,9 +184,10 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
-  const Block after = scheduled(in, steps, lowered.loop.body);
-  lowered.loop.body =
-      renumbered(hoists ? share_values(in.fresh, hoist_values(in.fresh, after)) : after);
+  Block after = scheduled(in, steps, lowered.loop.body);
+  if (hoists) after = share_values(in.fresh, hoist_values(in.fresh, after));
+  if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
+  lowered.loop.body = renumbered(after);
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
   if (Status legal = verify(lowered.loop); !legal.ok())
     throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));

@@ -82,6 +82,10 @@ using LoopQuestion = std::function<bool(const StmtPtr&)>;
 /// pass the caches by.
 void stream_outputs(Lowered& lowered, const Target& target);
 
+/// Of loops that go over the same rows of a large input, all but the first find them in the cache:
+/// one of these fetches the next row.
+[[nodiscard]] Block fetch_rows_ahead(Scheduling& in, const Block& body);
+
 /// Declarations of scalars, assignments and stores; comments.
 [[nodiscard]] bool is_straight(const Block& body);
 /// Straight-line code with `by` put in, its own locals renamed.

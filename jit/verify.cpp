@@ -85,7 +85,7 @@ class Verifier {
         return;
       case StmtKind::prefetch:
         if (stmt.for_store) writable(stmt.buffer, "prefetchw");
-        buffer_subscripts(stmt.buffer, stmt.subscripts);
+        buffer_subscripts(stmt.buffer, stmt.subscripts, stmt.for_store ? 0 : 1);
         return;
       case StmtKind::store:
         writable(stmt.buffer, "store");
@@ -133,17 +133,18 @@ class Verifier {
     }
   }
 
-  void buffer_subscripts(BufferId id, const std::vector<Affine>& at) const {
-    subscripts('t', id, known(id).type, at);
+  void buffer_subscripts(BufferId id, const std::vector<Affine>& at, int beyond = 0) const {
+    subscripts('t', id, known(id).type, at, beyond);
   }
 
+  /// They may be so many extents beyond either end of their axes.
   void subscripts(char prefix, std::uint32_t id, const ArrayType& type,
-                  const std::vector<Affine>& at) const {
+                  const std::vector<Affine>& at, int beyond = 0) const {
     if (at.size() != type.dims.size())
       broken("{}{} takes {} subscripts, got {}", prefix, id, type.dims.size(), at.size());
     for (std::size_t axis = 0; axis < at.size(); ++axis) {
       affine(at[axis]);
-      inside(prefix, id, type, axis, at[axis]);
+      inside(prefix, id, type, axis, at[axis], beyond);
     }
   }
 
@@ -181,7 +182,7 @@ class Verifier {
   /// In range for all loop values. With static terms the signature's bounds decide, see
   /// make_signature().
   void inside(char prefix, std::uint32_t id, const ArrayType& type, std::size_t axis,
-              const Affine& a) const {
+              const Affine& a, int beyond) const {
     if (empty_) return;
     using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
     const auto reached = reach(a, [this](const AffineTerm& term) {
@@ -191,7 +192,10 @@ class Verifier {
     });
     // The elements of a block are known to be there when the kernel is compiled.
     if (!reached && prefix == 'x') broken("x{} is subscripted by a static index", id);
-    if (!reached || reached->inside(type.dims[axis])) return;
+    const Int128 extent = type.dims[axis];
+    if (!reached ||
+        (reached->lowest >= -beyond * extent && reached->highest < (1 + beyond) * extent))
+      return;
     broken("axis {} of {}{} {} is subscripted from {} to {}", axis, prefix, id, type.to_string(),
            narrow(reached->lowest), narrow(reached->highest));
   }

@@ -45,6 +45,7 @@ enum class ScheduleStep : std::uint8_t {
   transpose,    ///< turns blocks in registers or in the cache
   elementwise,  ///< runs other loops as vectors
   stream,       ///< stores large outputs past the caches
+  prefetch,     ///< fetches the next row of a large input while one is read again
 };
 
 /// How sums of products are cut, in the place of what a model of the processor chooses; where

@@ -140,7 +140,8 @@ TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
            Illegal{"let x0: f32[0] = 0:f32", "extent of 0"},
            Illegal{"let x0: f32[100000] = 0:f32", "beyond"},
            Illegal{"prefetchw t1[0]", "prefetchw to t1"},
-           Illegal{"prefetch t0[64]", "axis 0 of t0"},
+           Illegal{"prefetchw t0[64]", "axis 0 of t0"},
+           Illegal{"prefetch t0[128]", "axis 0 of t0"},
        }) {
     expect_refusal(each);
   }
