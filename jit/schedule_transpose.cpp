@@ -21,8 +21,9 @@ namespace {
 /// Below that many elements along either axis, plain loops touch few enough lines to keep them.
 constexpr std::int64_t extent_min = 8;
 constexpr std::int64_t line_bytes = 64;
-/// Whole lines of a row are written in pairs, which memory likes better than single ones.
-constexpr std::int64_t lines_written = 2;
+/// Whole lines of a row are written several at a time where they go to memory, which likes that
+/// better than single ones.
+constexpr std::int64_t lines_written = 4;
 /// Of each row that is read; as many rows are written as a page has elements, each in a page of its
 /// own. That many fit second-level TLBs.
 constexpr std::int64_t page_bytes = 4096;
@@ -185,7 +186,9 @@ class Turned {
   Block tiles() {
     const Range along{Affine{what_.along->from, {}}, extent(what_.along)};
     const Range across{Affine{what_.across->from, {}}, extent(what_.across)};
-    const std::int64_t strip = writes_whole_lines() ? lines_written * rows_ : rows_;
+    const Int128 bytes = Int128{size_} * along.extent * across.extent;
+    const bool large = bytes > in_.target.l2_bytes && writes_whole_lines();
+    const std::int64_t strip = large ? lines_written * rows_ : rows_;
     // Each of a strip's loads is then an instruction of its own, whose addresses move evenly:
     // prefetchers that go by instructions follow it (Zen 4: 1.2 to 1.7 times as fast).
     const LoopMark mark = in_registers_ ? LoopMark::unroll : LoopMark::serial;

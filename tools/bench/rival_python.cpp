@@ -63,7 +63,8 @@ class PythonProcess {
     double ns = 0;
     const auto [end, error] = std::from_chars(answer.data(), answer.data() + answer.size(), ns);
     if (error != std::errc())
-      throw Error(ErrorCode::internal, fmt::format("{} answered '{}', no time", framework_.name, answer));
+      throw Error(ErrorCode::internal,
+                  fmt::format("{} answered '{}', no time", framework_.name, answer));
     return ns;
   }
   void fetch() {
@@ -94,7 +95,8 @@ class PythonProcess {
         "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "JAX_PLATFORMS=cpu",
         "XLA_FLAGS=--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"};
     // As in rival_openblas.cpp: PyTorch multiplies by OpenBLAS.
-    if (__builtin_cpu_supports("avx512f") != 0) variables.emplace_back("OPENBLAS_CORETYPE=SkylakeX");
+    if (__builtin_cpu_supports("avx512f") != 0)
+      variables.emplace_back("OPENBLAS_CORETYPE=SkylakeX");
     std::vector<char*> environment;
     for (char** at = environ; *at != nullptr; ++at) environment.push_back(*at);
     for (std::string& each : variables) environment.push_back(each.data());
@@ -145,8 +147,9 @@ std::vector<Alternative> framework_alternatives() {
     if (each.python.empty()) continue;
     found.push_back({each.name, Kind::rival, [&each](const KernelSetup& setup) {
                        const auto process = std::make_shared<PythonProcess>(each, setup);
-                       return Prepared{[process](std::size_t count) { return process->time(count); },
-                                       [process] { process->fetch(); }};
+                       return Prepared{
+                           [process](std::size_t count) { return process->time(count); },
+                           [process] { process->fetch(); }};
                      }});
   }
   return found;

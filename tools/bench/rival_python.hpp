@@ -1,5 +1,5 @@
-// Array frameworks on the CPU, each in a Python process of its own with the same data: rivals of the
-// kernel rows. One thread.
+// Array frameworks on the CPU, each in a Python process of its own with the same data: rivals of
+// the kernel rows. One thread.
 #pragma once
 
 #include <filesystem>

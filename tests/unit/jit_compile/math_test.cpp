@@ -242,6 +242,25 @@ void check_bits(const Module& module, DType t, const std::string& how) {
   }
 }
 
+// B3, D10, J3: where a machine scales by powers of two in one instruction, results are the same
+TEST(PrimitivesTest, ScalingInOneInstructionKeepsEveryBit) {
+  const auto check = [](DType t, const auto& samples) {
+    for (const auto& bound : math_bounds) {
+      if (op_info(bound.op).arity != 1) continue;
+      const PrimFunction plain = op_function(bound.op, t), scaling = op_function(bound.op, t, true);
+      for (const auto each : samples) {
+        const Scalar argument[] = {Scalar::of_float(t, each)};
+        const double expected = evaluate(plain, argument).f, found = evaluate(scaling, argument).f;
+        EXPECT_TRUE(std::bit_cast<std::uint64_t>(expected) == std::bit_cast<std::uint64_t>(found) ||
+                    (std::isnan(expected) && std::isnan(found)))
+            << function_name(bound.op, t) << "(" << each << ") = " << found << ", not " << expected;
+      }
+    }
+  };
+  check(f32, samples<float>(4'000, 5).first);
+  check(f64, samples<double>(4'000, 6).first);
+}
+
 // B3, D10, J3: folding, scalar code and vectors of any width give one result
 TEST_P(MathTest, HasTheSameBitsHoweverItIsCompiled) {
   struct Way {

@@ -139,7 +139,7 @@ TEST_P(SchedulesTest, LargeTransposesAreStreamedOrFetched) {
     const std::string text = print(made.loop);
     if (isa == Isa::avx512) {
       EXPECT_EQ(text.find("stream t") != std::string::npos, columns == 64) << text;
-      EXPECT_EQ(text.find("prefetch t") != std::string::npos, columns != 64) << text;
+      EXPECT_EQ(text.find("prefetchw t") != std::string::npos, columns != 64) << text;
     }
     expect_as_interpreted(
         {"transposed", {{"transposed", std::make_shared<const Loop>(made.loop), {}, {}}}},
@@ -200,7 +200,8 @@ kernel {
         x0[i1, i2] = add.TYPE(x0[i1, i2], neg.TYPE(mul.TYPE(x2, t1[i1, i2])))
       }
     }
-    prefetch t1[i0, 0]
+    prefetch t0[i0 + 1, 0]
+    prefetchw t1[i0, 0]
     lanes i3 in 0..EXTENT {
       x1[i3] = fma.TYPE(x1[i3], t0[i0, i3], x0[1, i3])
     }

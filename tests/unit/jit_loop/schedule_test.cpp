@@ -122,7 +122,7 @@ TEST(ScheduleTest, SharedFactorsAreCopiedOnce) {
   std::function<void(const Block&, std::int64_t)> look = [&](const Block& body, std::int64_t runs) {
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::loop) look(stmt->body, runs * (stmt->to - stmt->from));
-      const bool copy = stmt->kind == StmtKind::store && stmt->value->kind == ValueKind::load &&
+      const bool copy = stmt->value && stmt->value->kind == ValueKind::load &&
                         loop.buffers[stmt->value->buffer].type.dims == Dims{40, 30};
       if (copy) copies += static_cast<int>(runs);
     }
@@ -291,6 +291,7 @@ TEST(ScheduleTest, StepsCanBeLeftOut) {
   EXPECT_EQ(text({ScheduleStep::contraction}).find("contraction"), std::string::npos);
   EXPECT_EQ(text({std::begin(steps), std::end(steps)}), print(plain.loop));
   EXPECT_EQ(text({ScheduleStep::stream}), all) << "nothing here is large";
+  EXPECT_EQ(text({ScheduleStep::prefetch}), all) << "nor is it read twice";
 }
 
 // J9: neighbours that read the same become one loop; sums, which have schedules of their own, do

@@ -1,0 +1,63 @@
+// Rows that are fetched while others are computed. That no value changes is for the random tests.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "jit/loop_text.hpp"
+#include "jit/rewrite.hpp"
+#include "jit/schedule.hpp"
+#include "jit/verify.hpp"
+#include "support/random_contraction.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+Lowered softmax(std::int64_t rows, std::int64_t columns, bool whole_rows = true) {
+  const Tensor x("x", f32, {rows, columns}), top("top", f32, {rows}), e("e", f32, {rows, columns}),
+      total("total", f32, {rows}), y("y", f32, {rows, columns});
+  const Index i, j;
+  Program program("softmax");
+  program << (top(i) = maximum(x(i, j))) << (e(i, j) = exp(x(i, whole_rows ? j : 0 * j) - top(i)))
+          << (total(i) = sum(e(i, j))) << (y(i, j) = e(i, j) / total(i));
+  return optimize(lower(program));
+}
+
+Loop scheduled(const Lowered& plain, std::span<const ScheduleStep> without = {}) {
+  Loop loop = schedule(plain, tiny_target(Isa::avx2), without).loop;
+  EXPECT_TRUE(verify(loop).ok());
+  return loop;
+}
+
+std::vector<const Stmt*> fetches(const Loop& loop) {
+  std::vector<const Stmt*> found;
+  walk(loop.body, [&found](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::prefetch) found.push_back(&stmt);
+  });
+  return found;
+}
+
+// J9: of the loops over a row of a large input, the busiest that finds it in the cache fetches the
+// next one
+TEST(PrefetchTest, RowsReadAgainFetchTheNext) {
+  const Loop loop = scheduled(softmax(60, 128));
+  const std::string text = print(loop);
+  const std::vector<const Stmt*> found = fetches(loop);
+  ASSERT_EQ(found.size(), 1U) << text;
+  EXPECT_FALSE(found[0]->for_store);
+  EXPECT_EQ(loop.buffers[found[0]->buffer].role, Role::input);
+  EXPECT_EQ(found[0]->subscripts[0].constant, 1) << "the next row: " << text;
+  const std::size_t at = text.find("prefetch t"), used = text.find("exp.f32");
+  ASSERT_LT(at, used) << text;
+  EXPECT_EQ(text.substr(at, used - at).find("for "), std::string::npos)
+      << "in the loop of exp: " << text;
+}
+
+TEST(PrefetchTest, OtherRowsAreLeftAlone) {
+  EXPECT_TRUE(fetches(scheduled(softmax(60, 128), std::array{ScheduleStep::prefetch})).empty());
+  EXPECT_TRUE(fetches(scheduled(softmax(4, 128))).empty()) << "in cache as they are";
+  EXPECT_TRUE(fetches(scheduled(softmax(60, 128, false))).empty()) << "read once";
+  EXPECT_TRUE(fetches(scheduled(softmax(4, 4096))).empty()) << "too long for the cache";
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
