@@ -167,8 +167,10 @@ V sign_bit(V a) {
   return bits & (like(bits, 1) << static_cast<int>(8 * size_of(a.type) - 1));
 }
 
+// Adding the highest bit flips it. As an exclusive or GCC 12 would take it for one of floats, and
+// make sign == 0 of flip_sign(a, sign) == a.
 V flip_sign(V a, V sign) {
-  return same_bits(same_bits(a, real_format(a.type).bits) ^ sign, a.type);
+  return same_bits(same_bits(a, real_format(a.type).bits) + sign, a.type);
 }
 
 Rounded round_scaled(V x, V scale, std::int64_t offset) {

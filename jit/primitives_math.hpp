@@ -42,7 +42,8 @@ struct RealFormat {
 [[nodiscard]] PrimValue at_least(PrimValue a, double lowest);
 /// The sign bit alone, as an integer.
 [[nodiscard]] PrimValue sign_bit(PrimValue a);
-/// `a` with its sign flipped where the integer `sign` has its highest bit set.
+/// `a` with its sign flipped where the integer `sign`, which has no other bits, has its highest
+/// one.
 [[nodiscard]] PrimValue flip_sign(PrimValue a, PrimValue sign);
 
 /// The nearest integer k to a number: `shifted` has k + offset in its low bits (modulo 2^mantissa),

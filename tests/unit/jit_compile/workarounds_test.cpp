@@ -158,5 +158,39 @@ kernel {
   }
 }
 
+TEST_P(WorkaroundsTest, NumbersDifferFromTheirNegations) {
+  // J3: of (x ^ sign) == x GCC 12 makes sign == 0, as floats, which -0 is
+  const auto module = make()->compile(unit_from("negations", R"(buffer t0 input f32[8]
+buffer t1 input f64[8]
+buffer t2 output f32[8,8]
+buffer t3 output f64[8,8]
+kernel {
+  for i0 in 0..8 {
+    for i1 in 0..8 {
+      t2[i0, i1] = f32(eq.f32(neg.f32(t0[i0]), t0[i0]))
+    }
+  }
+  for i2 in 0..8 {
+    for i3 in 0..8 {
+      t3[i2, i3] = f64(ne.f64(neg.f64(t1[i3]), t1[i3]))
+    }
+  }
+}
+)"));
+  const std::vector<double> numbers{1, 0, -0.0, -2.5, INFINITY, -INFINITY, NAN, 1e-40};
+  Call call;
+  call.buffers = {bytes_of(std::vector<float>(numbers.begin(), numbers.end())), bytes_of(numbers),
+                  bytes_of(std::vector<float>(64)), bytes_of(std::vector<double>(64))};
+  call.run(module->function(0));
+  const auto same = elements_of<float>(call.buffers[2]);
+  const auto different = elements_of<double>(call.buffers[3]);
+  for (std::size_t k = 0; k < 8; ++k) {
+    for (std::size_t n = 0; n < 8; ++n) {
+      EXPECT_EQ(same[8 * k + n], numbers[k] == 0 ? 1 : 0) << numbers[k];
+      EXPECT_EQ(different[8 * n + k], numbers[k] == 0 ? 0 : 1) << numbers[k];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing
