@@ -110,7 +110,7 @@ enum class StmtKind : std::uint8_t {
   declare,
   assign,  ///< local = value; of a block, local[subscripts] = value
   /// buffer[subscripts] is used soon: a hint, nothing is computed. What is to be read may lie an
-  /// extent beyond its axis: there is always a next row to fetch.
+  /// extent beyond either end of its axis: there is always a next row to fetch.
   prefetch,
 };
 

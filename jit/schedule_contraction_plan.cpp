@@ -120,6 +120,7 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
   // Rows of b lie far apart: what does not fit half the second-level cache with the rest is copied.
   // Windows of a convolution overlap, and fit.
   const bool fits = c.reduced.size() > 1 || terms * lanes * bytes <= target.l2_bytes / 4;
+  // Rows of a tile or two lie next to one another as they are: blocks of them need no copy.
   const bool blocked =
       !c.b_is_contiguous || c.is_computed() || (!fits && rows * shared >= 4 * plan.tile.rows);
   plan.pack_b = !c.b_is_contiguous || c.is_computed() || (blocked && lanes > 2 * tile_lanes);

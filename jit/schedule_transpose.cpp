@@ -13,6 +13,7 @@
 #include "jit/lanes.hpp"
 #include "jit/rewrite.hpp"
 #include "jit/schedule.hpp"
+#include "jit/value_cost.hpp"
 #include "jit/verify.hpp"
 
 namespace heddle::jit {
@@ -186,12 +187,13 @@ class Turned {
   Block tiles() {
     const Range along{Affine{what_.along->from, {}}, extent(what_.along)};
     const Range across{Affine{what_.across->from, {}}, extent(what_.across)};
-    const Int128 bytes = Int128{size_} * along.extent * across.extent;
-    const bool large = bytes > in_.target.l2_bytes && writes_whole_lines();
+    Int128 bytes = size_;
+    for (const StmtPtr& each : what_.loops) bytes *= extent(each);
+    const bool large = bytes > in_.target.l2_bytes && writes_whole_lines() && is_cheap();
     const std::int64_t strip = large ? lines_written * rows_ : rows_;
     // Each of a strip's loads is then an instruction of its own, whose addresses move evenly:
     // prefetchers that go by instructions follow it (Zen 4: 1.2 to 1.7 times as fast).
-    const LoopMark mark = in_registers_ ? LoopMark::unroll : LoopMark::serial;
+    const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
     return each_tile(across, page_bytes / size_, [&](const Range& page) {
       return each_tile(along, strip, [&](const Range& lines) {
         return each_tile(page, columns_, [&](const Range& columns) {
@@ -209,6 +211,15 @@ class Turned {
       to.push_back(make_declare(locals_.back(), make_constant(Scalar::of_int(read->dtype, 0)),
                                 {rows, columns}));
     }
+  }
+
+  /// Memory takes longer than what is computed, and copies of it are short.
+  bool is_cheap() const {
+    constexpr int cost_max = 4;
+    int cost = 0;
+    for (const StmtPtr& stmt : what_.loops.back()->body)
+      if (stmt->value) cost += cost_of(*stmt->value, cost_max + 1);
+    return cost <= cost_max;
   }
 
   /// Rows begin where lines do.
@@ -238,8 +249,9 @@ class Turned {
     at.vars[what_.across->var] = affine_add(columns.from, affine_var(column));
     for (const StmtPtr& stmt : what_.loops.back()->body) {
       if (stmt->kind != StmtKind::store) continue;
-      if (stride(in_.lowered.loop, stmt->buffer, stmt->subscripts, what_.across->var) <= rows_)
-        continue;
+      const std::int64_t row =
+          stride(in_.lowered.loop, stmt->buffer, stmt->subscripts, what_.across->var);
+      if (-rows_ <= row && row <= rows_) continue;
       const StmtPtr store = substitute(stmt, at);
       result.push_back(make_prefetch(store->buffer, store->subscripts, true));
     }

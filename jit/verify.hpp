@@ -11,9 +11,10 @@ namespace heddle::jit {
 
 /// ok, or invalid_argument naming the statement and the rule it breaks: buffers, statics, variables
 /// and locals are declared before use and once; subscripts match the rank and stay inside the
-/// extents for all loop values (terms of static indices excluded: signature bounds cover those);
-/// dtypes agree; roles are kept (no store to an input or merge buffer); at most one merge buffer;
-/// arithmetic only in compute types; loops are what their marks say, see below.
+/// extents for all loop values (terms of static indices excluded: signature bounds cover those),
+/// but that a prefetch of what is to be read may go one extent beyond either end; dtypes agree;
+/// roles are kept (no store to an input or merge buffer); at most one merge buffer; arithmetic only
+/// in compute types; loops are what their marks say, see below.
 [[nodiscard]] Status verify(const Loop& loop);
 
 /// The rule that a mark breaks, or nothing. Lanes loops hold straight-line code, assign no scalar

@@ -116,8 +116,8 @@ nlohmann::ordered_json result_json(const Result& r) {
   if (const Goal* const goal = goal_for(r)) {
     json["goal"] = {{"at_most", goal->at_most},
                     {"unit", unit_name(goal->unit)},
-                    {"reached", reached(*goal, r)},
-                    {"met", met(*goal, r)}};
+                    {"reached", r.pairs == 0 ? nullptr : nlohmann::ordered_json(reached(*goal, r))},
+                    {"met", r.pairs == 0 ? nullptr : nlohmann::ordered_json(met(*goal, r))}};
   }
   return json;
 }

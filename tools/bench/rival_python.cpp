@@ -8,13 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "heddle/status.hpp"
 
@@ -23,114 +26,167 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One Python process, for one row.
-class PythonProcess {
+/// A temporary directory, removed with all that is in it.
+class Directory {
  public:
-  PythonProcess(const Framework& framework, const KernelSetup& setup)
-      : framework_(framework), setup_(setup) {
+  Directory() {
     std::string name = (fs::temp_directory_path() / "heddle-bench-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr)
       throw Error(ErrorCode::unavailable, fmt::format("no temporary directory '{}'", name));
-    directory_ = name;
-    start();
-    if (!read_line().starts_with(framework.module)) {
+    path_ = name;
+  }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  ~Directory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string file(std::size_t k) const {
+    return (path_ / std::to_string(k)).string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+/// A Python process that answers lines by lines.
+class Python {
+ public:
+  explicit Python(const Framework& framework) {
+    std::array<int, 2> in{}, out{};
+    if (pipe2(in.data(), O_CLOEXEC) != 0)
+      throw Error(ErrorCode::exhausted, "no descriptors for a pipe");
+    to_.reset(fdopen(in[1], "w"));
+    const Descriptor input{in[0]};
+    if (pipe2(out.data(), O_CLOEXEC) != 0)
+      throw Error(ErrorCode::exhausted, "no descriptors for a pipe");
+    from_.reset(fdopen(out[0], "r"));
+    const Descriptor output{out[1]};
+    start(framework, input.number, output.number);
+  }
+  Python(const Python&) = delete;
+  Python& operator=(const Python&) = delete;
+  ~Python() {
+    to_.reset();  // the end of its input ends it
+    from_.reset();
+    if (process_ > 0) waitpid(process_, nullptr, 0);
+  }
+
+  std::string ask(const std::string& command) {
+    std::fputs((command + "\n").c_str(), to_.get());
+    std::fflush(to_.get());
+    return read_line();
+  }
+  /// Without its end; empty when the process is gone.
+  std::string read_line() {
+    std::string line;
+    for (int c = std::fgetc(from_.get()); c != EOF && c != '\n'; c = std::fgetc(from_.get()))
+      line += static_cast<char>(c);
+    return line;
+  }
+
+ private:
+  struct Descriptor {
+    int number;
+    ~Descriptor() { close(number); }
+  };
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  /// What the process is told, whatever this one was: one thread, and memory that is reused. The
+  /// user's choice of OpenBLAS's kernels stays.
+  static std::vector<std::string> variables() {
+    std::vector<std::string> chosen{
+        "OMP_NUM_THREADS=1",
+        "OPENBLAS_NUM_THREADS=1",
+        "JAX_PLATFORMS=cpu",
+        "XLA_FLAGS=--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+        "MALLOC_MMAP_MAX_=0",
+        "MALLOC_TRIM_THRESHOLD_=17179869184",
+    };
+    // As in rival_openblas.cpp: PyTorch multiplies by OpenBLAS.
+    if (std::getenv("OPENBLAS_CORETYPE") == nullptr && __builtin_cpu_supports("avx512f") != 0)
+      chosen.emplace_back("OPENBLAS_CORETYPE=SkylakeX");
+    for (char** at = environ; *at != nullptr; ++at) {
+      const std::string_view each = *at;
+      const std::string_view name = each.substr(0, each.find('=') + 1);
+      if (std::ranges::none_of(chosen, [&](const auto& one) { return one.starts_with(name); }))
+        chosen.emplace_back(each);
+    }
+    return chosen;
+  }
+
+  void start(const Framework& framework, int input, int output) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    std::string python = framework.python.string();
+    std::string script = std::string(HEDDLE_BENCH_SCRIPTS "/") + framework.script;
+    std::array<char*, 3> argv{python.data(), script.data(), nullptr};
+    std::vector<std::string> variables = Python::variables();
+    std::vector<char*> environment;
+    for (std::string& each : variables) environment.push_back(each.data());
+    environment.push_back(nullptr);
+    const int failed =
+        posix_spawnp(&process_, python.c_str(), &actions, nullptr, argv.data(), environment.data());
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed != 0) {
+      process_ = 0;
+      throw Error(ErrorCode::unavailable, fmt::format("'{}' cannot be started", python));
+    }
+  }
+
+  std::unique_ptr<std::FILE, Close> to_, from_;
+  pid_t process_ = 0;
+};
+
+/// A framework's process, for one row.
+class FrameworkRow {
+ public:
+  FrameworkRow(const Framework& framework, const KernelSetup& setup)
+      : framework_(framework), setup_(setup), python_(framework) {
+    if (!python_.read_line().starts_with(framework.module)) {
       throw Error(ErrorCode::unavailable,
                   fmt::format("'{0}' has no {1}: install it there (pip install {2})",
                               framework.python.string(), framework.name, framework.module));
     }
     nlohmann::json command{{"program", setup.program.name()}, {"arrays", nlohmann::json::array()}};
     for (std::size_t k = 0; k < setup.arrays.size(); ++k) {
-      std::ofstream(file(k), std::ios::binary)
+      const std::string file = directory_.file(k);
+      std::ofstream(file, std::ios::binary)
           .write(static_cast<const char*>(setup.arrays[k].data()),
                  static_cast<std::streamsize>(setup.arrays[k].num_bytes()));
-      command["arrays"].push_back({{"path", file(k)}, {"shape", setup.tensors[k].dims()}});
+      command["arrays"].push_back({{"path", file}, {"shape", setup.tensors[k].dims()}});
     }
-    if (const std::string answer = ask(command.dump()); answer != "ready")
+    if (const std::string answer = python_.ask(command.dump()); answer != "ready")
       throw Error(ErrorCode::unavailable, fmt::format("{}: {}", framework.name, answer));
-  }
-  PythonProcess(const PythonProcess&) = delete;
-  PythonProcess& operator=(const PythonProcess&) = delete;
-  ~PythonProcess() {
-    std::fclose(to_);  // the end of its input ends it
-    std::fclose(from_);
-    waitpid(process_, nullptr, 0);
-    std::error_code ignored;
-    fs::remove_all(directory_, ignored);
   }
 
   double time(std::size_t count) {
-    const std::string answer = ask(fmt::format("run {}", count));
+    const std::string answer = python_.ask(fmt::format("run {}", count));
     double ns = 0;
     const auto [end, error] = std::from_chars(answer.data(), answer.data() + answer.size(), ns);
-    if (error != std::errc())
+    if (error != std::errc()) {
       throw Error(ErrorCode::internal,
                   fmt::format("{} answered '{}', no time", framework_.name, answer));
+    }
     return ns;
   }
   void fetch() {
-    static_cast<void>(ask("fetch"));
+    static_cast<void>(python_.ask("fetch"));
     const HostArray& result = setup_.arrays.back();
-    std::ifstream(file(setup_.arrays.size() - 1), std::ios::binary)
+    std::ifstream(directory_.file(setup_.arrays.size() - 1), std::ios::binary)
         .read(static_cast<char*>(result.data()), static_cast<std::streamsize>(result.num_bytes()));
   }
 
  private:
-  [[nodiscard]] std::string file(std::size_t k) const {
-    return (directory_ / std::to_string(k)).string();
-  }
-
-  void start() {
-    std::array<int, 2> in{}, out{};
-    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
-      throw Error(ErrorCode::exhausted, "no descriptors for a pipe");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    std::string python = framework_.python.string();
-    std::string script = std::string(HEDDLE_BENCH_SCRIPTS "/") + framework_.script;
-    std::array<char*, 3> argv{python.data(), script.data(), nullptr};
-    std::vector<std::string> variables{
-        "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "JAX_PLATFORMS=cpu",
-        "XLA_FLAGS=--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"};
-    // As in rival_openblas.cpp: PyTorch multiplies by OpenBLAS.
-    if (__builtin_cpu_supports("avx512f") != 0)
-      variables.emplace_back("OPENBLAS_CORETYPE=SkylakeX");
-    std::vector<char*> environment;
-    for (char** at = environ; *at != nullptr; ++at) environment.push_back(*at);
-    for (std::string& each : variables) environment.push_back(each.data());
-    environment.push_back(nullptr);
-    const int failed =
-        posix_spawnp(&process_, python.c_str(), &actions, nullptr, argv.data(), environment.data());
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    to_ = fdopen(in[1], "w");
-    from_ = fdopen(out[0], "r");
-    if (failed != 0)
-      throw Error(ErrorCode::unavailable, fmt::format("'{}' cannot be started", python));
-  }
-
-  std::string ask(const std::string& command) {
-    std::fputs((command + "\n").c_str(), to_);
-    std::fflush(to_);
-    return read_line();
-  }
-  /// Without its end; empty when the process is gone.
-  std::string read_line() {
-    std::string line;
-    for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_))
-      line += static_cast<char>(c);
-    return line;
-  }
-
   const Framework& framework_;
   const KernelSetup& setup_;
-  fs::path directory_;
-  pid_t process_ = 0;
-  std::FILE* to_ = nullptr;
-  std::FILE* from_ = nullptr;
+  Directory directory_;
+  Python python_;
 };
 
 }  // namespace
@@ -146,7 +202,7 @@ std::vector<Alternative> framework_alternatives() {
   for (const Framework& each : frameworks()) {
     if (each.python.empty()) continue;
     found.push_back({each.name, Kind::rival, [&each](const KernelSetup& setup) {
-                       const auto process = std::make_shared<PythonProcess>(each, setup);
+                       const auto process = std::make_shared<FrameworkRow>(each, setup);
                        return Prepared{
                            [process](std::size_t count) { return process->time(count); },
                            [process] { process->fetch(); }};

@@ -1,5 +1,5 @@
 """The programs of heddle-bench's kernel rows in PyTorch, as its users write them where time counts
-(functions that do several steps at once, results overwritten), on one thread."""
+(functions that do several steps at once, intermediate results overwritten), on one thread."""
 
 import torch
 import torch.nn.functional as F

@@ -52,6 +52,27 @@ TEST(PrefetchTest, RowsReadAgainFetchTheNext) {
       << "in the loop of exp: " << text;
 }
 
+template <class... Inner>
+Lowered centred(const Dims& dims, const Index& row, const Inner&... inner) {
+  const Tensor x("x", f32, dims), total("total", f32, {dims[0]}), y("y", f32, dims);
+  Program program("centred");
+  program << (total(row) = sum(x(row, inner...)))
+          << (y(row, inner...) = x(row, inner...) - total(row));
+  return optimize(lower(program));
+}
+
+// J9: rows of any length and rank, but few lines at a time
+TEST(PrefetchTest, RowsMayHaveSeveralAxes) {
+  const Index i, j, k, l;
+  for (const Lowered& plain :
+       {centred({60, 100}, i, j), centred({30, 2, 64}, i, j, k), centred({30, 3, 33}, i, j, k),
+        centred({60, 2, 4, 16}, i, j, k, l), centred({9, 2, 2, 40}, i, j, k, l)}) {
+    const Loop loop = scheduled(plain);
+    EXPECT_EQ(fetches(loop).size(), 1U) << print(loop);
+    for (const Stmt* each : fetches(loop)) EXPECT_EQ(each->subscripts[0].constant, 1);
+  }
+}
+
 TEST(PrefetchTest, OtherRowsAreLeftAlone) {
   EXPECT_TRUE(fetches(scheduled(softmax(60, 128), std::array{ScheduleStep::prefetch})).empty());
   EXPECT_TRUE(fetches(scheduled(softmax(4, 128))).empty()) << "in cache as they are";
