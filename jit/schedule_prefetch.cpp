@@ -131,6 +131,7 @@ class RowsAhead {
     const auto step = [&](const Stmt& each) {
       return stride(loop_, v.buffer, v.subscripts, each.var);
     };
+    if (step(*inside.back()) != 1) return std::nullopt;
     Pass pass{make_load(v.buffer, v.dtype, v.subscripts), nullptr, inside.back()->var, 1};
     std::int64_t read = 1;
     for (auto at = inside.rbegin(); at != inside.rend(); ++at) {
@@ -170,7 +171,7 @@ class RowsAhead {
     Substitution next;
     next.vars[rows.var] = affine_add(affine_var(rows.var), Affine{1, {}});
     walk(pass.parts->body, [&next](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::loop) next.vars[stmt.var] = Affine{};
+      if (stmt.kind == StmtKind::loop) next.vars[stmt.var] = Affine{stmt.from, {}};
     });
     std::vector<Affine> subscripts = substitute(pass.load, next)->subscripts;
     Affine& moving =

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -224,6 +225,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  // A framework's process that is gone is an error of its row, where its answer is missing.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     return options.list ? heddle::bench::list() : heddle::bench::run(options);
   } catch (const std::exception& error) {

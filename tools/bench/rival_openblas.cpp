@@ -20,10 +20,8 @@ constexpr int not_transposed = 111;
 constexpr int transposed = 112;
 
 Sgemm find() {
-#if defined(__x86_64__)
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-  if (__builtin_cpu_supports("avx512f") != 0) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-#endif
+  if (openblas_core() != nullptr) setenv("OPENBLAS_CORETYPE", openblas_core(), 0);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   return library == nullptr ? nullptr : reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm"));
@@ -50,6 +48,13 @@ void multiply(const BlasProduct& p, const float* a, const float* b, float* c) {
 }
 
 }  // namespace
+
+const char* openblas_core() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") != 0) return "SkylakeX";
+#endif
+  return nullptr;
+}
 
 Alternative openblas(const BlasProduct& product) {
   Alternative rival = in_process("OpenBLAS", Kind::rival, [product](const KernelSetup& made) {

@@ -16,4 +16,7 @@ struct BlasProduct {
 /// 0.3.21 does not know newer processors. Prepared without the library it is `unavailable`.
 [[nodiscard]] Alternative openblas(const BlasProduct& product);
 
+/// OPENBLAS_CORETYPE for this processor, where OpenBLAS by itself picks slower kernels; else null.
+[[nodiscard]] const char* openblas_core();
+
 }  // namespace heddle::bench

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "heddle/status.hpp"
+#include "tools/bench/rival_openblas.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -105,9 +106,9 @@ class Python {
         "MALLOC_MMAP_MAX_=0",
         "MALLOC_TRIM_THRESHOLD_=17179869184",
     };
-    // As in rival_openblas.cpp: PyTorch multiplies by OpenBLAS.
-    if (std::getenv("OPENBLAS_CORETYPE") == nullptr && __builtin_cpu_supports("avx512f") != 0)
-      chosen.emplace_back("OPENBLAS_CORETYPE=SkylakeX");
+    // PyTorch multiplies by OpenBLAS.
+    if (std::getenv("OPENBLAS_CORETYPE") == nullptr && openblas_core() != nullptr)
+      chosen.push_back(fmt::format("OPENBLAS_CORETYPE={}", openblas_core()));
     for (char** at = environ; *at != nullptr; ++at) {
       const std::string_view each = *at;
       const std::string_view name = each.substr(0, each.find('=') + 1);

@@ -80,5 +80,15 @@ TEST(PrefetchTest, OtherRowsAreLeftAlone) {
   EXPECT_TRUE(fetches(scheduled(softmax(4, 4096))).empty()) << "too long for the cache";
 }
 
+TEST(PrefetchTest, VectorsOfOneLaneReadNoRow) {
+  // The last lane of 33 is alone, and x does not move along it.
+  const Tensor x("x", f32, {4, 30, 128}), w("w", f32, {33}), total("total", f32, {4, 30}),
+      y("y", f32, {4, 30, 128, 33});
+  const Index b, i, k, j;
+  Program program("weighted");
+  program << (total(b, i) = sum(x(b, i, k))) << (y(b, i, k, j) = (x(b, i, k) - total(b, i)) * w(j));
+  EXPECT_TRUE(fetches(scheduled(optimize(lower(program)))).empty());
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing
