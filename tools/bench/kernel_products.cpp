@@ -157,14 +157,14 @@ void add_product_rows(std::vector<Row>& rows) {
            std::pair{"wide, 64x64 by 64x4096", BlasProduct{64, 4096, 64}},
            std::pair{"flat, 64x4096 by 4096x64", BlasProduct{64, 64, 4096}},
        })
-    add_product_row(rows, name, p, [p = p] { return product(p); });
+    add_product_row(rows, name, p, [shape = p] { return product(shape); });
   constexpr int n = 512;
   for (const auto& [name, p] : {
            std::pair{"transposed a, 512x512", BlasProduct{n, n, n, true, false}},
            std::pair{"transposed b, 512x512", BlasProduct{n, n, n, false, true}},
            std::pair{"both transposed, 512x512", BlasProduct{n, n, n, true, true}},
        })
-    add_product_row(rows, name, p, [p = p] { return product(p); }, {plain_product(n)});
+    add_product_row(rows, name, p, [shape = p] { return product(shape); }, {plain_product(n)});
   const BlasProduct small{16, 16, 16, false, false, 256};
   add_product_row(rows, "batched, 256 of 16x16", small, [small] { return batched(small); });
   add_rows(rows, "bias and relu, 512x512", std::int64_t{n} * n * n,
