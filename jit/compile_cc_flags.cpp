@@ -17,7 +17,8 @@ bool begins_as_one_of(std::string_view flag, std::span<const std::string_view> b
 /// Machine flags that leave the instruction set as it is.
 constexpr std::array<std::string_view, 2> tuning{"-mtune=", "-mprefer-vector-width="};
 /// Others that change it, or hide that they do.
-constexpr std::array<std::string_view, 5> machine{"-m", "-target", "--target", "-Xclang", "@"};
+constexpr std::array<std::string_view, 5> machine_flags{"-m", "-target", "--target", "-Xclang",
+                                                        "@"};
 /// Linked with these, a library makes the whole process flush subnormals.
 constexpr std::array<std::string_view, 3> flushing{"-ffast-math", "-Ofast",
                                                    "-funsafe-math-optimizations"};
@@ -44,7 +45,7 @@ Status check_cflags(const std::vector<std::string>& flags) {
               "compiler flag '{:.200}' (of HEDDLE_CC, HEDDLE_CFLAGS or BackendOptions::cflags) {}",
               flag, why));
     };
-    if (begins_as_one_of(flag, machine) && !begins_as_one_of(flag, tuning)) {
+    if (begins_as_one_of(flag, machine_flags) && !begins_as_one_of(flag, tuning)) {
       return refused(
           "may choose another instruction set than kernels are written for: leave it out; for "
           "fewer instructions than the processor has, set HEDDLE_ISA to portable or avx2");

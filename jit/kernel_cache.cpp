@@ -75,7 +75,7 @@ KernelCacheCounters read_counters(int directory) {
   CacheTrouble trouble;
   const FileDescriptor file = open_cache_file(directory, cache_counters_file, trouble);
   char text[4096];
-  const ssize_t n = file ? read(file.get(), text, sizeof text) : 0;
+  const ssize_t n = file ? ::read(file.get(), text, sizeof text) : 0;
   return n > 0 ? parse_counters({text, static_cast<std::size_t>(n)}) : KernelCacheCounters{};
 }
 

@@ -60,7 +60,7 @@ std::string foreignness(const struct stat& info) {
 /// Whether `bytes` were read, from where the file stands; a file that ends before is `truncated`.
 bool read_all(int fd, void* to, std::size_t bytes, CacheTrouble& trouble) {
   for (auto* at = static_cast<char*>(to); bytes > 0;) {
-    const ssize_t n = read(fd, at, bytes);
+    const ssize_t n = ::read(fd, at, bytes);
     if (n > 0) {
       at += n;
       bytes -= static_cast<std::size_t>(n);

@@ -12,7 +12,6 @@ namespace heddle::jit {
 namespace {
 
 bool is_wide(DType t) { return size_of(t) == 8; }
-bool is_lane_type(DType t) { return size_of(t) >= 4; }
 bool is_signed_integer(DType t) { return t == DType::i32 || t == DType::i64; }
 
 /// "ps", "pd"
@@ -73,6 +72,8 @@ LaneForm call_form(const Prim& prim, const Target& target) {
 }
 
 }  // namespace
+
+bool is_lane_type(DType t) { return size_of(t) >= 4; }
 
 bool is_multiply_add(const Prim& prim) noexcept {
   return prim.op == PrimOp::call && is_either(prim.function, "__builtin_fma");

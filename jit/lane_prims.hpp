@@ -12,6 +12,9 @@
 
 namespace heddle::jit {
 
+/// Types of which vectors are made: numbers of 4 or 8 bytes.
+[[nodiscard]] bool is_lane_type(DType t);
+
 enum class LaneForm : std::uint8_t {
   none,         ///< there is no vector form
   constant,     ///< the scalar in all lanes

@@ -12,11 +12,6 @@
 namespace heddle::jit {
 namespace {
 
-bool is_lane_type(DType t) {
-  return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::u32 ||
-         t == DType::i64 || t == DType::u64;
-}
-
 bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
 
 class Planner {

@@ -42,9 +42,9 @@ std::string_view mark_name(LoopMark mark) {
   return "unknown";
 }
 
-class Printer {
+class LoopPrinter {
  public:
-  explicit Printer(bool comments) : comments_(comments) {}
+  explicit LoopPrinter(bool comments) : comments_(comments) {}
 
   std::string print(const Loop& loop, const LoopNames* names) {
     text_ = "heddle-loop 1\n";
@@ -228,11 +228,11 @@ class Printer {
 }  // namespace
 
 std::string print(const Loop& loop, const LoopNames* names) {
-  return Printer(true).print(loop, names);
+  return LoopPrinter(true).print(loop, names);
 }
 
 std::string hash(const Loop& loop) {
-  const std::string text = Printer(false).print(loop, nullptr);
+  const std::string text = LoopPrinter(false).print(loop, nullptr);
   std::uint8_t digest[16];
   if (blake2b(digest, text.data(), nullptr, sizeof digest, text.size(), 0) != 0) {
     throw Error(ErrorCode::internal, "BLAKE2b refused its own parameters");

@@ -61,9 +61,9 @@ bool reads(const StmtPtr& top, BufferId buffer) {
   return found;
 }
 
-class Finder {
+class DefinitionFinder {
  public:
-  Finder(const Loop& loop, BufferId buffer)
+  DefinitionFinder(const Loop& loop, BufferId buffer)
       : loop_(loop), buffer_(buffer), dims_(loop.buffers[buffer].type.dims) {
     walk(loop.body, [this](const Stmt& s) {
       if (s.kind == StmtKind::loop) loops_[s.var] = {s.from, s.to};
@@ -247,7 +247,7 @@ class Finder {
 
 Inlinable find_definition(const Loop& loop, BufferId buffer) {
   try {
-    return {Finder(loop, buffer).find(), {}};
+    return {DefinitionFinder(loop, buffer).find(), {}};
   } catch (const Refused& refused) {
     return {{}, refused.cause};
   }

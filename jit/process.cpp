@@ -227,7 +227,7 @@ bool Child::has_ended() noexcept {
 void Child::collect_output() {
   char buffer[16 * 1024];
   while (output_pipe_) {
-    const ssize_t n = read(output_pipe_.get(), buffer, sizeof buffer);
+    const ssize_t n = ::read(output_pipe_.get(), buffer, sizeof buffer);
     if (n > 0) {
       output_.append({buffer, static_cast<std::size_t>(n)});
     } else if (n == 0) {

@@ -12,7 +12,7 @@
 namespace heddle::jit {
 namespace {
 
-class Printer {
+class ProgramPrinter {
  public:
   std::string print(const Program& program) {
     std::string text =
@@ -142,7 +142,7 @@ std::string identifier(const std::string& comment) {
 
 }  // namespace
 
-std::string print_program(const Program& program) { return Printer().print(program); }
+std::string print_program(const Program& program) { return ProgramPrinter().print(program); }
 
 std::string name_from_comments(const Program& program) {
   std::vector<std::string> parts;

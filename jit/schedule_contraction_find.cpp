@@ -35,9 +35,9 @@ bool is_injective(const std::vector<Affine>& at, const std::vector<StmtPtr>& kep
   });
 }
 
-class Finder {
+class ContractionFinder {
  public:
-  Finder(const Loop& loop, const StmtPtr& nest) : loop_(loop), nest_{nest} {}
+  ContractionFinder(const Loop& loop, const StmtPtr& nest) : loop_(loop), nest_{nest} {}
 
   std::optional<Contraction> find(bool across) {
     if (!match_loops() || !match_product() || !match_after() || !choose_lane()) return std::nullopt;
@@ -224,7 +224,7 @@ std::int64_t Contraction::inner_terms() const {
 }
 
 std::optional<Contraction> find_contraction(const Loop& loop, const StmtPtr& nest, bool across) {
-  return Finder(loop, nest).find(across);
+  return ContractionFinder(loop, nest).find(across);
 }
 
 }  // namespace heddle::jit

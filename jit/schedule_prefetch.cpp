@@ -16,7 +16,6 @@
 namespace heddle::jit {
 namespace {
 
-constexpr std::int64_t line_bytes = 64;
 /// That a loop fetches in one iteration.
 constexpr std::int64_t lines_max = 16;
 /// Of this share of the second-level cache a row may be, as it has to stay there.
@@ -153,7 +152,7 @@ class RowsAhead {
     const std::int64_t row = step(rows);
     if (read > row || row > 2 * read || row > target_.l2_bytes / l2_share / bytes)
       return std::nullopt;
-    if (pass.part > type.dims[axis] || pass.part * bytes > lines_max * line_bytes)
+    if (pass.part > type.dims[axis] || pass.part * bytes > lines_max * cache_line_bytes)
       pass.parts = nullptr;
     return pass;
   }
@@ -166,7 +165,8 @@ class RowsAhead {
 
   /// The same part of the next row.
   StmtPtr fetch(const Stmt& rows, const Pass& pass) {
-    const std::int64_t line = line_bytes / static_cast<std::int64_t>(size_of(pass.load->dtype));
+    const std::int64_t line =
+        cache_line_bytes / static_cast<std::int64_t>(size_of(pass.load->dtype));
     const VarId at = fresh_.var();
     Substitution next;
     next.vars[rows.var] = affine_add(affine_var(rows.var), Affine{1, {}});

@@ -21,7 +21,6 @@ namespace {
 
 /// Below that many elements along either axis, plain loops touch few enough lines to keep them.
 constexpr std::int64_t extent_min = 8;
-constexpr std::int64_t line_bytes = 64;
 /// Whole lines of a row are written several at a time where they go to memory, which likes that
 /// better than single ones.
 constexpr std::int64_t lines_written = 4;
@@ -137,7 +136,7 @@ class Turned {
     size_ = 1;
     for (const ValuePtr& read : what.reads)
       size_ = std::max(size_, static_cast<std::int64_t>(size_of(read->dtype)));
-    rows_ = line_bytes / size_;
+    rows_ = cache_line_bytes / size_;
     columns_ = in.target.vector_bytes() / size_;
     in_registers_ = runs_in_registers();
     if (!in_registers_) columns_ = rows_;
@@ -228,7 +227,7 @@ class Turned {
     return std::ranges::all_of(what_.loops.back()->body, [&](const StmtPtr& stmt) {
       if (stmt->kind != StmtKind::store) return true;
       const ArrayType& type = loop.buffers[stmt->buffer].type;
-      const std::int64_t line = line_bytes / static_cast<std::int64_t>(size_of(type.dtype));
+      const std::int64_t line = cache_line_bytes / static_cast<std::int64_t>(size_of(type.dtype));
       Affine start = split_lane(flatten(type, stmt->subscripts), what_.along->var).first;
       start.constant += what_.along->from;
       return start.constant % line == 0 &&

@@ -11,6 +11,9 @@
 
 namespace heddle::jit {
 
+/// What memory is moved by, on all processors that kernels are scheduled for.
+inline constexpr std::int64_t cache_line_bytes = 64;
+
 /// Instructions that emitters may spell themselves; everything else is left to the compiler.
 enum class Isa : std::uint8_t {
   none,      ///< no vectors at all: lanes loops run as plain loops

@@ -102,7 +102,7 @@ std::vector<std::byte> read_file(const fs::path& path, std::size_t bytes_max) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
   std::size_t at = 0;
   while (at < bytes.size()) {
-    const ssize_t n = read(fd.get(), bytes.data() + at, bytes.size() - at);
+    const ssize_t n = ::read(fd.get(), bytes.data() + at, bytes.size() - at);
     if (n > 0) {
       at += static_cast<std::size_t>(n);
     } else if (n == 0) {

@@ -21,7 +21,7 @@ struct Reach {
   Interval inner;
 };
 
-struct Access {
+struct Touch {
   std::vector<Reach> subscripts;
   bool writes = false;
 };
@@ -37,8 +37,8 @@ class Iterations {
   std::string shared() const {
     if (!shared_.empty()) return shared_;
     for (const auto& [buffer, accesses] : accesses_) {
-      for (const Access& write : accesses) {
-        const bool meets = write.writes && std::ranges::any_of(accesses, [&](const Access& other) {
+      for (const Touch& write : accesses) {
+        const bool meets = write.writes && std::ranges::any_of(accesses, [&](const Touch& other) {
                              return !apart(write, other);
                            });
         if (meets) return fmt::format("writes elements of t{} that other iterations touch", buffer);
@@ -82,7 +82,7 @@ class Iterations {
   }
 
   void touch(BufferId buffer, const std::vector<Affine>& at, bool writes) {
-    Access access{{}, writes};
+    Touch access{{}, writes};
     for (const Affine& subscript : at) access.subscripts.push_back(reach(subscript));
     accesses_[buffer].push_back(std::move(access));
   }
@@ -106,7 +106,7 @@ class Iterations {
 
   /// On some axis two iterations are further apart than what inner loops may add, or always nearer
   /// than what is between the accesses.
-  bool apart(const Access& a, const Access& b) const {
+  bool apart(const Touch& a, const Touch& b) const {
     for (std::size_t axis = 0; axis < a.subscripts.size(); ++axis) {
       const Reach& x = a.subscripts[axis];
       const Reach& y = b.subscripts[axis];
@@ -125,7 +125,7 @@ class Iterations {
   Int128 most_apart_;  ///< the first and the last iteration
   std::map<VarId, const Stmt*> inner_;
   std::set<LocalId> own_;
-  std::map<BufferId, std::vector<Access>> accesses_;
+  std::map<BufferId, std::vector<Touch>> accesses_;
   std::string shared_;
 };
 

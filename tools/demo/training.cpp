@@ -57,13 +57,13 @@ class Trainer {
   /// All rounds once, in an order of this epoch's own, and a look at the test images. A round is
   /// the same images however many devices share them.
   EpochReport run_epoch(int epoch) {
-    const auto width = static_cast<std::int64_t>(replicas_.size());
-    const std::int64_t rounds = (shards_ + width - 1) / width;
+    const auto at_once = static_cast<std::int64_t>(replicas_.size());
+    const std::int64_t rounds = (shards_ + at_once - 1) / at_once;
     const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(epoch) * 0x9e3779b9u;
     begin_epoch_->schedule();
     for (const std::size_t round : permutation(static_cast<std::size_t>(rounds), seed)) {
-      const std::int64_t first = static_cast<std::int64_t>(round) * width;
-      run_round(first, static_cast<std::size_t>(std::min(width, shards_ - first)), epoch);
+      const std::int64_t first = static_cast<std::int64_t>(round) * at_once;
+      run_round(first, static_cast<std::size_t>(std::min(at_once, shards_ - first)), epoch);
     }
     evaluate_->schedule();
     return report(epoch);

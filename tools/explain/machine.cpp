@@ -13,10 +13,10 @@ namespace heddle::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto length = std::chrono::milliseconds(20);
+constexpr auto sample_time = std::chrono::milliseconds(20);
 constexpr std::size_t lanes = 16;
 using Vector [[gnu::vector_size(lanes * sizeof(float))]] = float;
-using Words [[gnu::vector_size(64)]] = std::uint64_t;
+using Line [[gnu::vector_size(64)]] = std::uint64_t;
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -41,15 +41,15 @@ HEDDLE_FOR_PROCESSORS float multiply_add(const Vector* from, std::size_t rounds)
   return sum[0];
 }
 
-HEDDLE_FOR_PROCESSORS std::uint64_t read_all(const Words* words, std::size_t count) {
-  Words a{}, b{}, c{}, d{};
+HEDDLE_FOR_PROCESSORS std::uint64_t read_all(const Line* words, std::size_t count) {
+  Line a{}, b{}, c{}, d{};
   for (std::size_t k = 0; k + 4 <= count; k += 4) {
     a ^= words[k];
     b ^= words[k + 1];
     c ^= words[k + 2];
     d ^= words[k + 3];
   }
-  const Words all = a ^ b ^ c ^ d;
+  const Line all = a ^ b ^ c ^ d;
   return all[0] ^ all[7];
 }
 
@@ -57,7 +57,7 @@ HEDDLE_FOR_PROCESSORS std::uint64_t read_all(const Words* words, std::size_t cou
 template <class Body>
 double best_rate(std::size_t rounds, const Body& body) {
   double best = 0;
-  const auto end = Clock::now() + length;
+  const auto end = Clock::now() + sample_time;
   int passes = 0;
   for (auto from = Clock::now(); from < end || passes < 2; ++passes) {
     body(rounds);
@@ -84,16 +84,16 @@ double measure_peak_operations() {
 
 double measure_read_bandwidth(double bytes) {
   const double bounded = std::clamp(bytes, 4096.0, double{std::size_t{1} << 28});
-  const std::size_t count = static_cast<std::size_t>(bounded) / sizeof(Words) / 4 * 4;
-  const std::unique_ptr<Words[]> words(new Words[count]);
-  std::fill_n(words.get(), count, Words{1, 2, 3, 4, 5, 6, 7, 8});
+  const std::size_t count = static_cast<std::size_t>(bounded) / sizeof(Line) / 4 * 4;
+  const std::unique_ptr<Line[]> words(new Line[count]);
+  std::fill_n(words.get(), count, Line{1, 2, 3, 4, 5, 6, 7, 8});
   volatile std::uint64_t sink = 0;
   // At least some microseconds between two looks at the clock.
   const std::size_t repeats = std::max<std::size_t>(1, (std::size_t{1} << 20) / count / 64);
   const double passes = best_rate(repeats, [&](std::size_t rounds) {
     for (std::size_t k = 0; k < rounds; ++k) sink = read_all(words.get(), count);
   });
-  return passes * static_cast<double>(count * sizeof(Words));
+  return passes * static_cast<double>(count * sizeof(Line));
 }
 
 }  // namespace heddle::tools

@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 #include "tools/stress/simulated_graph.hpp"
+#include "tools/stress/tally.hpp"
 
 namespace heddle::stress {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t repeat_every = 20;
-constexpr std::chrono::seconds progress_pause = 2s;
 
 void repeat(SimulateResult& result, const SimulationReport& first) {
   const SimulationReport again = simulate_graph(graph_options(first.seed));

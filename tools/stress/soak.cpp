@@ -12,10 +12,8 @@
 namespace heddle::stress {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds progress_pause = 2s;
 constexpr std::uint64_t mib = 1U << 20;
 
 /// Sanitizers keep freed memory for a while.

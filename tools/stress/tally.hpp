@@ -2,11 +2,15 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace heddle::stress {
+
+/// Between the lines that a run says of how far it is.
+inline constexpr std::chrono::seconds progress_pause{2};
 
 enum class Count : std::uint8_t {
   rounds,

@@ -8,22 +8,13 @@
 #include "heddle/program.hpp"
 #include "heddle/status.hpp"
 #include "jit/tensor.hpp"
+#include "tests/support/failure.hpp"
 
 namespace heddle {
 namespace {
 
 using testing::HasSubstr;
 using enum MemoryMode;
-
-template <class F>
-Status failure(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.status();
-  }
-  return {};
-}
 
 // D3
 TEST(TensorTest, RefusesImpossibleSizesByName) {

@@ -7,26 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "adder.hpp"
 #include "compilers.hpp"
 #include "jit/kernel_cache.hpp"
-#include "kernel_runner.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {
-
-/// A kernel that adds `value` to its one element.
-inline CompileUnit adder_unit(int value, const std::string& name = "adder") {
-  return unit_from(name, "buffer t0 inout i32[]\nkernel {\n  t0[] = add.i32(t0[], " +
-                             std::to_string(value) + ":i32)\n}\n");
-}
-
-/// What `adder_unit(value)`, compiled, makes of 1; loaded anew each time.
-inline int run_adder(const Module& module) {
-  Call call;
-  call.buffers = {bytes_of(std::vector<std::int32_t>{1})};
-  call.run(module.function(0));
-  return elements_of<std::int32_t>(call.buffers[0])[0];
-}
 
 /// A directory for a cache, options that use it, and what was said about it.
 class CacheScratch {

@@ -96,7 +96,7 @@ Exact read_exact(DType t, const std::vector<std::byte>& bytes, std::size_t k) {
 }
 
 /// All 16-bit patterns, or edge values of the type and of every conversion's limits.
-std::vector<std::byte> inputs(DType from) {
+std::vector<std::byte> values_of(DType from) {
   if (is_storage_only(from)) {
     std::vector<std::uint16_t> all(small_bits_count);
     for (std::size_t k = 0; k < all.size(); ++k) all[k] = static_cast<std::uint16_t>(k);
@@ -190,7 +190,7 @@ TEST_P(CastsTest, ConvertEveryPairOfTypes) {
     for (std::size_t to = 0; to < dtype_count; ++to) {
       if (from == to) continue;
       pairs.push_back(
-          {static_cast<DType>(from), static_cast<DType>(to), inputs(static_cast<DType>(from))});
+          {static_cast<DType>(from), static_cast<DType>(to), values_of(static_cast<DType>(from))});
     }
   }
   pairs.push_back({f32, f16, around_all(f16)});

@@ -17,15 +17,6 @@ using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 using ::testing::HasSubstr;
 
-Status failure(const Compiler& compiler, const CompileUnit& unit, const CompileLimits& limits) {
-  try {
-    static_cast<void>(compiler.compile(unit, limits));
-  } catch (const Error& error) {
-    return error.status();
-  }
-  return {};
-}
-
 class ServiceTest : public CompilerTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, ServiceTest, ::testing::Values("cc", "gccjit"), param_name);
 
@@ -74,7 +65,7 @@ TEST(CompileServiceTest, AFailureIsSharedAndForgotten) {
   std::vector<std::thread> threads;
   for (int k = 0; k < 4; ++k) {
     threads.emplace_back([&] {
-      const Status status = failure(*compiler, adder_unit(1), {});
+      const Status status = compile_failure(*compiler, adder_unit(1));
       if (status.code() == ErrorCode::compile_failed &&
           status.to_string().find("no such luck") != std::string::npos)
         ++failures;
@@ -116,7 +107,7 @@ TEST(CompileServiceTest, ADeadlineOfTheCallEndsTheCompiler) {
   const auto compiler = cc.open();
   CompileLimits limits;
   limits.deadline = steady_clock::now() + 300ms;
-  const Status status = failure(*compiler, adder_unit(1), limits);
+  const Status status = compile_failure(*compiler, adder_unit(1), limits);
   EXPECT_EQ(status.code(), ErrorCode::deadline) << status.to_string();
   EXPECT_THAT(status.to_string(), HasSubstr("adder"));
   EXPECT_EQ(children(), 0);
@@ -134,7 +125,7 @@ TEST(CompileServiceTest, AStopEndsTheCompilerAtOnce) {
   std::stop_source stop;
   limits.stop = stop.get_token();
   Status status;
-  std::thread thread([&] { status = failure(*compiler, adder_unit(1), limits); });
+  std::thread thread([&] { status = compile_failure(*compiler, adder_unit(1), limits); });
   cc.wait_until_it_hangs();
   stop.request_stop();
   thread.join();
@@ -142,7 +133,7 @@ TEST(CompileServiceTest, AStopEndsTheCompilerAtOnce) {
   EXPECT_EQ(children(), 0);
   EXPECT_EQ(cc.leftovers(), 0);
   EXPECT_EQ(open_descriptors(), descriptors);
-  EXPECT_EQ(failure(*compiler, adder_unit(1), limits).code(), ErrorCode::cancelled);
+  EXPECT_EQ(compile_failure(*compiler, adder_unit(1), limits).code(), ErrorCode::cancelled);
   cc.mend();
   EXPECT_EQ(run_adder(*compiler->compile(adder_unit(1))), 2);
 }
@@ -153,15 +144,15 @@ TEST(CompileServiceTest, WhoWaitsIsNotCancelledWithWhoCompiles) {
   const auto compiler = cc.open();
   std::stop_source stop;
   std::thread first([&] {
-    EXPECT_EQ(failure(*compiler, adder_unit(1), {{}, stop.get_token()}).code(),
+    EXPECT_EQ(compile_failure(*compiler, adder_unit(1), {{}, stop.get_token()}).code(),
               ErrorCode::cancelled);
   });
   cc.wait_until_it_hangs();
-  EXPECT_EQ(failure(*compiler, adder_unit(1), {steady_clock::now() + 50ms, {}}).code(),
+  EXPECT_EQ(compile_failure(*compiler, adder_unit(1), {steady_clock::now() + 50ms, {}}).code(),
             ErrorCode::deadline);
   std::stop_source other;
   std::thread second([&] {
-    EXPECT_EQ(failure(*compiler, adder_unit(1), {{}, other.get_token()}).code(),
+    EXPECT_EQ(compile_failure(*compiler, adder_unit(1), {{}, other.get_token()}).code(),
               ErrorCode::cancelled);
   });
   other.request_stop();
@@ -187,7 +178,8 @@ TEST(CompileServiceTest, AHelperIsCancelledToo) {
   const auto compiler = make_gccjit_compiler(scratch.options(true));
   std::stop_source stop;
   Status status;
-  std::thread thread([&] { status = failure(*compiler, adder_unit(1), {{}, stop.get_token()}); });
+  std::thread thread(
+      [&] { status = compile_failure(*compiler, adder_unit(1), {{}, stop.get_token()}); });
   while (!std::filesystem::exists(began)) std::this_thread::yield();
   stop.request_stop();
   thread.join();
@@ -210,7 +202,8 @@ TEST_P(ServiceTest, AForkedChildIsToldSo) {
   for (int k = 0; k < 20; ++k) {
     const pid_t child = fork();
     if (child == 0) {
-      const bool refused = failure(*compiler, adder_unit(1), {}).code() == ErrorCode::unavailable;
+      const bool refused =
+          compile_failure(*compiler, adder_unit(1)).code() == ErrorCode::unavailable;
       _exit(refused ? 0 : 1);
     }
     int status = 0;

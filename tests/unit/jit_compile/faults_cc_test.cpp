@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
+#include "adder.hpp"
 #include "jit/compile_toolchain.hpp"
-#include "kernel_runner.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {
@@ -17,30 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string adder(int value) {
-  return "buffer t0 inout i32[]\nkernel {\n  t0[] = add.i32(t0[], " + std::to_string(value) +
-         ":i32)\n}\n";
-}
-
-void expect_works(const Compiler& compiler, int value = 7) {
-  const auto module = compiler.compile(unit_from("good", adder(value)));
-  Call call;
-  call.buffers = {bytes_of(std::vector<std::int32_t>{1})};
-  call.run(module->function(0));
-  EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]), ElementsAre(1 + value));
-}
-
-Status failure(const Compiler& compiler, const CompileUnit& unit = unit_from("bad", adder(1))) {
-  try {
-    static_cast<void>(compiler.compile(unit));
-  } catch (const Error& error) {
-    return error.status();
-  }
-  return {};
-}
 
 /// Output of `-o`, for scripts that write it themselves.
 const char* const output_file = "while [ \"$1\" != -o ]; do shift; done; out=$2\n";
@@ -113,7 +90,7 @@ TEST_P(CcFaultTest, IsAnErrorAndTheNextCompileWorks) {
   const int descriptors = open_descriptors();
   const int processes = children();
   const auto compiler = make_cc_compiler(faulty.options);
-  const Status status = failure(*compiler);
+  const Status status = compile_failure(*compiler);
   EXPECT_EQ(status.code(), fault.code) << status.to_string();
   const std::string text = status.to_string();
   EXPECT_THAT(text, HasSubstr(fault.words));
@@ -142,12 +119,12 @@ TEST(CcFaultsTest, AMissingCompilerIsUnavailable) {
   ToolOptions options = scratch.options(true);
   const auto by_name = make_cc_compiler(options);
   EXPECT_EQ(by_name->available().code(), ErrorCode::unavailable);
-  EXPECT_EQ(failure(*by_name).code(), ErrorCode::unavailable);
-  EXPECT_THAT(failure(*by_name).to_string(), HasSubstr("PATH=" + scratch.tools().string()));
+  EXPECT_EQ(compile_failure(*by_name).code(), ErrorCode::unavailable);
+  EXPECT_THAT(compile_failure(*by_name).to_string(), HasSubstr("PATH=" + scratch.tools().string()));
   EXPECT_THAT(by_name->describe(), HasSubstr("not found"));
   for (const char* command : {"/nowhere/cc", "", "  "}) {
     options.cc = command;
-    const Status status = failure(*make_cc_compiler(options));
+    const Status status = compile_failure(*make_cc_compiler(options));
     EXPECT_EQ(status.code(), ErrorCode::unavailable);
     EXPECT_THAT(status.to_string(), HasSubstr("HEDDLE_CC"));
   }
@@ -171,7 +148,7 @@ TEST(CcFaultsTest, FlagsOfTheUserComeLastAndBadOnesAreShown) {
   options.cflags = {"-O0", "-DHEDDLE_TEST=1"};
   expect_works(*make_cc_compiler(options));
   options.cflags = {"--no-such-flag"};
-  EXPECT_THAT(failure(*make_cc_compiler(options)).to_string(), HasSubstr("no-such-flag"));
+  EXPECT_THAT(compile_failure(*make_cc_compiler(options)).to_string(), HasSubstr("no-such-flag"));
 }
 
 TEST(CcFaultsTest, FlagsThatChangeTheInstructionSetAreRefusedByName) {
@@ -185,7 +162,8 @@ TEST(CcFaultsTest, FlagsThatChangeTheInstructionSetAreRefusedByName) {
     EXPECT_EQ(status.code(), ErrorCode::invalid_argument) << flag;
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(flag), HasSubstr("HEDDLE_CFLAGS"), HasSubstr("HEDDLE_ISA")));
-    EXPECT_EQ(failure(*make_cc_compiler(options)).code(), ErrorCode::invalid_argument) << flag;
+    EXPECT_EQ(compile_failure(*make_cc_compiler(options)).code(), ErrorCode::invalid_argument)
+        << flag;
     ToolOptions in_command = scratch.options();
     in_command.cc += std::string(" ") + flag;
     EXPECT_EQ(make_cc_compiler(in_command)->available().code(), ErrorCode::invalid_argument)
@@ -229,7 +207,7 @@ TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {
   for (const char* directory : {"/nowhere/temp", "/proc/self", "/etc/passwd"}) {
     ToolOptions options;
     options.temp_dir = directory;
-    const Status status = failure(*make_cc_compiler(options));
+    const Status status = compile_failure(*make_cc_compiler(options));
     EXPECT_EQ(status.code(), ErrorCode::unavailable);
     EXPECT_THAT(status.to_string(), HasSubstr(directory));
     EXPECT_THAT(status.to_string(), HasSubstr("TMPDIR"));
@@ -243,7 +221,7 @@ TEST(CcFaultsTest, AFullTempDirectoryIsAnError) {
   if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=16k") != 0)
     GTEST_SKIP() << "cannot mount a small file system here";
   const auto compiler = make_cc_compiler(scratch.options());
-  const Status status = failure(*compiler);
+  const Status status = compile_failure(*compiler);
   EXPECT_TRUE(status.code() == ErrorCode::compile_failed || status.code() == ErrorCode::unavailable)
       << status.to_string();
   EXPECT_THAT(status.to_string(), HasSubstr("o space left"));
@@ -259,7 +237,7 @@ TEST(CcFaultsTest, KeptSourcesAreBounded) {
   faulty.options.compile_timeout = 60s;
   const auto compiler = make_cc_compiler(faulty.options);
   for (int k = 0; k < 40; ++k) {
-    EXPECT_FALSE(failure(*compiler, unit_from("bad", adder(k))).ok());
+    EXPECT_FALSE(compile_failure(*compiler, adder_unit(k, "bad")).ok());
   }
   std::set<std::string> kept;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(faulty.scratch.temp())) {
@@ -276,7 +254,7 @@ TEST(CcFaultsTest, AKeptSourceIsNotWrittenThroughALink) {
   std::filesystem::create_directory(target);
   std::filesystem::create_directory_symlink(
       target, faulty.scratch.temp() / ("heddle-failed-" + std::to_string(geteuid())));
-  EXPECT_THAT(failure(*make_cc_compiler(faulty.options)).to_string(),
+  EXPECT_THAT(compile_failure(*make_cc_compiler(faulty.options)).to_string(),
               HasSubstr("could not be kept"));
   EXPECT_TRUE(std::filesystem::is_empty(target));
 }
@@ -288,7 +266,7 @@ TEST(CcFaultsTest, WorksInAHostThatIgnoresSigchld) {
   expect_works(*make_cc_compiler(scratch.options()));
   ToolOptions options = scratch.options();
   options.cflags = {"--no-such-flag"};
-  const Status status = failure(*make_cc_compiler(options));
+  const Status status = compile_failure(*make_cc_compiler(options));
   signal(SIGCHLD, old);
   EXPECT_EQ(status.code(), ErrorCode::compile_failed);
   EXPECT_THAT(status.to_string(), HasSubstr("no-such-flag"));

@@ -10,38 +10,15 @@
 #include <set>
 #include <thread>
 
+#include "adder.hpp"
 #include "jit/helper.hpp"
-#include "kernel_runner.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string adder(int value) {
-  return "buffer t0 inout i32[]\nkernel {\n  t0[] = add.i32(t0[], " + std::to_string(value) +
-         ":i32)\n}\n";
-}
-
-void expect_works(const Compiler& compiler, int value = 7) {
-  const auto module = compiler.compile(unit_from("good", adder(value)));
-  Call call;
-  call.buffers = {bytes_of(std::vector<std::int32_t>{1})};
-  call.run(module->function(0));
-  EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]), ElementsAre(1 + value));
-}
-
-Status failure(const Compiler& compiler) {
-  try {
-    static_cast<void>(compiler.compile(unit_from("bad", adder(1))));
-  } catch (const Error& error) {
-    return error.status();
-  }
-  return {};
-}
 
 /// Ids of the children of this process.
 std::set<pid_t> child_ids() {
@@ -53,7 +30,7 @@ std::set<pid_t> child_ids() {
   return ids;
 }
 
-struct Fault {
+struct ToolFault {
   const char* name;
   const char* tool;    // a fake one; it is broken while the file `broken` exists
   const char* script;  // empty: the tool is missing instead
@@ -61,7 +38,7 @@ struct Fault {
   const char* words;
 };
 
-const Fault faults[] = {
+const ToolFault tool_faults[] = {
     {"AsMissing", "as", "", ErrorCode::compile_failed, "'as'"},
     {"AsFails", "as", "echo 'as: no such luck' >&2; exit 1", ErrorCode::compile_failed,
      "no such luck"},
@@ -78,13 +55,13 @@ const Fault faults[] = {
      ErrorCode::compile_failed, "not an ELF file"},
 };
 
-class GccjitFaultTest : public ::testing::TestWithParam<Fault> {};
-INSTANTIATE_TEST_SUITE_P(All, GccjitFaultTest, ::testing::ValuesIn(faults),
+class GccjitFaultTest : public ::testing::TestWithParam<ToolFault> {};
+INSTANTIATE_TEST_SUITE_P(All, GccjitFaultTest, ::testing::ValuesIn(tool_faults),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(GccjitFaultTest, IsAnErrorAndTheNextCompileWorks) {
   // J10, A.4, O49: never the host's end
-  const Fault& fault = GetParam();
+  const ToolFault& fault = GetParam();
   const Scratch scratch;
   const auto flag = scratch.path() / "broken";
   for (const std::string name : {"as", "ld"}) {
@@ -101,7 +78,7 @@ TEST_P(GccjitFaultTest, IsAnErrorAndTheNextCompileWorks) {
   const int processes = children();
   {
     const auto compiler = make_gccjit_compiler(options);
-    const Status status = failure(*compiler);
+    const Status status = compile_failure(*compiler);
     EXPECT_EQ(status.code(), fault.code) << status.to_string();
     const std::string text = status.to_string();
     EXPECT_THAT(text, HasSubstr(fault.words));
@@ -138,7 +115,7 @@ Status failure_with(const Scratch& scratch, const std::filesystem::path& helper)
   options.compile_helper = helper;
   options.compile_timeout = 1s;
   const int descriptors = open_descriptors();
-  const Status status = failure(*make_gccjit_compiler(options));
+  const Status status = compile_failure(*make_gccjit_compiler(options));
   EXPECT_EQ(open_descriptors(), descriptors);
   EXPECT_EQ(children(), 0);
   EXPECT_EQ(scratch.leftovers(), 0);
@@ -152,7 +129,7 @@ TEST(HelperTest, AMissingHelperNamesAllPlacesAndTheSetting) {
   options.compile_helper = "/nowhere/heddle-compile";
   const auto compiler = make_gccjit_compiler(options);
   EXPECT_EQ(compiler->available().code(), ErrorCode::unavailable);
-  const Status status = failure(*compiler);
+  const Status status = compile_failure(*compiler);
   EXPECT_EQ(status.code(), ErrorCode::unavailable);
   EXPECT_THAT(status.to_string(), HasSubstr("/nowhere/heddle-compile"));
   EXPECT_THAT(status.to_string(), HasSubstr("HEDDLE_COMPILE_HELPER"));
@@ -280,7 +257,7 @@ TEST(HelperTest, AForkedChildMayNotUseItsParentsHelpers) {
   const std::set<pid_t> helpers = child_ids();
   const pid_t forked = fork();
   if (forked == 0) {
-    const bool refused = failure(*compiler).code() == ErrorCode::unavailable;
+    const bool refused = compile_failure(*compiler).code() == ErrorCode::unavailable;
     compiler.reset();
     _exit(refused ? 0 : 1);
   }
@@ -299,7 +276,7 @@ TEST(HelperTest, EndsWithItsHostAndCleansUp) {
   const pid_t host = fork();
   if (host == 0) {
     const auto compiler = make_gccjit_compiler(scratch.options());
-    static_cast<void>(compiler->compile(unit_from("good", adder(1))));
+    static_cast<void>(compiler->compile(adder_unit(1, "good")));
     const pid_t helper = *child_ids().begin();
     if (write(report[1], &helper, sizeof helper) != sizeof helper) _exit(1);
     kill(getpid(), SIGKILL);
@@ -326,12 +303,12 @@ TEST(HelperTest, AnUnwritableOrFullTempDirectoryIsAnError) {
   // A.4: libgccjit calls exit(1) when the temporary directory is full
   ToolOptions options;
   options.temp_dir = "/nowhere/temp";
-  EXPECT_EQ(failure(*make_gccjit_compiler(options)).code(), ErrorCode::unavailable);
+  EXPECT_EQ(compile_failure(*make_gccjit_compiler(options)).code(), ErrorCode::unavailable);
   const Scratch scratch;
   if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=12k") != 0)
     GTEST_SKIP() << "cannot mount a small file system here";
   const auto compiler = make_gccjit_compiler(scratch.options());
-  const Status status = failure(*compiler);
+  const Status status = compile_failure(*compiler);
   EXPECT_EQ(status.code(), ErrorCode::compile_failed) << status.to_string();
   EXPECT_EQ(mount("none", scratch.temp().c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
   expect_works(*compiler);

@@ -10,7 +10,7 @@
 
 #include "heddle/kernel.h"
 #include "jit/compile.hpp"
-#include "jit/loop_text.hpp"
+#include "support/parsed.hpp"
 
 namespace heddle::jit::testing {
 
@@ -32,7 +32,7 @@ std::vector<T> elements_of(const std::vector<std::byte>& bytes) {
 inline KernelSource kernel_from(std::string name, const std::string& loop_text) {
   KernelSource kernel;
   kernel.name = std::move(name);
-  kernel.loop = std::make_shared<const Loop>(parse_loop("heddle-loop 1\n" + loop_text));
+  kernel.loop = std::make_shared<const Loop>(parsed(loop_text));
   return kernel;
 }
 

@@ -13,7 +13,7 @@
 namespace heddle::jit::testing {
 namespace {
 
-constexpr std::int64_t extent = 7;
+constexpr std::int64_t side = 7;
 constexpr int inputs = 3;
 constexpr int outputs = 2;
 
@@ -24,7 +24,7 @@ class LoopMaker {
   Loop make() {
     for (int k = 0; k < inputs + outputs; ++k) {
       loop_.buffers.push_back(
-          {k < inputs ? Role::input : Role::inout, {any_dtype(), {extent, extent}}});
+          {k < inputs ? Role::input : Role::inout, {any_dtype(), {side, side}}});
     }
     loop_.statics.push_back({2});
     loop_.body.push_back(make_zero(inputs));
@@ -124,7 +124,7 @@ class LoopMaker {
 
 /// Ordinary numbers mostly, so that not everything is NaN after two operations.
 std::vector<std::byte> random_buffer(DType t, std::mt19937_64& random) {
-  constexpr auto count = static_cast<std::size_t>(extent * extent);
+  constexpr auto count = static_cast<std::size_t>(side * side);
   if (t == f16 || t == bf16) {
     std::vector<std::uint16_t> values(count);
     for (auto& v : values) v = static_cast<std::uint16_t>(random());

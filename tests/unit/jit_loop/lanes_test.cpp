@@ -5,12 +5,11 @@
 #include "jit/lanes.hpp"
 #include "jit/loop_text.hpp"
 #include "support/loop_interpreter.hpp"
+#include "support/parsed.hpp"
 #include "support/random_contraction.hpp"
 
 namespace heddle::jit::testing {
 namespace {
-
-Loop parsed(const std::string& text) { return parse_loop("heddle-loop 1\n" + text); }
 
 // J5: comparisons and conditions are masks where the target has instructions for them
 TEST(LanePlanTest, ConditionsAreMasks) {

@@ -15,6 +15,7 @@
 #include "jit/schedule_contraction.hpp"
 #include "jit/verify.hpp"
 #include "support/loop_interpreter.hpp"
+#include "support/parsed.hpp"
 #include "support/random_contraction.hpp"
 #include "support/seeds.hpp"
 
@@ -22,8 +23,6 @@ namespace heddle::jit::testing {
 namespace {
 
 using test::seeds;
-
-Loop parsed(const std::string& text) { return parse_loop("heddle-loop 1\n" + text); }
 
 std::vector<HostArray> inputs(const Loop& loop, std::uint64_t seed) {
   std::vector<HostArray> arrays;

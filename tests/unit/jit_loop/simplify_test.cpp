@@ -13,7 +13,7 @@ const std::string header =
     "buffer t3 input f16[4]\nbuffer t4 inout f32[4]\nbuffer t5 inout i8[4]\n"
     "buffer t6 inout bool[4]\nbuffer t7 inout f16[4]\nbuffer t8 scratch f32[4]\n";
 
-Loop kernel(const std::string& body) { return parse_loop(header + "kernel {\n" + body + "}\n"); }
+Loop kernel_of(const std::string& body) { return parse_loop(header + "kernel {\n" + body + "}\n"); }
 
 std::string body_of(const Loop& loop) {
   const std::string text = print(loop);
@@ -24,7 +24,7 @@ std::string body_of(const Loop& loop) {
 
 std::string simplified(const std::string& body, bool fast_math = false) {
   Lowered lowered;
-  lowered.loop = kernel(body);
+  lowered.loop = kernel_of(body);
   return body_of(simplify(std::move(lowered), fast_math).loop);
 }
 
@@ -135,7 +135,7 @@ TEST(SimplifyTest, StatementsShrink) {
 TEST(DropDeadTest, SweepsWhatNobodySees) {
   const auto swept = [](const std::string& body) {
     Lowered lowered;
-    lowered.loop = kernel(body);
+    lowered.loop = kernel_of(body);
     return body_of(drop_dead(std::move(lowered)).loop);
   };
   const std::string dead =

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
 #include "tests/support/temp_directory.hpp"
 #include "tests/support/threads.hpp"
 
@@ -66,16 +67,6 @@ class AsyncTest : public testing::Test {
   const fs::path path_ = directory_.path();
   const Tensor x_{"x", i32, {4}};
 };
-
-template <class F>
-Status failure(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.status();
-  }
-  return {};
-}
 
 // Issue 4.6: the host goes on; link waits
 TEST_F(AsyncTest, LinkWaitsForTheCompile) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
 #include "tests/support/temp_directory.hpp"
 
 namespace heddle {
@@ -18,16 +19,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class F>
-Status failure(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.status();
-  }
-  return {};
-}
 
 /// A folder with a C compiler in it that does as `script` says while broken, and compiles
 /// otherwise.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
 
 namespace heddle {
 namespace {
@@ -28,16 +29,6 @@ class Variable {
   const char* name_;
   std::optional<std::string> before_;
 };
-
-template <class F>
-Status failure(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.status();
-  }
-  return {};
-}
 
 // B1, O1: the environment selects, in any case
 TEST(BackendChoiceTest, EnvironmentSelectsCaseInsensitively) {

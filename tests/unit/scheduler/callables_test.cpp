@@ -18,26 +18,26 @@ using testing::HasSubstr;
 class CallablesTest : public DeviceTest {};
 HEDDLE_DEVICE_SUITE(CallablesTest);
 
-int called = 0;
-void count_call() { ++called; }
+int total_called = 0;
+void count_call() { ++total_called; }
 
 // S1, S3: functions, lvalues, constants and things that can only be moved
 TEST_P(CallablesTest, TakesWhatCanBeCalled) {
   const Device device = open("work");
-  called = 0;
+  total_called = 0;
   device.submit("function", count_call);
   device.submit("pointer", &count_call);
-  auto add = [amount = 10] { called += amount; };
+  auto add = [amount = 10] { total_called += amount; };
   const auto& constant = add;
   device.submit("constant", constant);
   device.submit("lvalue", add);
   std::function<void()> function = add;
   device.submit("std::function", function);
-  device.submit("moved", [amount = std::make_unique<int>(100)] { called += *amount; });
+  device.submit("moved", [amount = std::make_unique<int>(100)] { total_called += *amount; });
   EXPECT_TRUE(device.await().ok());
-  EXPECT_EQ(called, 132);
+  EXPECT_EQ(total_called, 132);
   function();  // submitting copied it
-  EXPECT_EQ(called, 142);
+  EXPECT_EQ(total_called, 142);
 }
 
 /// Copies throw, moves do not.
@@ -47,7 +47,7 @@ struct ThrowsWhenCopied {
     if (value_ < 0) throw std::runtime_error("no copy");
   }
   ThrowsWhenCopied(ThrowsWhenCopied&& other) noexcept : value_(other.value_) {}
-  void operator()() const { called = value_; }
+  void operator()() const { total_called = value_; }
   int value_;
 };
 
@@ -59,7 +59,7 @@ TEST_P(CallablesTest, WhatThrowsWhenCopiedTakesNoTicket) {
   const Event event = device.submit("good", good);
   EXPECT_EQ(event.ticket(), 1u);
   EXPECT_TRUE(event.wait().ok());
-  EXPECT_EQ(called, 5);
+  EXPECT_EQ(total_called, 5);
 }
 
 // S4: who is refused keeps what was to be submitted, and may try again
@@ -68,14 +68,14 @@ TEST_P(CallablesTest, RefusalsLeaveTheCallableAsItWas) {
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   device.wait(opened);
-  auto task = [value = std::make_unique<int>(7)] { called = *value; };
+  auto task = [value = std::make_unique<int>(7)] { total_called = *value; };
   sched::SubmitOptions options;
   options.full = sched::FullPolicy::fail;
   EXPECT_FALSE(device.submit("try", std::move(task), options).accepted());
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
   EXPECT_TRUE(device.await().ok());
   EXPECT_TRUE(device.submit("again", std::move(task)).wait().ok());
-  EXPECT_EQ(called, 7);
+  EXPECT_EQ(total_called, 7);
 }
 
 /// Says what its task holds.
