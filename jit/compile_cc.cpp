@@ -63,19 +63,20 @@ class CcToolchain final : public Toolchain {
     return emitted;
   }
 
-  std::string recipe() const override {
+  Recipe recipe() const override {
     std::string text =
         fmt::format("{} {}\n", fmt::join(cc_flags(options_), " "), fmt::join(options_.cflags, " "));
     for (const char* name : {"GCC_EXEC_PREFIX", "COMPILER_PATH"}) {
       text += child_variable(options_.environment, name).value_or("") + "\n";
     }
-    return text + stamps();
+    return {std::move(text), stamps()};
   }
 
   bool recipe_is_whole() const override { return are_self_contained(added_flags()); }
 
-  std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
-    return versions_.find(cache, stamps(), [&] { return ToldVersion{ask_version(patience), {}}; });
+  std::optional<std::string> version(KernelCache& cache, const std::string& files,
+                                     const Patience& patience) const override {
+    return versions_.find(cache, files, [&] { return ToldVersion{ask_version(patience), {}}; });
   }
 
   BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,

@@ -51,16 +51,17 @@ class GccjitToolchain final : public Toolchain {
     return emitted;
   }
 
-  std::string recipe() const override {
-    return fmt::format("-O{}{} {}\n{}", options_.optimization_level,
-                       options_.fast_math ? " fast_math" : "", options_.target.to_string(),
-                       stamps());
+  Recipe recipe() const override {
+    return {fmt::format("-O{}{} {}", options_.optimization_level,
+                        options_.fast_math ? " fast_math" : "", options_.target.to_string()),
+            stamps()};
   }
 
   /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
   /// with what it says.
-  std::optional<std::string> version(KernelCache& cache, const Patience& patience) const override {
-    return versions_.find(cache, stamps(), [&] {
+  std::optional<std::string> version(KernelCache& cache, const std::string& files,
+                                     const Patience& patience) const override {
+    return versions_.find(cache, files, [&] {
       const auto helper = pool_.lease(patience);
       return ToldVersion{helper->hello().compiler, helper->hello().library};
     });

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "jit/compile_link.hpp"
+
 namespace heddle::jit {
 
 /// libgccjit does not expand -march=native; these levels say what it needs to know.
@@ -47,6 +49,7 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
   }
   // Its heap otherwise grows from compile to compile and is then collected in each.
   add("--param=ggc-min-heapsize=8192");
+  for (const char* option : kernel_link_options) gcc_jit_context_add_driver_option(context, option);
   gcc_jit_context_add_driver_option(context, "-lm");
 }
 

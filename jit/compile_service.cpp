@@ -56,8 +56,10 @@ class CompileService final : public Compiler {
       cache_.count(&KernelCacheCounters::disabled);
       return build(unit, emitted, patience).module;
     }
-    const CompileKey key = key_of(unit, emitted);
-    return shared(unit, key, patience, [&] { return load_or_build(unit, emitted, key, patience); });
+    const Recipe recipe = toolchain_->recipe();
+    const CompileKey key = key_of(unit, emitted, recipe);
+    return shared(unit, key, patience,
+                  [&] { return load_or_build(unit, emitted, recipe, key, patience); });
   }
 
  private:
@@ -77,10 +79,11 @@ class CompileService final : public Compiler {
     return asked ? std::min(*asked, own) : own;
   }
 
-  CompileKey key_of(const CompileUnit& unit, const EmittedUnit& emitted) const {
+  CompileKey key_of(const CompileUnit& unit, const EmittedUnit& emitted,
+                    const Recipe& recipe) const {
     KeyHasher hasher;
     hasher.add("heddle kernel").add(HEDDLE_VERSION).add(std::to_string(HEDDLE_KERNEL_ABI));
-    hasher.add(name()).add(toolchain_->recipe()).add(processor_stamp());
+    hasher.add(name()).add(recipe.options).add(recipe.files).add(processor_stamp());
     hasher.add(emitted.essence).add(unit.trace_values ? "traced" : "");
     for (const KernelSource& kernel : unit.kernels) {
       hasher.add(kernel.name).add(std::to_string(kernel.addresses.size()));
@@ -163,15 +166,16 @@ class CompileService final : public Compiler {
   }
 
   std::shared_ptr<const Module> load_or_build(const CompileUnit& unit, const EmittedUnit& emitted,
-                                              const CompileKey& key,
+                                              const Recipe& recipe, const CompileKey& key,
                                               const Patience& patience) const {
     const auto start = steady_clock::now();
     // Code for certain addresses is of no use to others, nor to us once its buffers are gone.
     const bool bound = std::ranges::any_of(unit.kernels, [](const KernelSource& kernel) {
       return std::ranges::any_of(kernel.addresses, [](const auto& a) { return a.has_value(); });
     });
-    const auto version =
-        bound || !cache_.enabled() ? std::nullopt : toolchain_->version(cache_, patience);
+    const auto version = bound || !cache_.enabled()
+                             ? std::nullopt
+                             : toolchain_->version(cache_, recipe.files, patience);
     if (!version) {
       cache_.count(&KernelCacheCounters::disabled);
       return build(unit, emitted, patience).module;

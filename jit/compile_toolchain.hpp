@@ -71,6 +71,12 @@ class VersionMemory {
   std::optional<Note> note_;  // guarded by mutex_
 };
 
+/// What decides, besides its text, what becomes of a unit.
+struct Recipe {
+  std::string options;
+  std::string files;  ///< that hold the compiler, by file_stamp()
+};
+
 class Toolchain {
  public:
   virtual ~Toolchain() = default;
@@ -80,14 +86,14 @@ class Toolchain {
 
   /// Throws invalid_argument for a unit that is illegal.
   [[nodiscard]] virtual EmittedUnit emit(const CompileUnit& unit) const = 0;
-  /// All options that decide what becomes of a text, and the files that hold the compiler, by
-  /// file_stamp(). Runs nothing.
-  [[nodiscard]] virtual std::string recipe() const = 0;
+  /// Looks at the compiler's files; runs nothing.
+  [[nodiscard]] virtual Recipe recipe() const = 0;
   /// Whether the recipe says all that becomes of a text; else every unit is compiled anew.
   [[nodiscard]] virtual bool recipe_is_whole() const { return true; }
-  /// What the compiler says it is: asked once, and then remembered in `cache` as long as its files
-  /// are the same. Nothing when it does not answer.
+  /// What the compiler of a recipe's `files` says it is: asked once, and then remembered in `cache`
+  /// as long as they are the same. Nothing when it does not answer.
   [[nodiscard]] virtual std::optional<std::string> version(KernelCache& cache,
+                                                           const std::string& files,
                                                            const Patience& patience) const = 0;
   /// Throws as Compiler::compile().
   [[nodiscard]] virtual BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,

@@ -68,7 +68,7 @@ const Fault faults[] = {
      "not an ELF file"},
     {"WritesADirectory", "OUT mkdir $out; exit 0", ErrorCode::compile_failed, "cannot read"},
     {"WritesALink", "OUT ln -s /etc/passwd $out; exit 0", ErrorCode::compile_failed, "cannot open"},
-    {"WritesHalf", "cc \"$@\"; OUT truncate -s 6000 $out; exit 0", ErrorCode::compile_failed,
+    {"WritesHalf", "cc \"$@\"; OUT truncate -s 1000 $out; exit 0", ErrorCode::compile_failed,
      "cut short"},
     {"WritesAnObject", "OUT echo 'int x;' > $out.c; cc -c -o $out $out.c; exit 0",
      ErrorCode::compile_failed, "not a shared library"},
@@ -218,7 +218,7 @@ TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {
 TEST(CcFaultsTest, AFullTempDirectoryIsAnError) {
   // A.4: full disk
   const Scratch scratch;
-  if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=16k") != 0)
+  if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=8k") != 0)
     GTEST_SKIP() << "cannot mount a small file system here";
   const auto compiler = make_cc_compiler(scratch.options());
   const Status status = compile_failure(*compiler);

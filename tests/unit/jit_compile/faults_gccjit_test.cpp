@@ -305,7 +305,7 @@ TEST(HelperTest, AnUnwritableOrFullTempDirectoryIsAnError) {
   options.temp_dir = "/nowhere/temp";
   EXPECT_EQ(compile_failure(*make_gccjit_compiler(options)).code(), ErrorCode::unavailable);
   const Scratch scratch;
-  if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=12k") != 0)
+  if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=4k") != 0)
     GTEST_SKIP() << "cannot mount a small file system here";
   const auto compiler = make_gccjit_compiler(scratch.options());
   const Status status = compile_failure(*compiler);
