@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "jit/compile_link.hpp"
 #include "jit/compile_toolchain.hpp"
 #include "jit/emit_c.hpp"
 #include "jit/temp_dir.hpp"
@@ -65,7 +66,7 @@ class CcToolchain final : public Toolchain {
 
   Recipe recipe() const override {
     std::string text =
-        fmt::format("{} {}\n", fmt::join(cc_flags(options_), " "), fmt::join(options_.cflags, " "));
+        fmt::format("{} {}\n", fmt::join(own_flags(), " "), fmt::join(options_.cflags, " "));
     for (const char* name : {"GCC_EXEC_PREFIX", "COMPILER_PATH"}) {
       text += child_variable(options_.environment, name).value_or("") + "\n";
     }
@@ -124,6 +125,14 @@ class CcToolchain final : public Toolchain {
     return flags;
   }
 
+  std::vector<std::string> own_flags() const {
+    std::vector<std::string> flags = cc_flags(options_);
+    // What is added may need start files (clang's --coverage does), or choose another linker.
+    if (added_flags().empty())
+      flags.insert(flags.end(), kernel_link_options.begin(), kernel_link_options.end());
+    return flags;
+  }
+
   std::string where_searched() const {
     if (words_[0].find('/') != std::string::npos) return "";
     return fmt::format(" on PATH={}",
@@ -144,7 +153,7 @@ class CcToolchain final : public Toolchain {
     const auto add = [&command](const std::vector<std::string>& flags) {
       command.argv.insert(command.argv.end(), flags.begin(), flags.end());
     };
-    add(cc_flags(options_));
+    add(own_flags());
     add(options_.cflags);
     add({"-o", library.string(), source.string(), "-lm"});
     return command;

@@ -5,7 +5,6 @@
 #include <array>
 #include <span>
 
-#include "jit/compile_link.hpp"
 #include "jit/compile_toolchain.hpp"
 
 namespace heddle::jit {
@@ -93,7 +92,6 @@ std::vector<std::string> cc_flags(const ToolOptions& options) {
   } else {
     flags.emplace_back("-ffp-contract=off");
   }
-  flags.insert(flags.end(), kernel_link_options.begin(), kernel_link_options.end());
   return flags;
 }
 

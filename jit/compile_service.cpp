@@ -199,7 +199,9 @@ class CompileService final : public Compiler {
     BuiltUnit built = build(unit, emitted, patience);
     const std::string info =
         fmt::format("{} ({})", unit.name, version->substr(0, version->find('\n')));
-    if (cache_.store(disk_key, info, built.library.bytes))
+    // Not under the stamps of a compiler that another took the place of meanwhile.
+    if (toolchain_->recipe().files == recipe.files &&
+        cache_.store(disk_key, info, built.library.bytes))
       cache_.count(&KernelCacheCounters::stored);
     return std::move(built.module);
   }

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "heddle/status.hpp"
+#include "jit/compile_link.hpp"
 #include "jit/compile_toolchain.hpp"
 #include "jit/emit_c.hpp"
 
@@ -86,6 +87,8 @@ double BareUnits::compile(nanoseconds length) const {
     for (const Unit& unit : units_) {
       std::vector<std::string> command{"cc"};
       for (std::string& flag : jit::cc_flags({})) command.push_back(std::move(flag));
+      command.insert(command.end(), jit::kernel_link_options.begin(),
+                     jit::kernel_link_options.end());
       for (const std::string& word :
            {std::string("-o"), unit.library.string(), unit.source.string(), std::string("-lm")})
         command.push_back(word);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernel_runner.hpp"
 #include "tests/support/failure.hpp"
@@ -16,7 +18,7 @@ inline CompileUnit adder_unit(int value, const std::string& name = "adder") {
                              std::to_string(value) + ":i32)\n}\n");
 }
 
-/// What `adder_unit(value)`, compiled, makes of 1; loaded anew each time.
+/// What `adder_unit(value)`, compiled, makes of 1.
 inline int run_adder(const Module& module) {
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{1})};

@@ -10,6 +10,7 @@
 
 #include "adder.hpp"
 #include "jit/compile_toolchain.hpp"
+#include "jit/temp_dir.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {
@@ -149,6 +150,18 @@ TEST(CcFaultsTest, FlagsOfTheUserComeLastAndBadOnesAreShown) {
   expect_works(*make_cc_compiler(options));
   options.cflags = {"--no-such-flag"};
   EXPECT_THAT(compile_failure(*make_cc_compiler(options)).to_string(), HasSubstr("no-such-flag"));
+}
+
+TEST(CcFaultsTest, FlagsOfTheUserMayNeedStartFiles) {
+  // O48: such as clang's --coverage, whose library calls atexit()
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  const auto header = scratch.path() / "handle.h";
+  write_file(header,
+             "extern char __dso_handle __attribute__((visibility(\"hidden\")));\n"
+             "const void* const heddle_test_handle = &__dso_handle;\n");
+  options.cflags = {"-include", header.string()};
+  expect_works(*make_cc_compiler(options));
 }
 
 TEST(CcFaultsTest, FlagsThatChangeTheInstructionSetAreRefusedByName) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "jit/compile_link.hpp"
 #include "jit/emit_c.hpp"
 #include "jit/module_loader.hpp"
 #include "jit/process.hpp"
@@ -29,11 +30,12 @@ Library library_from(const std::string& source) {
   const auto source_path = scratch.path() / "unit.c";
   const auto library_path = scratch.path() / "unit.so";
   write_file(source_path, source);
-  const RunResult result =
-      run_command({{find_program("cc", {})->string(), "-O1", "-fPIC", "-shared", "-o",
-                    library_path.string(), source_path.string()},
-                   {}},
-                  std::chrono::seconds(60));
+  Command command{
+      {find_program("cc", {})->string(), "-O1", "-fPIC", "-shared", "-o", library_path.string()},
+      {}};
+  command.argv.insert(command.argv.end(), kernel_link_options.begin(), kernel_link_options.end());
+  command.argv.push_back(source_path.string());
+  const RunResult result = run_command(command, std::chrono::seconds(60));
   if (!result.exit.success()) throw std::runtime_error(result.output);
   Library library;
   library.bytes = read_file(library_path, library_bytes_max);

@@ -3,7 +3,6 @@
 
 #include "heddle/status.hpp"
 #include "jit/lanes.hpp"
-#include "jit/loop_text.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"
 #include "support/random_contraction.hpp"

@@ -9,6 +9,7 @@
 #include "jit/loop_text.hpp"
 #include "jit/passes.hpp"
 #include "jit/rewrite.hpp"
+#include "support/parsed.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -225,8 +226,8 @@ TEST_F(PlacementTest, InliningDoesNotExplode) {
 }
 
 std::string cause(const std::string& body) {
-  const Loop loop = parse_loop(
-      "heddle-loop 1\nbuffer t0 input f32[4]\nbuffer t1 scratch f32[4]\n"
+  const Loop loop = parsed(
+      "buffer t0 input f32[4]\nbuffer t1 scratch f32[4]\n"
       "buffer t2 inout f32[4]\nbuffer t3 scratch f32[4,4]\nstatic s0 range 4\nstatic s1\n"
       "kernel {\n" +
       body + "}\n");
@@ -263,8 +264,8 @@ TEST(DefinitionTest, CausesAreNumbered) {
 
 // 3F: a definition keeps its inner loops and locals, and loses those over its axes
 TEST(DefinitionTest, AxesAreStripped) {
-  const Loop loop = parse_loop(
-      "heddle-loop 1\nbuffer t0 input f32[4,3]\nbuffer t1 scratch f32[4]\nkernel {\n"
+  const Loop loop = parsed(
+      "buffer t0 input f32[4,3]\nbuffer t1 scratch f32[4]\nkernel {\n"
       "for i0 in 0..4 { let x0: f32 = 0:f32\n for i1 in 0..3 { x0 = add.f32(x0, t0[i0, i1]) }\n"
       "t1[i0] = x0 } }\n");
   const Inlinable found = find_definition(loop, 1);
@@ -277,10 +278,9 @@ TEST(DefinitionTest, AxesAreStripped) {
 // 3F: visits are counted per cell, constants known, huge nests cut short
 TEST(TraceTest, CountsVisitsOfTheMostReadCell) {
   const auto traced = [](const std::string& body) {
-    return trace(parse_loop("heddle-loop 1\nbuffer t0 inout f32[100]\nbuffer t1 inout f32[100]\n"
-                            "kernel {\n" +
-                            body + "}\n"),
-                 6)[0];
+    return trace(
+        parsed("buffer t0 inout f32[100]\nbuffer t1 inout f32[100]\nkernel {\n" + body + "}\n"),
+        6)[0];
   };
   const std::string define = "for i0 in 0..100 { t0[i0] = exp.f32(t1[i0]) }\n";
   EXPECT_EQ(traced(define + "for i1 in 0..100 { t1[i1] = t0[i1] }\n").visits_max, 1);

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "heddle/status.hpp"
-#include "jit/loop_text.hpp"
 #include "jit/signature.hpp"
+#include "support/parsed.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Signature signature_of(const std::string& declarations, const std::string& body) {
-  return make_signature(parse_loop("heddle-loop 1\n" + declarations + "kernel {\n" + body + "}\n"));
+  return make_signature(parsed(declarations + "kernel {\n" + body + "}\n"));
 }
 
 SignatureEntry entry_of(const std::string& body) {
