@@ -1,4 +1,4 @@
-// How both CPU compilers link kernels: for the loader's least work, which is half of what finding
+// How both CPU compilers link kernels: for the least work of the loader, a third of what finding
 // a kernel in the cache takes. Values.
 #pragma once
 
