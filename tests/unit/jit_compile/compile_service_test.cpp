@@ -50,6 +50,19 @@ TEST_P(ServiceTest, ThreadsThatAskAtOnceShareOneCompile) {
   EXPECT_EQ(counters.shared + counters.memory_hits, 7u);
 }
 
+TEST(CompileServiceTest, CompilersReplacedMeanwhileAreNotCached) {
+  // J11: the key is of the compiler that was there before
+  CacheScratch here;
+  here.options.cc =
+      here.scratch
+          .tool("cc", "case \"$*\" in *-shared*) touch -d '+1 hour' \"$0\";; esac; exec cc \"$@\"")
+          .string();
+  const auto compiler = here.open();
+  EXPECT_EQ(run_adder(*compiler->compile(adder_unit(7))), 8);
+  EXPECT_EQ(compiler->counters().compiled, 1u);
+  EXPECT_EQ(compiler->counters().stored, 0u);
+}
+
 TEST(CompileServiceTest, AFailureIsSharedAndForgotten) {
   // J10, J11: who waits gets the same words; the next compile tries again
   const Scratch scratch;
