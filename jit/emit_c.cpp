@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <set>
 
 #include "jit/emit_c_lanes.hpp"
 #include "jit/emit_c_primitives.hpp"
@@ -72,7 +71,7 @@ class CKernel {
           std::string& out)
       : kernel_(kernel),
         loop_(*kernel.loop),
-        nested_sums_(nested_sums(loop_.body)),
+        scalar_sums_(scalar_sums(loop_.body)),
         trace_(trace),
         primitives_(primitives),
         lanes_(loop_, vectors,
@@ -156,6 +155,7 @@ class CKernel {
         return;
       case StmtKind::store:
         store(stmt);
+        keep_scalar(stmt);
         return;
       case StmtKind::declare: {
         if (!stmt.dims.empty()) return lanes_.declare(stmt);
@@ -166,7 +166,7 @@ class CKernel {
       case StmtKind::assign: {
         const std::string text = value(*stmt.value);
         line("{} = {};", local(stmt.local, stmt.subscripts), c_bare(text));
-        if (nested_sums_.contains(stmt.local)) line("__asm__(\"\");");
+        keep_scalar(stmt);
         return;
       }
     }
@@ -236,6 +236,10 @@ class CKernel {
     traced_store(stmt.buffer, "0");
     --depth_;
     line("}}");
+  }
+
+  void keep_scalar(const Stmt& stmt) {
+    if (scalar_sums_.contains(stmt)) line("__asm__(\"\");");
   }
 
   void store(const Stmt& stmt) {
@@ -338,7 +342,7 @@ class CKernel {
 
   const KernelSource& kernel_;
   const Loop& loop_;
-  const std::set<LocalId> nested_sums_;
+  const ScalarSums scalar_sums_;
   const bool trace_;
   CPrimitives& primitives_;
   CLanes lanes_;

@@ -65,7 +65,7 @@ class GccjitKernel {
         abi_(abi),
         kernel_(kernel),
         loop_(*kernel.loop),
-        nested_sums_(nested_sums(loop_.body)),
+        scalar_sums_(scalar_sums(loop_.body)),
         trace_(trace),
         lanes_(in, loop_, trace ? Target() : target) {
     gcc_jit_context* c = in.get();
@@ -172,6 +172,7 @@ class GccjitKernel {
         return;
       case StmtKind::store:
         store(stmt);
+        keep_scalar(stmt);
         return;
       case StmtKind::declare:
         if (!stmt.dims.empty()) return block(stmt);
@@ -181,7 +182,7 @@ class GccjitKernel {
       case StmtKind::assign:
         gcc_jit_block_add_assignment(block_, nullptr, local_at(stmt.local, stmt.subscripts),
                                      value(*stmt.value));
-        if (nested_sums_.contains(stmt.local)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
+        keep_scalar(stmt);
         return;
     }
   }
@@ -298,6 +299,10 @@ class GccjitKernel {
             c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_prefetch"), 2, args));
   }
 
+  void keep_scalar(const Stmt& stmt) {
+    if (scalar_sums_.contains(stmt)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
+  }
+
   void store(const Stmt& stmt) {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
     gcc_jit_rvalue* at = affine(flatten(type, stmt.subscripts));
@@ -401,7 +406,7 @@ class GccjitKernel {
   const KernelAbi& abi_;
   const KernelSource& kernel_;
   const Loop& loop_;
-  const std::set<LocalId> nested_sums_;
+  const ScalarSums scalar_sums_;
   const bool trace_;
   GccjitLanes lanes_;
   gcc_jit_function* function_ = nullptr;
