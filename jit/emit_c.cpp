@@ -71,7 +71,8 @@ class CKernel {
           std::string& out)
       : kernel_(kernel),
         loop_(*kernel.loop),
-        scalar_sums_(scalar_sums(loop_.body)),
+        nested_sums_(nested_sums(loop_.body)),
+        hidden_(loop_.body),
         trace_(trace),
         primitives_(primitives),
         lanes_(loop_, vectors,
@@ -88,6 +89,10 @@ class CKernel {
     for (std::size_t k = 0; k < loop_.buffers.size(); ++k) buffer(k);
     for (std::size_t k = 0; k < loop_.statics.size(); ++k) {
       line("const i64 s{} = args->statics[{}];{}", k, k, name_comment(kernel_.names.statics, k));
+    }
+    if (hidden_.any()) {
+      line("u64 zero = 0;");
+      line("__asm__(\"\" : \"+r\"(zero));");
     }
     const bool split = has_parallel_loops(loop_);
     if (!split) line("if (args->part != 0) return;");
@@ -155,7 +160,6 @@ class CKernel {
         return;
       case StmtKind::store:
         store(stmt);
-        keep_scalar(stmt);
         return;
       case StmtKind::declare: {
         if (!stmt.dims.empty()) return lanes_.declare(stmt);
@@ -166,7 +170,7 @@ class CKernel {
       case StmtKind::assign: {
         const std::string text = value(*stmt.value);
         line("{} = {};", local(stmt.local, stmt.subscripts), c_bare(text));
-        keep_scalar(stmt);
+        if (nested_sums_.contains(stmt.local)) line("__asm__(\"\");");
         return;
       }
     }
@@ -236,10 +240,6 @@ class CKernel {
     traced_store(stmt.buffer, "0");
     --depth_;
     line("}}");
-  }
-
-  void keep_scalar(const Stmt& stmt) {
-    if (scalar_sums_.contains(stmt)) line("__asm__(\"\");");
   }
 
   void store(const Stmt& stmt) {
@@ -320,9 +320,11 @@ class CKernel {
     }
     std::vector<std::string> args;
     Text result;
-    for (const ValuePtr& arg : v.args) {
-      Text text = nested(*arg);
-      if (subtracts_unsigned_zero(v) && arg == v.args[1]) text = {temporary(v.dtype, text.text)};
+    for (std::size_t k = 0; k < v.args.size(); ++k) {
+      Text text = nested(*v.args[k]);
+      if (k == 1 && subtracts_unsigned_zero(v)) text = {temporary(v.dtype, text.text)};
+      if (hidden_.hides(v, k))
+        text.text = primitives_.apply(hide_function(v.dtype), {text.text, "zero"});
       result.depth = std::max(result.depth, text.depth + 1);
       args.push_back(std::move(text.text));
     }
@@ -342,7 +344,8 @@ class CKernel {
 
   const KernelSource& kernel_;
   const Loop& loop_;
-  const ScalarSums scalar_sums_;
+  const std::set<LocalId> nested_sums_;
+  const HiddenTerms hidden_;
   const bool trace_;
   CPrimitives& primitives_;
   CLanes lanes_;

@@ -65,7 +65,8 @@ class GccjitKernel {
         abi_(abi),
         kernel_(kernel),
         loop_(*kernel.loop),
-        scalar_sums_(scalar_sums(loop_.body)),
+        nested_sums_(nested_sums(loop_.body)),
+        hidden_(loop_.body),
         trace_(trace),
         lanes_(in, loop_, trace ? Target() : target) {
     gcc_jit_context* c = in.get();
@@ -89,6 +90,11 @@ class GccjitKernel {
       gcc_jit_rvalue* value = gcc_jit_lvalue_as_rvalue(gcc_jit_context_new_array_access(
           in_.get(), nullptr, argument(abi_.statics), i64(static_cast<std::int64_t>(k))));
       statics_.push_back(local(in_.type(DType::i64), fmt::format("s{}", k), value));
+    }
+    if (hidden_.any()) {
+      zero_ = local(in_.type(DType::u64), "zero", in_.integer(DType::u64, 0));
+      gcc_jit_extended_asm* hidden = gcc_jit_block_add_extended_asm(block_, nullptr, "");
+      gcc_jit_extended_asm_add_output_operand(hidden, nullptr, "+r", zero_);
     }
     const bool split = has_parallel_loops(loop_);
     if (!split) {
@@ -172,7 +178,6 @@ class GccjitKernel {
         return;
       case StmtKind::store:
         store(stmt);
-        keep_scalar(stmt);
         return;
       case StmtKind::declare:
         if (!stmt.dims.empty()) return block(stmt);
@@ -182,7 +187,7 @@ class GccjitKernel {
       case StmtKind::assign:
         gcc_jit_block_add_assignment(block_, nullptr, local_at(stmt.local, stmt.subscripts),
                                      value(*stmt.value));
-        keep_scalar(stmt);
+        if (nested_sums_.contains(stmt.local)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
         return;
     }
   }
@@ -299,10 +304,6 @@ class GccjitKernel {
             c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_prefetch"), 2, args));
   }
 
-  void keep_scalar(const Stmt& stmt) {
-    if (scalar_sums_.contains(stmt)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
-  }
-
   void store(const Stmt& stmt) {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
     gcc_jit_rvalue* at = affine(flatten(type, stmt.subscripts));
@@ -397,6 +398,10 @@ class GccjitKernel {
       gcc_jit_lvalue* variable = local(in_.type(v.dtype), "y", args[1]);
       args[1] = gcc_jit_lvalue_as_rvalue(variable);
     }
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      if (hidden_.hides(v, k))
+        args[k] = in_.apply(hide_function(v.dtype), {args[k], gcc_jit_lvalue_as_rvalue(zero_)});
+    }
     return in_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
                                              : cast_function(v.args[0]->dtype, v.dtype),
                      std::move(args));
@@ -406,7 +411,9 @@ class GccjitKernel {
   const KernelAbi& abi_;
   const KernelSource& kernel_;
   const Loop& loop_;
-  const ScalarSums scalar_sums_;
+  const std::set<LocalId> nested_sums_;
+  const HiddenTerms hidden_;
+  gcc_jit_lvalue* zero_ = nullptr;  // of hidden terms
   const bool trace_;
   GccjitLanes lanes_;
   gcc_jit_function* function_ = nullptr;

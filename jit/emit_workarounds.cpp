@@ -1,13 +1,13 @@
 // See emit_workarounds.hpp.
 #include "jit/emit_workarounds.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <span>
-#include <vector>
 
-#include "jit/primitives.hpp"
+#include "jit/primitive_builder.hpp"
 #include "jit/rewrite.hpp"
 
 namespace heddle::jit {
@@ -28,126 +28,51 @@ bool is_never_minus_zero(const Value& v) noexcept {
   }
 }
 
-/// Whether `function` may return a constant, by one way through its selects, where those of its
-/// arguments may be constants that `args` says.
-bool may_return_constant(const PrimFunction& function, std::vector<bool> args) {
-  for (const Prim& prim : function.code) {
-    const std::span<const std::uint32_t> operands(prim.args.data(), num_operands(prim));
-    const auto may_be = [&](std::uint32_t operand) { return args[operand]; };
-    switch (prim.op) {
-      case PrimOp::select:
-        args.push_back(may_be(operands[1]) || may_be(operands[2]));
-        break;
-      case PrimOp::larger:
-      case PrimOp::smaller:
-        args.push_back(std::ranges::any_of(operands, may_be));
-        break;
-      case PrimOp::variable:  // whatever its assignments say
-        args.push_back(true);
-        break;
-      default:
-        args.push_back(std::ranges::all_of(operands, may_be));
-    }
-  }
-  return args[function.value];
-}
-
-class SumFinder {
+class NestedSums {
  public:
-  ScalarSums found;
+  std::set<LocalId> found;
 
   void block(const Block& body) {
     for (const StmtPtr& stmt : body) {
-      switch (stmt->kind) {
-        case StmtKind::declare:
-          declared_[stmt->local] = {loops_.size(), may_be_constant(*stmt->value)};
-          break;
-        case StmtKind::assign:
-          assign(*stmt);
-          break;
-        case StmtKind::store:
-          store(*stmt);
-          break;
-        case StmtKind::loop:
-          loops_.push_back(stmt.get());
-          block(stmt->body);
-          loops_.pop_back();
-          break;
-        default:
-          break;
+      if (stmt->kind == StmtKind::declare) depths_[stmt->local] = depth_;
+      const bool is_nested = stmt->kind == StmtKind::assign && depth_ >= depths_[stmt->local] + 2;
+      if (is_nested && is_floating(stmt->value->dtype)) {
+        walk(*stmt->value, [&](const Value& v) {
+          if (v.kind == ValueKind::local && v.local == stmt->local) found.insert(v.local);
+        });
       }
+      if (stmt->kind != StmtKind::loop) continue;
+      ++depth_;
+      block(stmt->body);
+      --depth_;
     }
   }
 
  private:
-  struct Declaration {
-    std::size_t depth = 0;
-    bool may_be_constant = false;
-  };
-
-  void assign(const Stmt& stmt) {
-    Declaration& declaration = declared_[stmt.local];
-    declaration.may_be_constant = false;
-    const std::size_t loops = loops_.size() - declaration.depth;
-    if (loops == 0 || !is_floating(stmt.value->dtype)) return;
-    bool is_sum = false;
-    walk(*stmt.value,
-         [&](const Value& v) { is_sum |= v.kind == ValueKind::local && v.local == stmt.local; });
-    if (is_sum && (loops >= 2 || adds_conditionally(*stmt.value))) found.locals.insert(stmt.local);
-  }
-
-  void store(const Stmt& stmt) {
-    const auto inner = std::ranges::find_if(loops_.rbegin(), loops_.rend(), [](const Stmt* loop) {
-      return loop->mark != LoopMark::unroll;
-    });
-    if (inner == loops_.rend() || !is_floating(stmt.value->dtype)) return;
-    const bool moves = std::ranges::any_of(stmt.subscripts, [&](const Affine& index) {
-      return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-        return term.kind == AffineTerm::Kind::loop && term.id == (*inner)->var;
-      });
-    });
-    bool is_sum = false;
-    walk(*stmt.value, [&](const Value& v) {
-      is_sum |=
-          v.kind == ValueKind::load && v.buffer == stmt.buffer && v.subscripts == stmt.subscripts;
-    });
-    if (!moves && is_sum && adds_conditionally(*stmt.value)) found.buffers.insert(stmt.buffer);
-  }
-
-  bool adds_conditionally(const Value& value) {
-    bool found_one = false;
-    walk(value, [&](const Value& v) {
-      if (v.kind != ValueKind::op || (v.op != Op::add && v.op != Op::sub)) return;
-      found_one |= std::ranges::any_of(v.args, [&](const ValuePtr& arg) {
-        return arg->kind != ValueKind::constant && may_be_constant(*arg);
-      });
-    });
-    return found_one;
-  }
-
-  bool may_be_constant(const Value& v) {
-    switch (v.kind) {
-      case ValueKind::constant:
-        return true;
-      case ValueKind::local:
-        return declared_[v.local].may_be_constant;
-      case ValueKind::load:
-      case ValueKind::embed:
-        return false;
-      case ValueKind::op:
-      case ValueKind::cast:
-        break;
-    }
-    std::vector<bool> args;
-    for (const ValuePtr& arg : v.args) args.push_back(may_be_constant(*arg));
-    return may_return_constant(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
-                                                       : cast_function(v.args[0]->dtype, v.dtype),
-                               std::move(args));
-  }
-
-  std::vector<const Stmt*> loops_;  // around, outermost first
-  std::map<LocalId, Declaration> declared_;
+  int depth_ = 0;
+  std::map<LocalId, int> depths_;  // of the declarations
 };
+
+/// Whether no condition decides what it computes. That no operand but a constant is constant then
+/// means that the result is not.
+bool is_plain(const Value& v) {
+  switch (v.op) {
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::mul3:
+    case Op::fma:
+    case Op::neg:
+      return true;
+    case Op::abs:
+    case Op::div:
+    case Op::sqrt:
+    case Op::recip:
+      return is_floating(v.dtype);
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
@@ -156,10 +81,59 @@ bool subtracts_unsigned_zero(const Value& value) noexcept {
          is_never_minus_zero(*value.args[1]);
 }
 
-ScalarSums scalar_sums(const Block& body) {
-  SumFinder finder;
-  finder.block(body);
-  return std::move(finder.found);
+std::set<LocalId> nested_sums(const Block& body) {
+  NestedSums sums;
+  sums.block(body);
+  return std::move(sums.found);
+}
+
+HiddenTerms::HiddenTerms(const Block& body) {
+  walk(body, [this](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::assign) carried_.insert(stmt.local);
+    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored_.insert(stmt.buffer);
+  });
+  for (std::size_t before = 0, known = 1; before != known;) {
+    before = known;
+    walk(body, [this](const Stmt& stmt) {
+      if (stmt.kind != StmtKind::declare && stmt.kind != StmtKind::assign) return;
+      if (is_carried(*stmt.value)) carried_.insert(stmt.local);
+      if (may_fold(*stmt.value)) folding_.insert(stmt.local);
+    });
+    known = 1 + carried_.size() + folding_.size();
+  }
+  walk_values(body, [this](const Value& v) {
+    for (std::size_t k = 0; k < v.args.size(); ++k) any_ = any_ || hides(v, k);
+  });
+}
+
+bool HiddenTerms::hides(const Value& value, std::size_t k) const {
+  if (value.kind != ValueKind::op || !is_floating(value.dtype)) return false;
+  if (value.op == Op::add || value.op == Op::sub)
+    return may_fold(*value.args[k]) && is_carried(*value.args[1 - k]);
+  return value.op == Op::where && k > 0 && is_carried(*value.args[k]) &&
+         is_carried(*value.args[3 - k]);
+}
+
+bool HiddenTerms::is_carried(const Value& value) const {
+  if (value.kind == ValueKind::local) return carried_.contains(value.local);
+  if (value.kind == ValueKind::load) return stored_.contains(value.buffer);
+  return std::ranges::any_of(value.args, [this](const ValuePtr& arg) { return is_carried(*arg); });
+}
+
+bool HiddenTerms::may_fold(const Value& value) const {
+  if (value.kind == ValueKind::local) return folding_.contains(value.local);
+  if (value.kind == ValueKind::op && !is_plain(value)) return true;
+  if (value.kind == ValueKind::cast && is_floating(value.args[0]->dtype) &&
+      !is_floating(value.dtype))
+    return true;
+  return value.kind == ValueKind::embed ||
+         std::ranges::any_of(value.args, [this](const ValuePtr& arg) { return may_fold(*arg); });
+}
+
+PrimFunction hide_function(DType type) {
+  const DType bits = type == DType::f64 ? DType::u64 : DType::u32;
+  PrimBuilder in(fmt::format("hide_{}", name(type)), {type, DType::u64});
+  return in.finish(same_bits(same_bits(in.param(0), bits) ^ cast(in.param(1), bits), type));
 }
 
 }  // namespace heddle::jit

@@ -1,9 +1,11 @@
 // Where GCC 12 would make wrong code of what emitters write. Pure; any thread.
 #pragma once
 
+#include <cstddef>
 #include <set>
 
 #include "jit/loop.hpp"
+#include "jit/primitives.hpp"
 
 namespace heddle::jit {
 
@@ -12,25 +14,36 @@ namespace heddle::jit {
 /// (gcc/fold-const.cc) asks whether y + 0 is y. Emitters put such a y into a variable.
 [[nodiscard]] bool subtracts_unsigned_zero(const Value& value) noexcept;
 
-/// Floating sums that GCC 12.2 makes wrong vectors of. Emitters put an empty asm statement behind
-/// each assignment or store, which keeps the loop from becoming vectors: terms in order wait for
-/// one another anyway.
-struct ScalarSums {
-  /// - Sums, products and the like over two loops or more: where GCC unrolls the inner one and runs
-  ///   the outer as vectors, it counts some terms twice and leaves out others, should those be read
-  ///   in another order than they lie in (gcc.gnu.org/PR110381, in 12.4 no more).
-  /// - Sums with a term that is a constant under some condition: x - (c ? -1 : 0) becomes
-  ///   c ? x + 1 : x, which is right, and that x + (c ? 1 : 0), which is 0 for -0
-  ///   (convert_scalar_cond_reduction in gcc/tree-if-conv.cc).
-  std::set<LocalId> locals;
-  std::set<BufferId> buffers;  ///< of the second kind, where an element is what is summed into
+/// The locals of floating sums, products and the like over two loops or more. Where GCC 12.2
+/// unrolls the inner one and runs the outer as vectors, it counts some terms twice and leaves out
+/// others, should those be read in another order than they lie in (gcc.gnu.org/PR110381, in 12.4 no
+/// more). Emitters put an empty asm statement behind each assignment, which keeps the loop from
+/// becoming vectors: terms in order wait for one another anyway.
+[[nodiscard]] std::set<LocalId> nested_sums(const Block& body);
 
-  [[nodiscard]] bool contains(const Stmt& stmt) const {
-    return stmt.kind == StmtKind::store ? buffers.contains(stmt.buffer)
-                                        : locals.contains(stmt.local);
-  }
+/// Floating sums that stay as they are under some condition. For vectors, GCC 12.2 makes
+/// x + (c ? t : 0) of c ? x + t : x, and so 0 of -0 (convert_scalar_cond_reduction in
+/// gcc/tree-if-conv.cc); and it makes that one of x - (c ? -1 : 0), and of other terms that a
+/// condition makes constant. Emitters hide such terms: they pass through hide_function().
+class HiddenTerms {
+ public:
+  explicit HiddenTerms(const Block& body);
+  /// Whether any is in `body`.
+  [[nodiscard]] bool any() const noexcept { return any_; }
+  /// Whether operand `k` of `value`, which `body` contains, is one.
+  [[nodiscard]] bool hides(const Value& value, std::size_t k) const;
+
+ private:
+  bool is_carried(const Value& value) const;
+  bool may_fold(const Value& value) const;
+
+  std::set<LocalId> carried_;  // that may come from another iteration
+  std::set<LocalId> folding_;  // that some condition may make constant
+  std::set<BufferId> stored_;
+  bool any_ = false;
 };
 
-[[nodiscard]] ScalarSums scalar_sums(const Block& body);
+/// (T value, u64 zero) -> T: the value, of which compilers know nothing that do not know `zero`.
+[[nodiscard]] PrimFunction hide_function(DType type);
 
 }  // namespace heddle::jit
