@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "jit/lanes.hpp"
 #include "jit/verify.hpp"
 
 namespace heddle::jit {
@@ -33,7 +34,33 @@ std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
+/// False where there is anything else.
+bool collect(const Loop& loop, const Stmt& stmt, std::vector<PrefetchGroup>& to) {
+  if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::unroll) {
+    for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
+      for (const StmtPtr& inner : unrolled(stmt, k)) {
+        if (!collect(loop, *inner, to)) return false;
+      }
+    }
+    return true;
+  }
+  if (stmt.kind != StmtKind::prefetch) return false;
+  const Affine at = flatten(loop.buffers[stmt.buffer].type, stmt.subscripts);
+  auto group = std::ranges::find_if(to, [&](const PrefetchGroup& each) {
+    return each.buffer == stmt.buffer && each.next == stmt.next && each.first.terms == at.terms;
+  });
+  if (group == to.end()) group = to.insert(group, {stmt.buffer, stmt.next, at, {}});
+  group->distances.push_back(wrapping_add(at.constant, wrapping_mul(-1, group->first.constant)));
+  return true;
+}
+
 }  // namespace
+
+std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt) {
+  std::vector<PrefetchGroup> result;
+  if (!collect(loop, stmt, result)) result.clear();
+  return result;
+}
 
 std::string kernel_symbol(std::string_view kernel_name) {
   return "heddle_run_" + std::string(kernel_name);

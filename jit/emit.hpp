@@ -32,6 +32,20 @@ void check_unit(const CompileUnit& unit);
 /// leave 64 bits is out of range and was refused before.
 [[nodiscard]] Affine flatten(const ArrayType& type, const std::vector<Affine>& subscripts);
 
+/// Elements of one buffer that are fetched, at constant distances from the first.
+struct PrefetchGroup {
+  BufferId buffer = 0;
+  Prefetch next = Prefetch::load;
+  Affine first;
+  std::vector<std::int64_t> distances;  ///< elements, the first one's 0 included
+};
+/// Of a prefetch or an unrolled loop of nothing else; else none. Emitters compute each first
+/// address once: compilers take long over many sums that differ by a constant.
+[[nodiscard]] std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt);
+
+/// The third argument of __builtin_prefetch.
+constexpr int locality(Prefetch next) noexcept { return next == Prefetch::load_later ? 2 : 3; }
+
 /// The beginning of `text` as one line that is safe inside a C comment.
 [[nodiscard]] std::string comment_text(std::string_view text);
 

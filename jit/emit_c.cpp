@@ -155,8 +155,7 @@ class CKernel {
         zero(stmt);
         return;
       case StmtKind::prefetch:
-        line("__builtin_prefetch(t{} + {}, {:d});", stmt.buffer,
-             affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)), stmt.for_store);
+        prefetches(stmt);
         return;
       case StmtKind::store:
         store(stmt);
@@ -179,6 +178,7 @@ class CKernel {
   void loop(const Stmt& stmt) {
     if (stmt.mark == LoopMark::lanes && lanes_.is_vector_loop(stmt)) return lanes_.loop(stmt);
     if (stmt.mark == LoopMark::unroll) {
+      if (prefetches(stmt)) return;
       for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
         line("{{  // i{} = {}", stmt.var, k);
         body(unrolled(stmt, k));
@@ -238,6 +238,26 @@ class CKernel {
     line("for (i64 at = 0; at < {}; ++at) {{", index_literal(*type.num_elements()));
     ++depth_;
     traced_store(stmt.buffer, "0");
+    --depth_;
+    line("}}");
+  }
+
+  /// False where that is not all that it does.
+  bool prefetches(const Stmt& stmt) {
+    const std::vector<PrefetchGroup> groups = prefetch_groups(loop_, stmt);
+    for (const PrefetchGroup& group : groups) prefetch(group);
+    return !groups.empty();
+  }
+
+  void prefetch(const PrefetchGroup& group) {
+    line("{{");
+    ++depth_;
+    line("const {}* const p = t{} + {};", storage_type(loop_.buffers[group.buffer].type.dtype),
+         group.buffer, affine(group.first));
+    for (const std::int64_t distance : group.distances) {
+      line("__builtin_prefetch(p + {}, {:d}, {});", index_literal(distance),
+           group.next == Prefetch::store, locality(group.next));
+    }
     --depth_;
     line("}}");
   }

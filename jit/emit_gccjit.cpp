@@ -174,7 +174,7 @@ class GccjitKernel {
         zero(stmt);
         return;
       case StmtKind::prefetch:
-        prefetch(stmt);
+        prefetches(stmt);
         return;
       case StmtKind::store:
         store(stmt);
@@ -213,6 +213,7 @@ class GccjitKernel {
   void loop(const Stmt& stmt) {
     if (stmt.mark == LoopMark::lanes && lanes_.is_vector_loop(stmt)) return lanes_.loop(stmt);
     if (stmt.mark != LoopMark::unroll) return counted_loop(stmt, i64(stmt.from), i64(stmt.to));
+    if (prefetches(stmt)) return;
     for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
       for (const StmtPtr& inner : unrolled(stmt, k)) statement(*inner);
     }
@@ -275,33 +276,39 @@ class GccjitKernel {
       });
       return;
     }
-    gcc_jit_context* c = in_.get();
-    gcc_jit_rvalue* args[] = {
-        in_.cast(gcc_jit_lvalue_as_rvalue(buffers_[stmt.buffer]),
-                 gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID_PTR)),
-        gcc_jit_context_zero(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT)),
-        gcc_jit_context_new_rvalue_from_long(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_SIZE_T),
-                                             *type.num_bytes())};
-    gcc_jit_block_add_eval(
-        block_, nullptr,
-        gcc_jit_context_new_call(
-            c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_memset"), 3, args));
+    call("__builtin_memset",
+         {in_.cast(gcc_jit_lvalue_as_rvalue(buffers_[stmt.buffer]), any_pointer()),
+          in_.integer(DType::i32, 0),
+          in_.cast(i64(*type.num_bytes()),
+                   gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_SIZE_T))});
   }
 
-  void prefetch(const Stmt& stmt) {
-    gcc_jit_context* c = in_.get();
-    gcc_jit_lvalue* at =
-        element(stmt.buffer, affine(flatten(loop_.buffers[stmt.buffer].type, stmt.subscripts)));
-    gcc_jit_type* pointer = gcc_jit_type_get_pointer(
-        gcc_jit_type_get_const(gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID)));
-    gcc_jit_rvalue* args[] = {
-        in_.cast(gcc_jit_lvalue_get_address(at, nullptr), pointer),
-        gcc_jit_context_new_rvalue_from_int(c, gcc_jit_context_get_type(c, GCC_JIT_TYPE_INT),
-                                            stmt.for_store ? 1 : 0)};
-    gcc_jit_block_add_eval(
-        block_, nullptr,
-        gcc_jit_context_new_call(
-            c, nullptr, gcc_jit_context_get_builtin_function(c, "__builtin_prefetch"), 2, args));
+  gcc_jit_type* any_pointer() { return gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_VOID_PTR); }
+  void call(const char* builtin, std::vector<gcc_jit_rvalue*> args) {
+    gcc_jit_function* function = gcc_jit_context_get_builtin_function(in_.get(), builtin);
+    gcc_jit_block_add_eval(block_, nullptr,
+                           gcc_jit_context_new_call(in_.get(), nullptr, function,
+                                                    static_cast<int>(args.size()), args.data()));
+  }
+
+  /// False where that is not all that it does.
+  bool prefetches(const Stmt& stmt) {
+    const std::vector<PrefetchGroup> groups = prefetch_groups(loop_, stmt);
+    for (const PrefetchGroup& group : groups) prefetch(group);
+    return !groups.empty();
+  }
+
+  void prefetch(const PrefetchGroup& group) {
+    gcc_jit_rvalue* address =
+        gcc_jit_lvalue_get_address(element(group.buffer, affine(group.first)), nullptr);
+    gcc_jit_lvalue* first = local(gcc_jit_rvalue_get_type(address), "p", address);
+    for (const std::int64_t distance : group.distances) {
+      gcc_jit_lvalue* at = gcc_jit_context_new_array_access(
+          in_.get(), nullptr, gcc_jit_lvalue_as_rvalue(first), i64(distance));
+      call("__builtin_prefetch", {in_.cast(gcc_jit_lvalue_get_address(at, nullptr), any_pointer()),
+                                  in_.integer(DType::i32, group.next == Prefetch::store ? 1 : 0),
+                                  in_.integer(DType::i32, locality(group.next))});
+    }
   }
 
   void store(const Stmt& stmt) {
@@ -394,10 +401,8 @@ class GccjitKernel {
     }
     std::vector<gcc_jit_rvalue*> args;
     for (const ValuePtr& arg : v.args) args.push_back(value(*arg));
-    if (subtracts_unsigned_zero(v)) {
-      gcc_jit_lvalue* variable = local(in_.type(v.dtype), "y", args[1]);
-      args[1] = gcc_jit_lvalue_as_rvalue(variable);
-    }
+    if (subtracts_unsigned_zero(v))
+      args[1] = gcc_jit_lvalue_as_rvalue(local(in_.type(v.dtype), "y", args[1]));
     for (std::size_t k = 0; k < args.size(); ++k) {
       if (hidden_.hides(v, k))
         args[k] = in_.apply(hide_function(v.dtype), {args[k], gcc_jit_lvalue_as_rvalue(zero_)});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "jit/primitive_builder.hpp"
 #include "jit/rewrite.hpp"
@@ -53,8 +54,13 @@ class NestedSums {
   std::map<LocalId, int> depths_;  // of the declarations
 };
 
-/// Whether no condition decides what it computes. That no operand but a constant is constant then
-/// means that the result is not.
+/// Constants that a value may be under some condition: sets of these.
+constexpr unsigned plus_zero = 1;
+constexpr unsigned minus_zero = 2;
+constexpr unsigned other_constant = 4;
+constexpr unsigned any_constant = plus_zero | minus_zero | other_constant;
+
+/// Of operations without conditions.
 bool is_plain(const Value& v) {
   switch (v.op) {
     case Op::add:
@@ -62,7 +68,6 @@ bool is_plain(const Value& v) {
     case Op::mul:
     case Op::mul3:
     case Op::fma:
-    case Op::neg:
       return true;
     case Op::abs:
     case Op::div:
@@ -92,14 +97,16 @@ HiddenTerms::HiddenTerms(const Block& body) {
     if (stmt.kind == StmtKind::assign) carried_.insert(stmt.local);
     if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored_.insert(stmt.buffer);
   });
-  for (std::size_t before = 0, known = 1; before != known;) {
-    before = known;
-    walk(body, [this](const Stmt& stmt) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    walk(body, [&](const Stmt& stmt) {
       if (stmt.kind != StmtKind::declare && stmt.kind != StmtKind::assign) return;
-      if (is_carried(*stmt.value)) carried_.insert(stmt.local);
-      if (may_fold(*stmt.value)) folding_.insert(stmt.local);
+      if (is_carried(*stmt.value)) changed |= carried_.insert(stmt.local).second;
+      if (stmt.value->kind == ValueKind::constant) return;
+      unsigned& known = constants_[stmt.local];
+      const unsigned before = std::exchange(known, known | constants(*stmt.value));
+      changed |= known != before;
     });
-    known = 1 + carried_.size() + folding_.size();
   }
   walk_values(body, [this](const Value& v) {
     for (std::size_t k = 0; k < v.args.size(); ++k) any_ = any_ || hides(v, k);
@@ -108,10 +115,21 @@ HiddenTerms::HiddenTerms(const Block& body) {
 
 bool HiddenTerms::hides(const Value& value, std::size_t k) const {
   if (value.kind != ValueKind::op || !is_floating(value.dtype)) return false;
-  if (value.op == Op::add || value.op == Op::sub)
-    return may_fold(*value.args[k]) && is_carried(*value.args[1 - k]);
-  return value.op == Op::where && k > 0 && is_carried(*value.args[k]) &&
-         is_carried(*value.args[3 - k]);
+  const auto may_leave = [&](unsigned zero) {
+    const Value& term = *value.args[k];
+    return term.kind != ValueKind::constant && is_carried(*value.args[1 - k]) &&
+           (constants(term) & zero) != 0;
+  };
+  switch (value.op) {
+    case Op::add:
+      return may_leave(minus_zero);
+    case Op::sub:
+      return k == 1 && may_leave(plus_zero);
+    case Op::where:
+      return k > 0 && is_carried(*value.args[k]) && is_carried(*value.args[3 - k]);
+    default:
+      return false;
+  }
 }
 
 bool HiddenTerms::is_carried(const Value& value) const {
@@ -120,14 +138,55 @@ bool HiddenTerms::is_carried(const Value& value) const {
   return std::ranges::any_of(value.args, [this](const ValuePtr& arg) { return is_carried(*arg); });
 }
 
-bool HiddenTerms::may_fold(const Value& value) const {
-  if (value.kind == ValueKind::local) return folding_.contains(value.local);
-  if (value.kind == ValueKind::op && !is_plain(value)) return true;
-  if (value.kind == ValueKind::cast && is_floating(value.args[0]->dtype) &&
-      !is_floating(value.dtype))
-    return true;
-  return value.kind == ValueKind::embed ||
-         std::ranges::any_of(value.args, [this](const ValuePtr& arg) { return may_fold(*arg); });
+unsigned HiddenTerms::constants(const Value& value) const {
+  const auto of = [&](std::size_t k) { return constants(*value.args[k]); };
+  const auto is_any = [this](const ValuePtr& arg) { return constants(*arg) != 0; };
+  switch (value.kind) {
+    case ValueKind::constant:
+      if (!is_floating(value.dtype) || value.scalar.f != 0) return other_constant;
+      return std::signbit(value.scalar.f) ? minus_zero : plus_zero;
+    case ValueKind::load:
+      return 0;
+    case ValueKind::local: {
+      const auto at = constants_.find(value.local);
+      return at == constants_.end() ? 0 : at->second;
+    }
+    case ValueKind::embed:
+      return any_constant;
+    case ValueKind::cast:
+      if (is_floating(value.args[0]->dtype)) return is_floating(value.dtype) ? of(0) : any_constant;
+      return of(0) != 0 ? any_constant : 0;
+    case ValueKind::op:
+      break;
+  }
+  switch (value.op) {
+    case Op::where:
+      return of(1) | of(2);
+    case Op::max:
+    case Op::min:
+      return of(0) | of(1);
+    case Op::relu:
+      return plus_zero | of(0);
+    case Op::satur01:
+      return plus_zero | other_constant | of(0);
+    case Op::exp:
+    case Op::exp2:
+      return plus_zero | other_constant;
+    case Op::neg: {
+      const unsigned of_operand = of(0);
+      return (of_operand & other_constant) | ((of_operand & plus_zero) != 0 ? minus_zero : 0) |
+             ((of_operand & minus_zero) != 0 ? plus_zero : 0);
+    }
+    default:
+      break;
+  }
+  if (!is_plain(value)) return any_constant;
+  const bool sums = value.op == Op::add || value.op == Op::sub;
+  if (sums && is_floating(value.dtype) && is_carried(value)) return 0;  // as its terms are hidden
+  // 0 * x is 0 of integers.
+  const bool folds = is_floating(value.dtype) ? std::ranges::all_of(value.args, is_any)
+                                              : std::ranges::any_of(value.args, is_any);
+  return folds ? any_constant : 0;
 }
 
 PrimFunction hide_function(DType type) {

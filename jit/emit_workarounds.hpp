@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <set>
 
 #include "jit/loop.hpp"
@@ -35,10 +36,10 @@ class HiddenTerms {
 
  private:
   bool is_carried(const Value& value) const;
-  bool may_fold(const Value& value) const;
+  unsigned constants(const Value& value) const;
 
-  std::set<LocalId> carried_;  // that may come from another iteration
-  std::set<LocalId> folding_;  // that some condition may make constant
+  std::set<LocalId> carried_;              // that may come from another iteration
+  std::map<LocalId, unsigned> constants_;  // that they may be under some condition
   std::set<BufferId> stored_;
   bool any_ = false;
 };

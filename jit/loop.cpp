@@ -154,12 +154,12 @@ StmtPtr make_assign(LocalId local, ValuePtr value, std::vector<Affine> subscript
   return share(std::move(stmt));
 }
 
-StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts, bool for_store) {
+StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts, Prefetch next) {
   Stmt stmt;
   stmt.kind = StmtKind::prefetch;
   stmt.buffer = buffer;
   stmt.subscripts = std::move(subscripts);
-  stmt.for_store = for_store;
+  stmt.next = next;
   return share(std::move(stmt));
 }
 
@@ -208,8 +208,8 @@ bool equal(const Stmt& a, const Stmt& b) {
   if (&a == &b) return true;
   return a.kind == b.kind && a.text == b.text && a.var == b.var && a.from == b.from &&
          a.to == b.to && a.mark == b.mark && a.buffer == b.buffer && a.subscripts == b.subscripts &&
-         a.stream == b.stream && a.for_store == b.for_store && a.dims == b.dims &&
-         a.local == b.local && equal_ptr(a.value, b.value) && equal_block(a.body, b.body);
+         a.stream == b.stream && a.next == b.next && a.dims == b.dims && a.local == b.local &&
+         equal_ptr(a.value, b.value) && equal_block(a.body, b.body);
 }
 
 bool operator==(const Loop& a, const Loop& b) {

@@ -124,6 +124,12 @@ enum class LoopMark : std::uint8_t {
   lanes,     ///< innermost; iterations touch disjoint data and run as the lanes of vectors
 };
 
+enum class Prefetch : std::uint8_t {
+  load,        ///< into the first-level cache
+  load_later,  ///< into the second-level cache
+  store,
+};
+
 struct Stmt {
   StmtKind kind = StmtKind::comment;
   std::string text;                  // comment
@@ -134,7 +140,7 @@ struct Stmt {
   BufferId buffer = 0;               // zero, store, prefetch
   std::vector<Affine> subscripts;    // store, assign, prefetch
   bool stream = false;               // store: past the caches, not read again soon
-  bool for_store = false;            // prefetch: a store is next, no load
+  Prefetch next = Prefetch::load;    // prefetch: what the element is used for
   LocalId local = 0;                 // declare, assign
   Dims dims;                         // declare: extents of a block; empty: a scalar
   ValuePtr value;                    // store, declare, assign
@@ -167,8 +173,7 @@ struct Loop {
 [[nodiscard]] StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims = {});
 [[nodiscard]] StmtPtr make_assign(LocalId local, ValuePtr value,
                                   std::vector<Affine> subscripts = {});
-[[nodiscard]] StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts,
-                                    bool for_store);
+[[nodiscard]] StmtPtr make_prefetch(BufferId buffer, std::vector<Affine> subscripts, Prefetch next);
 
 // Affine arithmetic (internal error on 64-bit overflow).
 [[nodiscard]] Affine affine_var(VarId var, std::int64_t coefficient = 1);

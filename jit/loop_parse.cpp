@@ -220,16 +220,18 @@ class Parser {
       expect("=");
       return make_assign(local, value(), std::move(at));
     }
-    const bool for_store = accept("prefetchw");
-    const bool prefetch = for_store || accept("prefetch");
+    std::optional<Prefetch> prefetch;
+    if (accept("prefetch")) prefetch = Prefetch::load;
+    if (accept("prefetch2")) prefetch = Prefetch::load_later;
+    if (accept("prefetchw")) prefetch = Prefetch::store;
     const bool stream = !prefetch && accept("stream");
     if (!sees_id('t'))
       fail(
-          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, prefetchw, t.., "
-          "x..) or '}'");
+          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, prefetch2, "
+          "prefetchw, t.., x..) or '}'");
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
-    if (prefetch) return make_prefetch(target, std::move(at), for_store);
+    if (prefetch) return make_prefetch(target, std::move(at), *prefetch);
     expect("=");
     return make_store(target, std::move(at), value(), stream);
   }

@@ -104,7 +104,9 @@ class LoopPrinter {
         put("zero t{}", stmt.buffer);
         break;
       case StmtKind::prefetch:
-        text_ += stmt.for_store ? "prefetchw " : "prefetch ";
+        text_ += stmt.next == Prefetch::store        ? "prefetchw "
+                 : stmt.next == Prefetch::load_later ? "prefetch2 "
+                                                     : "prefetch ";
         cell('t', stmt.buffer, stmt.subscripts);
         break;
       case StmtKind::store:

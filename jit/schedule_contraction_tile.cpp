@@ -153,7 +153,7 @@ StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) 
   const auto [lines, along] =
       c_.across ? std::pair(lane.count, row.count) : std::pair(row.count, lane.count);
   const std::int64_t vectors = (along + width() - 1) / width();
-  const StmtPtr one = make_prefetch(c_.store->buffer, c_.store->subscripts, true);
+  const StmtPtr one = make_prefetch(c_.store->buffer, c_.store->subscripts, Prefetch::store);
   const Affine line = affine_var(r);
   const Affine place = affine_var(v, width());
   const Where where = c_.across ? at(row, place, lane, line) : at(row, line, lane, place);
@@ -169,9 +169,9 @@ void TileBuilder::prefetch_factors(Block& step, const TermBlock& terms, const Ti
   const Affine ahead = plus(term, ContractionPlan::terms_ahead);
   if (terms.b) {
     for (std::int64_t l = 0; l < lane.count; l += width())
-      step.push_back(make_prefetch(*terms.b, {lane.number, ahead, Affine{l, {}}}, false));
+      step.push_back(make_prefetch(*terms.b, {lane.number, ahead, Affine{l, {}}}, Prefetch::load));
   }
-  if (terms.a) step.push_back(make_prefetch(*terms.a, {row.number, ahead, {}}, false));
+  if (terms.a) step.push_back(make_prefetch(*terms.a, {row.number, ahead, {}}, Prefetch::load));
 }
 
 TermLoops TileBuilder::term_loops(const TermBlock& terms) {

@@ -178,7 +178,7 @@ class RowsAhead {
         subscripts[static_cast<std::size_t>(moving_axis(pass) - pass.load->subscripts.begin())];
     moving = affine_add(moving, affine_var(at, line));
     return make_loop(at, 0, (pass.part + line - 1) / line,
-                     {make_prefetch(pass.load->buffer, std::move(subscripts), false)},
+                     {make_prefetch(pass.load->buffer, std::move(subscripts), Prefetch::load)},
                      LoopMark::unroll);
   }
 

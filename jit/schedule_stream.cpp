@@ -42,7 +42,7 @@ class Uses {
       } else if (stmt->kind == StmtKind::zero) {
         uses_[stmt->buffer].otherwise = true;
       } else if (stmt->kind == StmtKind::prefetch) {
-        uses_[stmt->buffer].prefetched |= stmt->for_store;
+        uses_[stmt->buffer].prefetched |= stmt->next == Prefetch::store;
       } else if (stmt->kind == StmtKind::store) {
         Use& use = uses_[stmt->buffer];
         use.stored += times;

@@ -23,7 +23,9 @@ namespace {
 constexpr std::int64_t extent_min = 8;
 /// Whole lines of a row are written several at a time where they go to memory, which likes that
 /// better than single ones.
-constexpr std::int64_t lines_written = 4;
+constexpr std::int64_t lines_written = 8;
+/// Whole lines of a row are fetched together where they come from memory, for the same reason.
+constexpr std::int64_t lines_fetched = 4;
 /// Of each row that is read; as many rows are written as a page has elements, each in a page of its
 /// own. That many fit second-level TLBs.
 constexpr std::int64_t page_bytes = 4096;
@@ -166,8 +168,7 @@ class Turned {
 
   /// `body` of each tile of at most `size`.
   template <class Body>
-  Block each_tile(const Range& range, std::int64_t size, const Body& body,
-                  LoopMark mark = LoopMark::serial) {
+  Block each_tile(const Range& range, std::int64_t size, const Body& body) {
     Block result;
     for (const Segment& segment : whole_tiles(range.extent, size)) {
       const Affine from = affine_add(range.from, Affine{segment.offset, {}});
@@ -177,7 +178,7 @@ class Turned {
       } else {
         const VarId var = in_.fresh.var();
         const Affine at = affine_add(from, affine_var(var, segment.size));
-        result.push_back(make_loop(var, 0, segment.count, body(Range{at, segment.size}), mark));
+        result.push_back(make_loop(var, 0, segment.count, body(Range{at, segment.size})));
       }
     }
     return result;
@@ -190,17 +191,81 @@ class Turned {
     for (const StmtPtr& each : what_.loops) bytes *= extent(each);
     const bool large = bytes > in_.target.l2_bytes && writes_whole_lines() && is_cheap();
     const std::int64_t strip = large ? lines_written * rows_ : rows_;
-    // Each of a strip's loads is then an instruction of its own, whose addresses move evenly:
-    // prefetchers that go by instructions follow it (Zen 4: 1.2 to 1.7 times as fast).
-    const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
+    // The last strip fetches beyond the rows that are read: at most as many as there are.
+    const bool fetches =
+        large && in_registers_ && columns_ % lines_fetched == 0 && along.extent >= 2 * strip;
     return each_tile(across, page_bytes / size_, [&](const Range& page) {
       return each_tile(along, strip, [&](const Range& lines) {
-        return each_tile(page, columns_, [&](const Range& columns) {
-          const auto turned = [&](const Range& rows) { return block(rows, columns); };
-          return each_tile(lines, rows_, turned, mark);
-        });
+        if (!fetches || lines.extent != strip) return turned(lines, page);
+        const std::int64_t whole = page.extent / tile_columns() * tile_columns();
+        Block result = whole > 0 ? turned_and_fetched(lines, {page.from, whole}) : Block{};
+        const Affine rest = affine_add(page.from, Affine{whole, {}});
+        const Block other = turned(lines, {rest, page.extent - whole});
+        result.insert(result.end(), other.begin(), other.end());
+        return result;
       });
     });
+  }
+
+  Block turned(const Range& lines, const Range& page) {
+    return each_tile(page, columns_, [&](const Range& columns) {
+      return each_tile(lines, rows_, [&](const Range& rows) { return block(rows, columns); });
+    });
+  }
+
+  std::int64_t tile_columns() const { return lines_fetched * rows_; }
+
+  /// A strip in tiles, each of which fetches the next one a few lines at a time: its rows are read
+  /// in order then, by more than a line. The last one fetches the first tile of the next strip.
+  Block turned_and_fetched(const Range& lines, const Range& page) {
+    const std::int64_t before = page.extent / tile_columns() - 1;
+    Block result;
+    if (before > 0) {
+      const VarId var = in_.fresh.var();
+      const Affine from = affine_add(page.from, affine_var(var, tile_columns()));
+      const Affine next = affine_add(from, Affine{tile_columns(), {}});
+      // Each load of a strip is an instruction of its own, whose addresses move evenly:
+      // prefetchers that go by instructions follow it.
+      result.push_back(
+          make_loop(var, 0, before, {tile(lines, from, lines.from, next, LoopMark::unroll)}));
+    }
+    const Affine last = affine_add(page.from, Affine{before * tile_columns(), {}});
+    const Affine next_strip = affine_add(lines.from, Affine{lines.extent, {}});
+    result.push_back(tile(lines, last, next_strip, page.from, LoopMark::serial));
+    return result;
+  }
+
+  StmtPtr tile(const Range& lines, const Affine& from, const Affine& next_row,
+               const Affine& next_column, LoopMark mark) {
+    const VarId column = in_.fresh.var();
+    const VarId row = in_.fresh.var();
+    const std::int64_t blocks = lines.extent / rows_;
+    const std::int64_t fetched = columns_ / lines_fetched;  // rows, by each block
+    Affine first = affine_add(next_row, affine_var(column, blocks * fetched));
+    first = affine_add(first, affine_var(row, fetched));
+    Block body = fetch({first, fetched}, next_column);
+    const Block block_of = block({affine_add(lines.from, affine_var(row, rows_)), rows_},
+                                 {affine_add(from, affine_var(column, columns_)), columns_});
+    body.insert(body.end(), block_of.begin(), block_of.end());
+    return make_loop(column, 0, tile_columns() / columns_,
+                     {make_loop(row, 0, blocks, std::move(body), mark)});
+  }
+
+  /// The lines of a tile that these rows have.
+  Block fetch(const Range& rows, const Affine& column) {
+    const VarId row = in_.fresh.var();
+    const VarId line = in_.fresh.var();
+    Substitution at;
+    at.vars[what_.along->var] = affine_add(rows.from, affine_var(row));
+    at.vars[what_.across->var] = affine_add(column, affine_var(line, rows_));
+    Block lines;
+    for (const ValuePtr& read : what_.reads) {
+      lines.push_back(
+          make_prefetch(read->buffer, substitute(read, at)->subscripts, Prefetch::load_later));
+    }
+    return {make_loop(row, 0, rows.extent,
+                      {make_loop(line, 0, lines_fetched, std::move(lines), LoopMark::unroll)},
+                      LoopMark::unroll)};
   }
 
   void declare(std::int64_t rows, std::int64_t columns, Block& to) {
@@ -252,7 +317,7 @@ class Turned {
           stride(in_.lowered.loop, stmt->buffer, stmt->subscripts, what_.across->var);
       if (-rows_ <= row && row <= rows_) continue;
       const StmtPtr store = substitute(stmt, at);
-      result.push_back(make_prefetch(store->buffer, store->subscripts, true));
+      result.push_back(make_prefetch(store->buffer, store->subscripts, Prefetch::store));
     }
     if (result.empty()) return {};
     return {make_loop(column, 0, columns.extent, std::move(result),

@@ -84,8 +84,8 @@ class Verifier {
         writable(stmt.buffer, "zero");
         return;
       case StmtKind::prefetch:
-        if (stmt.for_store) writable(stmt.buffer, "prefetchw");
-        buffer_subscripts(stmt.buffer, stmt.subscripts, stmt.for_store ? 0 : 1);
+        if (stmt.next == Prefetch::store) writable(stmt.buffer, "prefetchw");
+        buffer_subscripts(stmt.buffer, stmt.subscripts, stmt.next == Prefetch::store ? 0 : 1);
         return;
       case StmtKind::store:
         writable(stmt.buffer, "store");

@@ -36,7 +36,7 @@ class Interpreter {
       case StmtKind::comment:
         return;
       case StmtKind::prefetch:
-        if (stmt.for_store) static_cast<void>(offset(stmt.buffer, stmt.subscripts));
+        if (stmt.next == Prefetch::store) static_cast<void>(offset(stmt.buffer, stmt.subscripts));
         return;
       case StmtKind::loop:
         for (std::int64_t k = stmt.from; k < stmt.to; ++k) {

@@ -147,6 +147,27 @@ TEST_P(SchedulesTest, LargeTransposesAreStreamedOrFetched) {
   }
 }
 
+// J9: tiles of large transposes fetch what is read next, which changes nothing
+TEST_P(SchedulesTest, LargeTransposesFetchTheNextTile) {
+  for (const DType type : {f32, f64}) {
+    for (const std::int64_t rows : {70, 1100}) {
+      const Tensor x("x", type, {272, rows}), y("y", type, {rows, 272});
+      const Index i, j;
+      Program program("transposed");
+      program << (y(i, j) = x(j, i) * 3);
+      const Isa isa = std::min(native_target().isa, Isa::avx512);
+      const Lowered made = schedule(optimize(lower(program)), tiny_target(isa));
+      const std::string text = print(made.loop);
+      if (isa == Isa::avx512) {
+        EXPECT_NE(text.find("prefetch2 t"), std::string::npos) << text;
+      }
+      expect_as_interpreted(
+          {"transposed", {{"transposed", std::make_shared<const Loop>(made.loop), {}, {}}}},
+          make_for(isa), isa);
+    }
+  }
+}
+
 /// y = 2 x, and what `more` does.
 CompileUnit doubling_unit(Isa isa, const char* more) {
   Target target = tiny_target(isa);

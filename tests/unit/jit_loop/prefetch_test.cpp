@@ -43,7 +43,7 @@ TEST(PrefetchTest, RowsReadAgainFetchTheNext) {
   const std::string text = print(loop);
   const std::vector<const Stmt*> found = fetches(loop);
   ASSERT_EQ(found.size(), 1U) << text;
-  EXPECT_FALSE(found[0]->for_store);
+  EXPECT_EQ(found[0]->next, Prefetch::load);
   EXPECT_EQ(loop.buffers[found[0]->buffer].role, Role::input);
   EXPECT_EQ(found[0]->subscripts[0].constant, 1) << "the next row: " << text;
   const std::size_t at = text.find("prefetch t"), used = text.find("exp.f32");
