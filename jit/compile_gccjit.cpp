@@ -72,16 +72,7 @@ class GccjitToolchain final : public Toolchain {
     const std::string& source = emitted.source;
     const wire::CompileRequest request = request_for(unit, patience);
     dump(options_, unit.name, "loop", source);
-    const auto helper = pool_.lease(patience);
-    const auto start = steady_clock::now();
-    wire::CompileReply reply;
-    try {
-      reply = helper->compile(request, patience);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::cancelled) throw;
-      fail(unit, source, error.code(), error.status().message(), {});
-    }
-    const std::string output = helper->take_output();
+    auto [reply, output, start] = ask(unit, source, request, patience);
     if (!reply.dump.empty()) dump(options_, unit.name, "gccjit.c", reply.dump);
     if (!reply.ok) {
       fail(unit, source,
@@ -96,6 +87,32 @@ class GccjitToolchain final : public Toolchain {
   }
 
  private:
+  struct Answer {
+    wire::CompileReply reply;
+    std::string output;
+    steady_clock::time_point start;
+  };
+
+  /// Compiles of one process share libgccjit's state, which now and then breaks a later one (GCC
+  /// 12.2, once in a million fuzzed kernels: "unrecognizable insn"). So where a helper dies that
+  /// has compiled before, a new one is asked.
+  Answer ask(const CompileUnit& unit, const std::string& source,
+             const wire::CompileRequest& request, const Patience& patience) const {
+    for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {
+      const auto helper = pool_.lease(patience, want);
+      const bool is_used = helper->is_used();
+      const auto start = steady_clock::now();
+      try {
+        wire::CompileReply reply = helper->compile(request, patience);
+        return {std::move(reply), helper->take_output(), start};
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::cancelled) throw;
+        if (!is_used || error.code() != ErrorCode::compile_failed)
+          fail(unit, source, error.code(), error.status().message(), {});
+      }
+    }
+  }
+
   static std::string loop_text(const KernelSource& kernel) {
     return print(*kernel.loop, &kernel.names);
   }

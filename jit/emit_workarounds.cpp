@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "jit/primitive_builder.hpp"
 #include "jit/rewrite.hpp"
@@ -79,6 +81,18 @@ bool is_plain(const Value& v) {
   }
 }
 
+/// Whether nothing is constant where this holds, nor where it does not.
+bool is_inequality(const Value& v) {
+  return v.kind == ValueKind::op && (v.op == Op::lt || v.op == Op::le) &&
+         is_floating(v.args[0]->dtype);
+}
+
+/// Whether the operand is the sum where it is one of these constants.
+bool leaves_sum(const Value& sum, std::size_t k, unsigned constants) {
+  if (sum.op == Op::add) return (constants & minus_zero) != 0;
+  return sum.op == Op::sub && k == 1 && (constants & plus_zero) != 0;
+}
+
 }  // namespace
 
 bool subtracts_unsigned_zero(const Value& value) noexcept {
@@ -95,15 +109,16 @@ std::set<LocalId> nested_sums(const Block& body) {
 HiddenTerms::HiddenTerms(const Block& body) {
   walk(body, [this](const Stmt& stmt) {
     if (stmt.kind == StmtKind::assign) carried_.insert(stmt.local);
-    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored_.insert(stmt.buffer);
+    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored_[stmt.buffer];
+    if (stmt.kind == StmtKind::zero) stored_[stmt.buffer] = plus_zero;
   });
   for (bool changed = true; changed;) {
     changed = false;
     walk(body, [&](const Stmt& stmt) {
-      if (stmt.kind != StmtKind::declare && stmt.kind != StmtKind::assign) return;
-      if (is_carried(*stmt.value)) changed |= carried_.insert(stmt.local).second;
-      if (stmt.value->kind == ValueKind::constant) return;
-      unsigned& known = constants_[stmt.local];
+      if (!stmt.value) return;
+      const bool stores = stmt.kind == StmtKind::store;
+      if (!stores && is_carried(*stmt.value)) changed |= carried_.insert(stmt.local).second;
+      unsigned& known = stores ? stored_[stmt.buffer] : constants_[stmt.local];
       const unsigned before = std::exchange(known, known | constants(*stmt.value));
       changed |= known != before;
     });
@@ -115,21 +130,15 @@ HiddenTerms::HiddenTerms(const Block& body) {
 
 bool HiddenTerms::hides(const Value& value, std::size_t k) const {
   if (value.kind != ValueKind::op || !is_floating(value.dtype)) return false;
-  const auto may_leave = [&](unsigned zero) {
-    const Value& term = *value.args[k];
-    return term.kind != ValueKind::constant && is_carried(*value.args[1 - k]) &&
-           (constants(term) & zero) != 0;
-  };
-  switch (value.op) {
-    case Op::add:
-      return may_leave(minus_zero);
-    case Op::sub:
-      return k == 1 && may_leave(plus_zero);
-    case Op::where:
-      return k > 0 && is_carried(*value.args[k]) && is_carried(*value.args[3 - k]);
-    default:
-      return false;
-  }
+  if (value.op == Op::add || value.op == Op::sub)
+    return is_carried(*value.args[1 - k]) && hides_term(value, k, constants(*value.args[k]));
+  return value.op == Op::where && k > 0 && is_carried(*value.args[k]) &&
+         is_carried(*value.args[3 - k]);
+}
+
+bool HiddenTerms::hides_term(const Value& sum, std::size_t k, unsigned constants) const {
+  return sum.args[k]->kind != ValueKind::constant && leaves_sum(sum, k, constants) &&
+         is_carried(*sum.args[1 - k]);
 }
 
 bool HiddenTerms::is_carried(const Value& value) const {
@@ -139,54 +148,64 @@ bool HiddenTerms::is_carried(const Value& value) const {
 }
 
 unsigned HiddenTerms::constants(const Value& value) const {
-  const auto of = [&](std::size_t k) { return constants(*value.args[k]); };
-  const auto is_any = [this](const ValuePtr& arg) { return constants(*arg) != 0; };
   switch (value.kind) {
     case ValueKind::constant:
       if (!is_floating(value.dtype) || value.scalar.f != 0) return other_constant;
       return std::signbit(value.scalar.f) ? minus_zero : plus_zero;
-    case ValueKind::load:
-      return 0;
+    case ValueKind::load: {
+      const auto at = stored_.find(value.buffer);
+      return at == stored_.end() ? 0 : at->second;
+    }
     case ValueKind::local: {
       const auto at = constants_.find(value.local);
       return at == constants_.end() ? 0 : at->second;
     }
     case ValueKind::embed:
       return any_constant;
-    case ValueKind::cast:
-      if (is_floating(value.args[0]->dtype)) return is_floating(value.dtype) ? of(0) : any_constant;
-      return of(0) != 0 ? any_constant : 0;
     case ValueKind::op:
+    case ValueKind::cast:
       break;
   }
+  std::vector<unsigned> of;  // the operands
+  for (const ValuePtr& arg : value.args) of.push_back(constants(*arg));
+  if (value.kind == ValueKind::op) return constants(value, of);
+  const Value& from = *value.args[0];
+  if (is_floating(from.dtype) && !is_floating(value.dtype)) return any_constant;
+  // Small constants become zeros of smaller types.
+  const bool keeps = is_floating(from.dtype) && size_of(from.dtype) <= size_of(value.dtype);
+  return keeps || of[0] == 0 ? of[0] : any_constant;
+}
+
+unsigned HiddenTerms::constants(const Value& value, std::span<const unsigned> of) const {
+  const bool floating = is_floating(value.dtype);
+  const auto may_be = [](unsigned each) { return each != 0; };
+  if (is_plain(value)) {
+    const bool sums = value.op == Op::add || value.op == Op::sub;
+    if (floating && sums && (hides_term(value, 0, of[0]) || hides_term(value, 1, of[1]))) return 0;
+    // 0 * x is 0 of integers.
+    const bool folds = floating ? std::ranges::all_of(of, may_be) : std::ranges::any_of(of, may_be);
+    return folds ? any_constant : 0;
+  }
+  if (!floating) return any_constant;
   switch (value.op) {
     case Op::where:
-      return of(1) | of(2);
+      return is_inequality(*value.args[0]) ? of[1] | of[2] : any_constant;
     case Op::max:
     case Op::min:
-      return of(0) | of(1);
+      return of[0] | of[1];
     case Op::relu:
-      return plus_zero | of(0);
+      return plus_zero | of[0];
     case Op::satur01:
-      return plus_zero | other_constant | of(0);
+      return plus_zero | other_constant | of[0];
     case Op::exp:
     case Op::exp2:
       return plus_zero | other_constant;
-    case Op::neg: {
-      const unsigned of_operand = of(0);
-      return (of_operand & other_constant) | ((of_operand & plus_zero) != 0 ? minus_zero : 0) |
-             ((of_operand & minus_zero) != 0 ? plus_zero : 0);
-    }
+    case Op::neg:
+      return (of[0] & other_constant) | ((of[0] & plus_zero) != 0 ? minus_zero : 0) |
+             ((of[0] & minus_zero) != 0 ? plus_zero : 0);
     default:
-      break;
+      return any_constant;
   }
-  if (!is_plain(value)) return any_constant;
-  const bool sums = value.op == Op::add || value.op == Op::sub;
-  if (sums && is_floating(value.dtype) && is_carried(value)) return 0;  // as its terms are hidden
-  // 0 * x is 0 of integers.
-  const bool folds = is_floating(value.dtype) ? std::ranges::all_of(value.args, is_any)
-                                              : std::ranges::any_of(value.args, is_any);
-  return folds ? any_constant : 0;
 }
 
 PrimFunction hide_function(DType type) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <span>
 
 #include "jit/loop.hpp"
 #include "jit/primitives.hpp"
@@ -35,12 +36,14 @@ class HiddenTerms {
   [[nodiscard]] bool hides(const Value& value, std::size_t k) const;
 
  private:
+  bool hides_term(const Value& sum, std::size_t k, unsigned constants) const;
   bool is_carried(const Value& value) const;
   unsigned constants(const Value& value) const;
+  unsigned constants(const Value& op, std::span<const unsigned> of_operands) const;
 
   std::set<LocalId> carried_;              // that may come from another iteration
   std::map<LocalId, unsigned> constants_;  // that they may be under some condition
-  std::set<BufferId> stored_;
+  std::map<BufferId, unsigned> stored_;    // likewise, elements of buffers that are written
   bool any_ = false;
 };
 

@@ -150,7 +150,7 @@ HelperPool::~HelperPool() {
   for (const auto& helper : idle_) helper->abandon();
 }
 
-HelperPool::Lease HelperPool::lease(const Patience& patience) {
+HelperPool::Lease HelperPool::lease(const Patience& patience, Want want) {
   if (getpid() != owner_) {
     throw Error(ErrorCode::unavailable,
                 "this process was forked from the one that opened the gccjit compiler, whose "
@@ -166,7 +166,7 @@ HelperPool::Lease HelperPool::lease(const Patience& patience) {
                   fmt::format("none of {} heddle-compile processes became free", helpers_max_));
     }
     ++leased_;
-    while (!idle_.empty() && !helper) {
+    while (want == Want::any && !idle_.empty() && !helper) {
       helper = std::move(idle_.back());
       idle_.pop_back();
       if (!helper->reusable()) helper.reset();  // died while idle

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,8 @@ class Helper {
                                            const Patience& patience);
 
   [[nodiscard]] bool reusable();
+  /// Whether it has been told to compile something before.
+  [[nodiscard]] bool is_used() const noexcept { return compiles_ != 0; }
   [[nodiscard]] const wire::Hello& hello() const noexcept { return hello_; }
   /// What it has printed since the last call.
   [[nodiscard]] std::string take_output() { return child_.take_output(); }
@@ -77,9 +80,11 @@ class HelperPool {
     std::unique_ptr<Helper> helper_;
   };
 
+  enum class Want : std::uint8_t { any, unused };
+
   /// Waits for a free helper, or starts one. Throws as Helper(), and Error(unavailable) in a
   /// process forked from the one that made the pool.
-  [[nodiscard]] Lease lease(const Patience& patience);
+  [[nodiscard]] Lease lease(const Patience& patience, Want want = Want::any);
 
  private:
   void give_back(std::unique_ptr<Helper> helper) noexcept;

@@ -221,9 +221,12 @@ class Parser {
       return make_assign(local, value(), std::move(at));
     }
     std::optional<Prefetch> prefetch;
-    if (accept("prefetch")) prefetch = Prefetch::load;
-    if (accept("prefetch2")) prefetch = Prefetch::load_later;
-    if (accept("prefetchw")) prefetch = Prefetch::store;
+    if (accept("prefetch"))
+      prefetch = Prefetch::load;
+    else if (accept("prefetch2"))
+      prefetch = Prefetch::load_later;
+    else if (accept("prefetchw"))
+      prefetch = Prefetch::store;
     const bool stream = !prefetch && accept("stream");
     if (!sees_id('t'))
       fail(

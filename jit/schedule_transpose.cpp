@@ -168,7 +168,8 @@ class Turned {
 
   /// `body` of each tile of at most `size`.
   template <class Body>
-  Block each_tile(const Range& range, std::int64_t size, const Body& body) {
+  Block each_tile(const Range& range, std::int64_t size, const Body& body,
+                  LoopMark mark = LoopMark::serial) {
     Block result;
     for (const Segment& segment : whole_tiles(range.extent, size)) {
       const Affine from = affine_add(range.from, Affine{segment.offset, {}});
@@ -178,7 +179,7 @@ class Turned {
       } else {
         const VarId var = in_.fresh.var();
         const Affine at = affine_add(from, affine_var(var, segment.size));
-        result.push_back(make_loop(var, 0, segment.count, body(Range{at, segment.size})));
+        result.push_back(make_loop(var, 0, segment.count, body(Range{at, segment.size}), mark));
       }
     }
     return result;
@@ -191,25 +192,30 @@ class Turned {
     for (const StmtPtr& each : what_.loops) bytes *= extent(each);
     const bool large = bytes > in_.target.l2_bytes && writes_whole_lines() && is_cheap();
     const std::int64_t strip = large ? lines_written * rows_ : rows_;
+    // Each load of a strip is then an instruction of its own, whose addresses move evenly:
+    // prefetchers that go by instructions follow it.
+    const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
     // The last strip fetches beyond the rows that are read: at most as many as there are.
     const bool fetches =
         large && in_registers_ && columns_ % lines_fetched == 0 && along.extent >= 2 * strip;
     return each_tile(across, page_bytes / size_, [&](const Range& page) {
       return each_tile(along, strip, [&](const Range& lines) {
-        if (!fetches || lines.extent != strip) return turned(lines, page);
+        if (!fetches) return turned(lines, page, mark);
+        if (lines.extent != strip) return turned(lines, page, LoopMark::serial);
         const std::int64_t whole = page.extent / tile_columns() * tile_columns();
         Block result = whole > 0 ? turned_and_fetched(lines, {page.from, whole}) : Block{};
         const Affine rest = affine_add(page.from, Affine{whole, {}});
-        const Block other = turned(lines, {rest, page.extent - whole});
+        const Block other = turned(lines, {rest, page.extent - whole}, LoopMark::serial);
         result.insert(result.end(), other.begin(), other.end());
         return result;
       });
     });
   }
 
-  Block turned(const Range& lines, const Range& page) {
+  Block turned(const Range& lines, const Range& page, LoopMark mark) {
     return each_tile(page, columns_, [&](const Range& columns) {
-      return each_tile(lines, rows_, [&](const Range& rows) { return block(rows, columns); });
+      const auto turn = [&](const Range& rows) { return block(rows, columns); };
+      return each_tile(lines, rows_, turn, mark);
     });
   }
 
@@ -224,8 +230,6 @@ class Turned {
       const VarId var = in_.fresh.var();
       const Affine from = affine_add(page.from, affine_var(var, tile_columns()));
       const Affine next = affine_add(from, Affine{tile_columns(), {}});
-      // Each load of a strip is an instruction of its own, whose addresses move evenly:
-      // prefetchers that go by instructions follow it.
       result.push_back(
           make_loop(var, 0, before, {tile(lines, from, lines.from, next, LoopMark::unroll)}));
     }

@@ -217,6 +217,26 @@ TEST(HelperTest, StaysWarmAndIsReplacedWhenItDiedIdle) {
   EXPECT_EQ(scratch.leftovers(), 1) << "the directory of the live helper";
 }
 
+TEST(HelperTest, AWarmOneThatDiesIsReplacedOnce) {
+  // J10: compiles of one process share libgccjit's state; a new process has none
+  const Scratch scratch;
+  const auto flag = scratch.path() / "broken";
+  const std::string is_broken = "if [ -e " + flag.string() + " ]; then\n";
+  const std::string dies = "kill -9 $PPID; sleep 1000\nfi\nexec as \"$@\"";
+  scratch.tool("as", is_broken + "rm " + flag.string() + "\n" + dies);
+  scratch.tool("ld", "exec ld \"$@\"");
+  const auto compiler = make_gccjit_compiler(scratch.options(true));
+  expect_works(*compiler, 1);
+  const std::set<pid_t> first = child_ids();
+  std::ofstream(flag) << "yes";
+  expect_works(*compiler, 2);
+  EXPECT_FALSE(std::filesystem::exists(flag));
+  EXPECT_NE(child_ids(), first);
+  scratch.tool("as", is_broken + dies);
+  std::ofstream(flag) << "yes";
+  EXPECT_THAT(compile_failure(*compiler).to_string(), HasSubstr("signal 9"));
+}
+
 TEST(HelperTest, EightThreadsShareAsManyHelpersAsThereAreCpus) {
   // J5: any thread
   const Scratch scratch;

@@ -1,7 +1,10 @@
 // Rows that are fetched while others are computed. That no value changes is for the random tests.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "jit/loop_text.hpp"
 #include "jit/rewrite.hpp"
@@ -50,6 +53,61 @@ TEST(PrefetchTest, RowsReadAgainFetchTheNext) {
   ASSERT_LT(at, used) << text;
   EXPECT_EQ(text.substr(at, used - at).find("for "), std::string::npos)
       << "in the loop of exp: " << text;
+}
+
+/// How often each element is fetched into the second-level cache.
+class Fetched {
+ public:
+  std::map<std::pair<std::int64_t, std::int64_t>, int> times;
+
+  void run(const Block& block) {
+    for (const StmtPtr& stmt : block) {
+      if (stmt->kind == StmtKind::prefetch && stmt->next == Prefetch::load_later)
+        ++times[{at(stmt->subscripts[0]), at(stmt->subscripts[1])}];
+      if (stmt->kind != StmtKind::loop || stmt->mark == LoopMark::lanes) continue;
+      for (std::int64_t k = stmt->from; k < stmt->to; ++k) {
+        vars_[stmt->var] = k;
+        run(stmt->body);
+      }
+    }
+  }
+
+ private:
+  std::int64_t at(const Affine& index) const {
+    std::int64_t result = index.constant;
+    for (const AffineTerm& term : index.terms) result += term.coefficient * vars_.at(term.id);
+    return result;
+  }
+
+  std::map<VarId, std::int64_t> vars_;
+};
+
+// J9: tiles of large transposes fetch all lines of the next one
+TEST(PrefetchTest, TransposesFetchTheNextTile) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    for (const DType type : {f32, f64}) {
+      const std::int64_t rows = 272, columns = 1100;
+      const Tensor x("x", type, {rows, columns}), y("y", type, {columns, rows});
+      const Index i, j;
+      Program program("transposed");
+      program << (y(i, j) = x(j, i));
+      const Loop loop = schedule(optimize(lower(program)), tiny_target(isa)).loop;
+      ASSERT_TRUE(verify(loop).ok());
+      Fetched fetched;
+      fetched.run(loop.body);
+      const auto line = static_cast<std::int64_t>(64 / size_of(type));
+      const std::int64_t strip = 8 * line, tile = 4 * line, page = 64 * line;
+      for (std::int64_t row = 0; row < rows / strip * strip; ++row) {
+        for (std::int64_t column = 0; column < columns; column += line) {
+          const std::int64_t in_page = column % page;
+          const std::int64_t whole = std::min(page, columns - column + in_page) / tile * tile;
+          const bool is_first = row < strip && in_page < tile;
+          ASSERT_EQ((fetched.times[{row, column}]), in_page < whole && !is_first ? 1 : 0)
+              << name(isa) << " " << name(type) << " " << row << ", " << column;
+        }
+      }
+    }
+  }
 }
 
 template <class... Inner>
