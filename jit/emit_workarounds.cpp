@@ -87,6 +87,53 @@ bool is_inequality(const Value& v) {
          is_floating(v.args[0]->dtype);
 }
 
+/// Finds buffers with elements that loops compute from themselves, over and over.
+class SummedBuffers {
+ public:
+  std::set<BufferId> found;
+
+  /// Whether there was anything new.
+  bool block(const Block& body) {
+    bool changed = false;
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop) {
+        loops_.push_back(stmt->var);
+        changed |= block(stmt->body);
+        loops_.pop_back();
+      }
+      if (stmt->value) changed |= note(*stmt);
+    }
+    return changed;
+  }
+
+ private:
+  bool note(const Stmt& stmt) {
+    std::set<BufferId> read;
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) read.insert(v.buffer);
+      if (v.kind == ValueKind::local) read.merge(std::set(sources_[v.local]));
+    });
+    if (stmt.kind == StmtKind::store)
+      return read.contains(stmt.buffer) && stays(stmt) && found.insert(stmt.buffer).second;
+    const std::size_t before = sources_[stmt.local].size();
+    sources_[stmt.local].merge(read);
+    return sources_[stmt.local].size() != before;
+  }
+
+  /// Some loop stores to one element again.
+  bool stays(const Stmt& store) const {
+    std::set<VarId> moving;
+    for (const Affine& index : store.subscripts) {
+      for (const AffineTerm& term : index.terms)
+        if (term.kind == AffineTerm::Kind::loop) moving.insert(term.id);
+    }
+    return std::ranges::any_of(loops_, [&](VarId var) { return !moving.contains(var); });
+  }
+
+  std::vector<VarId> loops_;  // around
+  std::map<LocalId, std::set<BufferId>> sources_;
+};
+
 /// Whether the operand is the sum where it is one of these constants.
 bool leaves_sum(const Value& sum, std::size_t k, unsigned constants) {
   if (sum.op == Op::add) return (constants & minus_zero) != 0;
@@ -107,9 +154,12 @@ std::set<LocalId> nested_sums(const Block& body) {
 }
 
 HiddenTerms::HiddenTerms(const Block& body) {
+  SummedBuffers sums;
+  while (sums.block(body)) {
+  }
+  summed_ = std::move(sums.found);
   walk(body, [this](const Stmt& stmt) {
     if (stmt.kind == StmtKind::assign) carried_.insert(stmt.local);
-    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored_[stmt.buffer];
     if (stmt.kind == StmtKind::zero) stored_[stmt.buffer] = plus_zero;
   });
   for (bool changed = true; changed;) {
@@ -143,7 +193,7 @@ bool HiddenTerms::hides_term(const Value& sum, std::size_t k, unsigned constants
 
 bool HiddenTerms::is_carried(const Value& value) const {
   if (value.kind == ValueKind::local) return carried_.contains(value.local);
-  if (value.kind == ValueKind::load) return stored_.contains(value.buffer);
+  if (value.kind == ValueKind::load) return summed_.contains(value.buffer);
   return std::ranges::any_of(value.args, [this](const ValuePtr& arg) { return is_carried(*arg); });
 }
 
@@ -183,8 +233,11 @@ unsigned HiddenTerms::constants(const Value& value, std::span<const unsigned> of
     const bool sums = value.op == Op::add || value.op == Op::sub;
     if (floating && sums && (hides_term(value, 0, of[0]) || hides_term(value, 1, of[1]))) return 0;
     // 0 * x is 0 of integers.
-    const bool folds = floating ? std::ranges::all_of(of, may_be) : std::ranges::any_of(of, may_be);
-    return folds ? any_constant : 0;
+    if (floating ? !std::ranges::all_of(of, may_be) : std::ranges::none_of(of, may_be)) return 0;
+    if (!floating || !sums) return any_constant;
+    const unsigned added = value.op == Op::add ? minus_zero : plus_zero;
+    const bool is_minus = (of[0] & minus_zero) != 0 && (of[1] & added) != 0;
+    return plus_zero | other_constant | (is_minus ? minus_zero : 0);
   }
   if (!floating) return any_constant;
   switch (value.op) {

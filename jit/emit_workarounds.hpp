@@ -43,7 +43,8 @@ class HiddenTerms {
 
   std::set<LocalId> carried_;              // that may come from another iteration
   std::map<LocalId, unsigned> constants_;  // that they may be under some condition
-  std::map<BufferId, unsigned> stored_;    // likewise, elements of buffers that are written
+  std::set<BufferId> summed_;              // likewise, elements of buffers
+  std::map<BufferId, unsigned> stored_;    // likewise, elements of buffers
   bool any_ = false;
 };
 
