@@ -93,9 +93,9 @@ class GccjitToolchain final : public Toolchain {
     steady_clock::time_point start;
   };
 
-  /// Compiles of one process share libgccjit's state, which now and then breaks a later one (GCC
-  /// 12.2, once in a million fuzzed kernels: "unrecognizable insn"). So where a helper dies that
-  /// has compiled before, a new one is asked.
+  /// Compiles of one process share libgccjit's state, which breaks some: GCC 12.2 finds an
+  /// instruction of its own unrecognizable in any but the first. So where a helper dies that has
+  /// compiled before, a new one is asked.
   Answer ask(const CompileUnit& unit, const std::string& source,
              const wire::CompileRequest& request, const Patience& patience) const {
     for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {

@@ -1,4 +1,5 @@
 // Kernels of which GCC 12 would make wrong code: fuzzing found them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -288,6 +289,32 @@ TEST_P(WorkaroundsTest, SumsOfConditionalTermsKeepTheSignOfZero) {
     expect_minus_zero<float>(*compiler, sum);
     if (std::string_view(sum).find("f64") == std::string_view::npos)
       expect_minus_zero<double>(*compiler, sum);
+  }
+}
+
+TEST_P(WorkaroundsTest, WideIntegersCutToBytesCompileAgain) {
+  // J10: libgccjit 12.2 makes no vectors of these but in the first compile of a process
+  // ("unrecognizable insn"): a new helper is asked
+  const auto compiler = make();
+  for (const int value : {3, 4, 5}) {
+    const auto module = compiler->compile(unit_from("bytes", fmt::format(R"(buffer t0 output f16[3]
+buffer t1 input f64[]
+buffer t2 inout i64[4,2]
+kernel {{
+  t0[1] = f16(pow.f64(t1[], {}:f64))
+  for i0 in 0..4 {{
+    for i1 in 0..2 {{
+      t2[i0, i1] = i64(i8(floor.i64(t2[i1, -i1 + 1])))
+    }}
+  }}
+}}
+)",
+                                                                         value)));
+    Call call;
+    call.buffers = {bytes_of(std::vector<std::uint16_t>(3)), bytes_of(std::vector<double>{1}),
+                    bytes_of(std::vector<std::int64_t>{0, 250, 0, 0, 0, 0, 0, 0})};
+    call.run(module->function(0));
+    EXPECT_EQ(elements_of<std::int64_t>(call.buffers[2])[0], -6);
   }
 }
 
