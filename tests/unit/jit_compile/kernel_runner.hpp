@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,13 @@ inline KernelSource kernel_from(std::string name, const std::string& loop_text) 
   kernel.name = std::move(name);
   kernel.loop = std::make_shared<const Loop>(parsed(loop_text));
   return kernel;
+}
+
+/// `text` with `by` wherever it says `what`.
+inline std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
 }
 
 inline CompileUnit unit_from(std::string name, const std::string& loop_text) {

@@ -236,12 +236,6 @@ kernel {
 }
 )";
 
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at))
-    text.replace(at, what.size(), by);
-  return text;
-}
-
 // J5, J9, B3: unrolled and vector loops, with whole vectors and parts of them, for every dtype
 TEST_P(SchedulesTest, MarkedLoopsAreAsInterpreted) {
   for (const Isa isa : isas()) {

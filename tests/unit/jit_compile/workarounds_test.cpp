@@ -241,12 +241,6 @@ constexpr std::array conditional_sums{
     })",
 };
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 template <class T>
 void expect_minus_zero(const Compiler& compiler, const char* sum) {
   const std::string text = replaced(replaced(R"(buffer t0 input f32[16]
