@@ -32,7 +32,7 @@ class HiddenTerms {
   explicit HiddenTerms(const Block& body);
   /// Whether any is in `body`.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// Whether operand `k` of `value`, which `body` contains, is one.
+  /// Whether operand `k` of `value`, of `body` or of copies of its statements, is one.
   [[nodiscard]] bool hides(const Value& value, std::size_t k) const;
 
  private:
@@ -42,8 +42,8 @@ class HiddenTerms {
   unsigned constants(const Value& op, std::span<const unsigned> of_operands) const;
 
   std::set<LocalId> carried_;              // that may come from another iteration
-  std::map<LocalId, unsigned> constants_;  // that they may be under some condition
   std::set<BufferId> summed_;              // likewise, elements of buffers
+  std::map<LocalId, unsigned> constants_;  // that they may be under some condition
   std::map<BufferId, unsigned> stored_;    // likewise, elements of buffers
   bool any_ = false;
 };

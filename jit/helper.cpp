@@ -156,7 +156,7 @@ HelperPool::Lease HelperPool::lease(const Patience& patience, Want want) {
                 "this process was forked from the one that opened the gccjit compiler, whose "
                 "helpers it may not use; open a backend of its own in the child");
   }
-  std::unique_ptr<Helper> helper;
+  std::unique_ptr<Helper> helper, surplus;
   {
     std::unique_lock lock(mutex_);
     const bool free = freed_.wait_until(lock, patience.stop(), patience.deadline(),
@@ -170,6 +170,10 @@ HelperPool::Lease HelperPool::lease(const Patience& patience, Want want) {
       helper = std::move(idle_.back());
       idle_.pop_back();
       if (!helper->reusable()) helper.reset();  // died while idle
+    }
+    if (!helper && idle_.size() + leased_ > helpers_max_) {
+      surplus = std::move(idle_.back());
+      idle_.pop_back();
     }
   }
   if (!helper) {

@@ -80,7 +80,10 @@ class HelperPool {
     std::unique_ptr<Helper> helper_;
   };
 
-  enum class Want : std::uint8_t { any, unused };
+  enum class Want : std::uint8_t {
+    any,
+    unused,  ///< one that has compiled nothing: a new one
+  };
 
   /// Waits for a free helper, or starts one. Throws as Helper(), and Error(unavailable) in a
   /// process forked from the one that made the pool.
