@@ -80,7 +80,7 @@ std::vector<std::string> cc_flags(const ToolOptions& options) {
 #endif
   for (const char* flag :
        {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",
-        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math"}) {
+        "-fno-builtin", "-fno-math-errno", "-fno-trapping-math", "-fno-tree-slp-vectorize"}) {
     flags.emplace_back(flag);
   }
   if (options.fast_math) {

@@ -312,5 +312,47 @@ kernel {{
   }
 }
 
+TEST_P(WorkaroundsTest, ComparisonsAreOneWhenTheyAreSummed) {
+  // J3: in straight code GCC 12.2 makes vectors of these sums where true is -1
+  const auto module = make()->compile(unit_from("truths", R"(buffer t0 input i16[4,3,4]
+buffer t1 output u8[4]
+buffer t2 output i16[4]
+buffer t3 output i16[4]
+kernel {
+  for i0 in 0..4 {
+    let x0: u8 = 0:u8
+    for i1 in 0..4 {
+      x0 = u8(max.i16(i16(x0), satur01.i16(t0[i0, 2, i1])))
+    }
+    t1[i0] = x0
+  }
+  for i2 in 0..4 {
+    let x1: i16 = 0:i16
+    for i3 in 0..4 {
+      x1 = max.i16(x1, i16(lt.i16(0:i16, t0[i2, 2, i3])))
+    }
+    t2[i2] = x1
+  }
+  for i4 in 0..4 {
+    let x2: i16 = 0:i16
+    for i5 in 0..4 {
+      x2 = add.i16(x2, i16(lt.i16(0:i16, t0[i4, 2, i5])))
+    }
+    t3[i4] = x2
+  }
+}
+)"));
+  std::vector<std::int16_t> rows(48);
+  const std::array<std::int16_t, 16> last{1, 0, 2, 0, 0, 0, -1, 0, 0, 0, 0, 300, 5, 5, 5, 5};
+  for (std::size_t k = 0; k < 16; ++k) rows[12 * (k / 4) + 8 + k % 4] = last[k];
+  Call call;
+  call.buffers = {bytes_of(rows), bytes_of(std::vector<std::uint8_t>(4)),
+                  bytes_of(std::vector<std::int16_t>(4)), bytes_of(std::vector<std::int16_t>(4))};
+  call.run(module->function(0));
+  EXPECT_THAT(elements_of<std::uint8_t>(call.buffers[1]), ::testing::ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(elements_of<std::int16_t>(call.buffers[2]), ::testing::ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(elements_of<std::int16_t>(call.buffers[3]), ::testing::ElementsAre(2, 0, 1, 4));
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing
