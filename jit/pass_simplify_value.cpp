@@ -94,10 +94,17 @@ class ValueSimplifier {
     return make_op(v->op, {v->args[1], v->args[0]});
   }
 
-  /// x * -1, x / -1 and -0 - x are -x: of those too GCC makes negations, some of them wrong ones
-  /// (see Op::neg in primitives.cpp). A product keeps its form, by which schedules know it.
+  /// x * -1, in mul3 too, x / -1 and -0 - x are -x: of those too GCC makes negations, some of them
+  /// wrong ones (see Op::neg in primitives.cpp). A product keeps its form, by which schedules know
+  /// it.
   static ValuePtr negation(ValuePtr v) {
     if (!is_floating(v->dtype)) return v;
+    if (v->op == Op::mul3) {
+      const ValuePtr &a = v->args[0], &b = v->args[1], &c = v->args[2];
+      if (is_number(a, -1)) return make_op(Op::mul, {make_op(Op::neg, {b}), c});
+      if (is_number(b, -1)) return make_op(Op::mul, {make_op(Op::neg, {a}), c});
+      if (is_number(c, -1)) return make_op(Op::neg, {make_op(Op::mul, {a, b})});
+    }
     const bool scales = (v->op == Op::mul || v->op == Op::div) && is_number(v->args[1], -1) &&
                         !is_op(v->args[0], Op::mul);
     if (scales) return make_op(Op::neg, {v->args[0]});
