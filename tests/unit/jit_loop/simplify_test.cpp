@@ -58,6 +58,9 @@ TEST(SimplifyTest, FloatIdentitiesAreExact) {
   EXPECT_EQ(real("div.f32(t0[0], 1:f32)"), "t0[0]");
   EXPECT_EQ(real("pow.f32(t0[0], 1:f32)"), "t0[0]");
   EXPECT_EQ(real("neg.f32(neg.f32(t0[0]))"), "t0[0]");
+  EXPECT_EQ(real("mul3.f32(-1:f32, t0[0], t0[1])"), "mul.f32(neg.f32(t0[0]), t0[1])");
+  EXPECT_EQ(real("mul3.f32(t0[0], -1:f32, t0[1])"), "mul.f32(neg.f32(t0[0]), t0[1])");
+  EXPECT_EQ(real("mul3.f32(t0[0], t0[1], -1:f32)"), "neg.f32(mul.f32(t0[0], t0[1]))");
   EXPECT_EQ(real("mul.f32(t0[0], 0:f32)"), "mul.f32(t0[0], 0:f32)") << "NaN * 0 is NaN";
   EXPECT_EQ(real("div.f32(0:f32, t0[0])"), "div.f32(0:f32, t0[0])");
   EXPECT_EQ(real("sub.f32(t0[0], t0[0])"), "sub.f32(t0[0], t0[0])");
