@@ -180,8 +180,9 @@ HiddenTerms::HiddenTerms(const Block& body) {
 
 bool HiddenTerms::hides(const Value& value, std::size_t k) const {
   if (value.kind != ValueKind::op || !is_floating(value.dtype)) return false;
-  if (value.op == Op::add || value.op == Op::sub)
-    return is_carried(*value.args[1 - k]) && hides_term(value, k, constants(*value.args[k]));
+  const bool sums = value.op == Op::add || value.op == Op::sub;
+  if (sums && !is_carried(*value.args[1 - k])) return false;  // which is cheaper to ask
+  if (sums) return hides_term(value, k, constants(*value.args[k]));
   return value.op == Op::where && k > 0 && is_carried(*value.args[k]) &&
          is_carried(*value.args[3 - k]);
 }

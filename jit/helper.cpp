@@ -171,6 +171,7 @@ HelperPool::Lease HelperPool::lease(const Patience& patience, Want want) {
       idle_.pop_back();
       if (!helper->reusable()) helper.reset();  // died while idle
     }
+    // Idle ones that were passed over: one of them makes room.
     if (!helper && idle_.size() + leased_ > helpers_max_) {
       surplus = std::move(idle_.back());
       idle_.pop_back();
