@@ -35,10 +35,8 @@ SELF = ("tools/tidy.py", "tests/tidy/")  # spell out what they forbid
 
 Finding = collections.namedtuple("Finding", "path line rule text")
 
-CLAUSES = ([f"S{n}" for n in [*range(1, 18), 20, 21, 22]] +
-           [f"D{n}" for n in [*range(1, 9), 11, 12, 13]] +
-           [f"J{n}" for n in [*range(1, 9), 10, 11, 12]] +
-           ["B1", "B2", "B3", "B5"] + [f"O{n}" for n in range(1, 59)])
+ROWS = [f"O{n}" for n in range(1, 59)]  # of the inventory, see docs/contract.md
+CLAUSE = re.compile(r"^([A-Z]\d+) +\S", re.MULTILINE)
 
 
 class Tree:
@@ -317,6 +315,11 @@ def tests_of(tree):
     return found
 
 
+def clauses_of(tree):
+    """Names of the contract's clauses, in its order, then of the inventory's rows."""
+    return CLAUSE.findall(tree.files.get("docs/contract.md", "")) + ROWS
+
+
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -367,7 +370,7 @@ def check_clauses(tree):
         if not names and not runs and not re.search(r"(decided|open): \w", entry):
             yield Finding(path, number, "clauses", f"{clause} has nothing (expected tests, "
                           "'decided: why' or 'open: what is missing')")
-    for clause in CLAUSES:
+    for clause in clauses_of(tree):
         if seen[clause] != 1:
             yield Finding(path, 1, "clauses", f"{clause} has {seen[clause]} rows (expected 1)")
 
@@ -383,11 +386,11 @@ def findings(root):
 
 
 def print_cited(root):
-    cited = collections.defaultdict(list)
-    for name, (_, comment) in tests_of(Tree(root)).items():
-        for clause in re.findall(r"\b([SDJBO]\d+)\b", comment):
+    cited, tree = collections.defaultdict(list), Tree(root)
+    for name, (_, comment) in tests_of(tree).items():
+        for clause in re.findall(r"\b([A-Z]\d+)\b", comment):
             cited[clause].append(name)
-    for clause in CLAUSES:
+    for clause in clauses_of(tree):
         print(clause, *cited[clause])
 
 

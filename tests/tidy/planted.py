@@ -23,7 +23,9 @@ def clean_tree(tidy):
         "tests/t.cpp": "// Tests.\n// S1\nTEST(Suite, Works) {}\n",
         "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
                      "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n",
-        "docs/clauses.md": "".join(f"| {c} | `Suite.Works` |\n" for c in tidy.CLAUSES[:-2]) +
+        "docs/contract.md": "S1  Works.\nB2  Works as\n    well.\n",
+        "docs/clauses.md": "| S1 | `Suite.Works` |\n| B2 | open: all of it |\n" +
+                           "".join(f"| {row} | `Suite.Works` |\n" for row in tidy.ROWS[:-2]) +
                            "| O57 | decided: not here |\n| O58 | `meson test alone` |\n"
                            "| case | shown by |\n| --- | --- |\n| no memory | `Suite.Works` |\n",
     }
@@ -33,7 +35,7 @@ def planted(tidy, clean):
     """(what, rule, file, line, content): each breaks one rule of the clean tree."""
     start = "// Owns c.\n#pragma once\n"
     body = "".join(f"  g({n});\n" for n in range(tidy.FUNCTION_LINES_MAX))
-    clauses = clean["docs/clauses.md"]
+    clauses, rows = clean["docs/clauses.md"], 2 + len(tidy.ROWS)
     return [
         ("wide source", "columns", "jit/a.hpp", 3, start + "//" + "x" * 99 + "\n"),
         ("wide prose", "columns", "README.md", 1, "word " * 25 + "\n"),
@@ -70,12 +72,13 @@ def planted(tidy, clean):
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
         ("missing test", "clauses", "docs/clauses.md", 1,
          clauses.replace("Suite.Works", "Suite.Gone", 1)),
-        ("missing test of a case", "clauses", "docs/clauses.md", len(tidy.CLAUSES) + 3,
+        ("missing test of a case", "clauses", "docs/clauses.md", rows + 3,
          clauses.replace("| no memory | `Suite.Works`", "| no memory | `Suite.Gone`")),
-        ("missing meson test", "clauses", "docs/clauses.md", len(tidy.CLAUSES),
+        ("missing meson test", "clauses", "docs/clauses.md", rows,
          clauses.replace("test alone", "test gone")),
-        ("missing clause", "clauses", "docs/clauses.md", 1, clauses.split("\n", 1)[1]),
-        ("empty clause", "clauses", "docs/clauses.md", len(tidy.CLAUSES) - 1,
+        ("missing row", "clauses", "docs/clauses.md", 1, clauses.split("\n", 1)[1]),
+        ("new clause", "clauses", "docs/clauses.md", 1, clauses.replace("| B2 |", "| B1 |")),
+        ("empty clause", "clauses", "docs/clauses.md", rows - 1,
          clauses.replace("decided: not here", "-")),
     ]
 
