@@ -24,7 +24,7 @@ struct Properties {
   /// Devices of one space can address each other's buffers; between spaces copies are staged
   /// through the host.
   std::uint64_t memory_space = host_memory_space;
-  std::uint64_t bytes_total = 0;  ///< memory in all; 0: unknown
+  std::uint64_t bytes_total = 0;  ///< its virtual devices together take no more; 0: unknown
   unsigned copy_engines = 0;      ///< extra virtual devices worth having to overlap copies
   unsigned parallel_width = 1;    ///< virtual devices worth having to fill it
 };

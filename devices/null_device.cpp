@@ -35,7 +35,7 @@ class NullDevice final : public PhysicalDevice {
  private:
   const std::shared_ptr<PhysicalDevice> memory_ = make_cpu_device();
   // A space of its own: nothing there is worth reading in place.
-  Properties properties_{"null", ~std::uint64_t{0}, 0, 0, 1};
+  Properties properties_{"null", ~std::uint64_t{0}, memory_->properties().bytes_total, 0, 1};
 };
 
 }  // namespace

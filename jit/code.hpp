@@ -30,9 +30,6 @@ struct CodeData {
   std::vector<KernelStep> steps;
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
-  /// Entries of the batch that this code was postponed with share one array set (O55): ids of those
-  /// codes' tensors.
-  std::vector<Tensor> batch_tensors;
 };
 
 /// A program lowered and optimised, and what its compiler is to be told.

@@ -54,20 +54,6 @@ std::vector<std::string> batch_names(std::span<const Program> programs,
   return names;
 }
 
-/// Tensors that the codes keep, each once, in order (O55).
-std::vector<Tensor> kept_tensors(const std::vector<std::shared_ptr<CodeData>>& codes) {
-  std::vector<Tensor> tensors;
-  for (const auto& code : codes) {
-    for (std::size_t entry = 0; code && entry < code->lowered.tensors.size(); ++entry) {
-      const Role role = code->signature.entries[entry].role;
-      const Tensor& tensor = code->lowered.tensors[entry];
-      if (role == Role::merge || role == Role::scratch) continue;
-      if (std::ranges::find(tensors, tensor) == tensors.end()) tensors.push_back(tensor);
-    }
-  }
-  return tensors;
-}
-
 /// Shares the kernels of a batch out to parts of equal size, give or take one.
 void make_parts(BatchDraft& draft, std::vector<KernelSource> kernels,
                 const std::vector<std::size_t>& positions, const CompileUnit& like) {
@@ -203,9 +189,6 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   if (options.shared) {
     make_parts(draft, std::move(kernels), positions,
                CompileUnit{symbol(common_prefix(names)), {}, options.trace_values});
-  } else {
-    const std::vector<Tensor> tensors = kept_tensors(draft.codes);
-    for (const std::size_t k : positions) draft.codes[k]->batch_tensors = tensors;
   }
   return draft;
 }

@@ -9,7 +9,7 @@
 namespace heddle::rt {
 
 BufferState::~BufferState() {
-  if (pool && data != nullptr) pool->release(data, bytes);
+  if (pool && data != nullptr) pool->release(data);
 }
 
 void* BufferState::address() const noexcept {
@@ -18,9 +18,10 @@ void* BufferState::address() const noexcept {
 }
 
 std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
-                                      const std::string& what) {
+                                      const std::string& what, std::uint64_t tensor) {
   auto buffer = std::make_shared<BufferState>();
-  if (Status status = execution.pool->allocate(bytes, &buffer->data); !status.ok()) {
+  if (Status status = execution.pool->allocate(bytes, &buffer->data, {tensor, what});
+      !status.ok()) {
     throw Error(status.code(),
                 fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name, what,
                             bytes, execution.pool->use().in_use),
@@ -44,6 +45,15 @@ void require_reach(const BufferView& view, const Execution& execution) {
               fmt::format("{} is in memory that {} cannot address; copy it to a buffer of that "
                           "device with BufferView::copy_from",
                           view.to_string(), execution.name));
+}
+
+void require_writable(const BufferView& view) {
+  const std::string& constant = view.buffer().state()->constant;
+  if (constant.empty()) return;
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("{} cannot be written: it holds {}, whose host storage devices may be "
+                          "reading in place; give it mode hosted(nonconstant) to change it",
+                          view.to_string(), constant));
 }
 
 namespace {
@@ -167,6 +177,7 @@ Buffer Buffer::donate() const {
   taken->physical = state_->physical;
   taken->host = state_->host;
   taken->bytes = state_->bytes;
+  taken->constant = state_->constant;
   const std::lock_guard lock(state_->mutex);
   if (!state_->live) refuse_donated(*state_);
   state_->live = false;
@@ -195,6 +206,7 @@ BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
 
 Event BufferView::from_host(const Device& device, std::span<const std::byte> host) const {
   require_bytes(*this, device, host.size());
+  rt::require_writable(*this);
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(host.data());
   return rt::submit_from_host(device.timeline(), device.state()->execution, *this,
@@ -210,6 +222,7 @@ Event BufferView::to_host(const Device& device, std::span<std::byte> host) const
 Event BufferView::copy_from(const Device& device, const BufferView& source) const {
   require_live(*this);
   require_live(source);
+  rt::require_writable(*this);
   if (source.type() != type_) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("copy of {} into {}: the types must be equal",

@@ -39,6 +39,7 @@ constexpr Variable variables[] = {
     {"HEDDLE_CACHE_DIR", "~/.cache/heddle", "where they are kept; must be this user's alone"},
     {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first"},
     {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device"},
+    {"HEDDLE_BYTES_MAX", "", "bytes of memory that each virtual device may take"},
     {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device"},
     {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps"},
 };
@@ -145,6 +146,8 @@ BackendOptions with_environment(BackendOptions options) {
     if (const auto ns = number<std::int64_t>("HEDDLE_SPIN_NS", 0, 1'000'000'000))
       options.spin = std::chrono::nanoseconds(*ns);
   }
+  if (!options.bytes_max)
+    options.bytes_max = number<std::uint64_t>("HEDDLE_BYTES_MAX", 1, ~std::uint64_t{0});
   if (!options.cc) options.cc = get("HEDDLE_CC");
   if (!options.cflags) {
     if (const auto text = get("HEDDLE_CFLAGS")) {

@@ -33,21 +33,27 @@ void require_usable(const ContextState& context) {
               fmt::format("context '{}' was finalised; link into another", context.label));
 }
 
+std::string hidden_text(const ContextState& context, const Tensor& tensor, const Hidden& hidden) {
+  return fmt::format(
+      "tensor '{}' is {} in routine '{}', which assigns it, so context '{}' does not hold its "
+      "values; ask for them with set_mode(MemoryMode::on_device) before compiling '{}'",
+      tensor.label(), name(hidden.mode), hidden.routine, context.label, hidden.routine);
+}
+
+const Held* find_held(const ContextState& context, const Tensor& tensor) {
+  require_usable(context);
+  if (const auto at = context.held.find(tensor.id()); at != context.held.end()) return &at->second;
+  if (const auto at = context.hidden.find(tensor.id()); at != context.hidden.end())
+    throw Error(ErrorCode::failed_precondition, hidden_text(context, tensor, at->second));
+  return nullptr;
+}
+
 }  // namespace rt
 
 namespace {
 
 const rt::Held& require_held(const rt::ContextState& context, const Tensor& tensor) {
-  rt::require_usable(context);
-  if (const auto at = context.held.find(tensor.id()); at != context.held.end()) return at->second;
-  if (const auto at = context.hidden.find(tensor.id()); at != context.hidden.end()) {
-    throw Error(
-        ErrorCode::failed_precondition,
-        fmt::format("tensor '{}' is {} in routine '{}', so context '{}' does not hold its values; "
-                    "ask for them with "
-                    "set_mode(MemoryMode::on_device) before compiling",
-                    tensor.label(), name(at->second.mode), at->second.routine, context.label));
-  }
+  if (const rt::Held* const held = rt::find_held(context, tensor)) return *held;
   throw Error(
       ErrorCode::not_found,
       fmt::format(
@@ -106,14 +112,14 @@ std::size_t Context::num_bytes() const {
 BufferView Context::view(const Tensor& tensor) const { return require_held(*state_, tensor).view; }
 
 Context Context::with(const Tensor& tensor, const BufferView& view) const {
-  rt::require_usable(*state_);
+  const bool held = rt::find_held(*state_, tensor) != nullptr;
   if (view.type() != tensor.type()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tensor '{}' {} cannot be put into a {}; the types must be equal",
                             tensor.label(), tensor.type().to_string(), view.to_string()));
   }
   rt::require_reach(view, *state_->device->execution);
-  if (contains(tensor)) {
+  if (held) {
     throw Error(
         ErrorCode::failed_precondition,
         fmt::format(
@@ -143,17 +149,16 @@ using SubmitHostTransfer = Event (*)(const sched::Device&, const std::shared_ptr
 Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
                        const TransferOptions& options, std::string_view what,
                        SubmitHostTransfer submit) {
-  rt::require_usable(context);
-  const auto held = context.held.find(tensor.id());
+  const rt::Held* const held = rt::find_held(context, tensor);
   const auto host = tensor.host();
-  if (held == context.held.end() || !host) {
+  if (held == nullptr || !host) {
     return {TransferOutcome::nothing_to_do,
             {},
-            held == context.held.end()
+            held == nullptr
                 ? fmt::format("tensor '{}' is not in context '{}'", tensor.label(), context.label)
                 : fmt::format("tensor '{}' has no host storage", tensor.label())};
   }
-  const BufferView& view = held->second.view;
+  const BufferView& view = held->view;
   if (view.buffer().state()->host)
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
   log(LogLevel::debug,

@@ -14,11 +14,12 @@
 
 namespace heddle::rt {
 
-/// A tensor that a routine of the lineage kept to itself (virtual or local), so its values are
-/// nowhere.
+/// A tensor that a routine of the lineage assigns and keeps to itself (virtual or local), so its
+/// latest values are nowhere.
 struct Hidden {
   std::string routine;
   MemoryMode mode;
+  std::optional<BufferView> view;  ///< what the lineage has for it, with values from before
 };
 
 struct Held {
@@ -60,6 +61,12 @@ struct RoutineState {
 
 /// Throws failed_precondition when the context was finalised.
 void require_usable(const ContextState& context);
+/// What the context has for `tensor`; null when it has nothing. Throws failed_precondition for a
+/// finalised context, and for a tensor that is hidden there, naming it and the routine.
+[[nodiscard]] const Held* find_held(const ContextState& context, const Tensor& tensor);
+/// Why `tensor`, hidden in `context`, cannot be had there.
+[[nodiscard]] std::string hidden_text(const ContextState& context, const Tensor& tensor,
+                                      const Hidden& hidden);
 [[nodiscard]] Routine link(const std::shared_ptr<const ContextState>& context, const Code& code,
                            const LinkOptions& options);
 

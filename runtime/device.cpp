@@ -25,10 +25,18 @@ DeviceStatistics Device::statistics() const noexcept {
   constexpr auto order = std::memory_order_relaxed;
   return {memory.in_use,
           memory.peak,
+          memory.cached,
           execution.launches.load(order),
           execution.copies.load(order),
           execution.merges_copied.load(order),
           execution.merges_streamed.load(order)};
+}
+
+std::vector<TensorMemory> Device::memory() const {
+  std::vector<TensorMemory> result;
+  for (dev::MemoryHolder& holder : state_->execution->pool->holders())
+    result.push_back({std::move(holder.label), holder.in_use, holder.peak});
+  return result;
 }
 
 std::string Device::to_string() const {
@@ -59,7 +67,11 @@ Device PhysicalDevice::new_virtual_device() const {
       fmt::format("{}:{}.{}", backend_->spec.name, ordinal_, state->subordinal);
   state->execution->physical = backend_->physical[ordinal];
   state->execution->queue = state->execution->physical->new_queue();
-  state->execution->pool = std::make_shared<dev::MemoryPool>(state->execution->physical);
+  dev::MemoryPoolOptions memory{state->execution->name, {}};
+  if (const auto most = backend_->options.bytes_max)
+    memory.own = {*most, "BackendOptions::bytes_max or HEDDLE_BYTES_MAX"};
+  state->execution->pool =
+      std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
   sched::DeviceOptions options;
   options.name = state->execution->name;
   options.mode = backend_->spec.mode;

@@ -26,7 +26,8 @@ struct BufferState {
   mutable std::mutex mutex;
   void* data = nullptr;  // guarded by mutex: donation takes it
   std::size_t bytes = 0;
-  bool live = true;  // guarded by mutex
+  bool live = true;      // guarded by mutex
+  std::string constant;  ///< the hosted constant that it holds, which nobody may write; else empty
 
   BufferState() = default;
   BufferState(const BufferState&) = delete;
@@ -65,9 +66,14 @@ struct DeviceState {
 /// Throws invalid_argument when the device cannot address the view: memory of another space.
 void require_reach(const BufferView& view, const Execution& execution);
 
-/// Contents undefined. Throws exhausted, naming `what` and the bytes.
+/// Throws failed_precondition, naming the tensor, when the view is into a hosted constant.
+void require_writable(const BufferView& view);
+
+/// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and who has
+/// most. `tensor`: the id of the one that it is for.
 [[nodiscard]] std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
-                                                    const std::string& what);
+                                                    const std::string& what,
+                                                    std::uint64_t tensor = 0);
 /// Puts zeroing of the buffer on the device's timeline.
 void zero_fill(const DeviceState& device, const std::shared_ptr<BufferState>& buffer);
 /// Throws the refusal of an event that was not accepted.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
@@ -36,8 +37,6 @@ class Linker {
     child_->hidden = parent_->hidden;
     child_->expected_merge = code_.merge_tensor();
     std::vector<std::optional<BufferView>> entries = place_entries();
-    for (const Tensor& tensor : data_.batch_tensors)
-      place(tensor, false);  // O55: one array set for the batch
     note_hidden();
     jit::KernelStep step = jit::specialise(data_, addresses(entries));
     for (const auto& buffer : fresh_) zero_fill(*parent_->device, buffer);
@@ -72,7 +71,7 @@ class Linker {
       const auto& tensors = data_.lowered.tensors;
       const auto at = std::ranges::find(tensors, tensor);
       if (at == tensors.end() || !stored(static_cast<std::size_t>(at - tensors.begin()))) continue;
-      if (parent_->held.contains(tensor.id())) continue;
+      if (find_held(*parent_, tensor) != nullptr) continue;
       throw Error(ErrorCode::not_found,
                   fmt::format("routine '{}' needs tensor '{}' from the prior context, and context "
                               "'{}' does not hold it; link the "
@@ -81,42 +80,66 @@ class Linker {
     }
   }
 
-  /// Reading what an earlier routine computed but did not keep would silently read zeros.
+  /// Of what an earlier routine computed but did not keep, anything that this one does not store
+  /// itself would be zeros or values from before.
   void check_hidden() const {
     for (std::size_t k = 0; k < data_.signature.entries.size(); ++k) {
       const Tensor& tensor = data_.lowered.tensors[k];
-      if (!stored(k) || !data_.signature.entries[k].reads_before_writing ||
-          parent_->held.contains(tensor.id()))
-        continue;
+      const jit::SignatureEntry& entry = data_.signature.entries[k];
+      if (!stored(k) || entry.overwrites_whole) continue;
       const auto at = parent_->hidden.find(tensor.id());
       if (at == parent_->hidden.end()) continue;
-      throw Error(ErrorCode::failed_precondition,
-                  fmt::format("routine '{}' reads tensor '{}', which routine '{}' computed but "
-                              "kept {}; ask for it with "
-                              "set_mode(MemoryMode::on_device) before compiling '{}'",
-                              code_.name(), tensor.label(), at->second.routine,
-                              name(at->second.mode), at->second.routine));
+      throw Error(
+          ErrorCode::failed_precondition,
+          fmt::format("routine '{}' {}: {}", code_.name(),
+                      entry.reads_before_writing ? "reads what the context lacks"
+                                                 : "stores only a part of what the context lacks",
+                      hidden_text(*parent_, tensor, at->second)));
     }
   }
 
+  /// What the code assigns and keeps to itself is hidden in the child. Its memory stays known: who
+  /// stores it whole next uses that again, as related contexts share one buffer.
   void note_hidden() {
     for (const auto& [tensor, placement] : data_.lowered.placements) {
-      const bool kept =
-          placement.mode != MemoryMode::virtual_ && placement.mode != MemoryMode::local;
-      if (kept) {
-        child_->hidden.erase(tensor.id());
-      } else if (!child_->held.contains(tensor.id())) {
-        child_->hidden.insert_or_assign(tensor.id(), Hidden{code_.name(), placement.mode});
+      if (placement.mode != MemoryMode::virtual_ && placement.mode != MemoryMode::local) continue;
+      Hidden hidden{code_.name(), placement.mode, {}};
+      if (const auto at = child_->held.find(tensor.id()); at != child_->held.end()) {
+        hidden.view = at->second.view;
+        child_->held.erase(at);
+      } else if (const auto before = child_->hidden.find(tensor.id());
+                 before != child_->hidden.end()) {
+        hidden.view = before->second.view;
       }
+      child_->hidden.insert_or_assign(tensor.id(), std::move(hidden));
     }
+  }
+
+  /// Visible again, where an earlier routine hid it: this one stores it whole.
+  std::optional<BufferView> unhide(const Tensor& tensor) {
+    const auto at = child_->hidden.find(tensor.id());
+    if (at == child_->hidden.end()) return std::nullopt;
+    std::optional<BufferView> view = std::move(at->second.view);
+    child_->hidden.erase(at);
+    return view;
   }
 
   std::shared_ptr<BufferState> make_buffer(const Tensor& tensor, bool overwritten) {
-    auto buffer =
-        allocate(*parent_->device->execution, static_cast<std::size_t>(tensor.num_bytes()),
-                 fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string()));
+    auto buffer = allocate(
+        *parent_->device->execution, static_cast<std::size_t>(tensor.num_bytes()),
+        fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string()), tensor.id());
     if (!overwritten) fresh_.push_back(buffer);
     return buffer;
+  }
+
+  void require_assignable(const Tensor& tensor, const BufferView& view) const {
+    const std::string& constant = view.buffer().state()->constant;
+    if (constant.empty()) return;
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("routine '{}' assigns tensor '{}', but context '{}' has it in the "
+                            "memory of {}, whose host storage devices may be reading in place; "
+                            "give it mode hosted(nonconstant) before compiling",
+                            code_.name(), tensor.label(), parent_->label, constant));
   }
 
   MemoryMode mode_of(const Tensor& tensor) const {
@@ -127,12 +150,18 @@ class Linker {
   const BufferView& place(const Tensor& tensor, bool overwritten) {
     if (const auto at = child_->held.find(tensor.id()); at != child_->held.end())
       return at->second.view;
+    if (auto view = unhide(tensor))
+      return child_->held.emplace(tensor.id(), Held{tensor, *std::move(view)}).first->second.view;
     const bool host_memory =
         parent_->device->execution->physical->properties().memory_space == dev::host_memory_space;
     const auto host = tensor.host();
     std::shared_ptr<BufferState> buffer;
     if (host && mode_of(tensor) == MemoryMode::hosted_constant) {
       buffer = host_memory ? borrow(*host) : upload(tensor, *host);
+      buffer->constant =
+          fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
+    } else if (host && !overwritten) {
+      buffer = host_memory ? copied(tensor, *host) : upload(tensor, snapshot(*host));
     } else {
       buffer = make_buffer(tensor, overwritten);
     }
@@ -149,6 +178,19 @@ class Linker {
     buffer->host = host;
     buffer->data = host.data();
     buffer->bytes = host.num_bytes();
+    return buffer;
+  }
+
+  static HostArray snapshot(const HostArray& host) {
+    HostArray values(host.type());
+    if (host.num_bytes() > 0) std::memcpy(values.data(), host.data(), host.num_bytes());
+    return values;
+  }
+
+  /// Values as they are now, at no device's pace: nobody else knows this memory yet.
+  std::shared_ptr<BufferState> copied(const Tensor& tensor, const HostArray& host) {
+    auto buffer = make_buffer(tensor, true);
+    if (host.num_bytes() > 0) std::memcpy(buffer->data, host.data(), host.num_bytes());
     return buffer;
   }
 
@@ -172,6 +214,7 @@ class Linker {
             BufferView(Buffer(make_buffer(tensor, entry.overwrites_whole)), tensor.type()));
       } else {
         entries.emplace_back(place(tensor, entry.overwrites_whole));
+        if (entry.writes) require_assignable(tensor, *entries.back());
       }
     }
     return entries;

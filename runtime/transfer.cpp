@@ -10,9 +10,7 @@ namespace {
 
 const BufferView& require_source(const Tensor& tensor, const Context& source,
                                  std::string_view what) {
-  rt::require_usable(*source.state());
-  const auto at = source.state()->held.find(tensor.id());
-  if (at != source.state()->held.end()) return at->second.view;
+  if (const rt::Held* const held = rt::find_held(*source.state(), tensor)) return held->view;
   throw Error(ErrorCode::not_found,
               fmt::format("{} of tensor '{}': the source context '{}' does not hold it", what,
                           tensor.label(), source.label()));
@@ -75,18 +73,18 @@ void require_mode(const Routine& consumer, MergeMode mode) {
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options) {
   const BufferView from = require_source(tensor, source, "copy");
-  rt::require_usable(*destination.state());
-  const auto at = destination.state()->held.find(tensor.id());
-  if (at == destination.state()->held.end()) {
+  const rt::Held* const held = rt::find_held(*destination.state(), tensor);
+  if (held == nullptr) {
     return {TransferOutcome::nothing_to_do,
             {},
             fmt::format("the destination context '{}' does not hold tensor '{}'",
                         destination.label(), tensor.label())};
   }
-  const BufferView to = at->second.view;
+  const BufferView to = held->view;
   if (from.buffer().state() == to.buffer().state()) {
     return {TransferOutcome::nothing_to_do, {}, "source and destination share one buffer"};
   }
+  rt::require_writable(to);
   const auto& device = destination.state()->device;
   log(LogLevel::debug,
       fmt::format("copy '{}' from {} to {}", tensor.label(),

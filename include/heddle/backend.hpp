@@ -35,6 +35,9 @@ struct BackendOptions {
   std::optional<int> virtual_devices;  ///< overrides the suggestion
   std::optional<std::uint32_t> queue_size;
   std::optional<std::chrono::nanoseconds> spin;
+  /// Bytes that each virtual device may take, those kept for reuse included. All devices whose
+  /// memory is the host's together stay within that of the machine, of its cgroups and RLIMIT_AS.
+  std::optional<std::uint64_t> bytes_max;
   std::optional<std::string> cc;
   /// Added to those of the C compiler. Throws invalid_argument at opening for flags that change the
   /// instruction set (see `isa`); kernels are not cached with flags that may name files.

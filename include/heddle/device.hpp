@@ -25,10 +25,18 @@ struct BufferState;   // runtime/device_state.hpp
 struct DeviceStatistics {
   std::uint64_t bytes_in_use = 0;
   std::uint64_t bytes_peak = 0;
+  std::uint64_t bytes_cached = 0;  ///< kept for reuse; given back where memory gets short
   std::uint64_t launches = 0;
   std::uint64_t copies = 0;  ///< device-to-device copies, merges left out
   std::uint64_t merges_copied = 0;
   std::uint64_t merges_streamed = 0;  ///< borrowed in place
+};
+
+/// Memory of one tensor on a device, or of buffers without a tensor.
+struct TensorMemory {
+  std::string label;  ///< "tensor 'x' f32[4]"
+  std::uint64_t bytes_in_use = 0;
+  std::uint64_t bytes_peak = 0;
 };
 
 /// A virtual device: one in-order timeline of tasks on a physical device, with memory and a merge
@@ -59,6 +67,9 @@ class Device {
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;
+  /// Who has memory on this device, and a thousand of those that had; most in use first. Hosted
+  /// constants that are read in place take none.
+  [[nodiscard]] std::vector<TensorMemory> memory() const;
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] const std::shared_ptr<rt::DeviceState>& state() const noexcept { return state_; }
   friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }
@@ -91,7 +102,8 @@ class PhysicalDevice {
 class Buffer {
  public:
   explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
-  /// Zero-filled. Throws exhausted naming the bytes, invalid_argument on overflow.
+  /// Zero-filled. Throws exhausted naming the bytes, what bounds them and who has most,
+  /// invalid_argument on overflow.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once its memory was donated.

@@ -1,0 +1,102 @@
+// Accounts of memory, and the table of those that devices of the process share.
+#include "devices/memory_account.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "devices/memory_pool.hpp"
+
+namespace heddle::dev {
+
+void MemoryAccount::join(MemoryPool& pool) {
+  const std::lock_guard lock(mutex_);
+  pools_.push_back(&pool);
+}
+
+void MemoryAccount::leave(MemoryPool& pool) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(pools_, &pool);
+}
+
+bool MemoryAccount::take(std::uint64_t bytes) {
+  const std::uint64_t most = limit_().bytes;
+  // relaxed: a number that only has to add up, here and below (pairs with itself).
+  std::uint64_t taken = taken_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > most || taken > most - bytes) return false;
+    // relaxed: blocks are handed from thread to thread in other ways.
+  } while (!taken_.compare_exchange_weak(taken, taken + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+void MemoryAccount::give_back(std::uint64_t bytes) noexcept {
+  // relaxed: as in take().
+  taken_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void MemoryAccount::trim() const noexcept {
+  const std::lock_guard lock(mutex_);
+  for (MemoryPool* const pool : pools_) pool->trim();
+}
+
+std::string MemoryAccount::to_string() const {
+  constexpr std::size_t named = 3;
+  const MemoryLimit limit = limit_();
+  // relaxed: a number for people.
+  const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
+  std::string text = "the limit is " + std::to_string(limit.bytes) + " bytes (" + limit.source +
+                     "), of which " + std::to_string(taken) + " are taken";
+  std::vector<std::pair<MemoryHolder, std::string>> holders;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const MemoryPool* const pool : pools_) {
+      for (MemoryHolder& holder : pool->holders()) {
+        if (holder.in_use > 0) holders.emplace_back(std::move(holder), pool->name());
+      }
+    }
+  }
+  std::ranges::sort(holders, std::ranges::greater(), [](const auto& h) { return h.first.in_use; });
+  if (holders.size() > named) holders.resize(named);
+  const char* before = ", most by ";
+  for (const auto& [holder, device] : holders) {
+    text += before + holder.label + " on " + device + " (" + std::to_string(holder.in_use) + ")";
+    before = ", ";
+  }
+  return text;
+}
+
+namespace {
+
+/// The account of one device, as long as somebody has it.
+std::shared_ptr<MemoryAccount> account_of(const PhysicalDevice& device) {
+  struct Table {
+    std::mutex mutex;
+    std::map<const PhysicalDevice*, std::weak_ptr<MemoryAccount>> accounts;  // guarded by mutex
+  };
+  static auto* const table = new Table();  // never destroyed: static objects may open devices
+  const std::lock_guard lock(table->mutex);
+  std::erase_if(table->accounts, [](const auto& entry) { return entry.second.expired(); });
+  auto& slot = table->accounts[&device];
+  auto account = slot.lock();
+  if (!account) {
+    const Properties& properties = device.properties();
+    const MemoryLimit own{properties.bytes_total, "memory of device '" + properties.name + "'"};
+    slot = account = std::make_shared<MemoryAccount>([own] { return own; });
+  }
+  return account;
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<MemoryAccount>> accounts_of(const PhysicalDevice& device) {
+  // Never destroyed: static objects may open devices.
+  static auto* const host = new std::shared_ptr<MemoryAccount>(
+      std::make_shared<MemoryAccount>([] { return host_memory_limit(); }));
+  std::vector<std::shared_ptr<MemoryAccount>> accounts;
+  if (device.properties().memory_space == host_memory_space) accounts.push_back(*host);
+  if (device.properties().bytes_total != 0) accounts.push_back(account_of(device));
+  return accounts;
+}
+
+}  // namespace heddle::dev

@@ -1,0 +1,55 @@
+// MemoryAccount: a bound that several pools share, and what they have taken of it. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "devices/device.hpp"
+#include "devices/memory_limit.hpp"
+
+namespace heddle::dev {
+
+class MemoryPool;
+
+/// Who has how much: a tensor on a device, or buffers without one.
+struct MemoryHolder {
+  std::string label;         ///< "tensor 'x' f32[4]"
+  std::uint64_t in_use = 0;  ///< bytes of live buffers, as asked for
+  std::uint64_t peak = 0;    ///< the most that in_use has been
+};
+
+class MemoryAccount {
+ public:
+  explicit MemoryAccount(std::function<MemoryLimit()> limit) : limit_(std::move(limit)) {}
+  MemoryAccount(const MemoryAccount&) = delete;
+  MemoryAccount& operator=(const MemoryAccount&) = delete;
+
+  void join(MemoryPool& pool);
+  void leave(MemoryPool& pool) noexcept;
+
+  /// false: it would pass the bound, and nothing is taken. Throws std::bad_alloc.
+  [[nodiscard]] bool take(std::uint64_t bytes);
+  void give_back(std::uint64_t bytes) noexcept;
+  /// Its pools give what they keep for reuse back to their devices.
+  void trim() const noexcept;
+  /// Bound, what is left of it, and who has most. Throws std::bad_alloc.
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  const std::function<MemoryLimit()> limit_;
+  std::atomic<std::uint64_t> taken_{0};  // bytes of blocks, those kept for reuse included
+  mutable std::mutex mutex_;             // never taken by who holds a pool's
+  std::vector<MemoryPool*> pools_;       // guarded by mutex_
+};
+
+/// What bounds memory of `device`: the host's memory, which all devices in its memory space share
+/// over all of the process, and its own bytes_total, which its virtual devices share. Throws
+/// std::bad_alloc.
+[[nodiscard]] std::vector<std::shared_ptr<MemoryAccount>> accounts_of(const PhysicalDevice& device);
+
+}  // namespace heddle::dev

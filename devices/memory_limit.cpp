@@ -1,0 +1,57 @@
+// Limits by sysconf, getrlimit and the files of cgroup v2 and v1.
+#include "devices/memory_limit.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+#include <optional>
+
+#include "scheduler/cgroups.hpp"
+
+namespace heddle::dev {
+namespace {
+
+void tighten(MemoryLimit& limit, std::uint64_t bytes, const std::string& source) {
+  if (bytes < limit.bytes) limit = {bytes, source};
+}
+
+/// The number in a file; "max", nonsense and missing files are none.
+std::optional<std::uint64_t> number_in(const std::string& file) {
+  std::string text;
+  std::ifstream(file) >> text;
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Of the machine and of the groups, which change only where somebody administers them.
+MemoryLimit lasting_limit(const std::string& root) {
+  MemoryLimit limit;
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) {
+    tighten(limit, static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page),
+            "the machine's memory");
+  }
+  for (const std::string& group : sched::cgroup_directories("memory", root)) {
+    for (const char* const name : {"/memory.max", "/memory.limit_in_bytes"}) {
+      if (const auto bytes = number_in(group + name)) tighten(limit, *bytes, group + name);
+    }
+  }
+  return limit;
+}
+
+}  // namespace
+
+MemoryLimit host_memory_limit(const std::string& root) {
+  static const MemoryLimit here = lasting_limit("");
+  MemoryLimit limit = root.empty() ? here : lasting_limit(root);
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    tighten(limit, space.rlim_cur, "RLIMIT_AS");
+  return limit;
+}
+
+}  // namespace heddle::dev

@@ -1,0 +1,142 @@
+// Tensors with host storage: where their first values come from, and constants that nobody changes.
+#include <functional>
+
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class HostedTest : public Conformance {
+ protected:
+  static std::span<const std::byte> bytes(const std::vector<float>& values) {
+    return std::as_bytes(std::span(values));
+  }
+};
+HEDDLE_CONFORMANCE_SUITE(HostedTest);
+
+// D4, D12: host storage that devices may be reading in place is not written, by no way at all; its
+// tensor and mode are named
+TEST_P(HostedTest, ConstantsRefuseEveryWrite) {
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor c("c", host, MemoryMode::hosted_constant), y("y", f32, {3});
+  Index i;
+  Program use("use"), make("make");
+  use << (y(i) = c(i) + 1.0);
+  make << (c(i) = y(i));
+  const Routine run = Context(device).link(backend.compile(use));
+  const Context& here = run.context();
+  const BufferView view = here.view(c);
+  const BufferView other(Buffer::allocate(device, c.type()), c.type());
+  // Somebody else's tensor in that memory.
+  const Tensor alias("alias", f32, {3});
+  Program change("change");
+  change << (alias(i) = alias(i) * 2.0);
+  const Context aliased = Context(device).with(alias, view);
+  const std::vector<float> values{7, 8, 9};
+  const std::function<void()> writes[] = {
+      [&] { here.write(c, values); },
+      [&] { view.from_host(device, bytes(values)); },
+      [&] { view.copy_from(device, other); },
+      [&] { BufferView(view.buffer(), {f32, {1}}, 4).from_host(device, bytes({5})); },
+      [&] { static_cast<void>(copy(c, Context(device).with(c, other), here)); },
+      [&] { aliased.write(alias, values); },
+      [&] { static_cast<void>(aliased.link(backend.compile(change))); }};
+  for (const auto& write : writes) {
+    const Status refused = failure(write);
+    EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(refused), AllOf(HasSubstr("'c'"), HasSubstr("hosted(constant)")));
+  }
+  EXPECT_THAT(text(failure([&] { static_cast<void>(backend.compile(make)); })),
+              AllOf(HasSubstr("'c'"), HasSubstr("hosted(constant)")));
+  device.await();
+  EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
+  run.schedule();
+  EXPECT_THAT(here.read<float>(y), ElementsAre(1, 2, 3));
+  // It may still be read, copied and merged from.
+  EXPECT_THAT(here.read<float>(c), ElementsAre(0, 1, 2));
+  EXPECT_TRUE(other.copy_from(device, view).wait().ok());
+}
+
+// D4: code that was compiled before the tensor became a constant does not write to it either
+TEST_P(HostedTest, CodeCompiledEarlierMayNotAssignAConstant) {
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor x("x", f32, {3}), y("y", f32, {3});
+  Index i;
+  Program make("make"), use("use");
+  make << (x(i) = Expr(5.0));
+  use << (y(i) = x(i));
+  const Code early = backend.compile(make);
+  x.set_host(host, MemoryMode::hosted_constant);
+  const Routine run = Context(device).link(backend.compile(use));
+  const Status refused = failure([&] { static_cast<void>(run.context().link(early)); });
+  EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+  EXPECT_THAT(text(refused),
+              AllOf(HasSubstr("'make'"), HasSubstr("'x'"), HasSubstr("hosted(constant)")));
+  EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
+}
+
+// J4, O39: a tensor with host storage begins with its values, as they are when it is linked, in
+// every mode that is not a constant; later changes go in by from_host
+TEST_P(HostedTest, HostStorageGivesTheFirstValues) {
+  for (const MemoryMode mode :
+       {MemoryMode::hosted_nonconstant, MemoryMode::hosted_changed_on_devices,
+        MemoryMode::hosted_volatile}) {
+    const HostArray host = HostArray::range({f32, {3}});
+    const Tensor x("x", host, mode), y("y", f32, {3}), part("part", host, mode);
+    Index i;
+    const auto read_only = mode == MemoryMode::hosted_volatile;
+    Program p("p"), more("more");
+    if (read_only) {
+      p << (y(i) = x(i) * 10.0);
+    } else {
+      p << (x(i) += 1.0) << (y(i) = x(i) * 10.0) << (part(1) = Expr(7.0));
+    }
+    more << (y(i) = x(i) + 1.0);
+    sched::ExternalTimeline gate("gate");
+    const Event opened = gate.next();
+    device.wait(opened);
+    const Routine run = Context(device).link(backend.compile(p));
+    const Routine next = run.context().link(backend.compile(more));
+    host.set(0, 100);  // after linking: not seen
+    run.schedule();
+    EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+    if (read_only) {
+      EXPECT_THAT(run.context().read<float>(y), ElementsAre(0, 10, 20));
+    } else {
+      EXPECT_THAT(run.context().read<float>(y), ElementsAre(10, 20, 30));
+      // Assigned in part: the rest has its values, too.
+      EXPECT_THAT(run.context().read<float>(part), ElementsAre(0, 7, 2));
+    }
+    EXPECT_TRUE(run.context().from_host(x).event.wait().ok());
+    next.schedule();
+    EXPECT_THAT(next.context().read<float>(y), ElementsAre(101, 2, 3));
+  }
+}
+
+// D2, J4: where a routine assigns all of it first, nothing is uploaded; each context starts anew
+TEST_P(HostedTest, EachContextStartsFromTheHostStorage) {
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor x("x", host);
+  Index i;
+  Program p("p");
+  p << (x(i) += 1.0);
+  const Code code = backend.compile(p);
+  const Routine first = Context(device).link(code);
+  first.schedule();
+  first.schedule();
+  EXPECT_THAT(first.context().read<float>(x), ElementsAre(2, 3, 4));
+  EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
+  const Routine second = Context(device).link(code);
+  second.schedule();
+  EXPECT_THAT(second.context().read<float>(x), ElementsAre(1, 2, 3));
+  const Routine child = first.context().link(code);  // its memory is its parent's
+  child.schedule();
+  EXPECT_THAT(child.context().read<float>(x), ElementsAre(3, 4, 5));
+}
+
+}  // namespace
+}  // namespace heddle
