@@ -79,6 +79,7 @@ class CKernel {
                {[this](const std::string& text) { line("{}", text); },
                 [this](const Value& v) { return value(v); },
                 [](const Affine& a) { return affine(a); }}),
+        scalar_loops_(loop_, lanes_.plan()),
         out_(out) {}
   CKernel(const CKernel&) = delete;
   CKernel& operator=(const CKernel&) = delete;
@@ -189,7 +190,7 @@ class CKernel {
     if (lanes_.has_vector_loop(stmt.body) && stmt.to - stmt.from > 1) line("#pragma GCC unroll 1");
     line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), index_literal(stmt.from),
          index_literal(stmt.to));
-    repeated(stmt.body);
+    repeated(stmt);
   }
 
   /// As in the loop text, but that types have some of its names.
@@ -209,9 +210,15 @@ class CKernel {
     line("}}");
   }
 
-  void repeated(const Block& block) {
+  void repeated(const Stmt& loop) {
     lanes_.forget();
-    body(block);
+    hidden_stores_ = scalar_loops_.hidden_stores(loop);
+    ++depth_;
+    for (const StmtPtr& stmt : loop.body) statement(*stmt);
+    if (scalar_loops_.ends_with_asm(loop)) line("__asm__(\"\");");
+    --depth_;
+    line("}}");
+    hidden_stores_.clear();
     lanes_.forget();
   }
 
@@ -226,7 +233,7 @@ class CKernel {
         "args->num_parts);",
         stmt.var, from, count);
     line("for (i64 {0} = i{1}_from; {0} < i{1}_to; ++{0}) {{", variable(stmt.var), stmt.var);
-    repeated(stmt.body);
+    repeated(stmt);
   }
 
   void zero(const Stmt& stmt) {
@@ -266,14 +273,21 @@ class CKernel {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
     const std::string at = affine(flatten(type, stmt.subscripts));
     const std::string text = value(*stmt.value);
-    if (!trace_) {
+    const bool hides = hidden_stores_.contains(stmt.buffer);
+    if (!trace_ && !hides) {
       line("t{}[{}] = {};", stmt.buffer, at, c_bare(text));
       return;
     }
     line("{{");
     ++depth_;
-    line("const i64 at = {};", at);
-    traced_store(stmt.buffer, text);
+    if (trace_) {
+      line("const i64 at = {};", at);
+      traced_store(stmt.buffer, text);
+    } else {
+      line("{} value = {};", storage_type(type.dtype), c_bare(text));
+      line("__asm__(\"\" : \"+{}\"(value));", asm_register(type.dtype));
+      line("t{}[{}] = value;", stmt.buffer, at);
+    }
     --depth_;
     line("}}");
   }
@@ -369,6 +383,8 @@ class CKernel {
   const bool trace_;
   CPrimitives& primitives_;
   CLanes lanes_;
+  const ScalarLoops scalar_loops_;
+  std::set<BufferId> hidden_stores_;  // of the loop at hand
   std::string& out_;
   std::size_t depth_ = 1;
   int temporaries_ = 0;

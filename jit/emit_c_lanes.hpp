@@ -65,6 +65,7 @@ class CLanes {
   /// Some stores pass the caches by.
   [[nodiscard]] bool streams() const noexcept { return streams_; }
 
+  [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
   [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
     return plan_.vectors.contains(loop.var);
   }

@@ -3,58 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "jit/emit_gccjit_abi.hpp"
 #include "jit/emit_gccjit_lanes.hpp"
 #include "jit/emit_workarounds.hpp"
 #include "jit/gccjit_primitives.hpp"
 
 namespace heddle::jit {
 namespace {
-
-/// The structs of kernel.h in a context. Fields in their order there.
-struct KernelAbi {
-  explicit KernelAbi(GccjitContext& in) {
-    gcc_jit_context* c = in.get();
-    gcc_jit_type* void_ptr = gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID_PTR);
-    const auto field = [c](gcc_jit_type* type, const char* name) {
-      return gcc_jit_context_new_field(c, nullptr, type, name);
-    };
-    data = field(void_ptr, "data");
-    gcc_jit_field* buffer_fields[] = {data, field(in.type(DType::u64), "bytes")};
-    gcc_jit_type* buffer = gcc_jit_struct_as_type(
-        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_buffer", 2, buffer_fields));
-    gcc_jit_type* trace_params[] = {void_ptr,
-                                    in.type(DType::u32),
-                                    in.type(DType::u32),
-                                    in.type(DType::i64),
-                                    in.type(DType::f64),
-                                    in.type(DType::f64)};
-    trace_type = gcc_jit_context_new_function_ptr_type(
-        c, nullptr, gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID), 6, trace_params, 0);
-    buffers = field(gcc_jit_type_get_pointer(buffer), "buffers");
-    statics = field(gcc_jit_type_get_pointer(in.type(DType::i64)), "statics");
-    part = field(in.type(DType::u32), "part");
-    num_parts = field(in.type(DType::u32), "num_parts");
-    trace = field(trace_type, "trace");
-    trace_context = field(void_ptr, "trace_context");
-    gcc_jit_field* args_fields[] = {field(in.type(DType::u32), "struct_size"),
-                                    field(in.type(DType::u32), "abi"),
-                                    buffers,
-                                    field(in.type(DType::u32), "num_buffers"),
-                                    field(in.type(DType::u32), "num_statics"),
-                                    statics,
-                                    part,
-                                    num_parts,
-                                    field(void_ptr, "dims"),
-                                    field(void_ptr, "status"),
-                                    trace,
-                                    trace_context};
-    args_ptr = gcc_jit_type_get_pointer(gcc_jit_struct_as_type(
-        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_args", 12, args_fields)));
-  }
-
-  gcc_jit_field *data, *buffers, *statics, *part, *num_parts, *trace, *trace_context;
-  gcc_jit_type *trace_type, *args_ptr;
-};
 
 class GccjitKernel {
  public:
@@ -68,7 +23,8 @@ class GccjitKernel {
         nested_sums_(nested_sums(loop_.body)),
         hidden_(loop_.body),
         trace_(trace),
-        lanes_(in, loop_, trace ? Target() : target) {
+        lanes_(in, loop_, trace ? Target() : target),
+        scalar_loops_(loop_, lanes_.plan()) {
     gcc_jit_context* c = in.get();
     gcc_jit_param* args = gcc_jit_context_new_param(c, nullptr, abi.args_ptr, "args");
     args_ = gcc_jit_param_as_rvalue(args);
@@ -241,7 +197,10 @@ class GccjitKernel {
   void counted_loop(const Stmt& stmt, gcc_jit_rvalue* from, gcc_jit_rvalue* to) {
     loop(fmt::format("i{}", stmt.var), from, to, [&](gcc_jit_lvalue* counter) {
       vars_[stmt.var] = counter;
+      hidden_stores_ = scalar_loops_.hidden_stores(stmt);
       for (const StmtPtr& inner : stmt.body) statement(*inner);
+      hidden_stores_.clear();
+      if (scalar_loops_.ends_with_asm(stmt)) gcc_jit_block_add_extended_asm(block_, nullptr, "");
     });
   }
 
@@ -315,6 +274,13 @@ class GccjitKernel {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
     gcc_jit_rvalue* at = affine(flatten(type, stmt.subscripts));
     gcc_jit_rvalue* stored = value(*stmt.value);
+    if (!trace_ && hidden_stores_.contains(stmt.buffer)) {
+      gcc_jit_lvalue* hidden = local(in_.type(type.dtype), "value", stored);
+      gcc_jit_extended_asm* hides = gcc_jit_block_add_extended_asm(block_, nullptr, "");
+      const std::string constraint = fmt::format("+{}", asm_register(type.dtype));
+      gcc_jit_extended_asm_add_output_operand(hides, nullptr, constraint.c_str(), hidden);
+      stored = gcc_jit_lvalue_as_rvalue(hidden);
+    }
     if (trace_) {
       traced_store(stmt.buffer, local(in_.type(DType::i64), "at", at), stored);
     } else {
@@ -421,6 +387,8 @@ class GccjitKernel {
   gcc_jit_lvalue* zero_ = nullptr;  // of hidden terms
   const bool trace_;
   GccjitLanes lanes_;
+  const ScalarLoops scalar_loops_;
+  std::set<BufferId> hidden_stores_;  // of the loop at hand
   gcc_jit_function* function_ = nullptr;
   gcc_jit_block* block_ = nullptr;
   gcc_jit_rvalue* args_ = nullptr;

@@ -29,6 +29,7 @@ class GccjitLanes {
       : in_(in), loop_(loop), target_(target), plan_(plan_lanes(loop, target)) {}
   void set_scalars(GccjitScalars scalars) { scalars_ = std::move(scalars); }
 
+  [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
   [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
     return plan_.vectors.contains(loop.var);
   }

@@ -262,6 +262,45 @@ unsigned HiddenTerms::constants(const Value& value, std::span<const unsigned> of
   }
 }
 
+ScalarLoops::ScalarLoops(const Loop& loop, const LanePlan& plan) {
+  const CarriedDependences carried = carried_dependences(loop, plan);
+  walk(loop.body, [&](const Stmt& stmt) {
+    const auto at = stmt.kind == StmtKind::loop ? carried.find(stmt.var) : carried.end();
+    if (at == carried.end()) return;
+    Guard& guard = guards_[stmt.var];
+    for (const Place& place : at->second) {
+      guard.ends_with_asm |= place.is_block;
+      guard.hidden_stores.insert(place.id);
+    }
+    guard.ends_with_asm |= std::ranges::any_of(stmt.body, [](const StmtPtr& inner) {
+      return inner->kind == StmtKind::loop || inner->kind == StmtKind::zero;
+    });
+    if (guard.ends_with_asm) guard.hidden_stores.clear();
+  });
+}
+
+bool ScalarLoops::ends_with_asm(const Stmt& loop) const {
+  const auto at = guards_.find(loop.var);
+  return at != guards_.end() && at->second.ends_with_asm;
+}
+
+const std::set<BufferId>& ScalarLoops::hidden_stores(const Stmt& loop) const {
+  static const std::set<BufferId> none;
+  const auto at = guards_.find(loop.var);
+  return at == guards_.end() ? none : at->second.hidden_stores;
+}
+
+std::string_view asm_register(DType type) noexcept {
+#if defined(__x86_64__)
+  constexpr std::string_view floating = "x";
+#elif defined(__aarch64__)
+  constexpr std::string_view floating = "w";
+#else
+  constexpr std::string_view floating = "m";
+#endif
+  return type == DType::f32 || type == DType::f64 ? floating : "r";
+}
+
 PrimFunction hide_function(DType type) {
   const DType bits = type == DType::f64 ? DType::u64 : DType::u32;
   PrimBuilder in(fmt::format("hide_{}", name(type)), {type, DType::u64});

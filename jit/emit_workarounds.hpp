@@ -5,7 +5,9 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string_view>
 
+#include "jit/dependence.hpp"
 #include "jit/loop.hpp"
 #include "jit/primitives.hpp"
 
@@ -47,6 +49,32 @@ class HiddenTerms {
   std::map<BufferId, unsigned> stored_;    // likewise, elements of buffers
   bool any_ = false;
 };
+
+/// Loops that carry a dependence through memory, which GCC 12.2 is not to make vectors of. Where
+/// it has unrolled the loops in such a one, it loads what several iterations read, and may read
+/// from one another, before it stores what they write: its groups of neighbouring loads and stores
+/// (tree-vect-data-refs.cc) pass over a load behind a store of an earlier iteration ("dependence
+/// distance negative"). Found in 11.3 too; schedules make vectors of what they know to be apart.
+class ScalarLoops {
+ public:
+  ScalarLoops(const Loop& loop, const LanePlan& plan);
+  /// Emitters put an empty asm statement at the end of the loop's body. Loops in it become vectors
+  /// still.
+  [[nodiscard]] bool ends_with_asm(const Stmt& loop) const;
+  /// What the loop's own statements store to these buffers passes through an empty asm statement:
+  /// of innermost loops, as GCC then keeps values of the iteration before in registers.
+  [[nodiscard]] const std::set<BufferId>& hidden_stores(const Stmt& loop) const;
+
+ private:
+  struct Guard {
+    bool ends_with_asm = false;
+    std::set<BufferId> hidden_stores;
+  };
+  std::map<VarId, Guard> guards_;
+};
+
+/// The registers that values of a type lie in, as asm operands name them.
+[[nodiscard]] std::string_view asm_register(DType type) noexcept;
 
 /// (T value, u64 zero) -> T: the value, of which compilers know nothing that do not know `zero`.
 [[nodiscard]] PrimFunction hide_function(DType type);
