@@ -82,6 +82,8 @@ class GccjitToolchain final : public Toolchain {
     try {
       return load_built(options_, std::move(reply.library), module_info(unit, emitted, start));
     } catch (const Error& error) {
+      if (error.code() != ErrorCode::compile_failed)
+        throw;  // the system's doing, not the compiler's
       fail(unit, source, error.code(), "what it made cannot be loaded", error.status());
     }
   }

@@ -23,6 +23,7 @@ class CompileService final : public Compiler {
         timeout_(options.compile_timeout),
         target_(options.target),
         perf_map_(options.perf_map),
+        temp_dir_(options.temp_dir),
         anew_(!options.dump_dir.empty() || !toolchain_->recipe_is_whole()),
         owner_(getpid()),
         cache_({options.cache_dir, options.cache_bytes_max, options.warn}) {
@@ -186,12 +187,14 @@ class CompileService final : public Compiler {
       try {
         ModuleInfo info = module_info(unit, emitted, start);
         info.perf_map = perf_map_;
+        info.temp_dir = temp_dir_;
         auto module = load_module(found.entry->library, std::move(info));
         cache_.count(&KernelCacheCounters::disk_hits);
         return module;
       } catch (const Error& error) {
-        if (error.code() != ErrorCode::compile_failed) throw;
-        cache_.remove(disk_key);  // whole as it was written, and yet no library of this unit
+        if (error.code() != ErrorCode::compile_failed) throw;  // the system: the entry is sound
+        // Whole as it was written, and yet no library of this unit: what is compiled takes its
+        // place.
         found.reason = &KernelCacheCounters::corrupt;
       }
     }
@@ -217,6 +220,7 @@ class CompileService final : public Compiler {
   const std::chrono::milliseconds timeout_;
   const Target target_;
   const bool perf_map_;
+  const std::filesystem::path temp_dir_;
   const bool anew_;  // what was compiled before is not looked for
   const pid_t owner_;
   mutable KernelCache cache_;
@@ -241,6 +245,7 @@ BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo inf
                         fmt::format("{}-{:016x}.so", file_stem(info.unit_name), library.sum.low);
   }
   info.perf_map = options.perf_map;
+  info.temp_dir = options.temp_dir;
   auto module = load_module(library, std::move(info));
   return {std::move(library), std::move(module)};
 }

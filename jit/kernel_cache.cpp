@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <limits>
 #include <memory>
 #include <tuple>
 
@@ -20,6 +22,8 @@ namespace {
 constexpr std::uint64_t kept_share_percent = 90;
 /// How much of the bound one process may add before it looks at what others added.
 constexpr std::uint64_t look_share = 16;
+/// Clocks of machines that share a directory may differ by so much.
+constexpr std::chrono::hours clock_slack{1};
 
 std::size_t index_of(CacheReason reason) noexcept {
   const auto* const at =
@@ -31,24 +35,36 @@ struct CloseStream {
   void operator()(DIR* stream) const noexcept { closedir(stream); }
 };
 
-/// Calls f(name, stat) for each file, whatever it is.
+/// Calls f(name, stat) for each file, whatever it is. Returns errno's value when the directory
+/// cannot be read.
 template <class F>
-void each_file(int directory, const F& f) {
+int each_file(int directory, const F& f) {
   // Opened anew: a duplicate would share its position with the original.
   FileDescriptor own(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!own) return;
+  if (!own) return errno;
   const std::unique_ptr<DIR, CloseStream> stream(fdopendir(own.get()));
-  if (!stream) return;
+  if (!stream) return errno;
   static_cast<void>(own.release());  // the stream's now
   while (const dirent* const entry = readdir(stream.get())) {
     struct stat info{};
     if (fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
       f(std::string(entry->d_name), info);
   }
+  return 0;
 }
 
 std::int64_t used_ns(const struct stat& info) {
-  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  constexpr std::int64_t ns = 1'000'000'000;
+  constexpr std::int64_t seconds_max = std::numeric_limits<std::int64_t>::max() / ns - 1;
+  // A file system may say any number.
+  return std::clamp(std::int64_t{info.st_mtim.tv_sec}, -seconds_max, seconds_max) * ns +
+         info.st_mtim.tv_nsec;
+}
+
+/// Until when files can have been used.
+std::int64_t latest_use_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch() + clock_slack;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 std::string counters_text(const KernelCacheCounters& counters) {
@@ -171,35 +187,49 @@ bool KernelCache::store(const CompileKey& key, std::string_view info,
     complain(trouble.reason, trouble.text + "; what is compiled is not kept");
     return false;
   }
-  note_stored(directory.get(), bytes);
+  if (const std::string problem = note_stored(directory.get(), bytes); !problem.empty())
+    complain(&KernelCacheCounters::unwritable, "it cannot be kept within its bound: " + problem);
   return true;
-}
-
-void KernelCache::remove(const CompileKey& key) {
-  CacheTrouble trouble;
-  const FileDescriptor directory = open_cache_directory(options_.directory, false, trouble);
-  if (directory) unlinkat(directory.get(), to_hex(key).c_str(), 0);
 }
 
 /// Prunes when the bound is exceeded, as far as this process knows: it looks at its first entry,
 /// and again whenever it has added a share of the bound.
-void KernelCache::note_stored(int directory, std::uint64_t bytes) {
+/// Returns what the system would not do.
+std::string KernelCache::note_stored(int directory, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   bytes_since_look_ += bytes;
   if (bytes_known_ && *bytes_known_ + bytes_since_look_ <= options_.bytes_max &&
       bytes_since_look_ <= options_.bytes_max / look_share) {
-    return;
+    return {};
   }
   std::uint64_t there = 0;
-  each_file(directory, [&](const std::string& name, const struct stat& info) {
+  const int error = each_file(directory, [&](const std::string& name, const struct stat& info) {
     const CacheFileKind kind = kind_of_cache_file(name);
     if (kind == CacheFileKind::temporary) remove_if_abandoned(directory, name);
     if (kind == CacheFileKind::entry) there += static_cast<std::uint64_t>(info.st_size);
   });
-  if (there > options_.bytes_max)
-    there -= shrink(directory, options_.bytes_max / 100 * kept_share_percent).bytes;
+  std::string problem = error != 0 ? errno_text(error) : "";
+  if (there > options_.bytes_max) {
+    const Freed freed = shrink(directory, options_.bytes_max / 100 * kept_share_percent);
+    there = freed.left;
+    problem = freed.problem;
+  }
   bytes_known_ = there;
   bytes_since_look_ = 0;
+  return problem;
+}
+
+/// Returns errno's value: ENOENT when another process was first. What the system refuses is noted
+/// in `freed`.
+int KernelCache::remove_file(int directory, const std::string& name, Freed& freed) {
+  if (unlinkat(directory, name.c_str(), 0) == 0) return 0;
+  const int error = errno;
+  struct stat info{};
+  // A read-only file system refuses to remove what is not there too.
+  const bool gone = fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0;
+  if (gone && errno == ENOENT) return ENOENT;
+  if (freed.kept++ == 0) freed.problem = fmt::format("{}: {}", name, errno_text(error));
+  return error;
 }
 
 KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
@@ -211,28 +241,40 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
       return std::tie(used, name) < std::tie(other.used, other.name);
     }
   };
+  constexpr std::int64_t first = std::numeric_limits<std::int64_t>::min();
+  const std::int64_t latest = latest_use_ns();
   std::vector<File> files;
-  std::uint64_t total = 0;
+  std::uint64_t total = 0;  // of what is sound
   Freed freed;
-  each_file(directory, [&](const std::string& name, const struct stat& info) {
+  const int error = each_file(directory, [&](const std::string& name, const struct stat& info) {
     const auto bytes = static_cast<std::uint64_t>(info.st_size);
     const CacheFileKind kind = kind_of_cache_file(name);
     if (kind == CacheFileKind::temporary) remove_if_abandoned(directory, name);
-    if (kind == CacheFileKind::entry) {
-      files.push_back({used_ns(info), name, bytes});
+    if (kind != CacheFileKind::entry) return;
+    if (is_damaged(directory, name)) {
+      constexpr std::uint64_t block = 512;  // of stat; holes have none
+      files.push_back(
+          {first, name, std::min(bytes, block * static_cast<std::uint64_t>(info.st_blocks))});
+    } else {
+      files.push_back({used_ns(info) <= latest ? used_ns(info) : first + 1, name, bytes});
       total += bytes;
     }
   });
+  if (error != 0) freed = {0, 0, 0, 1, errno_text(error)};
   std::ranges::sort(files, std::less<>());
   for (const File& file : files) {
-    // An empty file is what a crash left of an entry: it goes whatever the bound.
-    if (total <= bytes_max && file.bytes > 0) continue;
-    total -= file.bytes;
-    if (unlinkat(directory, file.name.c_str(), 0) != 0) continue;  // another process was first
-    ++freed.entries;
-    freed.bytes += file.bytes;
-    count(&KernelCacheCounters::evicted);
+    const bool damaged = file.used == first;
+    if (total <= bytes_max && !damaged) break;
+    const int refused = remove_file(directory, file.name, freed);
+    if (refused != 0 && refused != ENOENT) continue;
+    if (refused == 0) {
+      ++freed.entries;
+      freed.bytes += file.bytes;
+      count(&KernelCacheCounters::evicted);
+    }
+    if (!damaged) total -= file.bytes;
   }
+  freed.left = total;
   return freed;
 }
 
@@ -260,20 +302,31 @@ KernelCacheInfo KernelCache::info() const {
     if (trouble.reason != &KernelCacheCounters::absent) result.refusal = trouble.text;
     return result;
   }
-  each_file(directory.get(), [&result](const std::string& name, const struct stat& file) {
-    if (kind_of_cache_file(name) != CacheFileKind::entry) return;
-    ++result.entries;
-    result.bytes += static_cast<std::uint64_t>(file.st_size);
-  });
+  const int error =
+      each_file(directory.get(), [&result](const std::string& name, const struct stat& file) {
+        if (kind_of_cache_file(name) != CacheFileKind::entry) return;
+        ++result.entries;
+        result.bytes += static_cast<std::uint64_t>(file.st_size);
+      });
+  if (error != 0) result.refusal = "it cannot be listed: " + errno_text(error);
   result.counters = read_counters(directory.get());
   return result;
+}
+
+template <class F>
+void KernelCache::each_file_or_throw(int directory, const F& f) const {
+  if (const int error = each_file(directory, f); error != 0) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("kernel cache '{}' cannot be listed: {}", options_.directory.string(),
+                            errno_text(error)));
+  }
 }
 
 std::vector<CacheFile> KernelCache::list() const {
   std::vector<CacheFile> files;
   const FileDescriptor directory = require_directory();
   if (!directory) return files;
-  each_file(directory.get(), [&](const std::string& name, const struct stat& info) {
+  each_file_or_throw(directory.get(), [&](const std::string& name, const struct stat& info) {
     if (kind_of_cache_file(name) != CacheFileKind::entry) return;
     CacheFile file{name, {}, static_cast<std::uint64_t>(info.st_size), used_ns(info), {}};
     CacheTrouble trouble;
@@ -294,7 +347,11 @@ std::vector<CacheFile> KernelCache::remove_damaged() {
   std::vector<CacheFile> damaged = list();
   std::erase_if(damaged, [](const CacheFile& file) { return file.problem.empty(); });
   const FileDescriptor directory = require_directory();
-  for (const CacheFile& file : damaged) unlinkat(directory.get(), file.name.c_str(), 0);
+  for (CacheFile& file : damaged) {
+    Freed freed;
+    remove_file(directory.get(), file.name, freed);
+    if (freed.kept > 0) file.problem += "; it cannot be removed: " + freed.problem;
+  }
   return damaged;
 }
 
@@ -306,8 +363,8 @@ KernelCache::Freed KernelCache::prune(std::uint64_t bytes_max) {
 KernelCache::Freed KernelCache::clear() {
   const FileDescriptor directory = require_directory();
   if (!directory) return {};
-  const Freed freed = shrink(directory.get(), 0);
-  unlinkat(directory.get(), cache_counters_file, 0);
+  Freed freed = shrink(directory.get(), 0);
+  remove_file(directory.get(), cache_counters_file, freed);
   for (auto& counter : counters_) {
     // relaxed: see count().
     counter.store(0, std::memory_order_relaxed);

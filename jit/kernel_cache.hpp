@@ -7,12 +7,16 @@
 //
 // An entry is one file, named after its key: a header, a line of information, the library. It is
 // written under another name in the same directory and then renamed, so that readers see all of it
-// or nothing. It is not forced to disk: what a power cut leaves half-written fails its checksum and
-// is compiled again, while waiting for the disk would cost more than many a compile.
+// or nothing. It is not forced to disk: a power cut may lose the entries of the last half minute or
+// leave them torn. What is torn fails its checksum and is compiled again; waiting for the disk
+// would cost every entry what the README of jit/ says.
 //
 // Reading an entry marks it as used. When the files together exceed the bound, the least recently
 // used go, and a process that is reading one keeps what it has opened. Two processes that prune at
-// once take the same files in the same order: neither can remove more than both wanted.
+// once take the same files in the same order: neither can remove more than both wanted. A file
+// whose size is not what its header says is damaged: it goes first, and its size, which may be any
+// number, counts for nothing. One that was used in the future, by a clock that was set back since,
+// was used longest ago, as all that is used gets today's time.
 #pragma once
 
 #include <array>
@@ -70,8 +74,6 @@ class KernelCache {
   [[nodiscard]] Found load(const CompileKey& key);
   /// Keeps an entry, or counts why it cannot be kept. Whether it did. Throws for memory alone.
   bool store(const CompileKey& key, std::string_view info, std::span<const std::byte> content);
-  /// Removes an entry whose content turned out to be of no use.
-  void remove(const CompileKey& key);
 
   void count(CacheReason reason) noexcept;
   [[nodiscard]] KernelCacheCounters counters() const noexcept;
@@ -82,10 +84,13 @@ class KernelCache {
   [[nodiscard]] KernelCacheInfo info() const;
   /// All entries, most recently used first, each read and checked.
   [[nodiscard]] std::vector<CacheFile> list() const;
-  /// Removes what is damaged; returns that.
+  /// Removes what is damaged; returns that. Its `problem` says so where the system would not.
   std::vector<CacheFile> remove_damaged();
   struct Freed {
     std::uint64_t entries = 0, bytes = 0;
+    std::uint64_t left = 0;  ///< bytes of the sound entries that stay
+    std::uint64_t kept = 0;  ///< files that the system would not remove
+    std::string problem;     ///< of the first of them
   };
   /// Removes the least recently used until at most `bytes_max` are left, and what writers that were
   /// killed left behind.
@@ -95,8 +100,11 @@ class KernelCache {
 
  private:
   FileDescriptor require_directory() const;
+  template <class F>
+  void each_file_or_throw(int directory, const F& f) const;
+  static int remove_file(int directory, const std::string& name, Freed& freed);
   Freed shrink(int directory, std::uint64_t bytes_max);
-  void note_stored(int directory, std::uint64_t bytes);
+  std::string note_stored(int directory, std::uint64_t bytes);
   void complain(CacheReason reason, const std::string& problem);
   void save_counters();
 

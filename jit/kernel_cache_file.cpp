@@ -127,9 +127,14 @@ bool make_private_directories(const fs::path& path) {
   return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
 }
 
-/// Header and information, checked against each other; `size`: of the file.
-std::optional<EntryHeader> read_head(int fd, std::uint64_t size, std::string& info,
+/// Header and information of the file called `name`, checked against each other and its size.
+std::optional<EntryHeader> read_head(int fd, const std::string& name, std::string& info,
                                      CacheTrouble& trouble) {
+  struct stat file{};
+  if (fstat(fd, &file) != 0) {
+    trouble = refused(&KernelCacheCounters::unreadable, "it cannot be looked at");
+    return std::nullopt;
+  }
   EntryHeader header;
   if (!read_all(fd, &header, sizeof header, trouble)) return std::nullopt;
   if (std::memcmp(header.magic, entry_magic, sizeof entry_magic) != 0) {
@@ -151,6 +156,11 @@ std::optional<EntryHeader> read_head(int fd, std::uint64_t size, std::string& in
     trouble = {&KernelCacheCounters::corrupt, "its header is damaged"};
     return std::nullopt;
   }
+  if (to_hex(header.key) != name) {
+    trouble = {&KernelCacheCounters::corrupt, "it is another key's"};
+    return std::nullopt;
+  }
+  const auto size = static_cast<std::uint64_t>(file.st_size);
   const std::uint64_t expected = sizeof header + info.size() + header.content_bytes;
   if (size != expected || header.content_bytes > library_bytes_max) {
     trouble = {size < expected ? &KernelCacheCounters::truncated : &KernelCacheCounters::corrupt,
@@ -224,20 +234,9 @@ FileDescriptor open_cache_file(int directory, const std::string& name, CacheTrou
 std::optional<CacheEntry> read_cache_entry(int directory, const std::string& name, bool use,
                                            CacheTrouble& trouble) {
   const FileDescriptor file = open_cache_file(directory, name, trouble);
-  if (!file) return std::nullopt;
-  struct stat info{};
-  if (fstat(file.get(), &info) != 0) {
-    trouble = refused(&KernelCacheCounters::unreadable, "it cannot be looked at");
-    return std::nullopt;
-  }
   CacheEntry entry;
-  const auto header =
-      read_head(file.get(), static_cast<std::uint64_t>(info.st_size), entry.info, trouble);
+  const auto header = file ? read_head(file.get(), name, entry.info, trouble) : std::nullopt;
   if (!header) return std::nullopt;
-  if (to_hex(header->key) != name) {
-    trouble = {&KernelCacheCounters::corrupt, "it is another key's"};
-    return std::nullopt;
-  }
   entry.library.bytes.resize(header->content_bytes);
   entry.library.sum = header->content_sum;
   if (!read_all(file.get(), entry.library.bytes.data(), entry.library.bytes.size(), trouble))
@@ -248,6 +247,15 @@ std::optional<CacheEntry> read_cache_entry(int directory, const std::string& nam
   }
   if (use) futimens(file.get(), nullptr);  // where that is refused it is older than it could be
   return entry;
+}
+
+bool is_damaged(int directory, const std::string& name) {
+  CacheTrouble trouble;
+  std::string info;
+  const FileDescriptor file = open_cache_file(directory, name, trouble);
+  if (file && read_head(file.get(), name, info, trouble)) return false;
+  return trouble.reason == &KernelCacheCounters::corrupt ||
+         trouble.reason == &KernelCacheCounters::truncated;
 }
 
 std::vector<std::byte> cache_entry_head(const CompileKey& key, std::string_view info,

@@ -44,6 +44,11 @@ struct CloseLibrary {
 };
 using LibraryHandle = std::unique_ptr<void, CloseLibrary>;
 
+struct Unmap {
+  std::size_t bytes;
+  void operator()(void* mapped) const noexcept { munmap(mapped, bytes); }
+};
+
 class LoadedModule final : public Module {
  public:
   LoadedModule(FileDescriptor file, LibraryHandle handle,
@@ -78,11 +83,22 @@ std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset)
   return value;
 }
 
+/// Of the library: compiled anew it may be another.
+[[noreturn]] void refuse(const ModuleInfo& info, std::string_view text) {
+  throw Error(
+      ErrorCode::compile_failed,
+      fmt::format("the library made for unit '{:.200}' is unusable: {}", info.unit_name, text));
+}
+
+void check_sum(std::span<const std::byte> bytes, const Library& library, const ModuleInfo& info) {
+  if (checksum(bytes) != library.sum)
+    refuse(info, "it was damaged on its way (its checksum differs); compile again");
+}
+
 /// The library's bytes in an anonymous file that nobody can change any more.
 FileDescriptor seal(const Library& library, const ModuleInfo& info) {
-  const auto fail = [&info](const char* what) {
-    throw Error(ErrorCode::unavailable, fmt::format("cannot load unit '{:.200}': {}: {}",
-                                                    info.unit_name, what, errno_text(errno)));
+  const auto fail = [](const char* what) {
+    throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, errno_text(errno)));
   };
   const std::string name = "heddle:" + info.unit_name.substr(0, 200);
   FileDescriptor fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -99,15 +115,8 @@ FileDescriptor seal(const Library& library, const ModuleInfo& info) {
     fail("sealing the library");
   void* mapped = mmap(nullptr, library.bytes.size(), PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (mapped == MAP_FAILED) fail("mapping the library");
-  const Checksum sealed = checksum({static_cast<const std::byte*>(mapped), library.bytes.size()});
-  munmap(mapped, library.bytes.size());
-  if (sealed != library.sum) {
-    throw Error(
-        ErrorCode::compile_failed,
-        fmt::format("the library made for unit '{:.200}' is unusable: it was damaged on its way "
-                    "(its checksum differs); compile again",
-                    info.unit_name));
-  }
+  const std::unique_ptr<void, Unmap> mapping(mapped, Unmap{library.bytes.size()});
+  check_sum({static_cast<const std::byte*>(mapped), library.bytes.size()}, library, info);
   return fd;
 }
 
@@ -138,15 +147,62 @@ std::string process_directory() {
   return "/proc/" + (error ? std::string("self") : process.string());
 }
 
-/// A path of the descriptor that no library loaded before has: dlopen takes an equal name for the
-/// same library, but descriptor numbers are used again. "./" and "/" spell the bits of a counter.
-std::string unique_path(int fd) {
+/// Tells apart what is loaded: dlopen takes an equal name for the same library.
+std::uint64_t next_number() {
   static std::atomic<std::uint64_t> counter{0};
   // relaxed: only distinctness matters, the counter publishes nothing (pairs with itself)
-  std::uint64_t n = counter.fetch_add(1, std::memory_order_relaxed);
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// A path of the descriptor that no library loaded before has, as descriptor numbers are used
+/// again. "./" and "/" spell the bits of a number.
+std::string unique_path(int fd) {
   std::string path = process_directory() + "/fd/";
-  for (; n != 0; n >>= 1) path += (n & 1) != 0 ? "./" : "/";
+  for (std::uint64_t n = next_number(); n != 0; n >>= 1) path += (n & 1) != 0 ? "./" : "/";
   return path + std::to_string(fd);
+}
+
+/// Why the system lets nothing be loaded from `path`, whatever lies there; empty: it does.
+std::string obstacle(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return fmt::format("'{}' cannot be opened: {}", path, errno_text(errno));
+  constexpr std::size_t some = 4096;
+  void* mapped = mmap(nullptr, some, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+  if (mapped == MAP_FAILED)
+    return fmt::format("'{}' cannot be mapped as code: {}", path, errno_text(errno));
+  munmap(mapped, some);
+  return {};
+}
+
+/// Throws Error(unavailable) when the system is in the way, compile_failed when the library is.
+LibraryHandle open_library(const std::string& path, const ModuleInfo& info) {
+  LibraryHandle handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (handle) return handle;
+  const std::string said = dlerror();
+  if (const std::string why = obstacle(path); !why.empty())
+    throw Error(ErrorCode::unavailable, why);
+  refuse(info, "dlopen: " + said);
+}
+
+/// Loads it where memory files cannot be (no /proc, no sealing): from a file in a fresh directory
+/// of this user's alone, checked there and removed at once. Between check and load it could be
+/// changed by processes of this user alone, which could change our memory as well.
+LibraryHandle open_from_file(const Library& library, const ModuleInfo& info,
+                             const Status& obstacle) try {
+  ToolOptions options;
+  options.temp_dir = info.temp_dir;
+  const TempDir directory(options);
+  const auto path = directory.path() / fmt::format("unit-{}.so", next_number());
+  write_file(path, {reinterpret_cast<const char*>(library.bytes.data()), library.bytes.size()});
+  check_sum(read_file(path, library_bytes_max), library, info);
+  return open_library(path.string(), info);
+} catch (const Error& error) {
+  if (error.code() == ErrorCode::compile_failed) throw;
+  throw Error(error.code(),
+              fmt::format("cannot load unit '{:.200}', which is sound: from memory: {}; from a "
+                          "temporary file: {}; mount /proc, or set HEDDLE_TEMP_DIR to a directory "
+                          "that may hold code",
+                          info.unit_name, obstacle.message(), error.status().message()));
 }
 
 }  // namespace
@@ -187,34 +243,33 @@ Status check_library(std::span<const std::byte> bytes) {
 }
 
 std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo info) {
-  const auto refuse = [&info](const std::string& text) {
-    throw Error(
-        ErrorCode::compile_failed,
-        fmt::format("the library made for unit '{:.200}' is unusable: {}", info.unit_name, text));
-  };
   if (const Status status = check_library(library.bytes); !status.ok())
-    refuse(std::string(status.message()));
+    refuse(info, status.message());
   FileDescriptor fd;
-  std::string path = info.library_file.string();
-  if (path.empty()) {
-    fd = far_away(seal(library, info));
-    path = unique_path(fd.get());
-  } else {
+  LibraryHandle handle;
+  if (const std::string path = info.library_file.string(); !path.empty()) {
     keep_library(library, path);
+    handle = open_library(path, info);
+  } else {
+    try {
+      fd = far_away(seal(library, info));
+      handle = open_library(unique_path(fd.get()), info);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable) throw;
+      handle = open_from_file(library, info, error.status());
+    }
   }
-  LibraryHandle handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (!handle) refuse(fmt::format("dlopen: {}", dlerror()));
   const auto* abi = static_cast<const std::uint32_t*>(dlsym(handle.get(), unit_abi_symbol));
-  if (abi == nullptr) refuse(fmt::format("it does not define {}", unit_abi_symbol));
+  if (abi == nullptr) refuse(info, fmt::format("it does not define {}", unit_abi_symbol));
   if (*abi != HEDDLE_KERNEL_ABI)
-    refuse(fmt::format("its kernel ABI is {} (expected {})", *abi, HEDDLE_KERNEL_ABI));
+    refuse(info, fmt::format("its kernel ABI is {} (expected {})", *abi, HEDDLE_KERNEL_ABI));
   std::vector<heddle_kernel_function> functions;
   for (const std::string& name : info.kernels) {
     void* symbol = dlsym(handle.get(), kernel_symbol(name).c_str());
-    if (symbol == nullptr) refuse(fmt::format("it does not define kernel '{}'", name));
+    if (symbol == nullptr) refuse(info, fmt::format("it does not define kernel '{}'", name));
     functions.push_back(reinterpret_cast<heddle_kernel_function>(symbol));
   }
-  if (fd && info.perf_map) {
+  if (info.perf_map && info.library_file.empty()) {
     write_perf_map(functions);
   } else {
     fd.reset();

@@ -1,5 +1,6 @@
 // From the bytes of a shared library to a Module: nothing is loaded that was not checked first, and
-// what was checked is what is loaded (a sealed memfd). Any thread.
+// what was checked is what is loaded: a sealed memory file, or where the system has none that can
+// be loaded, a file that this user alone can reach. Any thread.
 #pragma once
 
 #include <chrono>
@@ -47,10 +48,11 @@ struct ModuleInfo {
   /// Without a file: whether the kernels' names are written to perf's map (perf_map.hpp), and the
   /// descriptor is kept so that gdb finds the library.
   bool perf_map = false;
+  std::filesystem::path temp_dir{};  ///< ToolOptions::temp_dir, where memory cannot be loaded from
 };
 
 /// Checks, seals, loads and resolves. Throws Error(compile_failed) saying what is wrong with the
-/// library, unavailable or exhausted when the system refuses.
+/// library, unavailable or exhausted when the system refuses, which says nothing of the library.
 [[nodiscard]] std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo info);
 
 }  // namespace heddle::jit

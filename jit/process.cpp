@@ -181,13 +181,11 @@ Child::Child(const Command& command, Channel channel) {
     channel_ = above_standard(pair[0]);
     channel_end = above_standard(pair[1]);
     if (!channel_ || !channel_end) cannot_start(command, "descriptor", errno);
-    fcntl(channel_.get(), F_SETFL, O_NONBLOCK);
     plan.place(channel_end.get(), 0);
   } else {
     plan.open_null(0);
   }
   if (!output_pipe_ || !output_end) cannot_start(command, "descriptor", errno);
-  fcntl(output_pipe_.get(), F_SETFL, O_NONBLOCK);
   plan.place(output_end.get(), 1);
   plan.place(output_end.get(), 2);
   std::vector<std::string> environment = child_environment(command.environment);
@@ -226,7 +224,10 @@ bool Child::has_ended() noexcept {
 
 void Child::collect_output() {
   char buffer[16 * 1024];
-  while (output_pipe_) {
+  // Asked before each read, which then cannot block: nobody else reads. The pipe itself blocks, as
+  // the child's end must, and fcntl(), which could change ours alone, is not everywhere allowed.
+  pollfd ready{output_pipe_.get(), POLLIN, 0};
+  while (output_pipe_ && poll(&ready, 1, 0) > 0) {
     const ssize_t n = ::read(output_pipe_.get(), buffer, sizeof buffer);
     if (n > 0) {
       output_.append({buffer, static_cast<std::size_t>(n)});
@@ -268,7 +269,8 @@ Child::Event Child::wait_for(short events, const Patience& patience) {
 
 Child::Io Child::send(std::span<const std::byte> bytes, const Patience& patience) {
   while (!bytes.empty()) {
-    const ssize_t n = ::send(channel_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n =
+        ::send(channel_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -285,7 +287,7 @@ Child::Io Child::send(std::span<const std::byte> bytes, const Patience& patience
 Child::Io Child::receive(std::span<std::byte> bytes, const Patience& patience) {
   bool ended = false;
   while (!bytes.empty()) {
-    const ssize_t n = recv(channel_.get(), bytes.data(), bytes.size(), 0);
+    const ssize_t n = recv(channel_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (n == 0) {

@@ -1,19 +1,23 @@
 // See temp_dir.hpp. Directories below a shared /tmp are used only if they are ours and private.
 #include "jit/temp_dir.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "heddle/status.hpp"
-#include "jit/process.hpp"
 
 namespace heddle::jit {
 namespace fs = std::filesystem;
@@ -60,6 +64,81 @@ void prune(const fs::path& directory, std::size_t count) {
   for (std::size_t k = 0; k + count < files.size(); ++k) fs::remove(files[k].second, error);
 }
 
+/// Not by std::filesystem, whose way of opening directories needs fcntl(), which is not everywhere
+/// allowed.
+void remove_tree(const fs::path& path) {
+  struct Close {
+    void operator()(DIR* stream) const noexcept { closedir(stream); }
+  };
+  if (const std::unique_ptr<DIR, Close> stream(opendir(path.c_str())); stream) {
+    while (const dirent* const entry = readdir(stream.get())) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (unlink((path / name).c_str()) != 0 && errno == EISDIR) remove_tree(path / name);
+    }
+  }
+  rmdir(path.c_str());
+}
+
+// A temporary directory holds a file whose lock says that its maker lives: the kernel drops it with
+// the maker's last descriptor. The file comes first into the directory, so that whatever holds
+// other things without it is being removed, or was when its remover died. Only names of this
+// prefix are swept: heddle-XXXXXX are of versions that lock nothing, and of file systems that
+// cannot.
+constexpr std::string_view swept_prefix = "heddle-tmp-";
+constexpr const char* lock_file = ".lock";
+
+enum class Lock : std::uint8_t { taken, lost, unsupported };
+
+/// Makes the lock of a fresh directory. Lost: a sweeper looked in between, and removes it.
+Lock lock_fresh(const fs::path& directory, FileDescriptor& lock) {
+  const fs::path path = directory / lock_file;
+  lock = FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock) return errno == ENOENT ? Lock::lost : Lock::unsupported;
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return errno == EWOULDBLOCK ? Lock::lost : Lock::unsupported;
+  struct stat ours{}, there{};
+  const bool same = fstat(lock.get(), &ours) == 0 && stat(path.c_str(), &there) == 0 &&
+                    ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+  return same ? Lock::taken : Lock::lost;
+}
+
+/// Removes a directory whose maker is gone; leaves one that is used, or not ours, as it is.
+void sweep(const fs::path& directory) {
+  struct stat info{};
+  if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
+  if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) return;
+  const auto open_lock = [&directory] {
+    return FileDescriptor(
+        open((directory / lock_file).c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  };
+  FileDescriptor lock = open_lock();
+  if (!lock && errno == ENOENT) {
+    if (rmdir(directory.c_str()) == 0 || errno != ENOTEMPTY) return;
+    lock = open_lock();  // made since then, or what holds other things is half removed
+    if (!lock && errno != ENOENT) return;
+  }
+  if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  remove_tree(directory);
+}
+
+/// Once in a process for each root: looking through a large /tmp takes a while.
+void sweep_once(const fs::path& root) {
+  static std::mutex mutex;
+  static std::set<fs::path> swept;  // guarded by mutex
+  {
+    const std::scoped_lock lock(mutex);
+    if (!swept.insert(root).second) return;
+  }
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(swept_prefix)) found.push_back(entry->path());
+  }
+  for (const fs::path& directory : found) sweep(directory);
+}
+
 }  // namespace
 
 fs::path temp_root(const ToolOptions& options) {
@@ -67,19 +146,34 @@ fs::path temp_root(const ToolOptions& options) {
 }
 
 TempDir::TempDir(const ToolOptions& options) {
-  std::string pattern = fs::absolute(temp_root(options) / "heddle-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    fail("cannot make a temporary directory in", temp_root(options), errno,
-         " (set HEDDLE_TEMP_DIR or TMPDIR to a writable directory)");
+  const fs::path root = fs::absolute(temp_root(options));
+  const auto make = [&root](std::string_view prefix) {
+    std::string pattern = (root / prefix).string() + "XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) {
+      fail("cannot make a temporary directory in", root, errno,
+           " (set HEDDLE_TEMP_DIR or TMPDIR to a writable directory)");
+    }
+    return fs::path(pattern);
+  };
+  sweep_once(root);
+  constexpr int tries_max = 100;
+  for (int k = 0; k < tries_max; ++k) {
+    path_ = make(swept_prefix);
+    const Lock lock = lock_fresh(path_, lock_);
+    if (lock == Lock::taken) return;
+    lock_.reset();
+    if (lock == Lock::lost) continue;  // a sweeper's now
+    remove_tree(path_);
+    break;
   }
-  path_ = pattern;
+  path_ = make("heddle-");
 }
 
-TempDir::TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+TempDir::TempDir(TempDir&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 TempDir::~TempDir() {
-  std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (!path_.empty()) remove_tree(path_);
 }
 
 void write_file(const fs::path& path, std::string_view text) {

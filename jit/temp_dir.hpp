@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "jit/compile.hpp"
+#include "jit/process.hpp"
 
 namespace heddle::jit {
 
-/// A directory of mode 0700 that vanishes with its contents on destruction.
+/// A directory of mode 0700 that vanishes with its contents on destruction. What killed processes
+/// left goes when another process makes its first one there: a lock, held as long as the directory
+/// is used, tells the dead from the living, whatever pid namespace or machine they are of.
 class TempDir {
  public:
   /// Throws Error(unavailable) naming the directory and the reason.
@@ -24,10 +27,14 @@ class TempDir {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Leaves the directory where it is: for a process forked from the one that owns it.
-  void abandon() noexcept { path_.clear(); }
+  void abandon() noexcept {
+    path_.clear();
+    lock_.reset();
+  }
 
  private:
   std::filesystem::path path_;
+  FileDescriptor lock_;
 };
 
 /// Where temporary directories are made: options.temp_dir, else /tmp.

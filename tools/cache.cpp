@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -61,11 +62,20 @@ Json files_json(const std::vector<CacheFile>& files) {
 }
 
 CacheReport freed_report(const KernelCache::Freed& freed, const std::string& directory, bool json) {
+  CacheReport report;
+  report.ok = freed.kept == 0;
   if (json) {
-    return {dumped({{"directory", directory}, {"removed", freed.entries}, {"bytes", freed.bytes}})};
+    Json row{{"directory", directory}, {"removed", freed.entries}, {"bytes", freed.bytes}};
+    if (!report.ok) row.update(Json{{"kept", freed.kept}, {"problem", freed.problem}});
+    report.text = dumped(row);
+    return report;
   }
-  return {fmt::format("{}: removed {} entries, {}\n", directory, freed.entries,
-                      bytes_text(freed.bytes))};
+  report.text = fmt::format("{}: removed {} entries, {}\n", directory, freed.entries,
+                            bytes_text(freed.bytes));
+  if (!report.ok) {
+    report.text += fmt::format("  {} could not be removed, first {}\n", freed.kept, freed.problem);
+  }
+  return report;
 }
 
 }  // namespace
@@ -108,15 +118,21 @@ CacheReport run_cache_action(CacheAction action, const std::uint64_t* bytes_max,
   if (action == CacheAction::clear) return freed_report(cache.clear(), directory, json);
   if (action == CacheAction::verify) {
     const std::vector<CacheFile> damaged = cache.remove_damaged();
-    const std::size_t sound = cache.list().size();
+    const std::vector<CacheFile> left = cache.list();
+    const auto sound = static_cast<std::size_t>(
+        std::ranges::count_if(left, [](const CacheFile& file) { return file.problem.empty(); }));
+    const std::size_t kept = left.size() - sound;
     if (json) {
-      return {
-          dumped({{"directory", directory}, {"sound", sound}, {"removed", files_json(damaged)}}),
-          damaged.empty()};
+      return {dumped({{"directory", directory},
+                      {"sound", sound},
+                      {"removed", files_json(damaged)},
+                      {"kept", kept}}),
+              damaged.empty()};
     }
-    return {files_text(damaged, colour) + fmt::format("{}: {} entries are sound, {} were damaged "
-                                                      "and are removed\n",
-                                                      directory, sound, damaged.size()),
+    return {files_text(damaged, colour) +
+                fmt::format("{}: {} entries are sound, {} were damaged, {} of them could not be "
+                            "removed\n",
+                            directory, sound, damaged.size(), kept),
             damaged.empty()};
   }
   const std::vector<CacheFile> files = cache.list();

@@ -12,7 +12,7 @@ enum class CacheAction : std::uint8_t { list, verify, prune, clear };
 
 struct CacheReport {
   std::string text;
-  bool ok = true;  ///< nothing was found damaged
+  bool ok = true;  ///< nothing was found damaged, and all that was to go is gone
 };
 
 /// Does it, and says what was done: in words, or as JSON. `bytes_max`: for prune, the bound of the

@@ -81,6 +81,22 @@ TEST_F(CacheCommandTest, VerifyFindsDamage) {
   EXPECT_EQ(heddle({"cache", "verify"}).exit_code, 0);
 }
 
+// J11: clearing that leaves something says what, and is no success
+TEST_F(CacheCommandTest, SaysWhatItCouldNotRemove) {
+  const std::string key(64, 'a');
+  fs::create_directories(path_ / "cache" / key / "inside");
+  chmod((path_ / "cache").c_str(), 0700);
+  const Outcome outcome = heddle({"cache", "clear"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("could not be removed"));
+  EXPECT_THAT(outcome.out, HasSubstr(key));
+  const auto cleared = json({"cache", "clear", "--json"}, 1);
+  EXPECT_EQ(cleared["kept"], 1);
+  EXPECT_THAT(cleared["problem"].get<std::string>(), HasSubstr(key));
+  fs::remove_all(path_ / "cache" / key);
+  EXPECT_EQ(heddle({"cache", "clear"}).exit_code, 0);
+}
+
 // J11: a directory that is not to be trusted is refused by name; there may be none at all
 TEST_F(CacheCommandTest, RefusesWhatIsNotToBeTrusted) {
   fs::create_directory(path_ / "cache");

@@ -1,0 +1,132 @@
+// Temporary directories: they go with their makers, however those end, and never before.
+#include "jit/temp_dir.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "scratch.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A process that makes a temporary directory with a file in it, and then does nothing.
+class Maker {
+ public:
+  explicit Maker(const ToolOptions& options) {
+    int report[2];
+    if (pipe(report) != 0) throw std::runtime_error("pipe failed");
+    pid_ = fork();
+    if (pid_ == 0) {
+      const TempDir directory(options);
+      write_file(directory.path() / "file", "content");
+      const std::string name = directory.path().string();
+      const ssize_t n = write(report[1], name.data(), name.size());
+      while (n > 0) pause();
+      _exit(1);
+    }
+    close(report[1]);
+    char name[4096];
+    const ssize_t n = read(report[0], name, sizeof name);
+    close(report[0]);
+    if (n > 0) path_ = std::string(name, static_cast<std::size_t>(n));
+  }
+  ~Maker() { kill_it(); }
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+
+  void kill_it() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  pid_t pid_ = -1;
+  fs::path path_;
+};
+
+/// Whether `work` says so in a process of its own.
+pid_t start(const std::function<bool()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work() ? 0 : 1);
+  return child;
+}
+bool ended_well(pid_t child) {
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(TempDirTest, WhatKilledProcessesLeftIsSweptAndWhatIsUsedIsNot) {
+  // J10: killed hosts leave nothing for long
+  const Scratch scratch;
+  const ToolOptions options = scratch.options();
+  Maker killed(options), living(options);
+  ASSERT_TRUE(fs::exists(killed.path() / "file"));
+  killed.kill_it();
+  ASSERT_TRUE(fs::exists(killed.path() / "file")) << "nobody swept yet";
+  // Half removed, not made yet, another's, a link, another prefix.
+  const fs::path half = scratch.temp() / "heddle-tmp-half",
+                 bare = scratch.temp() / "heddle-tmp-bare",
+                 open = scratch.temp() / "heddle-tmp-open",
+                 link = scratch.temp() / "heddle-tmp-link", old = scratch.temp() / "heddle-abcdef";
+  for (const fs::path& path : {half, bare, open, old}) ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  write_file(half / "rest", "content");
+  write_file(old / "rest", "content");
+  ASSERT_EQ(chmod(open.c_str(), 0755), 0);
+  fs::create_directory_symlink(old, link);
+  {
+    const TempDir own(options);
+    EXPECT_FALSE(fs::exists(killed.path()));
+    EXPECT_TRUE(fs::exists(living.path() / "file"));
+    EXPECT_FALSE(fs::exists(half));
+    EXPECT_FALSE(fs::exists(bare));
+    EXPECT_TRUE(fs::exists(open));
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_TRUE(fs::exists(old / "rest"));
+  }
+}
+
+TEST(TempDirTest, MakersAndSweepersNeverMeet) {
+  // J10: a directory is its maker's from its first moment, whoever sweeps
+  const Scratch scratch;
+  constexpr int processes = 6, rounds = 60;
+  std::vector<pid_t> parents;
+  for (int k = 0; k < processes; ++k) {
+    parents.push_back(start([&scratch, k] {
+      bool good = true;
+      for (int round = 0; round < rounds; ++round) {
+        const bool dies = (round + k) % 3 == 0;
+        const pid_t child = start([&scratch, dies] {
+          const TempDir directory(scratch.options());  // the first here: it sweeps
+          write_file(directory.path() / "file", "content");
+          usleep(200);
+          if (dies) kill(getpid(), SIGKILL);
+          return fs::exists(directory.path() / "file") &&
+                 read_text(directory.path() / "file") == "content";
+        });
+        good = (ended_well(child) || dies) && good;
+      }
+      return good;
+    }));
+  }
+  for (const pid_t parent : parents) EXPECT_TRUE(ended_well(parent));
+  {
+    const TempDir last(scratch.options());
+    EXPECT_EQ(scratch.leftovers(), 1);
+  }
+  EXPECT_EQ(scratch.leftovers(), 0);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
