@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
 #include <thread>
 
 namespace heddle::jit {
@@ -15,18 +18,32 @@ namespace {
 /// libgccjit leaks a little with every compile: helpers are replaced now and then.
 constexpr std::size_t compiles_per_helper_max = 500;
 
+/// The file that this code was mapped from, as the kernel says: the loader knows what it was asked
+/// for, which may be relative to a directory that the process has left. Empty without /proc.
+fs::path mapped_file() {
+  const auto here = reinterpret_cast<std::uintptr_t>(&helper_places);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    int path_at = 0;
+    // BEGIN-END MODE OFFSET DEVICE INODE PATH
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &begin, &end,
+                    &path_at) == 2 &&
+        begin <= here && here < end && path_at > 0)
+      return line.substr(static_cast<std::size_t>(path_at));
+  }
+  return {};
+}
+
 /// The directory of the library (or program) that holds this code.
 std::optional<fs::path> own_directory() {
+  fs::path file = mapped_file();
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&helper_places), &info) == 0 ||
-      info.dli_fname == nullptr) {
-    return std::nullopt;
-  }
+  if (file.empty() && dladdr(reinterpret_cast<const void*>(&helper_places), &info) != 0 &&
+      info.dli_fname != nullptr)
+    file = info.dli_fname;
   std::error_code error;
-  fs::path file(info.dli_fname);
-  if (!file.has_parent_path()) file = "/proc/self/exe";  // a program found on PATH
-  file = fs::canonical(file, error);
-  if (error) return std::nullopt;
+  if (!file.is_absolute() || (file = fs::canonical(file, error), error)) return std::nullopt;
   return file.parent_path();
 }
 
@@ -45,17 +62,14 @@ std::vector<fs::path> helper_places(const ToolOptions& options) {
   if (!options.compile_helper.empty()) return {options.compile_helper};
   std::vector<fs::path> places;
   const auto add = [&places](const fs::path& directory) {
-    const fs::path place = (directory / "heddle-compile").lexically_normal();
-    if (std::ranges::find(places, place) == places.end()) places.push_back(place);
+    places.push_back((directory / "heddle-compile").lexically_normal());
   };
-  if (const auto here = own_directory()) {
+  static const std::optional<fs::path> here = own_directory();  // asked for with each compile
+  if (here) {
     add(*here);
     // From the library's directory to libexec as installed, wherever the tree was moved to.
     add(*here / HEDDLE_HELPER_DIR_FROM_LIB);
-    add(*here / "../libexec/heddle");
   }
-  add(HEDDLE_HELPER_DIR);
-  add(HEDDLE_BUILD_HELPER_DIR);
   return places;
 }
 
@@ -65,6 +79,7 @@ fs::path find_helper(const ToolOptions& options) {
     if (const auto found = find_program(fs::absolute(place).string(), {})) return *found;
     tried += "\n  " + place.string();
   }
+  if (tried.empty()) tried = " nothing, as /proc, which says where the library is, is missing";
   throw Error(
       ErrorCode::unavailable,
       fmt::format("heddle-compile, which compiles for gccjit, was not found as an executable "

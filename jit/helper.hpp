@@ -20,7 +20,8 @@
 
 namespace heddle::jit {
 
-/// Where heddle-compile is looked for, in this order; an explicit place is the only one.
+/// Where heddle-compile is looked for, in this order; an explicit place is the only one. All others
+/// follow from where this library lies: whoever may write there may run code as its user anyway.
 [[nodiscard]] std::vector<std::filesystem::path> helper_places(const ToolOptions& options);
 /// Throws Error(unavailable) naming all places and the setting that overrides them.
 [[nodiscard]] std::filesystem::path find_helper(const ToolOptions& options);

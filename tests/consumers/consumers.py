@@ -95,6 +95,43 @@ class Consumers:
         run(["cmake", "--build", folder], env=self.env)
         self.check_programs(folder, self.env)
 
+    def planted(self, prefix):
+        """A helper planted where heddle was built or first installed, where the program starts, or
+        beside a link to the library never runs; the library's own does, and without it there is
+        none."""
+        folder = self.work / "planted"
+        links, marker = folder / "links", folder / "ran"
+        links.mkdir(parents=True)
+        library = next(p for p in prefix.rglob("libheddle.so.*") if not p.is_symlink())
+        flags, env = self.compile_flags(prefix)
+        soname = links / "libheddle.so.0"
+        soname.symlink_to(library)
+        build = self.work / "subproject-build"
+        plants = [links, folder, folder / "jit", self.work / "first" / "libexec" / "heddle", build,
+                  build / "jit", build / "subprojects" / "heddle",
+                  build / "subprojects" / "heddle" / "jit"]
+        for place in plants:
+            place.mkdir(parents=True, exist_ok=True)
+            plant = place / "heddle-compile"
+            plant.write_text(f"#!/bin/sh\necho $0 >> {marker}\n")
+            plant.chmod(0o755)
+        program = folder / "tensor_host"
+        run(self.cxx + [self.here / "tensor_host.cpp", "-o", program] + flags, env=self.env)
+        real = prefix / "libexec" / "heddle" / "heddle-compile"
+        for path in (library.parent, links, os.path.relpath(library.parent, folder)):
+            env = self.env | {"LD_LIBRARY_PATH": str(path)}
+            print(run([program, "sync_gccjit"], cwd=folder, env=env), end="")
+            hidden = real.rename(real.with_name("hidden"))
+            missing = subprocess.run([program, "sync_gccjit"], cwd=folder, env=env, text=True,
+                                     capture_output=True, check=False)
+            hidden.rename(real)
+            if missing.returncode != 1 or "HEDDLE_COMPILE_HELPER" not in missing.stderr:
+                sys.exit(f"without a helper: {missing}")
+            if marker.exists():
+                sys.exit(f"planted helpers ran: {marker.read_text()}")
+        shutil.rmtree(build)
+        shutil.rmtree(self.work / "first")
+
     def conformance(self, prefix):
         """The suites of tests/device, alone in a folder, on the toy backend."""
         folder = self.work / "conformance"
@@ -128,6 +165,7 @@ def main():
         prefix = consumers.as_subproject()
         consumers.with_pkg_config(prefix)
         consumers.with_cmake(prefix)
+        consumers.planted(prefix)
         consumers.conformance(prefix)
     finally:
         if not kept:
