@@ -209,13 +209,18 @@ void Fabric::watch_descriptor(Random& random, Submitter& submitter) {
   descriptors_.emplace_back(event, event.fd());
 }
 
-bool Fabric::settle(Event::Clock::time_point deadline) {
+bool Fabric::await_devices(Event::Clock::time_point deadline) {
   // First what hosts submitted, then what those tasks did.
   for (int generation = 0; generation < 2; ++generation) {
     for (const Target& target : targets_) {
       if (target.device.await_until(deadline).code() == ErrorCode::deadline) return false;
     }
   }
+  return true;
+}
+
+bool Fabric::settle(Event::Clock::time_point deadline) {
+  if (!await_devices(deadline)) return false;
   // Callbacks, and descriptors through them, come after the ends of their events.
   while (callbacks_run_.load() != callbacks_due_.load()) {
     if (Event::Clock::now() >= deadline) return false;

@@ -90,7 +90,9 @@ class Fabric {
 
   // Once nobody submits any more: one thread.
 
-  /// Waits until all has ended; false: not by the deadline.
+  /// Waits until all tasks have ended; false: not by the deadline.
+  [[nodiscard]] bool await_devices(Event::Clock::time_point deadline);
+  /// Callbacks and descriptors too.
   [[nodiscard]] bool settle(Event::Clock::time_point deadline);
   /// What must hold; and one more task for each device that is open. After settle().
   void check_all(const std::vector<const Submitter*>& hosts, Tally& tally);

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <semaphore>
 #include <thread>
 #include <utility>
@@ -30,6 +33,8 @@ class Round {
  private:
   void produce(Submitter& host, std::uint64_t seed);
   void act(Random& random, Submitter& host);
+  void end_threads();
+  void give_up(std::exception_ptr why) noexcept;
   void signal(std::uint64_t seed);
   void signal_once(Random& random, std::optional<sched::ExternalTimeline>& timeline);
   void serve_manual();
@@ -42,7 +47,9 @@ class Round {
   Fabric fabric_;
   std::deque<Submitter> hosts_;
   Tally foreign_;
-  std::atomic<bool> hosts_ended_{false}, all_ended_{false};
+  std::atomic<bool> hosts_ended_{false}, all_ended_{false}, failed_{false};
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;  // guarded by failure_mutex_
   std::vector<std::thread> threads_;
   std::counting_semaphore<> ended_{0};
 };
@@ -50,9 +57,20 @@ class Round {
 template <class Body>
 void Round::start_thread(Body body) {
   threads_.emplace_back([this, body = std::move(body)] {
-    body();
+    try {
+      body();
+    } catch (...) {
+      give_up(std::current_exception());
+    }
     ended_.release();
   });
+}
+
+/// What a thread could not get, such as memory or another thread, ends the round.
+void Round::give_up(std::exception_ptr why) noexcept {
+  const std::scoped_lock lock(failure_mutex_);
+  if (!failure_) failure_ = std::move(why);
+  failed_.store(true);
 }
 
 bool Round::join(int count, Clock::time_point deadline) {
@@ -104,7 +122,7 @@ void Round::act(Random& random, Submitter& host) {
 
 void Round::produce(Submitter& host, std::uint64_t seed) {
   Random random(seed);
-  for (int k = 0; k < options_.actions; ++k) act(random, host);
+  for (int k = 0; k < options_.actions && !failed_.load(); ++k) act(random, host);
 }
 
 /// Late, badly, or never.
@@ -137,10 +155,19 @@ void Round::signal(std::uint64_t seed) {
 
 void Round::serve_manual() {
   while (!all_ended_.load()) {
-    static_cast<void>(fabric_.scheduler().run_one(200us));
-    static_cast<void>(fabric_.scheduler().poll(100us));
+    try {
+      static_cast<void>(fabric_.scheduler().run_one(200us));
+      static_cast<void>(fabric_.scheduler().poll(100us));
+    } catch (...) {
+      give_up(std::current_exception());  // and go on: others wait for what is left
+    }
     if (!fabric_.has_manual()) std::this_thread::sleep_for(100us);  // the above did not wait
   }
+}
+
+void Round::end_threads() {
+  all_ended_.store(true);
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool Round::run(RoundResult& result) {
@@ -154,13 +181,27 @@ bool Round::run(RoundResult& result) {
     return false;
   };
   const int host_count = 1 + static_cast<int>(random_() % 4);
-  start_thread([this, seed = random_()] { signal(seed); });
-  start_thread([this] { serve_manual(); });
-  for (int k = 0; k < host_count; ++k)
-    start_thread([this, &host = hosts_.emplace_back(), seed = random_()] { produce(host, seed); });
-  if (!join(host_count, deadline)) return stuck("a host");
+  try {
+    start_thread([this, seed = random_()] { signal(seed); });
+    start_thread([this] { serve_manual(); });
+    for (int k = 0; k < host_count; ++k)
+      start_thread(
+          [this, &host = hosts_.emplace_back(), seed = random_()] { produce(host, seed); });
+  } catch (...) {
+    give_up(std::current_exception());
+  }
+  const int started = static_cast<int>(threads_.size());
+  // All but the two that serve the others; if there are none, these two.
+  const int serving = std::min(started, 2);
+  if (!join(started - serving, deadline)) return stuck("a host");
   hosts_ended_.store(true);
-  if (!join(1, deadline)) return stuck("the foreign signaller");
+  if (!join(std::min(serving, 1), deadline)) return stuck("the foreign signaller");
+  if (failed_.load()) {
+    // Tasks look at what this holds.
+    if (!fabric_.await_devices(deadline)) return stuck("a device");
+    end_threads();
+    std::rethrow_exception(failure_);
+  }
   if (!fabric_.settle(deadline)) return stuck("a device or callback");
   std::vector<const Submitter*> hosts;
   for (const Submitter& host : hosts_) hosts.push_back(&host);
@@ -168,7 +209,7 @@ bool Round::run(RoundResult& result) {
   fabric_.check_all(hosts, result.tally);
   all_ended_.store(true);
   if (!join(1, deadline)) return stuck("poll()");
-  for (std::thread& thread : threads_) thread.join();
+  end_threads();
   result.broken = fabric_.take_complaints();
   ++result.tally[Count::rounds];
   return true;
