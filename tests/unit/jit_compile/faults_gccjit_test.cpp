@@ -126,20 +126,24 @@ TEST(HelperTest, AMissingHelperNamesAllPlacesAndTheSetting) {
   // J10, issue 9: heddle-compile not found
   const Scratch scratch;
   ToolOptions options = scratch.options();
-  options.compile_helper = "/nowhere/heddle-compile";
+  options.compile_helper = "/dev/null/nowhere/heddle-compile";
   const auto compiler = make_gccjit_compiler(options);
   EXPECT_EQ(compiler->available().code(), ErrorCode::unavailable);
   const Status status = compile_failure(*compiler);
   EXPECT_EQ(status.code(), ErrorCode::unavailable);
-  EXPECT_THAT(status.to_string(), HasSubstr("/nowhere/heddle-compile"));
+  EXPECT_THAT(status.to_string(), HasSubstr("/dev/null/nowhere/heddle-compile"));
   EXPECT_THAT(status.to_string(), HasSubstr("HEDDLE_COMPILE_HELPER"));
-  EXPECT_THAT(compiler->describe(), HasSubstr("/nowhere/heddle-compile"));
+  EXPECT_THAT(compiler->describe(), HasSubstr("/dev/null/nowhere/heddle-compile"));
   options.compile_helper.clear();
-  const auto places = helper_places(options);
-  EXPECT_GE(places.size(), 3u);
-  EXPECT_EQ(places.front().parent_path(),
-            std::filesystem::canonical("/proc/self/exe").parent_path())
-      << "beside the library that holds this code comes first";
+}
+
+TEST(HelperTest, IsLookedForBesideTheLibraryAndNowhereElse) {
+  // J10: whoever may write anywhere else must not run code as us
+  const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
+  EXPECT_THAT(helper_places({}),
+              ::testing::ElementsAre(
+                  here / "heddle-compile",
+                  (here / HEDDLE_HELPER_DIR_FROM_LIB / "heddle-compile").lexically_normal()));
 }
 
 TEST(HelperTest, OneThatIsNoHelperIsUnavailable) {
@@ -198,6 +202,28 @@ TEST(HelperTest, ADamagedReplyIsNeverLoaded) {
   wire::Bytes cut = good;
   cut.resize(cut.size() - 1);
   EXPECT_EQ(failure_with(scratch, helper_saying(cut)).code(), ErrorCode::deadline);
+}
+
+TEST(HelperTest, OneThatIsKilledAtAnyByteIsAnError) {
+  // J10: within its greeting, its reply, or before either
+  const Scratch scratch;
+  wire::CompileReply reply;
+  reply.ok = true;
+  reply.library.bytes.resize(500);
+  reply.library.sum = checksum(reply.library.bytes);
+  wire::Bytes words = wire::encode(good_hello());
+  const std::size_t greeting = words.size();
+  const wire::Bytes frame = wire::encode(reply);
+  words.insert(words.end(), frame.begin(), frame.end());
+  const std::size_t heads = greeting + sizeof(wire::FrameHeader);
+  for (std::size_t at = 0; at < words.size(); at += at < heads ? 3 : 97) {
+    const auto helper =
+        fake_helper(scratch, wire::Bytes(words.begin(), words.begin() + at), "kill -9 $$");
+    const Status status = failure_with(scratch, helper);
+    EXPECT_EQ(status.code(), at < greeting ? ErrorCode::unavailable : ErrorCode::compile_failed)
+        << at << ": " << status.to_string();
+    EXPECT_THAT(status.to_string(), HasSubstr("signal 9")) << at;
+  }
 }
 
 TEST(HelperTest, StaysWarmAndIsReplacedWhenItDiedIdle) {
@@ -322,7 +348,7 @@ TEST(HelperTest, EndsWithItsHostAndCleansUp) {
 TEST(HelperTest, AnUnwritableOrFullTempDirectoryIsAnError) {
   // A.4: libgccjit calls exit(1) when the temporary directory is full
   ToolOptions options;
-  options.temp_dir = "/nowhere/temp";
+  options.temp_dir = "/dev/null/nowhere/temp";
   EXPECT_EQ(compile_failure(*make_gccjit_compiler(options)).code(), ErrorCode::unavailable);
   const Scratch scratch;
   if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=4k") != 0)
