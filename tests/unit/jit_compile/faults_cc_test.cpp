@@ -123,7 +123,7 @@ TEST(CcFaultsTest, AMissingCompilerIsUnavailable) {
   EXPECT_EQ(compile_failure(*by_name).code(), ErrorCode::unavailable);
   EXPECT_THAT(compile_failure(*by_name).to_string(), HasSubstr("PATH=" + scratch.tools().string()));
   EXPECT_THAT(by_name->describe(), HasSubstr("not found"));
-  for (const char* command : {"/nowhere/cc", "", "  "}) {
+  for (const char* command : {"/dev/null/nowhere/cc", "", "  "}) {
     options.cc = command;
     const Status status = compile_failure(*make_cc_compiler(options));
     EXPECT_EQ(status.code(), ErrorCode::unavailable);
@@ -217,7 +217,7 @@ TEST(CcFaultsTest, FewerInstructionsThanTheProcessorHasAreEnough) {
 
 TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {
   // A.4
-  for (const char* directory : {"/nowhere/temp", "/proc/self", "/etc/passwd"}) {
+  for (const char* directory : {"/dev/null/nowhere/temp", "/proc/self", "/etc/passwd"}) {
     ToolOptions options;
     options.temp_dir = directory;
     const Status status = compile_failure(*make_cc_compiler(options));

@@ -46,11 +46,11 @@ TEST(ProcessTest, ReportsExitStatusAndSignal) {
 TEST(ProcessTest, NamesTheProgramThatCannotStart) {
   // J10: compiler missing
   try {
-    static_cast<void>(run_command({{"/nowhere/cc"}, {}}, 30s));
+    static_cast<void>(run_command({{"/dev/null/nowhere/cc"}, {}}, 30s));
     FAIL() << "started";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unavailable);
-    EXPECT_THAT(error.what(), HasSubstr("/nowhere/cc"));
+    EXPECT_THAT(error.what(), HasSubstr("/dev/null/nowhere/cc"));
   }
 }
 
@@ -203,7 +203,7 @@ TEST(ProcessTest, LeavesNoDescriptorAndNoZombie) {
     static_cast<void>(run_command(shell("exit 1"), 30s));
     Child dropped(shell("exec sleep 1000"), Child::Channel::socket);
     try {
-      static_cast<void>(run_command({{"/nowhere"}, {}}, 30s));
+      static_cast<void>(run_command({{"/dev/null/nowhere"}, {}}, 30s));
     } catch (const Error&) {  // expected: nothing may leak on this path either
     }
   }
@@ -216,12 +216,13 @@ TEST(ProcessTest, FindsProgramsAsAShellDoes) {
   const Scratch scratch;
   const auto tool = scratch.tool("thing", "exit 0");
   std::ofstream(scratch.tools() / "data") << "x";
-  const std::vector<std::string> environment{"PATH=:.:/nowhere:" + scratch.tools().string()};
+  const std::vector<std::string> environment{"PATH=:.:/dev/null/nowhere:" +
+                                             scratch.tools().string()};
   EXPECT_EQ(find_program("thing", environment), tool);
   EXPECT_EQ(find_program(tool.string(), {}), tool);
   EXPECT_EQ(find_program("data", environment), std::nullopt);
   EXPECT_EQ(find_program("", environment), std::nullopt);
-  EXPECT_EQ(find_program("thing", {"PATH=/nowhere"}), std::nullopt);
+  EXPECT_EQ(find_program("thing", {"PATH=/dev/null/nowhere"}), std::nullopt);
 }
 
 TEST(BoundedTextTest, KeepsShortTextsWhole) {

@@ -93,11 +93,11 @@ TEST_P(BrokenCompilerTest, LeavesTheBackendUsable) {
 TEST(MissingToolsTest, MissingCompilerIsToldAtOpenByName) {
   BackendOptions options;
   options.name = "cc";
-  options.cc = "/nowhere/cc";
+  options.cc = "/dev/null/nowhere/cc";
   const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
   EXPECT_EQ(status.code(), ErrorCode::unavailable);
-  EXPECT_THAT(status.to_string(),
-              AllOf(HasSubstr("backend 'cc'"), HasSubstr("/nowhere/cc"), HasSubstr("HEDDLE_CC")));
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("backend 'cc'"),
+                                        HasSubstr("/dev/null/nowhere/cc"), HasSubstr("HEDDLE_CC")));
   EXPECT_EQ(Backend::open("cc").name(), "cc");
 }
 
@@ -107,14 +107,14 @@ TEST(MissingToolsTest, UnwritableFoldersNameTheirSetting) {
   for (const char* name : {"sync_cc", "sync_gccjit"}) {
     BackendOptions temp, dump;
     temp.name = dump.name = name;
-    temp.temp_dir = "/nowhere/temp";
+    temp.temp_dir = "/dev/null/nowhere/temp";
     dump.dump_dir = "/proc/self/dumps";
     const auto refusal = [&](const BackendOptions& options) {
       return failure([&] { static_cast<void>(Backend::open(options).compile(increment(x, "p"))); });
     };
     EXPECT_EQ(refusal(temp).code(), ErrorCode::unavailable) << name;
     EXPECT_THAT(refusal(temp).to_string(),
-                AllOf(HasSubstr("/nowhere/temp"), HasSubstr("HEDDLE_TEMP_DIR")));
+                AllOf(HasSubstr("/dev/null/nowhere/temp"), HasSubstr("HEDDLE_TEMP_DIR")));
     EXPECT_EQ(refusal(dump).code(), ErrorCode::unavailable) << name;
     EXPECT_THAT(refusal(dump).to_string(),
                 AllOf(HasSubstr("/proc/self/dumps"), HasSubstr("HEDDLE_DUMP_DIR")));

@@ -59,7 +59,7 @@ TEST(BackendChoiceTest, UnsetTakesGccjitOrCc) {
 
 // B1, bad input: unknown backend, listing what exists and why others are not available
 TEST(BackendChoiceTest, UnknownNameListsWhatExistsAndWhyNot) {
-  const Variable helper("HEDDLE_COMPILE_HELPER", "/nowhere/heddle-compile");
+  const Variable helper("HEDDLE_COMPILE_HELPER", "/dev/null/nowhere/heddle-compile");
   const Status status = failure([] { static_cast<void>(Backend::open("opencl")); });
   EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(std::string(status.message()),
@@ -68,11 +68,11 @@ TEST(BackendChoiceTest, UnknownNameListsWhatExistsAndWhyNot) {
 
 // Bad input: heddle-compile not found
 TEST(BackendChoiceTest, MissingHelperMakesGccjitUnavailableByName) {
-  const Variable helper("HEDDLE_COMPILE_HELPER", "/nowhere/heddle-compile");
+  const Variable helper("HEDDLE_COMPILE_HELPER", "/dev/null/nowhere/heddle-compile");
   const Status status = failure([] { static_cast<void>(Backend::open("gccjit")); });
   EXPECT_EQ(status.code(), ErrorCode::unavailable);
-  EXPECT_THAT(status.to_string(),
-              AllOf(HasSubstr("/nowhere/heddle-compile"), HasSubstr("HEDDLE_COMPILE_HELPER")));
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("/dev/null/nowhere/heddle-compile"),
+                                        HasSubstr("HEDDLE_COMPILE_HELPER")));
 }
 
 // Bad input: malformed HEDDLE_ values name variable, value and what was expected

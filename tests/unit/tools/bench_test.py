@@ -58,8 +58,8 @@ def check_misuse(program):
     assert unknown.returncode == 2, unknown
     assert "no workload 'sbmit'" in unknown.stderr and "round-trip" in unknown.stderr, unknown
 
-    unwritable = run(program, "--json", "/nonexistent/results.json", "submit")
-    assert unwritable.returncode == 1 and "/nonexistent" in unwritable.stderr, unwritable
+    unwritable = run(program, "--json", "/dev/null/results.json", "submit")
+    assert unwritable.returncode == 1 and "/dev/null" in unwritable.stderr, unwritable
 
 
 def main():

@@ -81,15 +81,15 @@ TEST(InfoTest, JsonListsBackendsDevicesAndSettings) {
 
 // B1, B4: an unavailable backend says what is missing; bytes that are no text do not stop it.
 TEST(InfoTest, SaysWhyABackendIsMissing) {
-  const Outcome outcome =
-      run_heddle({"info", "--json"}, {{"HEDDLE_CC", "/nowhere/c\xff"}, {"HEDDLE_BACKEND", "cc"}});
+  const Outcome outcome = run_heddle(
+      {"info", "--json"}, {{"HEDDLE_CC", "/dev/null/nowhere/c\xff"}, {"HEDDLE_BACKEND", "cc"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_TRUE(json["default_backend"].is_null());
   for (const auto& backend : json["backends"]) {
     if (backend["name"] != "cc") continue;
     EXPECT_FALSE(backend["available"].get<bool>());
-    EXPECT_THAT(backend["reason"].get<std::string>(), HasSubstr("/nowhere/c"));
+    EXPECT_THAT(backend["reason"].get<std::string>(), HasSubstr("/dev/null/nowhere/c"));
   }
 }
 
@@ -139,13 +139,15 @@ TEST(EnvTest, MisspeltNameIsToldOnce) {
 TEST(DemoTest, BackendThatCannotBeHadExitsWithThree) {
   expect_message(run_heddle({"demo", "digits", "--backend", "loom"}), 3, "loom");
   expect_message(run_heddle({"demo", "digits"}, {{"HEDDLE_BACKEND", "cdua"}}), 3, "cdua");
-  expect_message(run_heddle({"demo", "digits", "--backend", "cc"}, {{"HEDDLE_CC", "/nowhere/cc"}}),
-                 3, "/nowhere/cc");
+  expect_message(
+      run_heddle({"demo", "digits", "--backend", "cc"}, {{"HEDDLE_CC", "/dev/null/nowhere/cc"}}), 3,
+      "/dev/null/nowhere/cc");
 }
 
 TEST(DemoTest, BadCurvePathIsRefusedBeforeTraining) {
-  expect_message(run_heddle({"demo", "digits", "--backend", "null", "--out", "/nowhere/curve.svg"}),
-                 1, "/nowhere/curve.svg");
+  expect_message(
+      run_heddle({"demo", "digits", "--backend", "null", "--out", "/dev/null/nowhere/curve.svg"}),
+      1, "/dev/null/nowhere/curve.svg");
 }
 
 TEST(DemoTest, ReportsAndDraws) {

@@ -157,9 +157,9 @@ TEST_F(ExplainTest, SaysWhatIsWrong) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr(":1: found 'end of line' (expected ']')"));
   EXPECT_THAT(outcome.out, IsEmpty());
-  outcome = run_heddle({"explain", "/no/such/file"});
+  outcome = run_heddle({"explain", "/dev/null/file"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("'/no/such/file' cannot be read"));
+  EXPECT_THAT(outcome.err, HasSubstr("'/dev/null/file' cannot be read"));
   EXPECT_EQ(run_heddle({"explain"}).exit_code, 2);
 }
 

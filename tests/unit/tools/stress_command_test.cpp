@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/temp_directory.hpp"
 #include "tests/unit/tools/run_program.hpp"
 
 namespace heddle::tools {
@@ -21,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::Outcome;
 using testing::run_heddle;
 using ::testing::StartsWith;
@@ -98,7 +100,33 @@ TEST(StressCommandTest, MisuseExitsWithTwo) {
   expect_misuse({"stress", "--sim", "0"}, "sim");
   expect_misuse({"stress", "--sim", "5", "--trace", "x.json"}, "trace");
   expect_misuse({"stress", "--replay", "5", "--seed", "1"}, "seed");
-  expect_misuse({"stress", "--seconds", "1", "--trace", "/nowhere/trace.json"}, "/nowhere");
+  expect_misuse({"stress", "--seconds", "1", "--trace", "/dev/null/nowhere/trace.json"},
+                "/dev/null/nowhere");
+}
+
+// Too few descriptors or too little memory end it with a message, threads joined
+TEST(StressCommandTest, SmallLimitsEndItWithAnError) {
+  std::vector<std::string> limits;
+  for (const int descriptors : {3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 64})
+    limits.push_back("-n " + std::to_string(descriptors));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
+  for (int mib = 8; mib <= 512; mib += mib / 4) limits.push_back("-v " + std::to_string(mib << 10));
+#endif
+  const TempDirectory folder;
+  const std::string err = (folder.path() / "err").string();
+  for (const std::string& limit : limits) {
+    const std::string command =
+        "ulimit " + limit +
+        "; exec " HEDDLE_PROGRAM_PATH " stress --seconds 1 --seed 5 > /dev/null 2> " + err;
+    const int status = std::system(command.c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << limit;
+    std::ifstream file(err);
+    const std::string said((std::istreambuf_iterator<char>(file)), {});
+    const int code = WEXITSTATUS(status);  // 127: the loader itself had too little
+    EXPECT_TRUE(code == 0 || code == 1 || code == 127) << limit << ": " << code << "\n" << said;
+    EXPECT_EQ(said.empty(), code == 0) << limit << "\n" << said;
+    EXPECT_THAT(said, Not(HasSubstr("terminate"))) << limit;
+  }
 }
 
 TEST(StressCommandTest, GoesOnUntilInterrupted) {
