@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""Breaks the runtime's checks one by one, and lists those that no test notices.
+
+usage: ./dev mutate [--list] [--only PATTERN] [--sample N] [--jobs N] [--suites a,b]
+
+The checks of SOURCES are found by their form: an if that refuses, one operand of its condition, a
+return before a refusal, a call of a function that refuses. A copy of the tree in build/mutate holds
+all mutants in one build; HEDDLE_MUTANT chooses the one that is alive. Each test runs once to learn
+which checks it reaches; then each mutant meets the tests that reach it, until one fails.
+
+Exits with 1 unless each survivor is explained in tests/mutants.txt. By hand: it takes an hour or
+two. What was learned is kept in build/mutate/results.json."""
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import fnmatch
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from tidy import code_only
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "mutate"
+EXPLAINED = ROOT / "tests" / "mutants.txt"
+SOURCES = ("runtime/*.cpp", "runtime/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code*.cpp",
+           "jit/verify*.cpp", "jit/signature.cpp")
+REFUSAL = re.compile(
+    r"\bthrow\b|\breturn\s+(?:heddle::)?Status\(|\b(?:broken|refuse|fail|reject|cannot|bad)\w*\("
+    r"|\brule\s*=|\breturn\s+status;|\breturn\s+refused")
+CALL = re.compile(
+    r"(?<=[;{}])(\s*)((?:\w+::)*(?:require|check|verify|throw_if|expect|ensure)\w*\()")
+DECLARATION = re.compile(r"^(?:const\s+)?(?:auto|[\w:]+(?:<.*>)?)\s*[*&]*\s*(?:\w+|\[.*\])\s*=[^=]")
+REFUSAL_REACH = 1200  # characters of a body that are looked at
+HEADER = """#pragma once
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <type_traits>
+namespace heddle_mutants {
+struct State {
+  unsigned alive = ~0u;
+  unsigned char* seen = nullptr;
+  State() {
+    if (const char* n = std::getenv("HEDDLE_MUTANT")) alive = unsigned(std::atoi(n));
+    if (const char* path = std::getenv("HEDDLE_MUTANTS_SEEN")) {
+      const int fd = open(path, O_RDWR | O_CLOEXEC);
+      void* at = fd < 0 ? MAP_FAILED : mmap(nullptr, %d, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      if (at != MAP_FAILED) seen = static_cast<unsigned char*>(at);
+      if (fd >= 0) close(fd);
+    }
+  }
+};
+inline bool look(unsigned k) {
+  static const State state;
+  if (state.seen != nullptr) __atomic_store_n(state.seen + k, 1, __ATOMIC_RELAXED);
+  return state.alive != k;
+}
+/// Whether check k is as it was written.
+constexpr bool keeps(unsigned k) { return std::is_constant_evaluated() || look(k); }
+}  // namespace heddle_mutants
+"""
+
+
+@dataclasses.dataclass
+class Mutant:
+    number: int
+    path: str
+    line: int
+    kind: str   # never, part, always, call
+    text: str   # of the condition, in one line
+
+    @property
+    def name(self):
+        return f"{self.kind}: {self.text}"
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.name}"
+
+
+def closing(code, at):
+    """Where the bracket that opens at `at` is closed."""
+    pairs = {"(": ")", "{": "}", "[": "]"}
+    depth = 0
+    for k in range(at, len(code)):
+        if code[k] in pairs:
+            depth += 1
+        elif code[k] in pairs.values():
+            depth -= 1
+            if depth == 0:
+                return k
+    return -1
+
+
+def top_level(code, begin, end, separator):
+    """Ends of the pieces that `separator` makes of code[begin:end], brackets aside."""
+    ends, k = [], begin
+    while k < end:
+        if code[k] in "({[":
+            k = closing(code, k)
+        elif code.startswith(separator, k):
+            ends.append(k)
+            k += len(separator) - 1
+        k += 1
+    return ends + [end]
+
+
+def body_after(code, at):
+    """(begin, end) of the statement or block behind a condition."""
+    begin = at + len(code[at:]) - len(code[at:].lstrip())
+    if code[begin:begin + 1] == "{":
+        return begin, closing(code, begin) + 1
+    return begin, top_level(code, begin, len(code), ";")[0] + 1
+
+
+class Rewriter:
+    """Finds the checks of one file, and writes it with a switch at each."""
+
+    def __init__(self, path, text, first):
+        self.path, self.text, self.code = path, text, code_only(text)
+        self.first, self.mutants, self.edits = first, [], []
+
+    def keeps(self, at, kind, begin, end):
+        number = self.first + len(self.mutants)
+        text = " ".join(self.text[begin:end].split())
+        self.mutants.append(Mutant(number, self.path, self.text.count("\n", 0, at) + 1, kind, text))
+        return f"::heddle_mutants::keeps({number}u)"
+
+    def wrap(self, begin, end, before, after=")"):
+        self.edits += [(begin, before), (end, after)]
+
+    def condition(self, at, begin, end):
+        """An if that refuses: never does so, or not for one of its reasons."""
+        begin = ([begin] + [e + 1 for e in top_level(self.code, begin, end, ";")[:-1]])[-1]
+        begin += len(self.code[begin:end]) - len(self.code[begin:end].lstrip())
+        if match := DECLARATION.match(self.code[begin:end]):
+            name = re.search(r"(\w+)\s*=[^=]?$", match.group(0))
+            if name:  # if (auto x = f()): as if x were false
+                self.edits.append((end, f"; {self.keeps(at, 'never', begin, end)} && "
+                                        f"bool({name.group(1)})"))
+            return
+        operands = top_level(self.code, begin, end, "||")
+        if len(operands) > 1:
+            starts = [begin] + [e + 2 for e in operands[:-1]]
+            for start, stop in zip(starts, operands):
+                self.wrap(start, stop, f" ({self.keeps(at, 'part', start, stop)} && (", "))")
+        else:
+            self.wrap(begin, end, f"{self.keeps(at, 'never', begin, end)} && (")
+
+    def run(self):
+        for match in re.finditer(r"\bif \(", self.code):
+            begin = match.end()
+            end = closing(self.code, begin - 1)
+            body_begin, body_end = body_after(self.code, end + 1)
+            body = self.code[body_begin:body_end][:REFUSAL_REACH]
+            if REFUSAL.search(body):
+                self.condition(match.start(), begin, end)
+            elif re.match(r"return\b", body):
+                follows = self.code[body_end:body_after(self.code, body_end)[1]].lstrip()
+                if re.match(rf"(?:{REFUSAL.pattern})", follows):
+                    first = top_level(self.code, begin, end, ";")
+                    start = begin if len(first) == 1 else first[-2] + 1
+                    keeps = self.keeps(match.start(), "always", start, end)
+                    self.wrap(start, end, f"!{keeps} || (")
+        for match in CALL.finditer(self.code):
+            end = closing(self.code, match.end() - 1) + 1
+            if self.code[end:end + 1] == ";":
+                begin = match.start(2)
+                self.edits.append((begin, f"if ({self.keeps(begin, 'call', begin, end)}) "))
+        text = self.text
+        for at, added in sorted(self.edits, key=lambda edit: edit[0], reverse=True):
+            text = text[:at] + added + text[at:]
+        return text
+
+
+def write_if_changed(path, data):
+    if not path.exists() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def make_copy():
+    """The tree with all mutants in build/mutate/source; returns them."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], text=True,
+                            check=True, stdout=subprocess.PIPE).stdout.splitlines()
+    files = sorted(path for path in set(listed) if (ROOT / path).is_file())
+    copy, mutants = WORK / "source", []
+    header = copy / "heddle_mutants.hpp"
+    for path in files:
+        data = (ROOT / path).read_bytes()
+        if any(fnmatch.fnmatchcase(path, pattern) for pattern in SOURCES):
+            rewriter = Rewriter(path, data.decode(), len(mutants))
+            text = rewriter.run()
+            if rewriter.mutants:
+                data = f'#include "{header}"\n#line 1\n{text}'.encode()
+                mutants += rewriter.mutants
+        write_if_changed(copy / path, data)
+        shutil.copymode(ROOT / path, copy / path)
+    write_if_changed(header, (HEADER % max(len(mutants), 1)).encode())
+    for path in set(map(pathlib.Path, collect(copy))) - {copy / f for f in files} - {header}:
+        path.unlink()
+    return mutants
+
+
+def collect(folder):
+    return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+
+
+def build():
+    """Builds the copy; returns the folder."""
+    folder = WORK / "build"
+    if not (folder / "build.ninja").exists():
+        subprocess.run(["meson", "setup", folder, WORK / "source", "--buildtype=plain",
+                        "-Doptimization=1"], check=True)
+    subprocess.run(["nice", "ninja", "-C", folder], check=True)
+    return folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    program: str
+    name: str
+
+
+def holds_mutants(program):
+    """Whether it has checks of its own, or links the library, which has."""
+    data = pathlib.Path(program).read_bytes()
+    return b"HEDDLE_MUTANTS_SEEN" in data or b"libheddle.so" in data
+
+
+class Runner:
+    def __init__(self, folder, suites, mutants):
+        self.mutants = mutants
+        listed = json.loads(subprocess.run(["meson", "introspect", folder, "--tests"], text=True,
+                                           check=True, stdout=subprocess.PIPE).stdout)
+        self.programs = {}  # path to arguments and environment
+        for test in listed:
+            program, *arguments = test["cmd"]
+            if (test["protocol"] == "gtest" and holds_mutants(program) and
+                    any(suite.split(":")[-1] in suites for suite in test["suite"])):
+                env = {k: v for k, v in test["env"].items() if not k.startswith("GTEST_")}
+                self.programs[program] = arguments, env
+        self.seconds, self.reach = {}, {}
+
+    def start(self, program, tests, seconds_max, **env):
+        """Exit status of some tests of a program; None when its time was over."""
+        env = os.environ | {"HEDDLE_CACHE": "off"} | self.programs[program][1] | env
+        with tempfile.TemporaryDirectory(prefix="heddle-mutant-") as folder:
+            child = subprocess.Popen(
+                [program, f"--gtest_filter={':'.join(tests)}", "--gtest_fail_fast"], cwd=folder,
+                env=env | {"TMPDIR": folder}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL, start_new_session=True)
+            try:
+                return child.wait(seconds_max)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                try:
+                    os.killpg(child.pid, 9)
+                except ProcessLookupError:
+                    pass
+                child.wait()
+
+    def tests_of(self, program):
+        listed = subprocess.run([program, *self.programs[program][0], "--gtest_list_tests"],
+                                text=True, check=True, stdout=subprocess.PIPE).stdout
+        suite = ""
+        for line in listed.splitlines():
+            name = line.split("#")[0].strip()
+            if line.startswith(" "):
+                yield Test(program, suite + name)
+            elif name.endswith("."):
+                suite = name
+
+    def learn(self, test):
+        """Runs a test with no mutant alive: how long it takes, and which checks it reaches."""
+        with tempfile.NamedTemporaryFile() as seen:
+            seen.truncate(max(len(self.mutants), 1))
+            start = time.monotonic()
+            status = self.start(test.program, [test.name], 300, HEDDLE_MUTANTS_SEEN=seen.name)
+            reached = pathlib.Path(seen.name).read_bytes()
+        if status != 0:
+            print(f"left out, as it fails by itself: {test.name} ({status})", flush=True)
+            return
+        self.seconds[test] = time.monotonic() - start
+        self.reach[test] = {k for k, byte in enumerate(reached) if byte}
+
+    def killer(self, mutant):
+        """The tests among which one fails with the mutant alive; None: all pass."""
+        reaching = [test for test in self.reach if mutant.number in self.reach[test]]
+        # Tests that reach little know best what they look at.
+        reaching.sort(key=lambda test: (len(self.reach[test]), self.seconds[test]))
+        batch = 1
+        while reaching:
+            some, reaching = reaching[:batch], reaching[batch:]
+            batch = min(4 * batch, 64)
+            by_program = collections.defaultdict(list)
+            for test in some:
+                by_program[test.program].append(test)
+            for program, tests in by_program.items():
+                patience = 20 + 10 * sum(self.seconds[test] for test in tests)
+                if self.start(program, [test.name for test in tests], patience,
+                              HEDDLE_MUTANT=str(mutant.number)) != 0:
+                    return [test.name for test in tests]
+        return None
+
+
+def read_explained(text):
+    """(pattern of paths, pattern of names, why) a line."""
+    lines = filter(None, (line.split("#")[0].strip() for line in text.splitlines()))
+    return [tuple(part.strip() for part in line.split(" | ")) for line in lines]
+
+
+def explanation(mutant, explained):
+    for path, name, why in explained:
+        if fnmatch.fnmatchcase(mutant.path, path) and fnmatch.fnmatchcase(mutant.name, name):
+            return why
+    return None
+
+
+def run_all(mutants, chosen, options):
+    runner = Runner(build(), options.suites.split(","), mutants)
+    tests = [test for program in runner.programs for test in runner.tests_of(program)]
+    print(f"{len(chosen)} of {len(mutants)} mutants, {len(tests)} tests", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(runner.learn, tests))
+        results = {}
+        for mutant, killer in zip(chosen, pool.map(runner.killer, chosen)):
+            reached = sum(mutant.number in reach for reach in runner.reach.values())
+            results[mutant.number] = {"mutant": str(mutant), "reached": reached, "killer": killer}
+            if killer is None:
+                print(f"survives {reached} tests: {mutant}", flush=True)
+    (WORK / "results.json").write_text(json.dumps(list(results.values()), indent=1),
+                                       encoding="utf-8")
+    return [mutant for mutant in chosen if results[mutant.number]["killer"] is None]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--list", action="store_true", help="the mutants, and nothing else")
+    parser.add_argument("--only", default="*", help="those whose 'path:line: name' this matches")
+    parser.add_argument("--sample", type=int, help="so many of them, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--suites", default="unit,device", help="meson suites whose tests run")
+    options = parser.parse_args()
+    mutants = make_copy()
+    chosen = [m for m in mutants if fnmatch.fnmatchcase(str(m), f"*{options.only}*")]
+    if options.sample and options.sample < len(chosen):
+        chosen = sorted(random.Random(options.seed).sample(chosen, options.sample),
+                        key=lambda mutant: mutant.number)
+    if options.list:
+        print("\n".join(map(str, chosen)), f"\n{len(chosen)} mutants")
+        return 0
+    survivors = run_all(mutants, chosen, options)
+    explained = read_explained(EXPLAINED.read_text(encoding="utf-8"))
+    open_ones = [mutant for mutant in survivors if explanation(mutant, explained) is None]
+    print(f"{len(chosen) - len(survivors)} killed, {len(survivors)} survive, "
+          f"{len(open_ones)} of these without an explanation in tests/mutants.txt")
+    for mutant in open_ones:
+        print(f"  {mutant}")
+    return 1 if open_ones else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
