@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <semaphore>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -55,7 +56,7 @@ class Round {
 };
 
 template <class Body>
-void Round::start_thread(Body body) {
+void Round::start_thread(Body body) try {
   threads_.emplace_back([this, body = std::move(body)] {
     try {
       body();
@@ -64,6 +65,11 @@ void Round::start_thread(Body body) {
     }
     ended_.release();
   });
+} catch (const std::system_error& error) {
+  throw Error(ErrorCode::unavailable,
+              fmt::format("no thread could be started for the stress itself ({}); raise the limits "
+                          "on threads and memory",
+                          error.code().message()));
 }
 
 /// What a thread could not get, such as memory or another thread, ends the round.
