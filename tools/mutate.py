@@ -2,6 +2,7 @@
 """Breaks the runtime's checks one by one, and lists those that no test notices.
 
 usage: ./dev mutate [--list] [--only PATTERN] [--sample N] [--jobs N] [--suites a,b]
+                    [--programs PATTERN]
 
 The checks of SOURCES are found by their form: an if that refuses, one operand of its condition, a
 return before a refusal, a call of a function that refuses. A copy of the tree in build/mutate holds
@@ -215,14 +216,38 @@ def collect(folder):
     return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
 
 
-def build():
-    """Builds the copy; returns the folder."""
+def holds_mutants(program):
+    """Whether it has checks of its own, or links the library, which has."""
+    data = pathlib.Path(program).read_bytes()
+    return b"HEDDLE_MUTANTS_SEEN" in data or b"libheddle.so" in data
+
+
+def introspect(folder, what):
+    return json.loads(subprocess.run(["meson", "introspect", folder, what], text=True, check=True,
+                                     stdout=subprocess.PIPE).stdout)
+
+
+def build(suites, pattern):
+    """Builds what the chosen tests need; returns their programs: arguments and environment each."""
     folder = WORK / "build"
     if not (folder / "build.ninja").exists():
         subprocess.run(["meson", "setup", folder, WORK / "source", "--buildtype=plain",
                         "-Doptimization=1"], check=True)
-    subprocess.run(["nice", "ninja", "-C", folder], check=True)
-    return folder
+    # Brings what is told of the build up to its files.
+    subprocess.run(["ninja", "-C", folder, "build.ninja"], check=True, stdout=subprocess.DEVNULL)
+    chosen = [test for test in introspect(folder, "--tests")
+              if test["protocol"] == "gtest" and fnmatch.fnmatchcase(test["name"], pattern) and
+              any(suite.split(":")[-1] in suites for suite in test["suite"])]
+    files = {target["id"]: target["filename"][0] for target in introspect(folder, "--targets")}
+    needed = {os.path.relpath(files[name], folder) for test in chosen for name in test["depends"]}
+    subprocess.run(["nice", "ninja", "-C", folder, *sorted(needed)], check=True)
+    programs = {}
+    for test in chosen:
+        program, *arguments = test["cmd"]
+        if holds_mutants(program):
+            env = {k: v for k, v in test["env"].items() if not k.startswith("GTEST_")}
+            programs[program] = arguments, env
+    return programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,24 +256,9 @@ class Test:
     name: str
 
 
-def holds_mutants(program):
-    """Whether it has checks of its own, or links the library, which has."""
-    data = pathlib.Path(program).read_bytes()
-    return b"HEDDLE_MUTANTS_SEEN" in data or b"libheddle.so" in data
-
-
 class Runner:
-    def __init__(self, folder, suites, mutants):
-        self.mutants = mutants
-        listed = json.loads(subprocess.run(["meson", "introspect", folder, "--tests"], text=True,
-                                           check=True, stdout=subprocess.PIPE).stdout)
-        self.programs = {}  # path to arguments and environment
-        for test in listed:
-            program, *arguments = test["cmd"]
-            if (test["protocol"] == "gtest" and holds_mutants(program) and
-                    any(suite.split(":")[-1] in suites for suite in test["suite"])):
-                env = {k: v for k, v in test["env"].items() if not k.startswith("GTEST_")}
-                self.programs[program] = arguments, env
+    def __init__(self, programs, mutants):
+        self.programs, self.mutants = programs, mutants
         self.seconds, self.reach = {}, {}
 
     def start(self, program, tests, seconds_max, **env):
@@ -328,7 +338,7 @@ def explanation(mutant, explained):
 
 
 def run_all(mutants, chosen, options):
-    runner = Runner(build(), options.suites.split(","), mutants)
+    runner = Runner(build(options.suites.split(","), options.programs), mutants)
     tests = [test for program in runner.programs for test in runner.tests_of(program)]
     print(f"{len(chosen)} of {len(mutants)} mutants, {len(tests)} tests", flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -352,6 +362,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--suites", default="unit,device", help="meson suites whose tests run")
+    parser.add_argument("--programs", default="*", help="meson tests whose name this matches")
     options = parser.parse_args()
     mutants = make_copy()
     chosen = [m for m in mutants if fnmatch.fnmatchcase(str(m), f"*{options.only}*")]
