@@ -34,6 +34,12 @@ struct TaskNote {
   bool is_wait = false;  ///< Device::wait(): a failed event poisons the device
   std::unique_ptr<std::vector<Event>> after{};  ///< null: starts as soon as its turn comes
   std::source_location site{};                  ///< that submitted it, on devices that record sites
+
+  /// Throws std::bad_alloc.
+  void come_after(const Event& event) {
+    if (!after) after = std::make_unique<std::vector<Event>>();
+    after->push_back(event);
+  }
 };
 
 /// What a slot says to the consumer that looks for a ticket in it: `head` without that ticket's

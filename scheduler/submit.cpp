@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "heddle/observe.hpp"
+#include "scheduler/admission.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/hooks.hpp"
 #include "scheduler/task_context.hpp"
@@ -102,8 +103,31 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
   return submit_carefully(label, note, ops, from, *defaults);
 }
 
+Event Admission::submit(const Device& device, Label label, const TaskOps& ops, void* from,
+                        const SubmitOptions& options, Admission& admission) noexcept {
+  TaskNote note;
+  return DeviceCore::of(device)->submit_carefully(label, note, ops, from, options, &admission);
+}
+
+/// Takes a ticket if `admission` lets it and there is room. What comes between is short: it may
+/// hold locks of its own, and a simulation must not leave this fiber meanwhile.
+std::uint64_t DeviceCore::reserve_admitted(TaskNote& note, std::size_t asked, bool full,
+                                           Admission& admission, Status& why) noexcept {
+  if (note.after) note.after->resize(asked);  // without those of an earlier try
+  why = admission.enter(note);
+  if (!why.ok()) return 0;
+  const std::uint64_t ticket = full ? 0 : reserve(producer_number());
+  if (ticket == 0) {
+    admission.leave(nullptr);
+  } else {
+    const Event taken = timeline_->event(ticket);
+    admission.leave(&taken);
+  }
+  return ticket;
+}
+
 Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
-                                   const SubmitOptions& options) noexcept {
+                                   const SubmitOptions& options, Admission* admission) noexcept {
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
       log(LogLevel::debug, fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()));
@@ -119,13 +143,13 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
     }
     try {
       before_allocation();
-      if (!note.after) note.after = std::make_unique<std::vector<Event>>();
-      note.after->push_back(event);
+      note.come_after(event);
     } catch (...) {
       return refuse(
           Status(ErrorCode::exhausted, "no memory for the events that a task comes after"));
     }
   }
+  const std::size_t asked = note.after ? note.after->size() : 0;
   while (true) {
     if (Status status = refusal(); !status.ok()) return refuse(std::move(status));
     if (options_.single_producer) {
@@ -133,7 +157,15 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
     }
     Hooks* const simulation = simulated_ ? hooks() : nullptr;
     const bool full = simulation != nullptr && simulation->queue_full();
-    if (const std::uint64_t ticket = full ? 0 : reserve(producer_number())) {
+    std::uint64_t ticket = 0;
+    if (admission != nullptr) {
+      Status why;
+      ticket = reserve_admitted(note, asked, full, *admission, why);
+      if (!why.ok()) return refuse(std::move(why));
+    } else if (!full) {
+      ticket = reserve(producer_number());
+    }
+    if (ticket != 0) {
       if (simulation != nullptr) simulation->point_in_submit();
       if (trace::submits_on()) trace::record_submit(id_, ticket);
       if (note.contain || note.is_wait || note.after || options_.record_sites) {

@@ -26,6 +26,7 @@
 namespace heddle::sched {
 
 struct TaskContext;
+class Admission;
 
 /// What users' handles share.
 struct Device::Handle {
@@ -50,8 +51,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
 
   Event submit(Label label, const TaskOps& ops, void* from) noexcept;
+  /// `admission`, if any, is asked right before the ticket is taken.
   Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
-                         const SubmitOptions& options) noexcept;
+                         const SubmitOptions& options, Admission* admission = nullptr) noexcept;
   Event record() noexcept;
   Event wait(const Event& event) noexcept;
   Status await(Deadline deadline) noexcept;
@@ -150,6 +152,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;
   [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
                               void* from) noexcept;
+  [[nodiscard]] std::uint64_t reserve_admitted(TaskNote& note, std::size_t asked, bool full,
+                                               Admission& admission, Status& why) noexcept;
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
     return lane_.reserve(me, [this] { return timeline_->completed(); });
   }
