@@ -40,8 +40,9 @@ class Queue {
                                          std::size_t bytes) noexcept = 0;
   [[nodiscard]] virtual Status to_host(void* host, const void* data,
                                        std::size_t bytes) noexcept = 0;
-  /// Both in the same memory space.
+  /// Both in the same memory space; they do not overlap.
   [[nodiscard]] virtual Status copy(void* to, const void* from, std::size_t bytes) noexcept = 0;
+  /// What the kernel says in args.status is the caller's to look at.
   [[nodiscard]] virtual Status launch(heddle_kernel_function function,
                                       const heddle_kernel_args& args) noexcept = 0;
   /// Everything asked so far is done. Default: operations are synchronous.

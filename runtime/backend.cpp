@@ -129,9 +129,9 @@ std::vector<Device> Backend::all_devices(int max) const {
 
 namespace {
 
-void require_open(rt::BackendState& state) {
-  const std::lock_guard lock(state.mutex);
-  if (!state.finalized) return;
+void require_open(const rt::BackendState& state) {
+  // acquire: pairs with the release in Backend::finalize().
+  if (!state.finalized.load(std::memory_order_acquire)) return;
   throw Error(ErrorCode::failed_precondition,
               fmt::format("backend '{}' was finalised; open another", state.spec.name));
 }
@@ -178,8 +178,9 @@ KernelCacheCounters Backend::compile_counters() const noexcept {
 
 void Backend::finalize(std::chrono::nanoseconds timeout) const {
   {
-    const std::lock_guard lock(state_->mutex);
-    state_->finalized = true;
+    const std::lock_guard lock(state_->mutex);  // a device that is being opened is shut down too
+    // release: pairs with the acquires of who asks. Before the shutdown, as in Device::finalize().
+    state_->finalized.store(true, std::memory_order_release);
   }
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const Status compiles = state_->compiles.shutdown(timeout);

@@ -1,6 +1,7 @@
 // What is behind Backend: one open instance.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +22,7 @@ struct BackendState {
   Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
   std::mutex mutex;
   std::vector<int> opened;  // virtual devices per physical one, ever; guarded by mutex
-  bool finalized = false;   // guarded by mutex
+  std::atomic<bool> finalized{false};
 };
 
 }  // namespace heddle::rt

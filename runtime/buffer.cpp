@@ -1,46 +1,103 @@
-// Buffers: memory, views, and moving bytes.
+// Buffers: memory, who has it, views, and moving bytes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 #include "heddle/status.hpp"
-#include "runtime/device_state.hpp"
+#include "runtime/copying.hpp"
+#include "runtime/submit.hpp"
 
 namespace heddle::rt {
 
-BufferState::~BufferState() {
+Memory::~Memory() {
   if (pool && data != nullptr) pool->release(data);
 }
 
-void* BufferState::address() const noexcept {
-  const std::lock_guard lock(mutex);
-  return data;
+BufferState::BufferState(std::shared_ptr<const Memory> block,
+                         std::shared_ptr<dev::PhysicalDevice> physical_device,
+                         std::shared_ptr<const std::string> device_name)
+    : physical(std::move(physical_device)),
+      device(std::move(device_name)),
+      data(static_cast<std::byte*>(block->data)),
+      bytes(block->bytes),
+      borrowed(block->host.has_value()),
+      memory(std::move(block)) {}
+
+namespace {
+
+bool ended_well(const Event& event) { return event.done() && event.status().ok(); }
+
+}  // namespace
+
+std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
+  auto next = std::make_shared<BufferState>(memory, physical, device);
+  next->constant = constant;
+  next->former_ = uses_;
+  next->former_.insert(next->former_.end(), former_.begin(), former_.end());
+  std::erase_if(next->former_, ended_well);
+  memory.reset();
+  taken_at = where;
+  return next;
 }
 
-std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
-                                      const std::string& what, std::uint64_t tensor) {
-  auto buffer = std::make_shared<BufferState>();
-  if (Status status = execution.pool->allocate(bytes, &buffer->data, {tensor, what});
+void BufferState::order(std::uint64_t timeline, sched::TaskNote& note) {
+  const auto here = [timeline](const Event& use) { return use.timeline() == timeline; };
+  if (std::ranges::any_of(uses_, here)) return;  // it came after them, and this after it
+  if (!uses_.empty()) std::erase_if(uses_, ended_well);
+  std::erase_if(former_, ended_well);
+  for (const Event& use : former_) {
+    if (!here(use)) note.come_after(use);
+  }
+  uses_.reserve(uses_.size() + 1);
+}
+
+void BufferState::note_use(const Event& event) noexcept {
+  for (Event& use : uses_) {
+    if (use.timeline() != event.timeline()) continue;
+    use = event;
+    return;
+  }
+  uses_.push_back(event);  // order() made room
+}
+
+std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::size_t bytes,
+                                              const std::string& what, std::uint64_t tensor) {
+  auto memory = std::make_shared<Memory>();
+  if (Status status = execution.pool->allocate(bytes, &memory->data, {tensor, what});
       !status.ok()) {
     throw Error(status.code(),
                 fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name, what,
                             bytes, execution.pool->use().in_use),
                 status);
   }
-  buffer->pool = execution.pool;
-  buffer->physical = execution.physical;
-  buffer->bytes = bytes;
-  return buffer;
+  memory->pool = execution.pool;
+  memory->bytes = bytes;
+  return memory;
 }
 
-Event require_accepted(Event event) {
-  if (!event.accepted()) throw Error(event.status());
-  return event;
+std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
+                                      const std::string& what, std::uint64_t tensor) {
+  return std::make_shared<BufferState>(allocate_memory(execution, bytes, what, tensor),
+                                       execution.physical, execution.shared_name);
+}
+
+std::shared_ptr<BufferState> borrow(const Execution& execution, const HostArray& host) {
+  auto memory = std::make_shared<Memory>();
+  memory->host = host;
+  memory->data = host.data();
+  memory->bytes = host.num_bytes();
+  return std::make_shared<BufferState>(std::move(memory), execution.physical,
+                                       execution.shared_name);
+}
+
+bool reaches(const Execution& execution, const BufferState& buffer) noexcept {
+  return buffer.physical->properties().memory_space ==
+         execution.physical->properties().memory_space;
 }
 
 void require_reach(const BufferView& view, const Execution& execution) {
-  const dev::Properties& owner = view.buffer().state()->physical->properties();
-  if (owner.memory_space == execution.physical->properties().memory_space) return;
+  if (reaches(execution, *view.buffer().state())) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("{} is in memory that {} cannot address; copy it to a buffer of that "
                           "device with BufferView::copy_from",
@@ -57,71 +114,49 @@ void require_writable(const BufferView& view) {
 }
 
 namespace {
-Status donated() {
-  return Status(ErrorCode::failed_precondition,
-                "the memory of a buffer was donated before the task that uses it ran");
+
+Accesses only(const BufferView& view, bool writes, const Tensor* tensor) {
+  Accesses accesses;
+  accesses.add({&view, writes, tensor});
+  return accesses;
 }
+
+Status finish(Status status, dev::Queue& queue) {
+  return status.ok() ? queue.synchronize() : status;
+}
+
 }  // namespace
 
-void zero_fill(const DeviceState& device, const std::shared_ptr<BufferState>& buffer) {
-  if (buffer->bytes == 0) return;
-  require_accepted(
-      device.timeline->submit("zero", [execution = device.execution, buffer]() -> Status {
-        return execution->queue->zero(buffer->address(), buffer->bytes);
-      }));
+void zero_fill(const DeviceState& device, const BufferView& view, const Tensor* tensor) {
+  if (view.num_bytes() == 0) return;
+  submit(device, "zero", only(view, true, tensor),
+         [execution = device.execution, data = place_of(view).data, bytes = view.num_bytes()] {
+           return finish(execution->queue->zero(data, bytes), *execution->queue);
+         });
 }
 
-Event submit_from_host(const sched::Device& timeline, const std::shared_ptr<Execution>& execution,
-                       const BufferView& view, HostMemory host,
-                       const sched::SubmitOptions& options) {
-  const auto task = [execution, view, host = std::move(host)]() -> Status {
-    if (host.bytes == 0) return {};
-    auto* const data = static_cast<std::byte*>(view.buffer().state()->address());
-    if (data == nullptr) return donated();
-    Status status = execution->queue->from_host(data + view.offset(), host.data, host.bytes);
-    return status.ok() ? execution->queue->synchronize() : status;
-  };
-  return require_accepted(timeline.submit("from_host", task, options));
+Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
+                       const Tensor* tensor, const sched::SubmitOptions& options) {
+  return submit(
+      device, "from_host", only(view, true, tensor),
+      [execution = device.execution, data = place_of(view).data,
+       host = std::move(host)]() -> Status {
+        if (host.bytes == 0) return {};
+        return finish(execution->queue->from_host(data, host.data, host.bytes), *execution->queue);
+      },
+      options);
 }
 
-Event submit_to_host(const sched::Device& timeline, const std::shared_ptr<Execution>& execution,
-                     const BufferView& view, HostMemory host, const sched::SubmitOptions& options) {
-  const auto task = [execution, view, host = std::move(host)]() -> Status {
-    if (host.bytes == 0) return {};
-    const auto* const data = static_cast<const std::byte*>(view.buffer().state()->address());
-    if (data == nullptr) return donated();
-    Status status = execution->queue->to_host(host.data, data + view.offset(), host.bytes);
-    return status.ok() ? execution->queue->synchronize() : status;
-  };
-  return require_accepted(timeline.submit("to_host", task, options));
-}
-
-Route route(const BufferState& from, const BufferState& to) noexcept {
-  if (&from == &to) return Route::same_buffer;
-  return from.physical->properties().memory_space == to.physical->properties().memory_space
-             ? Route::same_space
-             : Route::staged;
-}
-
-Status copy_bytes(dev::Queue& queue, const BufferState& to, std::size_t to_offset,
-                  const BufferState& from, std::size_t from_offset, std::size_t bytes) noexcept {
-  auto* const target = static_cast<std::byte*>(to.address());
-  const auto* const source = static_cast<const std::byte*>(from.address());
-  if (bytes == 0) return {};
-  if (target == nullptr || source == nullptr) return donated();
-  if (route(from, to) != Route::staged)
-    return queue.copy(target + to_offset, source + from_offset, bytes);
-  try {
-    const auto source_queue = from.physical->new_queue();
-    const auto stage = std::make_unique<std::byte[]>(bytes);
-    Status status = source_queue->to_host(stage.get(), source + from_offset, bytes);
-    if (status.ok()) status = source_queue->synchronize();
-    if (status.ok()) status = queue.from_host(target + to_offset, stage.get(), bytes);
-    if (status.ok()) status = queue.synchronize();  // before the stage goes
-    return status;
-  } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::exhausted, fmt::format("no host memory to stage {} bytes", bytes));
-  }
+Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
+                     const Tensor* tensor, const sched::SubmitOptions& options) {
+  return submit(
+      device, "to_host", only(view, false, tensor),
+      [execution = device.execution, data = place_of(view).data,
+       host = std::move(host)]() -> Status {
+        if (host.bytes == 0) return {};
+        return finish(execution->queue->to_host(host.data, data, host.bytes), *execution->queue);
+      },
+      options);
 }
 
 }  // namespace heddle::rt
@@ -129,18 +164,7 @@ Status copy_bytes(dev::Queue& queue, const BufferState& to, std::size_t to_offse
 namespace heddle {
 namespace {
 
-[[noreturn]] void refuse_donated(const rt::BufferState& buffer) {
-  throw Error(ErrorCode::failed_precondition,
-              fmt::format("buffer of {} bytes was donated; use the handle that donate() gave",
-                          buffer.bytes));
-}
-
-void require_live(const BufferView& view) {
-  if (!view.buffer().live()) refuse_donated(*view.buffer().state());
-}
-
 void require_bytes(const BufferView& view, const Device& device, std::size_t host_bytes) {
-  require_live(view);
   rt::require_reach(view, *device.state()->execution);
   if (host_bytes != view.num_bytes()) {
     throw Error(ErrorCode::invalid_argument,
@@ -152,41 +176,41 @@ void require_bytes(const BufferView& view, const Device& device, std::size_t hos
 }  // namespace
 
 Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
+  rt::require_open(*device.state());
   const auto bytes = type.num_bytes();
   if (!bytes) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("buffer {}: extents must be 0 or more and its bytes fit 63 bits",
                             type.to_string()));
   }
-  const auto buffer = rt::allocate(*device.state()->execution, static_cast<std::size_t>(*bytes),
-                                   "a buffer " + type.to_string());
-  rt::zero_fill(*device.state(), buffer);
-  return Buffer(buffer);
+  Buffer buffer(rt::allocate(*device.state()->execution, static_cast<std::size_t>(*bytes),
+                             "a buffer " + type.to_string()));
+  rt::zero_fill(*device.state(), BufferView(buffer, type));
+  return buffer;
 }
 
 std::size_t Buffer::num_bytes() const noexcept { return state_->bytes; }
 
 bool Buffer::live() const noexcept {
   const std::lock_guard lock(state_->mutex);
-  return state_->live;
+  return state_->memory != nullptr;
 }
 
-Buffer Buffer::donate() const {
-  auto taken = std::make_shared<rt::BufferState>();
-  taken->pool = state_->pool;
-  taken->physical = state_->physical;
-  taken->host = state_->host;
-  taken->bytes = state_->bytes;
-  taken->constant = state_->constant;
+Buffer Buffer::donate(std::source_location where) const {
   const std::lock_guard lock(state_->mutex);
-  if (!state_->live) refuse_donated(*state_);
-  state_->live = false;
-  taken->data = std::exchange(state_->data, nullptr);
-  return Buffer(std::move(taken));
+  if (!state_->memory) {
+    const std::source_location& at = state_->taken_at;
+    throw Error(
+        ErrorCode::failed_precondition,
+        fmt::format("a buffer of {} bytes on {} was donated before: taken in '{}' ({}:{}); "
+                    "use the buffer that donate() gave there",
+                    state_->bytes, *state_->device, at.function_name(), at.file_name(), at.line()));
+  }
+  return Buffer(state_->give_up(where));
 }
 
 std::string Buffer::to_string() const {
-  return fmt::format("buffer of {} bytes on {}{}", num_bytes(), state_->physical->properties().name,
+  return fmt::format("buffer of {} bytes on {}{}", num_bytes(), *state_->device,
                      live() ? "" : " (donated)");
 }
 
@@ -209,30 +233,29 @@ Event BufferView::from_host(const Device& device, std::span<const std::byte> hos
   rt::require_writable(*this);
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(host.data());
-  return rt::submit_from_host(device.timeline(), device.state()->execution, *this,
-                              {data, host.size(), nullptr});
+  return rt::submit_from_host(*device.state(), *this, {data, host.size(), nullptr}, nullptr);
 }
 
 Event BufferView::to_host(const Device& device, std::span<std::byte> host) const {
   require_bytes(*this, device, host.size());
-  return rt::submit_to_host(device.timeline(), device.state()->execution, *this,
-                            {host.data(), host.size(), nullptr});
+  return rt::submit_to_host(*device.state(), *this, {host.data(), host.size(), nullptr}, nullptr);
 }
 
 Event BufferView::copy_from(const Device& device, const BufferView& source) const {
-  require_live(*this);
-  require_live(source);
   rt::require_writable(*this);
   if (source.type() != type_) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("copy of {} into {}: the types must be equal",
                             source.type().to_string(), type_.to_string()));
   }
-  return rt::require_accepted(
-      device.submit("copy", [execution = device.state()->execution, to = *this, from = source] {
-        return rt::copy_bytes(*execution->queue, *to.buffer().state(), to.offset(),
-                              *from.buffer().state(), from.offset(), to.num_bytes());
-      }));
+  rt::Accesses accesses;
+  accesses.add({this, true, nullptr});
+  accesses.add({&source, false, nullptr});
+  return rt::submit(
+      *device.state(), "copy", accesses,
+      [execution = device.state()->execution,
+       copy = rt::Copy{rt::place_of(*this), rt::place_of(source), num_bytes(),
+                       "copy of " + source.to_string()}] { return copy(*execution); });
 }
 
 std::string BufferView::to_string() const {

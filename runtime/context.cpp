@@ -26,11 +26,31 @@ ContextState::~ContextState() {
   outermost = nullptr;
 }
 
-void require_usable(const ContextState& context) {
-  // acquire: pairs with the release in Context::finalize().
-  if (!context.finalized.load(std::memory_order_acquire)) return;
+std::shared_ptr<const Contents> ContextState::contents() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return contents_;
+}
+
+std::shared_ptr<const Linked> ContextState::routine() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return contents_ ? contents_->routine : nullptr;
+}
+
+void ContextState::finalize() const noexcept {
+  std::shared_ptr<const Contents> gone;  // after the lock: with it may go much
+  const std::lock_guard lock(mutex_);
+  gone.swap(contents_);
+}
+
+void refuse_finalised(const ContextState& context) {
   throw Error(ErrorCode::failed_precondition,
               fmt::format("context '{}' was finalised; link into another", context.label));
+}
+
+std::shared_ptr<const Contents> require_usable(const ContextState& context) {
+  auto contents = context.contents();
+  if (!contents) refuse_finalised(context);
+  return contents;
 }
 
 std::string hidden_text(const ContextState& context, const Tensor& tensor, const Hidden& hidden) {
@@ -40,20 +60,21 @@ std::string hidden_text(const ContextState& context, const Tensor& tensor, const
       tensor.label(), name(hidden.mode), hidden.routine, context.label, hidden.routine);
 }
 
-const Held* find_held(const ContextState& context, const Tensor& tensor) {
-  require_usable(context);
-  if (const auto at = context.held.find(tensor.id()); at != context.held.end()) return &at->second;
-  if (const auto at = context.hidden.find(tensor.id()); at != context.hidden.end())
+std::optional<BufferView> find_view(const ContextState& context, const Tensor& tensor) {
+  const auto contents = require_usable(context);
+  if (const auto at = contents->held.find(tensor.id()); at != contents->held.end())
+    return at->second.view;
+  if (const auto at = contents->hidden.find(tensor.id()); at != contents->hidden.end())
     throw Error(ErrorCode::failed_precondition, hidden_text(context, tensor, at->second));
-  return nullptr;
+  return std::nullopt;
 }
 
 }  // namespace rt
 
 namespace {
 
-const rt::Held& require_held(const rt::ContextState& context, const Tensor& tensor) {
-  if (const rt::Held* const held = rt::find_held(context, tensor)) return *held;
+BufferView require_held(const rt::ContextState& context, const Tensor& tensor) {
+  if (auto view = rt::find_view(context, tensor)) return *std::move(view);
   throw Error(
       ErrorCode::not_found,
       fmt::format(
@@ -84,6 +105,7 @@ Context::Context(const Device& device) {
   auto state = std::make_shared<rt::ContextState>();
   state->device = device.state();
   state->label = device.name();
+  state->fill(std::make_shared<const rt::Contents>());
   state_ = std::move(state);
 }
 
@@ -95,30 +117,39 @@ std::optional<Context> Context::parent() const {
   return Context(state_->parent);
 }
 
-bool Context::contains(const Tensor& tensor) const { return state_->held.contains(tensor.id()); }
+bool Context::contains(const Tensor& tensor) const {
+  const auto contents = state_->contents();
+  return contents && contents->held.contains(tensor.id());
+}
 
 std::vector<Tensor> Context::tensors() const {
   std::vector<Tensor> result;
-  for (const auto& [id, held] : state_->held) result.push_back(held.tensor);
+  if (const auto contents = state_->contents()) {
+    for (const auto& [id, held] : contents->held) result.push_back(held.tensor);
+  }
   return result;
 }
 
 std::size_t Context::num_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& [id, held] : state_->held) bytes += held.view.num_bytes();
+  if (const auto contents = state_->contents()) {
+    for (const auto& [id, held] : contents->held) bytes += held.view.num_bytes();
+  }
   return bytes;
 }
 
-BufferView Context::view(const Tensor& tensor) const { return require_held(*state_, tensor).view; }
+BufferView Context::view(const Tensor& tensor) const { return require_held(*state_, tensor); }
 
 Context Context::with(const Tensor& tensor, const BufferView& view) const {
-  const bool held = rt::find_held(*state_, tensor) != nullptr;
+  rt::require_open(*state_->device);
+  const bool held = rt::find_view(*state_, tensor).has_value();
   if (view.type() != tensor.type()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tensor '{}' {} cannot be put into a {}; the types must be equal",
                             tensor.label(), tensor.type().to_string(), view.to_string()));
   }
   rt::require_reach(view, *state_->device->execution);
+  rt::require_live({&view, false, &tensor}, fmt::format("context '{}'", label()));
   if (held) {
     throw Error(
         ErrorCode::failed_precondition,
@@ -130,10 +161,13 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
   child->device = state_->device;
   child->parent = state_;
   child->label = state_->label;
-  child->held = state_->held;
-  child->hidden = state_->hidden;
   child->expected_merge = state_->expected_merge;
-  child->held.emplace(tensor.id(), rt::Held{tensor, view});
+  const auto contents = rt::require_usable(*state_);
+  auto more = std::make_shared<rt::Contents>();
+  more->held = contents->held;
+  more->hidden = contents->hidden;
+  more->held.emplace(tensor.id(), rt::Held{tensor, view});
+  child->fill(std::move(more));
   return Context(std::move(child));
 }
 
@@ -141,33 +175,31 @@ std::optional<Tensor> Context::expected_merge_tensor() const { return state_->ex
 
 namespace {
 
-using SubmitHostTransfer = Event (*)(const sched::Device&, const std::shared_ptr<rt::Execution>&,
-                                     const BufferView&, rt::HostMemory,
-                                     const sched::SubmitOptions&);
+using SubmitHostTransfer = Event (*)(const rt::DeviceState&, const BufferView&, rt::HostMemory,
+                                     const Tensor*, const sched::SubmitOptions&);
 
 /// The common rule of from_host and to_host (O39, O40).
 Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
                        const TransferOptions& options, std::string_view what,
                        SubmitHostTransfer submit) {
-  const rt::Held* const held = rt::find_held(context, tensor);
+  rt::require_open(*context.device);
+  const auto view = rt::find_view(context, tensor);
   const auto host = tensor.host();
-  if (held == nullptr || !host) {
+  if (!view || !host) {
     return {TransferOutcome::nothing_to_do,
             {},
-            held == nullptr
-                ? fmt::format("tensor '{}' is not in context '{}'", tensor.label(), context.label)
-                : fmt::format("tensor '{}' has no host storage", tensor.label())};
+            !view ? fmt::format("tensor '{}' is not in context '{}'", tensor.label(), context.label)
+                  : fmt::format("tensor '{}' has no host storage", tensor.label())};
   }
-  const BufferView& view = held->view;
-  if (view.buffer().state()->host)
+  if (view->buffer().state()->borrowed)
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
   log(LogLevel::debug,
       fmt::format("{} '{}' on {}", what, tensor.label(), context.device->execution->name));
   sched::SubmitOptions after;
   after.after = options.after;
-  Event event =
-      submit(*context.device->timeline, context.device->execution, view,
-             {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)}, after);
+  Event event = submit(*context.device, *view,
+                       {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)},
+                       &tensor, after);
   return {TransferOutcome::scheduled, std::move(event), {}};
 }
 
@@ -197,13 +229,19 @@ void Context::write_bytes(const Tensor& tensor, DType dtype, std::span<const std
                           std::size_t count) const {
   const BufferView target = view(tensor);
   require_access(tensor, dtype, count);
-  throw_if_failed(target.from_host(device(), bytes).wait());
+  rt::require_writable(target);
+  // Only read: from_host tasks do not write host memory.
+  auto* const data = const_cast<std::byte*>(bytes.data());
+  throw_if_failed(
+      rt::submit_from_host(*state_->device, target, {data, bytes.size(), nullptr}, &tensor).wait());
 }
 
 void Context::read_bytes(const Tensor& tensor, DType dtype, std::span<std::byte> bytes) const {
   const BufferView source = view(tensor);
   require_access(tensor, dtype, bytes.size() / size_of(dtype));
-  throw_if_failed(source.to_host(device(), bytes).wait());
+  throw_if_failed(
+      rt::submit_to_host(*state_->device, source, {bytes.data(), bytes.size(), nullptr}, &tensor)
+          .wait());
 }
 
 void Context::require_readable(const Tensor& tensor, DType dtype) const {
@@ -211,14 +249,11 @@ void Context::require_readable(const Tensor& tensor, DType dtype) const {
   require_access(tensor, dtype, static_cast<std::size_t>(tensor.num_elements()));
 }
 
-void Context::finalize() const noexcept {
-  // release: pairs with the acquire in require_usable().
-  state_->finalized.store(true, std::memory_order_release);
-}
+void Context::finalize() const noexcept { state_->finalize(); }
 
 std::string Context::to_string() const {
   return fmt::format("context {} on {}: {} tensors, {} bytes", label(),
-                     state_->device->execution->name, state_->held.size(), num_bytes());
+                     state_->device->execution->name, tensors().size(), num_bytes());
 }
 
 }  // namespace heddle

@@ -1,16 +1,16 @@
-// What is behind Context and Routine. Immutable but for the finalised flag.
+// What is behind Context and Routine. Immutable, but for what finalising takes away.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "heddle/routine.hpp"
 #include "jit/code.hpp"
-#include "runtime/device_state.hpp"
+#include "runtime/submit.hpp"
 
 namespace heddle::rt {
 
@@ -27,6 +27,25 @@ struct Held {
   BufferView view;
 };
 
+/// What a launch needs; held by the tasks too, so it keeps code alive while they are queued.
+struct Linked {
+  Code code;
+  jit::KernelStep step;
+  std::vector<std::optional<BufferView>>
+      entries;  ///< per signature entry; the merge entry is empty
+  std::shared_ptr<Execution> execution;
+  sched::Label label;
+  std::vector<heddle_kernel_buffer> buffers;  ///< per entry; empty for the merge entry
+  Accesses accesses;                          ///< of `entries`
+};
+
+/// What a context keeps in memory; nothing of it changes.
+struct Contents {
+  std::map<std::uint64_t, Held> held;      ///< by tensor id
+  std::map<std::uint64_t, Hidden> hidden;  ///< by tensor id
+  std::shared_ptr<const Linked> routine;   ///< whose link made the context; null: none did
+};
+
 struct ContextState {
   ContextState() = default;
   ContextState(const ContextState&) = delete;
@@ -37,33 +56,34 @@ struct ContextState {
   std::shared_ptr<DeviceState> device;
   std::shared_ptr<const ContextState> parent;
   std::string label;
-  std::map<std::uint64_t, Held> held;      ///< by tensor id
-  std::map<std::uint64_t, Hidden> hidden;  ///< by tensor id
   std::optional<Tensor> expected_merge;
-  mutable std::atomic<bool> finalized{false};
-};
 
-/// What a launch needs; held by the tasks too, so it keeps code and memory alive while they are
-/// queued.
-struct Linked {
-  Code code;
-  jit::KernelStep step;
-  std::vector<std::optional<BufferView>>
-      entries;  ///< per signature entry; the merge entry is empty
-  std::shared_ptr<Execution> execution;
-  sched::Label label;
+  /// Once, before others know the context.
+  void fill(std::shared_ptr<const Contents> contents) noexcept { contents_ = std::move(contents); }
+  /// Null when the context was finalised. What the caller holds stays as it is meanwhile.
+  [[nodiscard]] std::shared_ptr<const Contents> contents() const noexcept;
+  [[nodiscard]] std::shared_ptr<const Linked> routine() const noexcept;
+  /// Lets go of what it holds; memory is freed once nothing else holds it and the tasks that use it
+  /// ended.
+  void finalize() const noexcept;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Contents> contents_;  // guarded by mutex_
 };
 
 struct RoutineState {
-  std::shared_ptr<const Linked> linked;
-  std::shared_ptr<const ContextState> context;
+  Code code;
+  std::shared_ptr<const ContextState> context;  ///< whose contents have what a launch needs
 };
 
 /// Throws failed_precondition when the context was finalised.
-void require_usable(const ContextState& context);
-/// What the context has for `tensor`; null when it has nothing. Throws failed_precondition for a
+[[nodiscard]] std::shared_ptr<const Contents> require_usable(const ContextState& context);
+[[noreturn]] void refuse_finalised(const ContextState& context);
+/// What the context has for `tensor`; nullopt when it has nothing. Throws failed_precondition for a
 /// finalised context, and for a tensor that is hidden there, naming it and the routine.
-[[nodiscard]] const Held* find_held(const ContextState& context, const Tensor& tensor);
+[[nodiscard]] std::optional<BufferView> find_view(const ContextState& context,
+                                                  const Tensor& tensor);
 /// Why `tensor`, hidden in `context`, cannot be had there.
 [[nodiscard]] std::string hidden_text(const ContextState& context, const Tensor& tensor,
                                       const Hidden& hidden);

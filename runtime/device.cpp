@@ -3,8 +3,32 @@
 
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
+#include "runtime/merge.hpp"
+#include "scheduler/timeline.hpp"
 
 namespace heddle {
+namespace rt {
+
+Status open_status(const DeviceState& device) {
+  // acquire: pairs with the releases in Backend::finalize() and Device::finalize().
+  if (device.backend->finalized.load(std::memory_order_acquire)) {
+    return Status(ErrorCode::failed_precondition,
+                  fmt::format("backend '{}' was finalised, and device '{}' with it; open another",
+                              device.backend->spec.name, device.execution->name));
+  }
+  // acquire: as above.
+  if (device.finalized.load(std::memory_order_acquire)) {
+    return Status(ErrorCode::failed_precondition,
+                  fmt::format("device '{}' was finalised; open another", device.execution->name));
+  }
+  return {};
+}
+
+void require_open(const DeviceState& device) {
+  if (Status why = open_status(device); !why.ok()) throw Error(std::move(why));
+}
+
+}  // namespace rt
 
 const std::string& Device::name() const noexcept { return state_->execution->name; }
 int Device::ordinal() const noexcept { return state_->ordinal; }
@@ -15,7 +39,25 @@ const sched::Device& Device::timeline() const noexcept { return *state_->timelin
 void Device::await() const { throw_if_failed(timeline().await()); }
 void Device::recover() const { throw_if_failed(timeline().recover()); }
 void Device::finalize(std::chrono::nanoseconds timeout) const {
-  throw_if_failed(timeline().shutdown(timeout));
+  // release: pairs with the acquire in open_status(). Before the shutdown, so that whoever is
+  // refused by that finds out why.
+  state_->finalized.store(true, std::memory_order_release);
+  const Status status = timeline().shutdown(timeout);
+  {
+    rt::MergeSlot& slot = state_->execution->merge;
+    std::shared_ptr<rt::Load> load;  // goes after the lock
+    std::shared_ptr<const rt::Memory> own;
+    const std::lock_guard lock(slot.mutex);
+    load.swap(slot.load);
+    own.swap(slot.own);
+  }
+  throw_if_failed(status);
+}
+
+Event Device::refused(const Event& event) const noexcept {
+  if (event.status().code() != ErrorCode::unavailable) return event;
+  Status why = rt::open_status(*state_);
+  return why.ok() ? event : sched::Timeline::refused(std::move(why));
 }
 
 DeviceStatistics Device::statistics() const noexcept {
@@ -53,7 +95,8 @@ std::string PhysicalDevice::name() const {
 
 Device PhysicalDevice::new_virtual_device() const {
   const std::lock_guard lock(backend_->mutex);
-  if (backend_->finalized) {
+  // acquire: pairs with the release in Backend::finalize().
+  if (backend_->finalized.load(std::memory_order_acquire)) {
     throw Error(ErrorCode::failed_precondition,
                 fmt::format("backend '{}' was finalised; open another", backend_->spec.name));
   }
@@ -65,6 +108,7 @@ Device PhysicalDevice::new_virtual_device() const {
   state->execution = std::make_shared<rt::Execution>();
   state->execution->name =
       fmt::format("{}:{}.{}", backend_->spec.name, ordinal_, state->subordinal);
+  state->execution->shared_name = std::make_shared<const std::string>(state->execution->name);
   state->execution->physical = backend_->physical[ordinal];
   state->execution->queue = state->execution->physical->new_queue();
   dev::MemoryPoolOptions memory{state->execution->name, {}};

@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <source_location>
 #include <string>
+#include <vector>
 
 #include "devices/device.hpp"
 #include "devices/memory_pool.hpp"
@@ -14,40 +16,75 @@
 #include "heddle/device.hpp"
 #include "heddle/program.hpp"
 
+namespace heddle::sched {
+struct TaskNote;
+}
+
 namespace heddle::rt {
 
 struct BackendState;
 
-/// Memory of one buffer. The block goes back to the pool with the last handle.
-struct BufferState {
-  std::shared_ptr<dev::MemoryPool> pool;          ///< null: borrowed from a host array
-  std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
-  std::optional<HostArray> host;                  ///< keeps borrowed host memory
-  mutable std::mutex mutex;
-  void* data = nullptr;  // guarded by mutex: donation takes it
+/// A block of memory: kept by its buffer, and by every task that uses it until that ended. It goes
+/// back to the pool with the last of them, so nothing that was accepted can touch it afterwards.
+struct Memory {
+  std::shared_ptr<dev::MemoryPool> pool;  ///< null: borrowed from a host array
+  std::optional<HostArray> host;          ///< keeps borrowed host memory
+  void* data = nullptr;
   std::size_t bytes = 0;
-  bool live = true;      // guarded by mutex
-  std::string constant;  ///< the hosted constant that it holds, which nobody may write; else empty
 
-  BufferState() = default;
-  BufferState(const BufferState&) = delete;
-  BufferState& operator=(const BufferState&) = delete;
-  ~BufferState();
-  /// The address; throws nothing: null once donated.
-  [[nodiscard]] void* address() const noexcept;
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
 };
 
-/// The tensor in a device's merge buffer. Touched by tasks of that device only.
+/// What is behind Buffer: a right to memory, which donation takes away. It knows the last use of
+/// the memory on each timeline, so that a next owner can come after those.
+class BufferState {
+ public:
+  /// The memory of a virtual device, by name.
+  BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
+              std::shared_ptr<const std::string> device);
+
+  const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
+  const std::shared_ptr<const std::string> device;      ///< name of the virtual one
+  std::byte* const data;                                ///< for who keeps the memory
+  const std::size_t bytes;
+  const bool borrowed;  ///< from a host array
+  /// The hosted constant that it holds, which nobody may write; else empty. Set before others know
+  /// the buffer.
+  std::string constant;
+
+  mutable std::mutex mutex;              // guards what follows
+  std::shared_ptr<const Memory> memory;  ///< null: donated
+  std::source_location taken_at;         ///< where donate() was called
+
+  /// Hands the memory on. Under the lock, of one that has it.
+  [[nodiscard]] std::shared_ptr<BufferState> give_up(std::source_location where);
+  /// What a next use on `timeline` has to come after: uses of former owners elsewhere. Under the
+  /// lock, which the caller keeps until note_use(). Throws std::bad_alloc.
+  void order(std::uint64_t timeline, sched::TaskNote& note);
+  /// That use was accepted; on its timeline it is the last so far. Under the lock.
+  void note_use(const Event& event) noexcept;
+
+ private:
+  std::vector<Event> uses_;    // the last of each timeline
+  std::vector<Event> former_;  // those of former owners
+};
+
+struct Load;  // runtime/merge.hpp
+
+/// A device's merge buffer as it will be once all submitted tasks ended.
 struct MergeSlot {
-  std::optional<Tensor> holder;
-  MergeMode mode = MergeMode::copy;  ///< as asked for, whether or not memory is shared
-  std::optional<BufferView> view;    ///< borrowed (streamed), or in `own`
-  std::shared_ptr<BufferState> own;  ///< grow-only
+  std::mutex mutex;  // guards what follows; held while a task that changes or reads it is submitted
+  std::shared_ptr<Load> load;         ///< null: empty
+  std::shared_ptr<const Memory> own;  ///< grow-only; queued tasks keep what they use
 };
 
-/// What tasks of a device use. Queue and merge slot: its tasks only, one at a time.
+/// What tasks of a device use. The queue: its tasks only, one at a time.
 struct Execution {
   std::string name;
+  std::shared_ptr<const std::string> shared_name;
   std::shared_ptr<dev::PhysicalDevice> physical;
   std::unique_ptr<dev::Queue> queue;
   std::shared_ptr<dev::MemoryPool> pool;
@@ -61,23 +98,34 @@ struct DeviceState {
   int subordinal = 0;
   std::shared_ptr<Execution> execution;
   std::optional<sched::Device> timeline;  ///< set once, when opened
+  std::atomic<bool> finalized{false};
 };
 
+/// ok, or failed_precondition naming the device or backend that was finalised.
+[[nodiscard]] Status open_status(const DeviceState& device);
+/// Throws that.
+void require_open(const DeviceState& device);
 /// Throws invalid_argument when the device cannot address the view: memory of another space.
 void require_reach(const BufferView& view, const Execution& execution);
+[[nodiscard]] bool reaches(const Execution& execution, const BufferState& buffer) noexcept;
 
 /// Throws failed_precondition, naming the tensor, when the view is into a hosted constant.
 void require_writable(const BufferView& view);
 
 /// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and who has
 /// most. `tensor`: the id of the one that it is for.
+[[nodiscard]] std::shared_ptr<const Memory> allocate_memory(const Execution& execution,
+                                                            std::size_t bytes,
+                                                            const std::string& what,
+                                                            std::uint64_t tensor = 0);
 [[nodiscard]] std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
                                                     const std::string& what,
                                                     std::uint64_t tensor = 0);
-/// Puts zeroing of the buffer on the device's timeline.
-void zero_fill(const DeviceState& device, const std::shared_ptr<BufferState>& buffer);
-/// Throws the refusal of an event that was not accepted.
-Event require_accepted(Event event);
+/// A buffer of the array's own memory, for a device that shares it.
+[[nodiscard]] std::shared_ptr<BufferState> borrow(const Execution& execution,
+                                                  const HostArray& host);
+/// Puts zeroing of the view on the device's timeline.
+void zero_fill(const DeviceState& device, const BufferView& view, const Tensor* tensor = nullptr);
 
 /// Host memory of a transfer; `array` keeps it when it is a tensor's own.
 struct HostMemory {
@@ -86,20 +134,10 @@ struct HostMemory {
   std::shared_ptr<const HostArray> array{};
 };
 /// On the device's timeline: all of the view from or to host memory of as many bytes, touched when
-/// the task runs.
-Event submit_from_host(const sched::Device& timeline, const std::shared_ptr<Execution>& execution,
-                       const BufferView& view, HostMemory host,
-                       const sched::SubmitOptions& options = {});
-Event submit_to_host(const sched::Device& timeline, const std::shared_ptr<Execution>& execution,
-                     const BufferView& view, HostMemory host,
-                     const sched::SubmitOptions& options = {});
-
-/// How bytes get from one buffer to another: one table for all transfers.
-enum class Route : std::uint8_t { same_buffer, same_space, staged };
-[[nodiscard]] Route route(const BufferState& from, const BufferState& to) noexcept;
-/// Copies `bytes` on the calling task's device (`queue` is that device's).
-[[nodiscard]] Status copy_bytes(dev::Queue& queue, const BufferState& to, std::size_t to_offset,
-                                const BufferState& from, std::size_t from_offset,
-                                std::size_t bytes) noexcept;
+/// the task runs. `tensor`: for messages; null where none is known.
+Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
+                       const Tensor* tensor, const sched::SubmitOptions& options = {});
+Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
+                     const Tensor* tensor, const sched::SubmitOptions& options = {});
 
 }  // namespace heddle::rt

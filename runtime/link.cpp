@@ -8,6 +8,7 @@
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/context_state.hpp"
+#include "runtime/copying.hpp"
 
 namespace heddle {
 namespace rt {
@@ -22,10 +23,12 @@ class Linker {
         code_(code),
         data_(code.data()),
         options_(options),
-        child_(std::make_shared<ContextState>()) {}
+        prior_(require_usable(*parent)),
+        child_(std::make_shared<ContextState>()),
+        contents_(std::make_shared<Contents>()) {}
 
   Routine run() {
-    require_usable(*parent_);
+    require_open(*parent_->device);
     if (Status status = parent_->device->timeline->status(); !status.ok()) throw Error(status);
     check_compiler();
     check_prior();
@@ -33,19 +36,26 @@ class Linker {
     child_->device = parent_->device;
     child_->parent = parent_;
     child_->label = fmt::format("{}/{}", parent_->device->execution->name, code_.name());
-    child_->held = parent_->held;
-    child_->hidden = parent_->hidden;
+    contents_->held = prior_->held;
+    contents_->hidden = prior_->hidden;
     child_->expected_merge = code_.merge_tensor();
     std::vector<std::optional<BufferView>> entries = place_entries();
     note_hidden();
-    jit::KernelStep step = jit::specialise(data_, addresses(entries));
-    for (const auto& buffer : fresh_) zero_fill(*parent_->device, buffer);
-    auto linked = std::make_shared<const Linked>(Linked{code_, std::move(step), std::move(entries),
-                                                        parent_->device->execution,
-                                                        sched::Label::intern(code_.name())});
+    check_overlaps(entries);
+    auto linked = std::make_shared<Linked>(Linked{code_,
+                                                  jit::specialise(data_, addresses(entries)),
+                                                  std::move(entries),
+                                                  parent_->device->execution,
+                                                  sched::Label::intern(code_.name()),
+                                                  {},
+                                                  {}});
+    note_accesses(*linked);
+    for (const auto& [view, tensor] : fresh_) zero_fill(*parent_->device, view, &tensor);
+    contents_->routine = std::move(linked);
+    child_->fill(std::move(contents_));
     log(LogLevel::debug,
         fmt::format("linked '{}' on {}", code_.name(), parent_->device->execution->name));
-    return Routine(std::make_shared<const RoutineState>(RoutineState{std::move(linked), child_}));
+    return Routine(std::make_shared<const RoutineState>(RoutineState{code_, child_}));
   }
 
  private:
@@ -71,7 +81,7 @@ class Linker {
       const auto& tensors = data_.lowered.tensors;
       const auto at = std::ranges::find(tensors, tensor);
       if (at == tensors.end() || !stored(static_cast<std::size_t>(at - tensors.begin()))) continue;
-      if (find_held(*parent_, tensor) != nullptr) continue;
+      if (find_view(*parent_, tensor)) continue;
       throw Error(ErrorCode::not_found,
                   fmt::format("routine '{}' needs tensor '{}' from the prior context, and context "
                               "'{}' does not hold it; link the "
@@ -87,8 +97,8 @@ class Linker {
       const Tensor& tensor = data_.lowered.tensors[k];
       const jit::SignatureEntry& entry = data_.signature.entries[k];
       if (!stored(k) || entry.overwrites_whole) continue;
-      const auto at = parent_->hidden.find(tensor.id());
-      if (at == parent_->hidden.end()) continue;
+      const auto at = prior_->hidden.find(tensor.id());
+      if (at == prior_->hidden.end()) continue;
       throw Error(
           ErrorCode::failed_precondition,
           fmt::format("routine '{}' {}: {}", code_.name(),
@@ -104,32 +114,24 @@ class Linker {
     for (const auto& [tensor, placement] : data_.lowered.placements) {
       if (placement.mode != MemoryMode::virtual_ && placement.mode != MemoryMode::local) continue;
       Hidden hidden{code_.name(), placement.mode, {}};
-      if (const auto at = child_->held.find(tensor.id()); at != child_->held.end()) {
+      if (const auto at = contents_->held.find(tensor.id()); at != contents_->held.end()) {
         hidden.view = at->second.view;
-        child_->held.erase(at);
-      } else if (const auto before = child_->hidden.find(tensor.id());
-                 before != child_->hidden.end()) {
+        contents_->held.erase(at);
+      } else if (const auto before = contents_->hidden.find(tensor.id());
+                 before != contents_->hidden.end()) {
         hidden.view = before->second.view;
       }
-      child_->hidden.insert_or_assign(tensor.id(), std::move(hidden));
+      contents_->hidden.insert_or_assign(tensor.id(), std::move(hidden));
     }
   }
 
-  /// Visible again, where an earlier routine hid it: this one stores it whole.
-  std::optional<BufferView> unhide(const Tensor& tensor) {
-    const auto at = child_->hidden.find(tensor.id());
-    if (at == child_->hidden.end()) return std::nullopt;
-    std::optional<BufferView> view = std::move(at->second.view);
-    child_->hidden.erase(at);
-    return view;
-  }
-
-  std::shared_ptr<BufferState> make_buffer(const Tensor& tensor, bool overwritten) {
-    auto buffer = allocate(
+  BufferView make_buffer(const Tensor& tensor, bool overwritten) {
+    Buffer buffer(allocate(
         *parent_->device->execution, static_cast<std::size_t>(tensor.num_bytes()),
-        fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string()), tensor.id());
-    if (!overwritten) fresh_.push_back(buffer);
-    return buffer;
+        fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string()), tensor.id()));
+    BufferView view(std::move(buffer), tensor.type());
+    if (!overwritten) fresh_.emplace_back(view, tensor);
+    return view;
   }
 
   void require_assignable(const Tensor& tensor, const BufferView& view) const {
@@ -148,37 +150,43 @@ class Linker {
 
   /// The tensor's view in the child context, made when it is new.
   const BufferView& place(const Tensor& tensor, bool overwritten) {
-    if (const auto at = child_->held.find(tensor.id()); at != child_->held.end())
-      return at->second.view;
-    if (auto view = unhide(tensor))
-      return child_->held.emplace(tensor.id(), Held{tensor, *std::move(view)}).first->second.view;
-    const bool host_memory =
-        parent_->device->execution->physical->properties().memory_space == dev::host_memory_space;
-    const auto host = tensor.host();
-    std::shared_ptr<BufferState> buffer;
-    if (host && mode_of(tensor) == MemoryMode::hosted_constant) {
-      buffer = host_memory ? borrow(*host) : upload(tensor, *host);
-      buffer->constant =
-          fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
-    } else if (host && !overwritten) {
-      buffer = host_memory ? copied(tensor, *host) : upload(tensor, snapshot(*host));
-    } else {
-      buffer = make_buffer(tensor, overwritten);
-    }
-    const auto at = child_->held
-                        .emplace(tensor.id(),
-                                 Held{tensor, BufferView(Buffer(std::move(buffer)), tensor.type())})
-                        .first;
-    return at->second.view;
+    const auto at = contents_->held.find(tensor.id());
+    if (at != contents_->held.end()) return checked(tensor, at->second.view);
+    // Visible again, where an earlier routine hid it: this one stores it whole.
+    const auto hidden = contents_->hidden.extract(tensor.id());
+    if (hidden && hidden.mapped().view) return checked(tensor, hold(tensor, *hidden.mapped().view));
+    return hold(tensor, make_view(tensor, overwritten));
   }
 
-  std::shared_ptr<BufferState> borrow(const HostArray& host) const {
-    auto buffer = std::make_shared<BufferState>();
-    buffer->physical = parent_->device->execution->physical;
-    buffer->host = host;
-    buffer->data = host.data();
-    buffer->bytes = host.num_bytes();
-    return buffer;
+  const BufferView& hold(const Tensor& tensor, BufferView view) {
+    return contents_->held.emplace(tensor.id(), Held{tensor, std::move(view)}).first->second.view;
+  }
+
+  const BufferView& checked(const Tensor& tensor, const BufferView& view) const {
+    require_live({&view, false, &tensor},
+                 fmt::format("routine '{}' on {}", code_.name(), parent_->device->execution->name));
+    return view;
+  }
+
+  BufferView make_view(const Tensor& tensor, bool overwritten) {
+    const auto host = tensor.host();
+    if (host && mode_of(tensor) == MemoryMode::hosted_constant) {
+      BufferView view =
+          host_memory()
+              ? BufferView(Buffer(borrow(*parent_->device->execution, *host)), tensor.type())
+              : upload(tensor, *host);
+      view.buffer().state()->constant =
+          fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
+      return view;
+    }
+    if (host && !overwritten)
+      return host_memory() ? copied(tensor, *host) : upload(tensor, snapshot(*host));
+    return make_buffer(tensor, overwritten);
+  }
+
+  bool host_memory() const {
+    return parent_->device->execution->physical->properties().memory_space ==
+           dev::host_memory_space;
   }
 
   static HostArray snapshot(const HostArray& host) {
@@ -188,18 +196,18 @@ class Linker {
   }
 
   /// Values as they are now, at no device's pace: nobody else knows this memory yet.
-  std::shared_ptr<BufferState> copied(const Tensor& tensor, const HostArray& host) {
-    auto buffer = make_buffer(tensor, true);
-    if (host.num_bytes() > 0) std::memcpy(buffer->data, host.data(), host.num_bytes());
-    return buffer;
+  BufferView copied(const Tensor& tensor, const HostArray& host) {
+    BufferView view = make_buffer(tensor, true);
+    if (host.num_bytes() > 0) std::memcpy(place_of(view).data, host.data(), host.num_bytes());
+    return view;
   }
 
-  std::shared_ptr<BufferState> upload(const Tensor& tensor, const HostArray& host) {
-    auto buffer = make_buffer(tensor, true);
-    submit_from_host(*parent_->device->timeline, parent_->device->execution,
-                     BufferView(Buffer(buffer), host.type()),
-                     {host.data(), host.num_bytes(), std::make_shared<const HostArray>(host)});
-    return buffer;
+  BufferView upload(const Tensor& tensor, const HostArray& host) {
+    BufferView view = make_buffer(tensor, true);
+    submit_from_host(*parent_->device, view,
+                     {host.data(), host.num_bytes(), std::make_shared<const HostArray>(host)},
+                     &tensor, {});
+    return view;
   }
 
   std::vector<std::optional<BufferView>> place_entries() {
@@ -210,8 +218,7 @@ class Linker {
       if (entry.role == jit::Role::merge) {
         entries.emplace_back();
       } else if (entry.role == jit::Role::scratch) {
-        entries.emplace_back(
-            BufferView(Buffer(make_buffer(tensor, entry.overwrites_whole)), tensor.type()));
+        entries.emplace_back(make_buffer(tensor, entry.overwrites_whole));
       } else {
         entries.emplace_back(place(tensor, entry.overwrites_whole));
         if (entry.writes) require_assignable(tensor, *entries.back());
@@ -220,18 +227,50 @@ class Linker {
     return entries;
   }
 
+  /// Code is compiled for separate arrays, unless its signature says that one is in the place of
+  /// another.
+  void check_overlaps(const std::vector<std::optional<BufferView>>& entries) const {
+    const auto& signature = data_.signature.entries;
+    for (std::size_t a = 0; a < entries.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        if (!entries[a] || !entries[b] || !(signature[a].writes || signature[b].writes)) continue;
+        if (!overlap(*entries[a], *entries[b])) continue;
+        const bool same = place_of(*entries[a]).data == place_of(*entries[b]).data &&
+                          entries[a]->type() == entries[b]->type();
+        if (same && (signature[a].alias_of == b || signature[b].alias_of == a)) continue;
+        const auto& tensors = data_.lowered.tensors;
+        throw Error(
+            ErrorCode::failed_precondition,
+            fmt::format("routine '{}' writes tensor '{}', which shares memory with tensor '{}' in "
+                        "context '{}' ({} and {}); give them separate memory",
+                        code_.name(), tensors[signature[a].writes ? a : b].label(),
+                        tensors[signature[a].writes ? b : a].label(), parent_->label,
+                        entries[b]->to_string(), entries[a]->to_string()));
+      }
+    }
+  }
+
+  /// What a launch hands to the kernel, and what it touches.
+  static void note_accesses(Linked& linked) {
+    const jit::CodeData& data = linked.code.data();
+    for (std::size_t k = 0; k < linked.entries.size(); ++k) {
+      const std::optional<BufferView>& view = linked.entries[k];
+      linked.buffers.push_back(
+          {view ? place_of(*view).data : nullptr, view ? view->num_bytes() : 0});
+      if (view)
+        linked.accesses.add({&*view, data.signature.entries[k].writes, &data.lowered.tensors[k]});
+    }
+  }
+
   /// Postponed code may have its addresses built in, where the device's memory is the host's (O23).
   std::vector<std::optional<std::uint64_t>> addresses(
       const std::vector<std::optional<BufferView>>& entries) const {
-    const bool host_memory =
-        parent_->device->execution->physical->properties().memory_space == dev::host_memory_space;
     std::vector<std::optional<std::uint64_t>> result;
     for (const auto& view : entries) {
-      if (!view || !host_memory || view->num_bytes() == 0) {
+      if (!view || !host_memory() || view->num_bytes() == 0) {
         result.emplace_back();
       } else {
-        result.emplace_back(reinterpret_cast<std::uintptr_t>(view->buffer().state()->address()) +
-                            view->offset());
+        result.emplace_back(reinterpret_cast<std::uintptr_t>(place_of(*view).data));
       }
     }
     return result;
@@ -241,8 +280,10 @@ class Linker {
   const Code& code_;
   const jit::CodeData& data_;
   const LinkOptions& options_;
+  const std::shared_ptr<const Contents> prior_;  // of the parent
   std::shared_ptr<ContextState> child_;
-  std::vector<std::shared_ptr<BufferState>> fresh_;  // to be zero-filled
+  std::shared_ptr<Contents> contents_;                // of the child, until it has them
+  std::vector<std::pair<BufferView, Tensor>> fresh_;  // to be zero-filled
 };
 
 }  // namespace

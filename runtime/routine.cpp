@@ -6,64 +6,31 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
-#include "runtime/context_state.hpp"
+#include "runtime/merge.hpp"
 
 namespace heddle {
 namespace rt {
 namespace {
 
 /// One launch: everything that was decided when it was scheduled.
-struct Launch {
-  std::shared_ptr<const Linked> linked;
-  std::vector<std::int64_t> statics;
-  std::function<void(const TracedValue&)> trace;
+class Launch final : public Work {
+ public:
+  Launch(std::shared_ptr<const Linked> what, std::vector<std::int64_t> values,
+         std::function<void(const TracedValue&)> trace)
+      : linked_(std::move(what)), statics_(std::move(values)), trace_(std::move(trace)) {}
 
-  Status operator()() const;
+  Status run() override;
+  /// The code reads the merge buffer: how is to be filled in.
+  MergeRead& merging() { return merge_.emplace(); }
 
  private:
-  Status fill(std::vector<heddle_kernel_buffer>& buffers) const;
+  Status launch(const std::vector<heddle_kernel_buffer>& buffers) const;
+
+  const std::shared_ptr<const Linked> linked_;
+  const std::vector<std::int64_t> statics_;
+  const std::function<void(const TracedValue&)> trace_;
+  std::optional<MergeRead> merge_;
 };
-
-std::string quoted(const std::optional<Tensor>& tensor) {
-  return tensor ? "'" + tensor->label() + "'" : std::string("none");
-}
-
-/// Addresses per entry; the merge buffer's is what the slot holds now (O58), which must be what the
-/// code expects (O32).
-Status Launch::fill(std::vector<heddle_kernel_buffer>& buffers) const {
-  const jit::CodeData& data = linked->code.data();
-  for (std::size_t k = 0; k < linked->entries.size(); ++k) {
-    const std::optional<BufferView>* view = &linked->entries[k];
-    if (data.signature.merge && *data.signature.merge == k) {
-      const MergeSlot& slot = linked->execution->merge;
-      if (!slot.holder || !(*slot.holder == data.lowered.tensors[k])) {
-        return Status(ErrorCode::failed_precondition,
-                      fmt::format("routine '{}' merges tensor '{}', but the merge buffer of {} "
-                                  "holds {}; load it before with merge() "
-                                  "or load_merge()",
-                                  linked->code.name(), data.lowered.tensors[k].label(),
-                                  linked->execution->name, quoted(slot.holder)));
-      }
-      if (const auto only = data.options.merge_mode; only && *only != slot.mode) {
-        return Status(
-            ErrorCode::failed_precondition,
-            fmt::format("routine '{}' was compiled for merges by {} only, but tensor "
-                        "'{}' was loaded by {}",
-                        linked->code.name(), name(*only), slot.holder->label(), name(slot.mode)));
-      }
-      view = &slot.view;
-    }
-    auto* const address = static_cast<std::byte*>((*view)->buffer().state()->address());
-    if (address == nullptr && (*view)->num_bytes() > 0) {
-      return Status(ErrorCode::failed_precondition,
-                    fmt::format("routine '{}': the buffer of tensor '{}' was donated",
-                                linked->code.name(), data.lowered.tensors[k].label()));
-    }
-    buffers.push_back(
-        {address == nullptr ? nullptr : address + (*view)->offset(), (*view)->num_bytes()});
-  }
-  return {};
-}
 
 struct TraceContext {
   const std::function<void(const TracedValue&)>* sink;
@@ -83,29 +50,41 @@ void trace_value(void* context, std::uint32_t statement, std::uint32_t entry, st
   }
 }
 
-Status Launch::operator()() const {
-  std::vector<heddle_kernel_buffer> buffers;
-  buffers.reserve(linked->entries.size());
-  if (Status status = fill(buffers); !status.ok()) return status;
+Status Launch::run() {
+  if (!merge_) return launch(linked_->buffers);
+  if (Status status = merge_->prepare(*linked_->execution, *linked_); !status.ok()) return status;
+  std::vector<heddle_kernel_buffer> buffers = linked_->buffers;
+  buffers[*linked_->code.data().signature.merge] = merge_->buffer;
+  return launch(buffers);
+}
+
+Status Launch::launch(const std::vector<heddle_kernel_buffer>& buffers) const {
+  Execution& execution = *linked_->execution;
   heddle_kernel_status kernel_status{};
-  TraceContext trace_context{&trace, &linked->code.data().lowered.tensors, nullptr};
+  TraceContext trace_context{&trace_, &linked_->code.data().lowered.tensors, nullptr};
   heddle_kernel_args args{};
   args.struct_size = sizeof args;
   args.abi = HEDDLE_KERNEL_ABI;
   args.buffers = buffers.data();
   args.num_buffers = static_cast<std::uint32_t>(buffers.size());
-  args.num_statics = static_cast<std::uint32_t>(statics.size());
-  args.statics = statics.data();
+  args.num_statics = static_cast<std::uint32_t>(statics_.size());
+  args.statics = statics_.data();
   args.num_parts = 1;
   args.status = &kernel_status;
-  args.trace = trace ? &trace_value : nullptr;
+  args.trace = trace_ ? &trace_value : nullptr;
   args.trace_context = &trace_context;
   // relaxed: a number for people.
-  linked->execution->launches.fetch_add(1, std::memory_order_relaxed);
-  Status status = linked->execution->queue->launch(linked->step.function(), args);
-  if (status.ok()) status = linked->execution->queue->synchronize();
+  execution.launches.fetch_add(1, std::memory_order_relaxed);
+  Status status = execution.queue->launch(linked_->step.function(), args);
+  if (status.ok()) status = execution.queue->synchronize();
   if (trace_context.thrown) std::rethrow_exception(trace_context.thrown);
-  return status;
+  if (kernel_status.code == 0) return status;
+  // Devices need not look at what a kernel says; those that do say less of it.
+  return Status(
+      ErrorCode::device_failed,
+      fmt::format("the kernel of routine '{}' on {} reported code {}, detail {}",
+                  linked_->code.name(), execution.name, kernel_status.code, kernel_status.detail),
+      std::move(status));
 }
 
 [[noreturn]] void refuse_binding(const Code& code, const StaticIndex& index,
@@ -143,34 +122,50 @@ std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
 }
 
 }  // namespace
-}  // namespace rt
 
-const std::string& Routine::name() const noexcept { return state_->linked->code.name(); }
-Context Routine::context() const { return Context(state_->context); }
-Code Routine::code() const { return state_->linked->code; }
-
-Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options) const {
-  rt::require_usable(*state_->context);
-  const rt::Linked& linked = *state_->linked;
-  if (options.trace && !linked.code.data().options.trace_values) {
+Event schedule(const RoutineState& routine, const Bindings& bindings,
+               const ScheduleOptions& options, const MergeSource* source) {
+  const DeviceState& device = *routine.context->device;
+  std::shared_ptr<const Linked> linked = routine.context->routine();
+  if (!linked) refuse_finalised(*routine.context);
+  const Linked& code = *linked;
+  if (options.trace && !routine.code.data().options.trace_values) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("routine '{}' was compiled without value tracing; compile with "
                             "CompileOptions::trace_values",
-                            name()));
+                            routine.code.name()));
   }
-  rt::Launch launch{state_->linked, rt::bind(linked.code, bindings), options.trace};
+  auto launch =
+      std::make_unique<Launch>(std::move(linked), bind(routine.code, bindings), options.trace);
   sched::SubmitOptions submit;
   submit.after = options.after;
   submit.contain = options.contain;
-  if (log_level() >= LogLevel::debug)
-    log(LogLevel::debug, fmt::format("schedule '{}' on {}", name(), linked.execution->name));
-  return rt::require_accepted(
-      state_->context->device->timeline->submit(linked.label, std::move(launch), submit));
+  if (log_level() >= LogLevel::debug) {
+    log(LogLevel::debug,
+        fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
+                    routine.code.name(), device.execution->name));
+  }
+  // The task keeps `code` while it is being submitted.
+  if (!routine.code.data().signature.merge)
+    return Door(device, code.label, code.accesses).submit_work(std::move(launch), submit);
+  MergeRead& read = launch->merging();
+  return submit_consumer(device, code, read, source, std::move(launch), submit);
+}
+
+}  // namespace rt
+
+const std::string& Routine::name() const noexcept { return state_->code.name(); }
+Context Routine::context() const { return Context(state_->context); }
+Code Routine::code() const { return state_->code; }
+
+Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options) const {
+  return rt::schedule(*state_, bindings, options, nullptr);
 }
 
 std::string Routine::to_string() const {
-  return fmt::format("routine {} on {} ({} entries)", name(), state_->linked->execution->name,
-                     state_->linked->entries.size());
+  return fmt::format("routine {} on {} ({} entries)", name(),
+                     state_->context->device->execution->name,
+                     state_->code.data().signature.entries.size());
 }
 
 }  // namespace heddle

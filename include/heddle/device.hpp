@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ namespace heddle {
 namespace rt {
 struct BackendState;  // runtime/backend_state.hpp
 struct DeviceState;   // runtime/device_state.hpp
-struct BufferState;   // runtime/device_state.hpp
+class BufferState;    // runtime/device_state.hpp
 }  // namespace rt
 
 /// Bytes of device memory, and how transfers went, since the device was opened.
@@ -54,16 +55,18 @@ class Device {
   [[nodiscard]] const sched::Device& timeline() const noexcept;
   template <class F>
   Event submit(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) const {
-    return timeline().submit(label, std::forward<F>(f), options);
+    return told(timeline().submit(label, std::forward<F>(f), options));
   }
-  Event wait(const Event& event) const noexcept { return timeline().wait(event); }
+  Event wait(const Event& event) const noexcept { return told(timeline().wait(event)); }
   [[nodiscard]] Event record() const noexcept { return timeline().record(); }
   /// Throws Error with the device's failure, if it failed.
   void await() const;
   [[nodiscard]] bool is_idle() const noexcept { return timeline().is_idle(); }
   void recover() const;
   void cancel_pending() const noexcept { timeline().cancel_pending(); }
-  /// Ends its tasks and takes no more (D13). Idempotent; buffers and contexts keep their memory.
+  /// Ends its tasks and takes no more: submit(), allocations, links, schedules and transfers are
+  /// failed_precondition from here on (D13). Buffers and contexts keep their memory, which other
+  /// devices may go on to read; the merge buffer goes. Idempotent.
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;
@@ -75,6 +78,12 @@ class Device {
   friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }
 
  private:
+  /// A refusal says that it was finalised, where that is why.
+  [[nodiscard]] Event told(Event event) const noexcept {
+    return event.accepted() ? std::move(event) : refused(event);
+  }
+  [[nodiscard]] Event refused(const Event& event) const noexcept;
+
   std::shared_ptr<rt::DeviceState> state_;
 };
 
@@ -98,7 +107,7 @@ class PhysicalDevice {
 };
 
 /// Device memory: a shared handle, freed when the last handle and the last task that uses it are
-/// gone (D2).
+/// gone (D2). It has one owner at any time (D17).
 class Buffer {
  public:
   explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
@@ -108,9 +117,11 @@ class Buffer {
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once its memory was donated.
   [[nodiscard]] bool live() const noexcept;
-  /// Gives the memory up to a new handle; this one and its copies are dead afterwards
-  /// (failed_precondition).
-  [[nodiscard]] Buffer donate() const;
+  /// Gives the memory up to a new handle. What was accepted before runs normally, and the first use
+  /// of the new handle on each timeline comes after it, on the device side; when it failed, so does
+  /// that use. This handle and its copies are dead from here on: using them, and tensors and
+  /// routines in them, is failed_precondition naming tensor or type, `where` and its function.
+  [[nodiscard]] Buffer donate(std::source_location where = std::source_location::current()) const;
   [[nodiscard]] const std::shared_ptr<rt::BufferState>& state() const noexcept { return state_; }
   [[nodiscard]] std::string to_string() const;
 
@@ -136,7 +147,10 @@ class BufferView {
   /// (invalid_argument).
   Event from_host(const Device& device, std::span<const std::byte> host) const;
   Event to_host(const Device& device, std::span<std::byte> host) const;
-  /// On `device`'s timeline: copies all of `source` into this view. The types must be equal.
+  /// On `device`'s timeline: copies all of `source` into this view. The types must be equal. Each
+  /// of them may be in any memory: what the device cannot address is staged through the host, and a
+  /// task that finds no memory for that fails with `exhausted`. Overlapping views are copied as if
+  /// `source` was read whole before.
   Event copy_from(const Device& device, const BufferView& source) const;
   [[nodiscard]] std::string to_string() const;
 

@@ -83,8 +83,9 @@ class Context {
   /// Links code: tensors that it needs and the context lacks get memory (zero-filled unless the
   /// code overwrites them whole). The routine's context is a child; this one does not change.
   /// Throws not_found for a missing prior tensor, exhausted naming tensor and bytes,
-  /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, or
-  /// after finalisation.
+  /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, for
+  /// two tensors that share memory which the code writes, for donated memory, or after
+  /// finalisation.
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
   /// Waits for the compile, and throws what it threw.
   [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {}) const;
@@ -101,7 +102,7 @@ class Context {
   /// Throws not_found naming tensor and context.
   [[nodiscard]] BufferView view(const Tensor& tensor) const;
   /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
-  /// device's.
+  /// device's. Code that writes overlapping views is refused when it is linked.
   [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
   /// The merge tensor that the routine of this context reads (O30).
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
@@ -144,8 +145,10 @@ class Context {
     }
   }
 
-  /// Later use is failed_precondition, scheduling the routine that it belongs to included; children
-  /// and their routines go on (D13). Idempotent.
+  /// Lets go of its tensors, and of what its routine has for itself: memory that no other context,
+  /// routine or view holds is free once the tasks that use it ended. Later use is
+  /// failed_precondition, scheduling the routine that it belongs to included; children and their
+  /// routines go on (D13). Idempotent.
   void finalize() const noexcept;
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] const std::shared_ptr<const rt::ContextState>& state() const noexcept {
@@ -171,7 +174,9 @@ class Routine {
   [[nodiscard]] std::optional<Tensor> merge_tensor() const { return code().merge_tensor(); }
 
   /// Puts the routine on its device's timeline. Every static index must be bound, once, within its
-  /// range (invalid_argument naming index, value and range). A refused submission throws.
+  /// range (invalid_argument naming index, value and range). failed_precondition: the merge buffer
+  /// will hold another tensor than it reads, or none (both are named, D7); memory of a tensor was
+  /// donated (D17); context, device or backend was finalised. A refused submission throws.
   Event schedule(const Bindings& bindings = {}, const ScheduleOptions& options = {}) const;
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] const std::shared_ptr<const rt::RoutineState>& state() const noexcept {
@@ -186,14 +191,17 @@ class Routine {
 /// the source lacks it.
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options = {});
-/// Fills the merge buffer of the consumer's device with the tensor that the consumer merges (D6).
-/// The source needs the tensor, the consumer only reads it.
+/// Fills the merge buffer of the consumer's device with the tensor that the consumer merges (D6),
+/// until the next load. The source needs the tensor, the consumer only reads it; a source that the
+/// consumer writes is copied, not streamed, as the outcome says.
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
                     const TransferOptions& options = {});
-/// As above for any tensor and device; a routine that expects another is refused when it runs.
+/// As above for any tensor and device; a routine that expects another is refused when it is
+/// scheduled. One that writes what is streamed copies it before it runs; counters say so.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options = {});
-/// Fills the merge buffer and schedules the consumer (D8).
+/// Fills the merge buffer and schedules the consumer, as one task, after which the merge buffer is
+/// empty (D8). Refused as load_merge() and schedule() are, and then nothing changed.
 Event merge(const Routine& consumer, const Context& source, MergeMode mode,
             const Bindings& bindings = {}, const TransferOptions& options = {});
 

@@ -1,0 +1,281 @@
+// See merge.hpp.
+#include "runtime/merge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heddle/status.hpp"
+
+namespace heddle::rt {
+namespace {
+
+/// A door that also holds the device's merge slot while the ticket is taken.
+class SlotDoor : public Door {
+ public:
+  SlotDoor(const DeviceState& device, sched::Label label, const Accesses& accesses)
+      : Door(device, label, accesses) {}
+
+  Status enter(sched::TaskNote& note) noexcept final {
+    lock_ = std::unique_lock(slot().mutex);
+    Status status;
+    try {
+      status = resolve();
+    } catch (const Error& e) {
+      status = e.status();
+    } catch (...) {
+      status = Status(ErrorCode::exhausted, fmt::format("no memory to use the merge buffer of {}",
+                                                        device().execution->name));
+    }
+    if (status.ok()) status = Door::enter(note);
+    if (!status.ok()) {
+      lock_.unlock();
+      return status;
+    }
+    entered();
+    return {};
+  }
+
+  void leave(const Event* taken) noexcept final {
+    std::shared_ptr<Load> before;  // goes after the lock
+    if (taken != nullptr) {
+      before = slot().load;
+      settle(*taken);
+    }
+    Door::leave(taken);
+    lock_.unlock();
+  }
+
+ protected:
+  [[nodiscard]] MergeSlot& slot() noexcept { return device().execution->merge; }
+  /// Finds out what is used, under the slot's lock. May throw.
+  virtual Status resolve() = 0;
+  /// The buffers are locked and live.
+  virtual void entered() noexcept = 0;
+  /// The task took its ticket.
+  virtual void settle(const Event& taken) noexcept = 0;
+
+  /// The slot's own memory, of at least that size; tasks that use a smaller one keep it.
+  const std::shared_ptr<const Memory>& own(std::size_t bytes, const Tensor& tensor) {
+    std::shared_ptr<const Memory>& memory = slot().own;
+    if (memory && memory->bytes >= bytes) return memory;
+    if (memory.use_count() == 1) memory.reset();  // before the larger one is taken
+    memory = allocate_memory(*device().execution, bytes,
+                             "the merge buffer for tensor '" + tensor.label() + "'");
+    return memory;
+  }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+Place place_in(const DeviceState& device, const Memory& memory) {
+  return {device.execution->physical, device.execution->shared_name,
+          static_cast<std::byte*>(memory.data)};
+}
+
+Copy copy_of(const BufferView& source, const Place& to, const Tensor& tensor) {
+  return {to, place_of(source), source.num_bytes(),
+          "merge of tensor '" + tensor.label() + "' " + tensor.type().to_string()};
+}
+
+void count(std::atomic<std::uint64_t>& counter) noexcept {
+  // relaxed: a number for people.
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// A load and its copy, if it is one.
+struct Loading {
+  std::shared_ptr<Load> load;
+  std::shared_ptr<Copy> copy;  ///< null: borrowed
+};
+
+class LoadDoor final : public SlotDoor {
+ public:
+  LoadDoor(const DeviceState& device, const Accesses& accesses, const BufferView& source,
+           Loading loading)
+      : SlotDoor(device, "merge", accesses), source_(source), loading_(std::move(loading)) {}
+
+ private:
+  Status resolve() override {
+    if (!loading_.copy) return {};
+    Load& load = *loading_.load;
+    load.memory = own(source_.num_bytes(), load.tensor);
+    *loading_.copy = copy_of(source_, place_in(device(), *load.memory), load.tensor);
+    load.data = loading_.copy->to.data;
+    return {};
+  }
+  void entered() noexcept override {
+    Load& load = *loading_.load;
+    if (loading_.copy) {
+      kept().push_back(load.memory);
+    } else {
+      load.memory = kept().front();  // the source is all that the task accesses
+    }
+  }
+  void settle(const Event& taken) noexcept override {
+    loading_.load->event = taken;
+    slot().load = loading_.load;
+  }
+
+  const BufferView& source_;
+  const Loading loading_;
+};
+
+class ConsumerDoor final : public SlotDoor {
+ public:
+  ConsumerDoor(const DeviceState& device, const Linked& consumer, MergeRead& read,
+               const MergeSource* source)
+      : SlotDoor(device, consumer.label, consumer.accesses),
+        consumer_(consumer),
+        read_(read),
+        source_(source) {}
+
+ private:
+  [[nodiscard]] const Tensor& expected() const {
+    const jit::CodeData& data = consumer_.code.data();
+    return data.lowered.tensors[*data.signature.merge];
+  }
+
+  Status resolve() override {
+    memory_.reset();
+    read_.copy.reset();
+    accesses_ = consumer_.accesses;
+    if (source_ != nullptr) {
+      const bool borrow = source_->mode == MergeMode::stream &&
+                          may_borrow(*device().execution, *source_->view, &consumer_);
+      use(*source_->view, *source_->tensor, borrow);
+    } else {
+      if (Status status = find(); !status.ok()) return status;
+      const Load& load = *read_.load;
+      if (load.borrowed) {
+        use(*load.borrowed, load.tensor,
+            may_borrow(*device().execution, *load.borrowed, &consumer_));
+      } else {
+        memory_ = load.memory;
+        read_.buffer = {load.data, static_cast<std::uint64_t>(load.tensor.num_bytes())};
+      }
+    }
+    replace(accesses_);
+    return {};
+  }
+
+  /// What the slot holds, which must be what the code expects (O32).
+  Status find() {
+    std::shared_ptr<Load>& load = slot().load;
+    if (load && load->event.done() && !load->event.status().ok()) load.reset();
+    const Code& code = consumer_.code;
+    if (!load || !(load->tensor == expected())) {
+      return Status(ErrorCode::failed_precondition,
+                    fmt::format("routine '{}' merges tensor '{}', but the merge buffer of {} "
+                                "holds {}; load it before with merge() or load_merge()",
+                                code.name(), expected().label(), device().execution->name,
+                                load ? "'" + load->tensor.label() + "'" : "none"));
+    }
+    if (const auto only = code.data().options.merge_mode; only && *only != load->mode) {
+      return Status(ErrorCode::failed_precondition,
+                    fmt::format("routine '{}' was compiled for merges by {} only, but tensor "
+                                "'{}' was loaded by {}",
+                                code.name(), name(*only), load->tensor.label(), name(load->mode)));
+    }
+    read_.load = load;
+    return {};
+  }
+
+  /// The launch reads `view`, in place or in a copy of its own.
+  void use(const BufferView& view, const Tensor& tensor, bool in_place) {
+    accesses_.add({&view, false, &tensor});
+    const std::size_t bytes = view.num_bytes();
+    if (in_place) {
+      read_.buffer = {place_of(view).data, bytes};
+    } else {
+      memory_ = own(bytes, tensor);
+      read_.copy = copy_of(view, place_in(device(), *memory_), tensor);
+      read_.buffer = {memory_->data, bytes};
+    }
+  }
+
+  void entered() noexcept override {
+    if (memory_) kept().push_back(memory_);
+  }
+  /// What merge() brings goes after its consumer.
+  void settle(const Event& /*taken*/) noexcept override {
+    if (source_ != nullptr) slot().load.reset();
+  }
+
+  const Linked& consumer_;
+  MergeRead& read_;
+  const MergeSource* const source_;
+  Accesses accesses_;
+  std::shared_ptr<const Memory> memory_;  // beside that of the accesses
+};
+
+}  // namespace
+
+bool may_borrow(const Execution& execution, const BufferView& source, const Linked* consumer) {
+  if (!reaches(execution, *source.buffer().state())) return false;
+  if (consumer == nullptr) return true;
+  const auto& signature = consumer->code.data().signature.entries;
+  for (std::size_t k = 0; k < consumer->entries.size(); ++k) {
+    const std::optional<BufferView>& written = consumer->entries[k];
+    if (written && signature[k].writes && overlap(*written, source)) return false;
+  }
+  return true;
+}
+
+void require_mode(const Code& consumer, MergeMode mode) {
+  const auto only = consumer.data().options.merge_mode;
+  if (!only || *only == mode) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("routine '{}' was compiled for merges by {} only, not by {}; load it by {}",
+                  consumer.name(), name(*only), name(mode), name(*only)));
+}
+
+Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
+  if (load && !load->filled) {
+    return Status(ErrorCode::failed_precondition,
+                  fmt::format("routine '{}' merges tensor '{}', but the task that loads it into "
+                              "the merge buffer of {} did not run; load it again",
+                              linked.code.name(), load->tensor.label(), execution.name));
+  }
+  if (copy) {
+    if (Status status = (*copy)(execution); !status.ok()) return status;
+    count(execution.merges_copied);
+  } else if (!load) {
+    count(execution.merges_streamed);
+  }
+  return {};
+}
+
+Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
+                  const sched::SubmitOptions& options) {
+  Loading loading{std::make_shared<Load>(Load{*source.tensor, source.mode, std::nullopt}), nullptr};
+  if (borrow) {
+    loading.load->borrowed = *source.view;
+    loading.load->data = place_of(*source.view).data;
+  } else {
+    loading.copy = std::make_shared<Copy>();
+  }
+  Accesses accesses;
+  accesses.add({source.view, false, source.tensor});
+  LoadDoor door(device, accesses, *source.view, loading);
+  return door.submit(
+      [execution = device.execution, loading]() -> Status {
+        if (loading.copy) {
+          if (Status status = (*loading.copy)(*execution); !status.ok()) return status;
+        }
+        count(loading.copy ? execution->merges_copied : execution->merges_streamed);
+        loading.load->filled = true;
+        return {};
+      },
+      options);
+}
+
+Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRead& read,
+                      const MergeSource* source, std::unique_ptr<Work> task,
+                      const sched::SubmitOptions& options) {
+  return ConsumerDoor(device, consumer, read, source).submit_work(std::move(task), options);
+}
+
+}  // namespace heddle::rt

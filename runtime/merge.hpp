@@ -1,0 +1,62 @@
+// The merge buffer of a device: what submitted tasks will find in it is known when they are
+// submitted, in ticket order, so a routine that expects something else is refused at the call (D7).
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "runtime/context_state.hpp"
+#include "runtime/copying.hpp"
+
+namespace heddle::rt {
+
+/// A tensor in a device's merge buffer, since its load was submitted.
+struct Load {
+  Tensor tensor;
+  MergeMode mode;                          ///< as asked for, whether or not memory is shared
+  std::optional<BufferView> borrowed;      ///< in place: using the load is using this
+  std::byte* data = nullptr;               ///< where routines read it
+  std::shared_ptr<const Memory> memory{};  ///< that it lies in
+  Event event{};                           ///< of the task that loads it
+  bool filled = false;                     ///< by that task. For tasks of the device only
+};
+
+/// What merge() brings with it, or load_merge() leaves behind.
+struct MergeSource {
+  const Tensor* tensor;
+  const BufferView* view;
+  MergeMode mode;
+};
+
+/// How a launch gets its merge entry; filled in when it is submitted.
+struct MergeRead {
+  std::shared_ptr<Load> load;  ///< that it reads; null: merge() brings it
+  std::optional<Copy> copy;    ///< done before the launch
+  heddle_kernel_buffer buffer{};
+
+  /// In the task.
+  [[nodiscard]] Status prepare(Execution& execution, const Linked& linked) const;
+};
+
+/// Whether a device can read `source` in place while the consumer, if one is known, runs: memory is
+/// shared, and the consumer does not write it.
+[[nodiscard]] bool may_borrow(const Execution& execution, const BufferView& source,
+                              const Linked* consumer);
+
+/// Throws invalid_argument when the consumer was compiled for the other mode only.
+void require_mode(const Code& consumer, MergeMode mode);
+
+/// Loads the merge buffer.
+Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
+                  const sched::SubmitOptions& options);
+/// Schedules `task`, a launch of a consumer that reads its merge entry as `read` says; that is
+/// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
+Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRead& read,
+                      const MergeSource* source, std::unique_ptr<Work> task,
+                      const sched::SubmitOptions& options);
+
+/// Binds and launches; `source`: what merge() brings.
+Event schedule(const RoutineState& routine, const Bindings& bindings,
+               const ScheduleOptions& options, const MergeSource* source);
+
+}  // namespace heddle::rt

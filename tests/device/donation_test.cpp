@@ -1,0 +1,306 @@
+// Donation: memory has one owner at any time, and what was accepted before runs as if it had not
+// been given away.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DonationTest : public Conformance {
+ protected:
+  Device another() const { return backend.physical_device(0).new_virtual_device(); }
+
+  /// A routine that fills `t` with a value, in a context where `t` is that view.
+  Routine filler(const Device& on, const Tensor& t, const BufferView& view, double value,
+                 bool traced = false) const {
+    Index i;
+    Program p("fill");
+    p << (t(i) = Expr(value));
+    CompileOptions options;
+    options.trace_values = traced;
+    return Context(on).with(t, view).link(backend.compile(p, options));
+  }
+  static BufferView whole(const Buffer& buffer, const ArrayType& type) {
+    return BufferView(buffer, type);
+  }
+  /// On the device's timeline, without a wait of the host.
+  static Event read(const Device& on, const BufferView& view, std::vector<float>& to) {
+    return view.to_host(on, std::as_writable_bytes(std::span(to)));
+  }
+};
+HEDDLE_CONFORMANCE_SUITE(DonationTest);
+
+// D12, D17: zeroing that is still queued reaches the memory, whoever has it by then
+TEST_P(DonationTest, QueuedZeroingRuns) {
+  const ArrayType type{f32, {1000}};
+  {  // a block that is not zero already
+    const Buffer used = Buffer::allocate(device, type);
+    const std::vector<float> sevens(1000, 7);
+    EXPECT_TRUE(whole(used, type).from_host(device, std::as_bytes(std::span(sevens))).wait().ok());
+  }
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Buffer taken = Buffer::allocate(device, type).donate();
+  const Device other = another();
+  std::vector<float> values(1000, 1);
+  const Event done = read(other, whole(taken, type), values);
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(done.wait().ok());
+  EXPECT_TRUE(device.record().wait().ok());
+  EXPECT_THAT(values, Each(0));
+}
+
+// D17: the first use of a new owner comes after the uses that were accepted before, on the device
+// side, whichever timelines they are on and however many owners were between
+TEST_P(DonationTest, ANewOwnerComesAfterAcceptedUses) {
+  const ArrayType type{f32, {3}};
+  const Tensor t("t", type.dtype, type.dims);
+  const Device other = another(), third = another();
+  const Buffer buffer = Buffer::allocate(device, type);
+  const Routine fives = filler(device, t, whole(buffer, type), 5);
+  device.await();
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  fives.schedule();
+  const Buffer next = buffer.donate().donate();
+  std::vector<float> seen(3);
+  const Event first = read(other, whole(next, type), seen);
+  const Event nines = filler(third, t, whole(next.donate(), type), 9).schedule();
+  EXPECT_FALSE(first.done());
+  EXPECT_FALSE(nines.done());
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(nines.wait().ok());
+  EXPECT_TRUE(first.done());
+  EXPECT_THAT(seen, Each(5));
+}
+
+// D2, D17: memory that a running task uses goes to nobody else, though its new owner let it go
+TEST_P(DonationTest, MemoryOfARunningTaskIsNotReused) {
+  const ArrayType type{f32, {1000}};
+  const Tensor t("t", type.dtype, type.dims);
+  const Device other = another();
+  auto buffer = std::make_unique<Buffer>(Buffer::allocate(device, type));
+  device.await();
+  auto fives = std::make_unique<Routine>(filler(other, t, whole(*buffer, type), 5, true));
+  std::atomic<bool> inside = false, go_on = false;
+  ScheduleOptions slowly;
+  slowly.trace = [&](const TracedValue&) {
+    inside = true;
+    inside.notify_all();
+    go_on.wait(false);
+  };
+  Event filled;
+  std::thread submitter([&] { filled = fives->schedule({}, slowly); });  // inline: runs it
+  inside.wait(false);
+  static_cast<void>(buffer->donate());
+  buffer.reset();
+  const Buffer fresh = Buffer::allocate(device, type);
+  static_cast<void>(device.record().wait_for(1s));  // zeroed, where a thread is free for it
+  go_on = true;
+  go_on.notify_all();
+  submitter.join();
+  EXPECT_TRUE(filled.wait().ok());
+  std::vector<float> values(1000, 1);
+  EXPECT_TRUE(read(device, whole(fresh, type), values).wait().ok());
+  EXPECT_THAT(values, Each(0));
+}
+
+// D12, D17: every later use is refused at the call, and says who took the memory and where; nothing
+// is harmed
+TEST_P(DonationTest, LaterUsesAreRefusedByName) {
+  const Tensor x("x", HostArray({f32, {4}}));
+  const Device other = another();
+  const Buffer buffer = Buffer::allocate(device, x.type());
+  const BufferView view = whole(buffer, x.type());
+  const BufferView spare = whole(Buffer::allocate(device, x.type()), x.type());
+  const Routine run = filler(device, x, view, 1);
+  const Routine there = filler(other, x, whole(Buffer::allocate(other, x.type()), x.type()), 2);
+  Index i;
+  Program add("add");
+  add << (x(i) += merge(x)(i));
+  const Routine consumer = there.context().link(backend.compile(add));
+  EXPECT_TRUE(run.schedule().wait().ok());
+  static_cast<void>(load_merge(consumer, run.context(), MergeMode::stream));
+  const auto line = std::to_string(__LINE__ + 1);
+  const Buffer taken = buffer.donate();
+  const std::string place = "donation_test.cpp:" + line;
+  const auto refused = [&](const std::string& culprit, const auto& use) {
+    const Status status = failure(use);
+    EXPECT_EQ(status.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(status), AllOf(HasSubstr(culprit), HasSubstr("donate"), HasSubstr(place),
+                                    HasSubstr("LaterUsesAreRefusedByName")));
+  };
+  const Context& here = run.context();
+  refused("'x'", [&] { run.schedule(); });
+  refused("'x'", [&] { static_cast<void>(here.link(run.code())); });
+  refused("'x'", [&] { static_cast<void>(here.read<float>(x)); });
+  refused("'x'", [&] { here.write(x, std::vector<float>(4)); });
+  refused("'x'", [&] { static_cast<void>(here.from_host(x)); });
+  refused("'x'", [&] { static_cast<void>(here.to_host(x)); });
+  refused("'x'", [&] { static_cast<void>(copy(x, here, there.context())); });
+  refused("'x'", [&] { static_cast<void>(copy(x, there.context(), here)); });
+  refused("'x'", [&] { static_cast<void>(load_merge(consumer, here, MergeMode::copy)); });
+  refused("'x'", [&] { merge(consumer, here, MergeMode::copy); });
+  refused("'x'", [&] { merge(consumer, here, MergeMode::stream); });
+  refused("'x'", [&] { consumer.schedule(); });  // of what it has borrowed
+  refused("'x'", [&] { static_cast<void>(Context(device).with(x, view)); });
+  std::vector<float> values(4);
+  refused("f32[4]", [&] { read(device, view, values); });
+  refused("f32[4]", [&] { view.from_host(device, std::as_bytes(std::span(values))); });
+  refused("f32[4]", [&] { view.copy_from(device, spare); });
+  refused("f32[4]", [&] { spare.copy_from(device, view); });
+  refused("16 bytes", [&] { static_cast<void>(buffer.donate()); });
+  EXPECT_TRUE(read(device, whole(taken, x.type()), values).wait().ok());
+  EXPECT_THAT(values, Each(1));
+  EXPECT_TRUE(there.schedule().wait().ok());
+  device.await();
+  other.await();
+}
+
+// D17, S10: what the new owner would read was never made: it is told so
+TEST_P(DonationTest, TheFailureOfAnAcceptedUseReachesTheNewOwner) {
+  const ArrayType type{f32, {2}};
+  const Tensor t("t", type.dtype, type.dims);
+  const Device other = another();
+  const Buffer buffer = Buffer::allocate(device, type);
+  ScheduleOptions failing;
+  failing.contain = true;
+  failing.trace = [](const TracedValue&) { throw std::runtime_error("broken sensor"); };
+  const Event broken = filler(device, t, whole(buffer, type), 5, true).schedule({}, failing);
+  const Buffer taken = buffer.donate();
+  std::vector<float> values(2);
+  EXPECT_THAT(text(read(other, whole(taken, type), values).wait()), HasSubstr("broken sensor"));
+  EXPECT_FALSE(broken.wait().ok());
+  EXPECT_TRUE(other.submit("goes on", [] {}).wait().ok());  // it was contained
+}
+
+// D17, S4: who waits for room in a queue holds nothing that the running task needs to donate
+TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
+  BackendOptions options;
+  options.name = GetParam();
+  options.queue_size = 2;
+  const Backend small = Backend::open(options);
+  const Device busy = small.physical_device(0).new_virtual_device();
+  const ArrayType type{f32, {2}};
+  const Buffer buffer = Buffer::allocate(device, type);
+  const BufferView view = whole(buffer, type);
+  device.await();
+  std::atomic<bool> inside = false, go_on = false;
+  std::thread donor([&] {
+    const Event donated = busy.submit("donate", [&] {
+      inside = true;
+      inside.notify_all();
+      go_on.wait(false);
+      static_cast<void>(buffer.donate());
+    });
+    EXPECT_TRUE(donated.wait().ok());
+  });
+  inside.wait(false);
+  sched::SubmitOptions at_once;
+  at_once.full = sched::FullPolicy::fail;
+  while (busy.submit("full", [] {}, at_once).accepted()) {
+  }
+  Status refused;
+  std::thread user([&] {
+    std::vector<float> values(2);
+    refused = failure([&] { read(busy, view, values).wait(); });
+  });
+  std::this_thread::sleep_for(20ms);  // so that it waits for room
+  go_on = true;
+  go_on.notify_all();
+  donor.join();
+  user.join();
+  EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+  EXPECT_THAT(text(refused), HasSubstr("donate"));
+  busy.await();
+}
+
+// D17, S2: threads that use, copy, donate and drop at random never see a foreign or a torn value
+TEST_P(DonationTest, ThreadsUseAndDonateAtRandom) {
+  constexpr std::size_t count = 64;
+  const ArrayType type{f32, {count}};
+  struct Shared {
+    std::mutex mutex;
+    std::optional<Buffer> buffer;
+  };
+  std::vector<Shared> shared(3);
+  for (Shared& s : shared) s.buffer = Buffer::allocate(device, type).donate();
+  const auto get = [](Shared& s) {
+    const std::lock_guard lock(s.mutex);
+    return *s.buffer;
+  };
+  const auto put = [](Shared& s, Buffer buffer) {
+    const std::lock_guard lock(s.mutex);
+    s.buffer = std::move(buffer);
+  };
+  std::atomic<int> uses = 0, late = 0;
+  const auto work = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    const Device mine = another();
+    std::vector<std::pair<Event, std::shared_ptr<std::vector<float>>>> reads;
+    for (int round = 0; round < 150; ++round) {
+      Shared& at = shared[random() % shared.size()];
+      Shared& from = shared[random() % shared.size()];
+      const auto values = std::make_shared<std::vector<float>>(count, static_cast<float>(seed));
+      const auto bytes = std::as_writable_bytes(std::span(*values));
+      // A new owner changes what it has and gives it on: whoever reads comes after the change.
+      const Status status = failure([&] {
+        switch (random() % 4) {
+          case 0: {
+            const Buffer own = get(at).donate();
+            reads.emplace_back(whole(own, type).from_host(mine, bytes), values);
+            put(at, own.donate());
+            break;
+          }
+          case 1: {
+            const Buffer source = get(from);
+            const Buffer own = Buffer::allocate(mine, type);
+            whole(own, type).copy_from(mine, whole(source, type));
+            put(at, own.donate());
+            break;
+          }
+          case 2:
+            put(at, Buffer::allocate(mine, type).donate());
+            break;
+          default:
+            reads.emplace_back(whole(get(at), type).to_host(mine, bytes), values);
+        }
+        ++uses;
+      });
+      if (status.ok()) continue;
+      EXPECT_EQ(status.code(), ErrorCode::failed_precondition) << text(status);
+      ++late;
+    }
+    for (const auto& [event, values] : reads) {
+      EXPECT_TRUE(event.wait().ok()) << text(event.status());
+      EXPECT_THAT(*values, Each(values->front()));
+    }
+    mine.await();
+  };
+  std::vector<std::thread> threads;
+  for (unsigned k = 1; k <= 4; ++k) threads.emplace_back(work, k);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(uses, 100);
+  for (Shared& s : shared) {
+    std::vector<float> values(count);
+    EXPECT_TRUE(read(device, whole(get(s), type), values).wait().ok());
+    EXPECT_THAT(values, Each(values.front()));
+  }
+}
+
+}  // namespace
+}  // namespace heddle
