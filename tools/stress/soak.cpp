@@ -2,11 +2,13 @@
 #include "tools/stress/soak.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <utility>
 
+#include "heddle/status.hpp"
 #include "tools/stress/round.hpp"
 
 namespace heddle::stress {
@@ -23,6 +25,19 @@ constexpr std::uint64_t slack_bytes =
 #else
     64 * mib;
 #endif
+
+/// Of stacks, queues and the allocator's arenas of all threads, most of it never touched. With
+/// less, memory ends somewhere in the middle of a round, where some of the scheduler's own messages
+/// can no longer be made.
+constexpr std::uint64_t address_space_bytes_min = 4096 * mib;
+
+void require_address_space() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= address_space_bytes_min) return;
+  throw Error(ErrorCode::exhausted,
+              fmt::format("stress needs {} MiB of address space (ulimit -v allows {})",
+                          address_space_bytes_min / mib, limit.rlim_cur / mib));
+}
 
 std::string speed(const Tally& tally, std::chrono::duration<double> time) {
   return fmt::format("{:.0f} tasks/s, {:.1f} rounds/s",
@@ -55,6 +70,7 @@ std::string SoakResult::to_string() const {
 }
 
 SoakResult soak(const SoakOptions& options) {
+  require_address_space();
   SoakResult result;
   MemoryBound memory(slack_bytes);
   const auto start = Clock::now();

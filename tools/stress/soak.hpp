@@ -35,7 +35,8 @@ struct SoakResult {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Ends early with the first round that breaks something.
+/// Ends early with the first round that breaks something. Throws Error(exhausted, unavailable) when
+/// the limits on memory, descriptors or threads are too low for it.
 [[nodiscard]] SoakResult soak(const SoakOptions& options);
 
 /// Watches over memory: once warm, it may not grow beyond what was resident then, plus a quarter,

@@ -110,7 +110,8 @@ TEST(StressCommandTest, SmallLimitsEndItWithAnError) {
   for (const int descriptors : {3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 64})
     limits.push_back("-n " + std::to_string(descriptors));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
-  for (int mib = 8; mib <= 128; mib += mib / 4) limits.push_back("-v " + std::to_string(mib << 10));
+  for (int mib = 8; mib <= 2048; mib += mib / 2)
+    limits.push_back("-v " + std::to_string(mib << 10));
 #endif
   const TempDirectory folder;
   const std::string err = (folder.path() / "err").string();
