@@ -39,7 +39,8 @@ REFUSAL = re.compile(
     r"|\brule\s*=|\breturn\s+status;|\breturn\s+refused")
 CALL = re.compile(
     r"(?<=[;{}])(\s*)((?:\w+::)*(?:require|check|verify|throw_if|expect|ensure)\w*\()")
-DECLARATION = re.compile(r"^(?:const\s+)?(?:auto|[\w:]+(?:<.*>)?)\s*[*&]*\s*(?:\w+|\[.*\])\s*=[^=]")
+# An if declares what it looks at: `Type name = ...`, or `auto [one, other] = ...`.
+DECLARATION = re.compile(r"^[\w:<>,*&\s]+?(?:\b(?P<name>\w+)|\[[^]]*\])\s*=(?!=)")
 REFUSAL_REACH = 1200  # characters of a body that are looked at
 HEADER = """#pragma once
 #include <fcntl.h>
@@ -144,10 +145,8 @@ class Rewriter:
         begin = ([begin] + [e + 1 for e in top_level(self.code, begin, end, ";")[:-1]])[-1]
         begin += len(self.code[begin:end]) - len(self.code[begin:end].lstrip())
         if match := DECLARATION.match(self.code[begin:end]):
-            name = re.search(r"(\w+)\s*=[^=]?$", match.group(0))
-            if name:  # if (auto x = f()): as if x were false
-                self.edits.append((end, f"; {self.keeps(at, 'never', begin, end)} && "
-                                        f"bool({name.group(1)})"))
+            if name := match.group("name"):  # as if it were false
+                self.edits.append((end, f"; {self.keeps(at, 'never', begin, end)} && bool({name})"))
             return
         operands = top_level(self.code, begin, end, "||")
         if len(operands) > 1:
@@ -170,6 +169,8 @@ class Rewriter:
                 if re.match(rf"(?:{REFUSAL.pattern})", follows):
                     first = top_level(self.code, begin, end, ";")
                     start = begin if len(first) == 1 else first[-2] + 1
+                    if DECLARATION.match(self.code[start:end]):
+                        continue  # what it declares is what is returned
                     keeps = self.keeps(match.start(), "always", start, end)
                     self.wrap(start, end, f"!{keeps} || (")
         for match in CALL.finditer(self.code):
