@@ -1,8 +1,13 @@
-// Element access by dtype.
+// Element types, checked, and element access by dtype.
 #include "jit/element.hpp"
+
+#include <fmt/format.h>
 
 #include <bit>
 #include <cstring>
+#include <string>
+
+#include "heddle/status.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -20,6 +25,15 @@ void store(void* data, std::size_t k, T value) noexcept {
 }
 
 }  // namespace
+
+void require_dtype(std::string_view what, DType dtype) {
+  if (is_dtype(dtype)) return;
+  std::string known;
+  for (const auto& row : dtypes::table)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {} is no dtype (expected one of {})",
+                                                       what, static_cast<unsigned>(dtype), known));
+}
 
 Scalar load_element(DType dtype, const void* data, std::size_t k) noexcept {
   switch (dtype) {

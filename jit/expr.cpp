@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "heddle/status.hpp"
+#include "jit/element.hpp"
+#include "jit/program_text.hpp"
 #include "jit/tensor.hpp"
 
 namespace heddle {
@@ -18,7 +21,7 @@ using jit::Op;
 using jit::Scalar;
 using NodePtr = std::shared_ptr<const ExprNode>;
 
-NodePtr literal(const Scalar& scalar, bool weak) {
+NodePtr make_literal(const Scalar& scalar, bool weak) {
   ExprNode node;
   node.kind = ExprKind::constant;
   node.dtype = scalar.dtype;
@@ -27,20 +30,22 @@ NodePtr literal(const Scalar& scalar, bool weak) {
   return std::make_shared<const ExprNode>(std::move(node));
 }
 
+[[noreturn]] void refuse(std::string text) {
+  throw Error(ErrorCode::invalid_argument, std::move(text));
+}
+
 NodePtr with_args(ExprNode node) {
   for (const NodePtr& arg : node.args) node.depth = std::max(node.depth, arg->depth + 1);
   if (node.depth > jit::expr_depth_max) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("expression nests deeper than {} operations; store a part of it in a tensor",
-                    jit::expr_depth_max));
+    refuse(fmt::format("expression nests deeper than {} operations; store a part of it in a tensor",
+                       jit::expr_depth_max));
   }
   return std::make_shared<const ExprNode>(std::move(node));
 }
 
 NodePtr cast_to(const NodePtr& arg, DType to) {
   if (arg->dtype == to && !arg->weak) return arg;
-  if (arg->kind == ExprKind::constant) return literal(jit::convert(arg->scalar, to), false);
+  if (arg->kind == ExprKind::constant) return make_literal(jit::convert(arg->scalar, to), false);
   ExprNode node;
   node.kind = ExprKind::cast;
   node.dtype = to;
@@ -48,22 +53,35 @@ NodePtr cast_to(const NodePtr& arg, DType to) {
   return with_args(std::move(node));
 }
 
-/// A literal takes the type of what it meets; a fraction makes integers f32, an integer must fit.
-DType meet(DType strong, const ExprNode& weak, Op op) {
-  if (is_floating(weak.dtype)) return is_floating(strong) ? strong : DType::f32;
-  if (weak.dtype == DType::bool_) return strong;
-  if (strong == DType::bool_) return DType::i32;
-  if (weak.kind == ExprKind::constant && is_integer(strong)) {
-    const std::int64_t value = weak.scalar.i;
-    const bool fits = strong == DType::u64 ? value >= 0 : Scalar::of_int(strong, value).i == value;
-    if (!fits) {
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("literal {} does not fit {} in '{}'; cast the other operand to a wider type",
-                      value, name(strong), jit::op_info(op).name));
-    }
+/// "u(i0) (u64) and n(i0) (i32)"
+std::string show(const std::vector<NodePtr>& operands) {
+  std::string text;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    if (k > 0) text += k + 1 == operands.size() ? " and " : ", ";
+    text += fmt::format("{} ({})", jit::print_expr(*operands[k]),
+                        operands[k]->weak ? "literal" : name(operands[k]->dtype));
   }
-  return strong;
+  return text;
+}
+
+bool fits(DType type, const Scalar& integer) {
+  if (integer.dtype == DType::u64) return type == DType::u64;  // too large for the others
+  if (type == DType::u64) return integer.i >= 0;
+  return Scalar::of_int(type, integer.i).i == integer.i;
+}
+
+/// A literal takes the type of what it meets; a fraction makes integers f32, an integer must fit.
+DType meet(DType strong, const NodePtr& weak, Op op, const std::vector<NodePtr>& args) {
+  if (is_floating(weak->dtype)) return is_floating(strong) ? strong : DType::f32;
+  if (weak->dtype == DType::bool_) return strong;
+  const DType type = strong == DType::bool_ ? DType::i32 : strong;
+  if (weak->kind == ExprKind::constant && is_integer(type) && !fits(type, weak->scalar)) {
+    refuse(
+        fmt::format("literal {} does not fit {} in '{}' of {}; cast the other operand to a wider "
+                    "type",
+                    jit::print_expr(*weak), name(type), jit::op_info(op).name, show(args)));
+  }
+  return type;
 }
 
 /// Gives weak operands the type that the strong ones agree on.
@@ -83,7 +101,7 @@ void type_literals(Op op, std::vector<NodePtr>& args) {
   if (!strong || !any_weak) return;
   DType target = *strong;
   for (std::size_t k = first; k < args.size(); ++k) {
-    if (args[k]->weak) target = meet(target, *args[k], op);
+    if (args[k]->weak) target = meet(target, args[k], op, args);
   }
   for (std::size_t k = first; k < args.size(); ++k) {
     if (args[k]->weak) args[k] = cast_to(args[k], compute_type(target));
@@ -96,13 +114,10 @@ Expr apply(Op op, std::vector<NodePtr> args) {
   for (const NodePtr& arg : args) types.push_back(arg->dtype);
   const auto typing = jit::type_op(op, types);
   if (!typing) {
-    std::string found;
-    for (const DType t : types) found += fmt::format("{}{}", found.empty() ? "" : ", ", name(t));
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("'{}' has no meaning for operands ({}): they have no common type; convert one "
-                    "with cast(x, dtype)",
-                    jit::op_info(op).name, found));
+    const bool takes_bits = op == Op::uniform || jit::op_info(op).op_class == jit::OpClass::bits;
+    refuse(fmt::format("'{}' has no meaning for {}: {}", jit::op_info(op).name, show(args),
+                       takes_bits ? "it takes integers; convert with cast(x, u64)"
+                                  : "they have no common type; convert one with cast(x, dtype)"));
   }
   ExprNode node;
   node.kind = ExprKind::op;
@@ -117,15 +132,21 @@ Expr apply(Op op, std::vector<NodePtr> args) {
 Expr unary(Op op, const Expr& x) { return apply(op, {x.shared()}); }
 Expr binary(Op op, const Expr& a, const Expr& b) { return apply(op, {a.shared(), b.shared()}); }
 
-void require_rank(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
-  if (subscripts.size() == tensor.dims().size()) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("tensor '{}' {} takes {} subscripts, got {}", tensor.label(),
-                          tensor.type().to_string(), tensor.dims().size(), subscripts.size()));
+void require_subscripts(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
+  if (subscripts.size() != tensor.dims().size()) {
+    refuse(fmt::format("tensor '{}' {} takes {} subscripts, got {}", tensor.label(),
+                       tensor.type().to_string(), tensor.dims().size(), subscripts.size()));
+  }
+  for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
+    if (subscripts[axis].overflow().empty()) continue;
+    refuse(fmt::format("axis {} of '{}' {} is subscripted by {}, whose numbers do not fit 64 bits",
+                       axis, tensor.label(), tensor.type().to_string(),
+                       subscripts[axis].overflow()));
+  }
 }
 
 Expr read(ExprKind kind, const Tensor& tensor, const std::vector<Subscript>& subscripts) {
-  require_rank(tensor, subscripts);
+  require_subscripts(tensor, subscripts);
   ExprNode node;
   node.kind = kind;
   node.dtype = tensor.dtype();
@@ -134,26 +155,39 @@ Expr read(ExprKind kind, const Tensor& tensor, const std::vector<Subscript>& sub
   return Expr(std::make_shared<const ExprNode>(std::move(node)));
 }
 
+/// "n i32[2], m i8[2]": what an expression reads, so much as a message holds.
+std::string show_reads(const ExprNode& value) {
+  constexpr std::size_t shown_max = 4;
+  std::vector<Tensor> seen;
+  jit::walk(value, [&](const ExprNode& node) {
+    if (node.tensor && seen.size() <= shown_max &&
+        std::ranges::find(seen, *node.tensor) == seen.end())
+      seen.push_back(*node.tensor);
+  });
+  std::string text;
+  for (std::size_t k = 0; k < std::min(seen.size(), shown_max); ++k) {
+    text += fmt::format("{}{} {}", k == 0 ? "" : ", ", seen[k].label(), seen[k].type().to_string());
+  }
+  return seen.empty() ? "no tensor" : seen.size() > shown_max ? text + ", ..." : text;
+}
+
 Statement assign(const Access& target, std::optional<Op> accumulate, bool neutral,
                  const Expr& value) {
-  require_rank(target.tensor(), target.subscripts());
-  if (accumulate &&
-      !jit::type_op(*accumulate, std::array{target.tensor().dtype(), value.node().dtype})) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format(
-            "tensor '{}' ({}) cannot accumulate ({}) a value of {}: they have no common type; "
-            "convert it with cast(x, dtype)",
-            target.tensor().label(), name(target.tensor().dtype()), jit::op_info(*accumulate).name,
-            name(value.node().dtype)));
-  }
+  const Tensor& tensor = target.tensor();
+  require_subscripts(tensor, target.subscripts());
   jit::StatementNode node;
-  node.target = target.tensor();
+  node.target = tensor;
   node.subscripts = target.subscripts();
   node.accumulate = accumulate;
   node.initialize_neutral = neutral;
-  node.value =
-      value.node().weak ? cast_to(value.shared(), target.tensor().dtype()) : value.shared();
+  node.value = value.node().weak ? cast_to(value.shared(), tensor.dtype()) : value.shared();
+  if (accumulate && !jit::type_op(*accumulate, std::array{tensor.dtype(), node.value->dtype})) {
+    refuse(fmt::format(
+        "tensor '{}' ({}) cannot accumulate ({}) a value of {} (it reads {}) in {}: they have no "
+        "common type; convert it with cast(x, dtype)",
+        tensor.label(), name(tensor.dtype()), jit::op_info(*accumulate).name,
+        name(node.value->dtype), show_reads(*node.value), jit::print_statement(node)));
+  }
   return Statement(std::make_shared<const jit::StatementNode>(std::move(node)));
 }
 
@@ -177,16 +211,13 @@ Op reduction_op(Reduction::Kind kind) {
 
 void require_extent(const std::string& label, std::string_view what,
                     std::optional<std::int64_t> extent) {
-  if (extent && *extent < 0) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("index '{}' has {} {} (expected 0 or more)", label, what, *extent));
-  }
+  if (extent && *extent < 0)
+    refuse(fmt::format("index '{}' has {} {} (expected 0 or more)", label, what, *extent));
 }
 
 }  // namespace
 
 Index::Index() : Index(std::string()) {}
-Index::Index(std::int64_t extent) : Index(std::string(), extent) {}
 Index::Index(std::string label, std::optional<std::int64_t> extent) {
   require_extent(label, "extent", extent);
   state_ = std::make_shared<const State>(State{jit::next_id(), std::move(label), extent});
@@ -199,17 +230,18 @@ StaticIndex::StaticIndex(std::string label, std::optional<std::int64_t> range) {
 
 Subscript::Subscript(const Index& index) : terms_{{index, 1}} {}
 Subscript::Subscript(const StaticIndex& index) : terms_{{index, 1}} {}
-Subscript::Subscript(std::int64_t constant) : constant_(constant) {}
 
 Subscript Subscript::combine(const Subscript& a, std::int64_t factor, const Subscript& b) {
+  if (!a.overflow_.empty()) return a;
+  if (!b.overflow_.empty()) return b;
   const auto id = [](const Term& term) {
     return std::visit([](const auto& index) { return index.id(); }, term.index);
   };
-  const auto multiply_add = [](std::int64_t& sum, std::int64_t x, std::int64_t y) {
+  bool fits = true;
+  const auto multiply_add = [&fits](std::int64_t& sum, std::int64_t x, std::int64_t y) {
     std::int64_t product = 0;
-    if (__builtin_mul_overflow(x, y, &product) || __builtin_add_overflow(sum, product, &sum)) {
-      throw Error(ErrorCode::invalid_argument, "subscript: a coefficient does not fit 64 bits");
-    }
+    if (__builtin_mul_overflow(x, y, &product) || __builtin_add_overflow(sum, product, &sum))
+      fits = false;
   };
   Subscript result = a;
   multiply_add(result.constant_, factor, b.constant_);
@@ -222,13 +254,29 @@ Subscript Subscript::combine(const Subscript& a, std::int64_t factor, const Subs
     multiply_add(at->coefficient, factor, term.coefficient);
   }
   std::erase_if(result.terms_, [](const Term& term) { return term.coefficient == 0; });
+  if (!fits) {
+    const std::string left = jit::print_subscript(a);
+    result.overflow_ =
+        fmt::format("{}{}*({})", left == "0" ? "" : left + " + ", factor, jit::print_subscript(b));
+  }
   return result;
 }
 
-Expr::Expr(double constant) : node_(literal(Scalar::of_float(DType::f64, constant), true)) {}
-Expr::Expr(int constant) : Expr(static_cast<std::int64_t>(constant)) {}
-Expr::Expr(std::int64_t constant) : node_(literal(Scalar::of_int(DType::i64, constant), true)) {}
-Expr::Expr(bool constant) : node_(literal(Scalar::of_int(DType::bool_, constant ? 1 : 0), true)) {}
+Expr::Node Expr::bool_literal(bool constant) {
+  return make_literal(Scalar::of_int(DType::bool_, constant ? 1 : 0), true);
+}
+Expr::Node Expr::float_literal(double constant) {
+  return make_literal(Scalar::of_float(DType::f64, constant), true);
+}
+Expr::Node Expr::signed_literal(std::int64_t constant) {
+  return make_literal(Scalar::of_int(DType::i64, constant), true);
+}
+Expr::Node Expr::unsigned_literal(std::uint64_t constant) {
+  const bool is_large = !std::in_range<std::int64_t>(constant);
+  return make_literal(
+      Scalar::of_int(is_large ? DType::u64 : DType::i64, static_cast<std::int64_t>(constant)),
+      true);
+}
 
 Access::Access(const Tensor& tensor, std::vector<Subscript> subscripts)
     : tensor_(std::make_shared<const Tensor>(tensor)), subscripts_(std::move(subscripts)) {}
@@ -316,9 +364,14 @@ Expr fma(const Expr& a, const Expr& b, const Expr& c) {
 Expr mul3(const Expr& a, const Expr& b, const Expr& c) {
   return apply(Op::mul3, {a.shared(), b.shared(), c.shared()});
 }
-Expr cast(const Expr& x, DType to) { return Expr(cast_to(x.shared(), to)); }
+Expr cast(const Expr& x, DType to) {
+  jit::require_dtype("cast", to);
+  return Expr(cast_to(x.shared(), to));
+}
 
 Expr embed(const Subscript& index) {
+  if (!index.overflow().empty())
+    refuse(fmt::format("embed of {}: its numbers do not fit 64 bits", index.overflow()));
   ExprNode node;
   node.kind = ExprKind::embed;
   node.dtype = DType::i64;

@@ -20,6 +20,7 @@ namespace heddle {
 namespace {
 
 std::size_t bytes_of(const ArrayType& type) {
+  jit::require_dtype("host array", type.dtype);
   const auto bytes = type.num_bytes();
   if (!bytes) {
     throw Error(
@@ -68,7 +69,7 @@ HostArray HostArray::copy_of(ArrayType type, const void* data, std::size_t count
 }
 
 HostArray HostArray::borrow(ArrayType type, void* data) {
-  if (data == nullptr && bytes_of(type) > 0) {
+  if (bytes_of(type) > 0 && data == nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("host array {}: borrowed memory is null", type.to_string()));
   }
@@ -76,7 +77,7 @@ HostArray HostArray::borrow(ArrayType type, void* data) {
 }
 
 HostArray HostArray::fill(ArrayType type, std::span<const double> values, bool strict) {
-  bytes_of(type);
+  static_cast<void>(bytes_of(type));
   const auto count = static_cast<std::size_t>(*type.num_elements());
   if (values.empty() ? count > 0 : strict && values.size() != count) {
     throw Error(ErrorCode::invalid_argument,
@@ -103,6 +104,7 @@ HostArray HostArray::range(ArrayType type) {
 }
 
 HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
+  jit::require_dtype("host array", type.dtype);
   if (!is_floating(type.dtype)) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -245,6 +247,7 @@ class Renderer {
 }  // namespace
 
 std::string render_array(const ArrayType& type, const void* data, int edge) {
+  static_cast<void>(bytes_of(type));
   return Renderer(type, data, edge).render();
 }
 

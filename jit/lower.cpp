@@ -1,5 +1,5 @@
-// Lowering: each statement of a Program becomes a loop nest over its iteration space; lower.hpp
-// says in which order it runs. Pure; any thread.
+// Lowering: each statement of a Program becomes a loop nest over its iteration space, in the order
+// that heddle/program.hpp states. Pure; any thread.
 #include "jit/lower.hpp"
 
 #include <fmt/format.h>

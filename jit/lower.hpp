@@ -40,13 +40,7 @@ struct OptimizeOptions {
 /// Statements to loops, one nest each; every tensor is a buffer still. Throws invalid_argument
 /// where two static indices share a subscript and one has no range.
 ///
-/// Order: statements run one after another; each runs over its space in row-major order, the
-/// indices of the left side outermost, reduced ones innermost in order of appearance. A statement
-/// that reads its own target at other subscripts (a(i) = a(i + 1)) sees what its earlier iterations
-/// wrote, as the same loops in C would. `t = sum(...)` starts every element it reaches from the
-/// neutral element before anything is read, except that with one term per element it is a plain
-/// assignment. 16-bit floats accumulate in f32 and round once per element (once per term where the
-/// value reads the target or several elements of the left side's space meet in one).
+/// In which order they run: heddle/program.hpp.
 [[nodiscard]] Lowered lower(const Program& program);
 
 /// Called with the name of each pass that changed something and the kernel after it.

@@ -12,60 +12,61 @@
 
 namespace heddle::jit {
 
-// X(name, arity, class). Classes decide operand and result types, see result_type().
+// X(name, arity, class). What each means for each dtype: heddle/expr.hpp, where a user looks; ne is
+// true with NaN, the other tests false. Classes decide operand and result types, see type_op().
 //  arith : operands of one type T (not bool: bool operands become i32), result T
 //  order : operands of one type T (bool too), result T
 //  test  : operands of one type T, result bool
 //  logic : operands converted to bool (nonzero), result bool
 //  real  : floating T only (integer and bool operands become f32), result T; errors of those that
-//          are not correctly rounded (and of pow on floats) are bounded in jit/README.md
+//          are not correctly rounded (and of pow on floats) are shown in jit/README.md
 //  bits  : u64 operands, u64 result
 //  other : stated at the op
-#define HEDDLE_OPS(X)                                                                            \
-  X(add, 2, arith)          /* integers wrap */                                                  \
-  X(sub, 2, arith)          /* integers wrap */                                                  \
-  X(mul, 2, arith)          /* integers wrap */                                                  \
-  X(div, 2, arith)          /* integers truncate; x / 0 = 0; MIN / -1 = MIN */                   \
-  X(mod, 2, arith)          /* sign of the dividend (C's % and fmod); integer x mod 0 = 0 */     \
-  X(pow, 2, arith)          /* integers: wrap; x^n, n < 0: 1 for x=1, +-1 for x=-1, else 0 */    \
-  X(max, 2, order)          /* NaN if either is NaN; of two equal operands the second */         \
-  X(min, 2, order)          /* NaN if either is NaN; of two equal operands the second */         \
-  X(relu_gate, 2, arith)    /* a > 0 ? b : 0 */                                                  \
-  X(satur01_gate, 2, arith) /* 0 < a && a < 1 ? b : 0 */                                         \
-  X(arg1, 2, order)         /* a */                                                              \
-  X(arg2, 2, order)         /* b */                                                              \
-  X(lt, 2, test)            /* false with NaN */                                                 \
-  X(le, 2, test)            /* false with NaN */                                                 \
-  X(eq, 2, test)            /* false with NaN */                                                 \
-  X(ne, 2, test)            /* true with NaN */                                                  \
-  X(and_, 2, logic)                                                                              \
-  X(or_, 2, logic)                                                                               \
-  X(threefry, 2, bits)       /* Threefry-2x32, 20 rounds: (key, counter) -> bits */              \
-  X(threefry_light, 2, bits) /* Threefry-2x32, 12 rounds: faster, passes BigCrush less surely */ \
-  X(identity, 1, order)                                                                          \
-  X(relu, 1, arith)    /* x < 0 ? 0 : x; NaN and -0 stay */                                      \
-  X(satur01, 1, arith) /* clamped to [0, 1]; NaN and -0 stay */                                  \
-  X(neg, 1, arith)     /* integers wrap, unsigned too */                                         \
-  X(abs, 1, arith)     /* integers wrap: |MIN| = MIN */                                          \
-  X(trunc, 1, arith)   /* toward zero; integers unchanged */                                     \
-  X(floor, 1, arith)                                                                             \
-  X(ceil, 1, arith)                                                                              \
-  X(not_, 1, logic)                                                                              \
-  X(exp, 1, real)                                                                                \
-  X(log, 1, real)                                                                                \
-  X(exp2, 1, real)                                                                               \
-  X(log2, 1, real)                                                                               \
-  X(sin, 1, real)                                                                                \
-  X(cos, 1, real)                                                                                \
-  X(tanh, 1, real)                                                                               \
-  X(erf, 1, real)                                                                                \
-  X(sqrt, 1, real)     /* correctly rounded */                                                   \
-  X(recip, 1, real)    /* 1 / x */                                                               \
-  X(rsqrt, 1, real)    /* 1 / sqrt(x), each step rounded */                                      \
-  X(uniform, 1, other) /* u64 bits -> f32 in [0, 1): the top 24 bits times 2^-24 */              \
-  X(where, 3, other)   /* (bool c, T a, T b) -> T: c ? a : b */                                  \
-  X(fma, 3, arith)     /* a * b + c; floats rounded once, integers wrap */                       \
-  X(mul3, 3, arith)    /* (a * b) * c */
+#define HEDDLE_OPS(X)                          \
+  X(add, 2, arith)                             \
+  X(sub, 2, arith)                             \
+  X(mul, 2, arith)                             \
+  X(div, 2, arith)                             \
+  X(mod, 2, arith)                             \
+  X(pow, 2, arith)                             \
+  X(max, 2, order)                             \
+  X(min, 2, order)                             \
+  X(relu_gate, 2, arith)                       \
+  X(satur01_gate, 2, arith)                    \
+  X(arg1, 2, order)                            \
+  X(arg2, 2, order)                            \
+  X(lt, 2, test)                               \
+  X(le, 2, test)                               \
+  X(eq, 2, test)                               \
+  X(ne, 2, test)                               \
+  X(and_, 2, logic)                            \
+  X(or_, 2, logic)                             \
+  X(threefry, 2, bits)                         \
+  X(threefry_light, 2, bits)                   \
+  X(identity, 1, order)                        \
+  X(relu, 1, arith)                            \
+  X(satur01, 1, arith)                         \
+  X(neg, 1, arith)                             \
+  X(abs, 1, arith)                             \
+  X(trunc, 1, arith)                           \
+  X(floor, 1, arith)                           \
+  X(ceil, 1, arith)                            \
+  X(not_, 1, logic)                            \
+  X(exp, 1, real)                              \
+  X(log, 1, real)                              \
+  X(exp2, 1, real)                             \
+  X(log2, 1, real)                             \
+  X(sin, 1, real)                              \
+  X(cos, 1, real)                              \
+  X(tanh, 1, real)                             \
+  X(erf, 1, real)                              \
+  X(sqrt, 1, real)                             \
+  X(recip, 1, real)                            \
+  X(rsqrt, 1, real)                            \
+  X(uniform, 1, other) /* u64 -> f32 */        \
+  X(where, 3, other)   /* (bool, T, T) -> T */ \
+  X(fma, 3, arith)                             \
+  X(mul3, 3, arith)
 
 enum class Op : std::uint8_t {
 #define HEDDLE_OP_ENUM(name, arity, cls) name,

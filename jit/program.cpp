@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "heddle/status.hpp"
 #include "jit/expr.hpp"
@@ -18,18 +20,20 @@ using jit::StatementNode;
 using NodePtr = std::shared_ptr<const ExprNode>;
 using Replacements = std::vector<std::pair<Tensor, Tensor>>;
 
+void require_one(const Tensor& a, const Tensor& b) {
+  if (a == b) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("a program reads one merge buffer, but this one reads both merge('{}') and "
+                  "merge('{}'); split it into two programs",
+                  a.label(), b.label()));
+}
+
 /// The tensor read through the merge buffer; a second one is refused.
 std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNode& statement) {
-  if (!statement.value) return known;
   jit::walk(*statement.value, [&](const ExprNode& node) {
     if (node.kind != ExprKind::merge) return;
-    if (known && !(*known == *node.tensor)) {
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("a program reads one merge buffer, but this one reads both merge('{}') and "
-                      "merge('{}'); split it into two programs",
-                      known->label(), node.tensor->label()));
-    }
+    if (known) require_one(*known, *node.tensor);
     known = node.tensor;
   });
   return known;
@@ -49,21 +53,33 @@ void each_access(const std::vector<Statement>& statements, const Visit& visit) {
   }
 }
 
-void add_once(std::vector<Tensor>& tensors, const Tensor& tensor) {
-  if (std::ranges::find(tensors, tensor) == tensors.end()) tensors.push_back(tensor);
-}
+/// Puts other tensors in the places of some, in whole programs: what expressions share stays
+/// shared.
+class Replacer {
+ public:
+  explicit Replacer(const Replacements& replacements) {
+    for (const auto& [from, to] : replacements) tensors_.try_emplace(from, to);
+  }
 
-Tensor replaced(const Tensor& tensor, const Replacements& replacements) {
-  const auto at = std::ranges::find(replacements, tensor, &std::pair<Tensor, Tensor>::first);
-  return at == replacements.end() ? tensor : at->second;
-}
+  [[nodiscard]] Tensor tensor(const Tensor& tensor) const {
+    const auto at = tensors_.find(tensor);
+    return at == tensors_.end() ? tensor : at->second;
+  }
 
-NodePtr replace_in(const NodePtr& node, const Replacements& replacements) {
-  ExprNode copy = *node;
-  if (copy.tensor) copy.tensor = replaced(*copy.tensor, replacements);
-  for (NodePtr& arg : copy.args) arg = replace_in(arg, replacements);
-  return std::make_shared<const ExprNode>(std::move(copy));
-}
+  NodePtr expr(const NodePtr& node) {
+    if (const auto known = made_.find(node.get()); known != made_.end()) return known->second;
+    ExprNode copy = *node;
+    if (copy.tensor) copy.tensor = tensor(*copy.tensor);
+    for (NodePtr& arg : copy.args) arg = expr(arg);
+    const bool is_same = copy.tensor == node->tensor && copy.args == node->args;
+    NodePtr made = is_same ? node : std::make_shared<const ExprNode>(std::move(copy));
+    return made_.emplace(node.get(), std::move(made)).first->second;
+  }
+
+ private:
+  std::unordered_map<Tensor, Tensor> tensors_;
+  std::unordered_map<const ExprNode*, NodePtr> made_;
+};
 
 }  // namespace
 
@@ -72,17 +88,17 @@ Program::Program(std::string name) : name_(std::move(name)) {}
 Program& Program::operator<<(const Statement& statement) {
   static_cast<void>(
       jit::iteration_space(statement.node()));  // throws on subscripts and extents that do not fit
-  static_cast<void>(join_merge(merge_tensor(), statement.node()));
+  const auto merged = join_merge(merge_tensor(), statement.node());
   statements_.push_back(statement);
+  if (merged) merge_.assign(1, *merged);
   return *this;
 }
 
 Program& Program::operator<<(const Program& other) {
-  std::optional<Tensor> merged = merge_tensor();
-  for (const Statement& statement : other.statements_)
-    merged = join_merge(merged, statement.node());
+  if (!merge_.empty() && !other.merge_.empty()) require_one(merge_[0], other.merge_[0]);
   const std::vector<Statement> added = other.statements_;  // `other` may be this program
   statements_.insert(statements_.end(), added.begin(), added.end());
+  if (merge_.empty()) merge_ = other.merge_;
   return *this;
 }
 
@@ -95,26 +111,23 @@ Program& Program::comment(std::string text) {
 }
 
 std::optional<Tensor> Program::merge_tensor() const {
-  std::optional<Tensor> merged;
-  for (const Statement& statement : statements_) merged = join_merge(merged, statement.node());
-  return merged;
+  return merge_.empty() ? std::nullopt : std::optional(merge_[0]);
 }
 
 std::vector<Tensor> Program::tensors() const {
+  std::unordered_set<Tensor> known;
   std::vector<Tensor> found;
-  each_access(statements_, [&](const Tensor& tensor, bool) { add_once(found, tensor); });
+  each_access(statements_, [&](const Tensor& tensor, bool) {
+    if (known.insert(tensor).second) found.push_back(tensor);
+  });
   return found;
 }
 
 std::vector<Tensor> Program::reads_before_writing() const {
-  std::vector<Tensor> written;
+  std::unordered_set<Tensor> known;  // read or written: what comes first counts
   std::vector<Tensor> found;
   each_access(statements_, [&](const Tensor& tensor, bool is_write) {
-    if (is_write) {
-      add_once(written, tensor);
-    } else if (std::ranges::find(written, tensor) == written.end()) {
-      add_once(found, tensor);
-    }
+    if (known.insert(tensor).second && !is_write) found.push_back(tensor);
   });
   return found;
 }
@@ -128,12 +141,13 @@ Program Program::substitute(const Replacements& replacements) const {
                       to.label(), to.type().to_string(), from.label(), from.type().to_string()));
     }
   }
+  Replacer replace(replacements);
   Program result(name_);
   for (const Statement& statement : statements_) {
     StatementNode node = statement.node();
     if (node.target) {
-      node.target = replaced(*node.target, replacements);
-      node.value = replace_in(node.value, replacements);
+      node.target = replace.tensor(*node.target);
+      node.value = replace.expr(node.value);
     }
     Statement changed(std::make_shared<const StatementNode>(std::move(node)));
     if (changed.node().target) {

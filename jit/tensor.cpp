@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "heddle/status.hpp"
+#include "jit/element.hpp"
 
 namespace heddle {
 namespace {
@@ -110,6 +111,7 @@ MemoryMode refine(std::string_view tensor, MemoryMode current, std::string_view 
 }  // namespace jit
 
 Tensor::Tensor(std::string label, DType dtype, Dims dims) {
+  jit::require_dtype(fmt::format("tensor '{}'", label), dtype);
   ArrayType type{dtype, std::move(dims)};
   for (std::size_t axis = 0; axis < type.dims.size(); ++axis) {
     if (type.dims[axis] < 0) {

@@ -1,13 +1,16 @@
-// Everything of heddle that programs use.
+// Everything of heddle that programs use. Letters with numbers in comments, such as D7, are clauses
+// of the contract: share/doc/heddle/contract.md.
 #pragma once
 
 #include "heddle/backend.hpp"     // IWYU pragma: export
 #include "heddle/code.hpp"        // IWYU pragma: export
 #include "heddle/device.hpp"      // IWYU pragma: export
+#include "heddle/expr.hpp"        // IWYU pragma: export
 #include "heddle/host_array.hpp"  // IWYU pragma: export
 #include "heddle/observe.hpp"     // IWYU pragma: export
 #include "heddle/program.hpp"     // IWYU pragma: export
 #include "heddle/routine.hpp"     // IWYU pragma: export
 #include "heddle/scheduler.hpp"   // IWYU pragma: export
 #include "heddle/status.hpp"      // IWYU pragma: export
+#include "heddle/tensor.hpp"      // IWYU pragma: export
 #include "heddle/types.hpp"       // IWYU pragma: export

@@ -1,5 +1,6 @@
-// HostArray: an array in host memory, owned or borrowed, with the initialisers of reference 3A.
+// HostArray: an array in host memory, owned or borrowed, with initialisers.
 // A shared handle; copies share the memory, and whoever writes it must order that with the readers.
+// Moving one copies it, so that none is ever empty.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,11 @@ namespace heddle {
 
 class HostArray {
  public:
-  /// Zero-filled, 64-byte aligned. Throws invalid_argument on overflow, exhausted without memory.
+  /// Zero-filled, 64-byte aligned. Throws invalid_argument on overflow and for a number that is no
+  /// DType, as all of these do, and exhausted without memory.
   explicit HostArray(ArrayType type);
+  HostArray(const HostArray&) = default;
+  HostArray& operator=(const HostArray&) = default;
 
   /// Copies of `values`, row-major. The count must equal the elements of `dims`.
   template <class T>
@@ -73,7 +77,8 @@ class HostArray {
   std::shared_ptr<void> data_;
 };
 
-/// Renders row-major elements with elision: at most `edge` items at each end of an axis.
+/// Renders row-major elements with elision: at most `edge` items at each end of an axis. Throws
+/// invalid_argument for a type that no array has.
 [[nodiscard]] std::string render_array(const ArrayType& type, const void* data, int edge = 3);
 
 }  // namespace heddle

@@ -4,12 +4,15 @@
 
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace heddle {
@@ -57,15 +60,21 @@ inline constexpr std::array<Info, dtype_count> table{{{"bool", 1, false, false},
                                                       {"bf16", 2, true, true},
                                                       {"f32", 4, true, true},
                                                       {"f64", 8, true, true}}};
+/// Of a number that is no element type: calls that take a DType refuse it (invalid_argument).
+inline constexpr Info unknown{"unknown", 0, false, false};
 }  // namespace dtypes
 
+/// Whether `t` is one of the above: a number cast to DType may be none.
+constexpr bool is_dtype(DType t) noexcept { return static_cast<std::size_t>(t) < dtype_count; }
 constexpr const dtypes::Info& info(DType t) noexcept {
-  return dtypes::table[static_cast<std::size_t>(t)];
+  return is_dtype(t) ? dtypes::table[static_cast<std::size_t>(t)] : dtypes::unknown;
 }
 constexpr std::string_view name(DType t) noexcept { return info(t).name; }
 constexpr std::size_t size_of(DType t) noexcept { return info(t).bytes; }
 constexpr bool is_floating(DType t) noexcept { return info(t).floating; }
-constexpr bool is_integer(DType t) noexcept { return !info(t).floating && t != DType::bool_; }
+constexpr bool is_integer(DType t) noexcept {
+  return is_dtype(t) && !info(t).floating && t != DType::bool_;
+}
 /// f16 and bf16: types that are only stored; arithmetic happens in f32.
 constexpr bool is_storage_only(DType t) noexcept { return t == DType::f16 || t == DType::bf16; }
 /// The type that arithmetic on `t` happens in: f32 for f16 and bf16, else `t`.
@@ -117,8 +126,39 @@ template <> struct dtype_of<double> { static constexpr DType value = DType::f64;
 template <class T>
 inline constexpr DType dtype_of_v = dtype_of<T>::value;
 
-/// Extents, outermost first. Empty: a scalar (one element). An extent of 0: no elements.
-using Dims = std::vector<std::int64_t>;
+/// The integers of C++ that count: neither bool nor characters.
+template <class T>
+concept Integer = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
+                  !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
+                  !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+
+/// One extent, of any integer type. Above 2^63 - 1 it is negative, as n - 1 is for a std::size_t
+/// n = 0: whatever takes extents refuses it, and names array and axis.
+struct Extent {
+  std::int64_t value;
+  template <Integer T>
+  constexpr Extent(T extent) noexcept  // NOLINT: {n, m}
+      : value(static_cast<std::int64_t>(extent)) {}
+};
+
+/// Extents, outermost first. Empty: a scalar (one element). An extent of 0: no elements. Made of
+/// integers of any type: {64, n}, or a range of them.
+class Dims : public std::vector<std::int64_t> {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<Extent> extents) {
+    reserve(extents.size());
+    for (const Extent extent : extents) push_back(extent.value);
+  }
+  template <std::ranges::input_range Range>
+    requires(!std::derived_from<std::remove_cvref_t<Range>, Dims> &&
+             Integer<std::ranges::range_value_t<Range>>)
+  Dims(const Range& extents) {  // NOLINT: a std::vector<std::size_t> is a shape
+    for (const auto extent : extents) push_back(Extent(extent).value);
+  }
+  /// `rank` axes of the same extent.
+  explicit Dims(std::size_t rank, Extent extent = 0) : vector(rank, extent.value) {}
+};
 
 /// How elements lie in memory. Row-major is the only layout for now.
 enum class Layout : std::uint8_t { row_major };
@@ -126,7 +166,7 @@ enum class Layout : std::uint8_t { row_major };
 /// dtype, dims and layout: a hashable value.
 struct ArrayType {
   DType dtype = DType::f32;
-  Dims dims;
+  Dims dims{};
   Layout layout = Layout::row_major;
 
   friend bool operator==(const ArrayType&, const ArrayType&) = default;
@@ -142,11 +182,11 @@ struct ArrayType {
     }
     return empty ? 0 : product;
   }
-  /// Bytes; nullopt when they do not fit 63 bits.
+  /// Bytes; nullopt when they do not fit 63 bits, or the dtype is none.
   [[nodiscard]] std::optional<std::int64_t> num_bytes() const noexcept {
     const auto elements = num_elements();
     std::int64_t bytes = 0;
-    if (!elements ||
+    if (!elements || !is_dtype(dtype) ||
         __builtin_mul_overflow(*elements, static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
       return std::nullopt;
     }

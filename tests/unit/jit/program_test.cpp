@@ -4,6 +4,8 @@
 
 #include "heddle/program.hpp"
 #include "heddle/status.hpp"
+#include "jit/code.hpp"
+#include "jit/compile.hpp"
 #include "jit/expr.hpp"
 #include "jit/program_text.hpp"
 
@@ -103,18 +105,24 @@ TEST(LiteralTest, AdaptToTheOtherOperand) {
   EXPECT_EQ((Expr(2) * 3).node().dtype, i64);
   EXPECT_TRUE((Expr(2) * 3).node().weak);
   EXPECT_THAT(refusal([&] { static_cast<void>(n(i) + 100'000); }),
-              AllOf(HasSubstr("100000"), HasSubstr("i16"), HasSubstr("cast")));
+              AllOf(HasSubstr("100000"), HasSubstr("i16"), HasSubstr("n(i0)"), HasSubstr("cast")));
 }
 
-// Bad input: unknown op/dtype mix
+// Bad input: unknown op/dtype mix; each operand is told with its type
 TEST(LiteralTest, NoCommonTypeIsRefusedByName) {
-  const Tensor u("u", u64, {2}), n("n", i32, {2}), x("x", f32, {2});
+  const Tensor u("u", u64, {2}), n("n", i32, {2}), m("m", i8, {2}), x("x", f32, {2});
   Index i;
   EXPECT_THAT(refusal([&] { static_cast<void>(u(i) + n(i)); }),
-              AllOf(HasSubstr("'add'"), HasSubstr("u64, i32"), HasSubstr("cast(x, dtype)")));
-  EXPECT_THAT(refusal([&] { static_cast<void>(threefry(x(i), u(i))); }), HasSubstr("threefry"));
-  EXPECT_THAT(refusal([&] { static_cast<void>(u(i) += n(i)); }),
-              AllOf(HasSubstr("'u'"), HasSubstr("i32")));
+              AllOf(HasSubstr("'add'"), HasSubstr("u(i0) (u64) and n(i0) (i32)"),
+                    HasSubstr("cast(x, dtype)")));
+  EXPECT_THAT(refusal([&] { static_cast<void>(where(x(i) < 1, 2 * u(i), n(i))); }),
+              AllOf(HasSubstr("'where'"), HasSubstr("(2 * u(i0)) (u64) and n(i0) (i32)")));
+  EXPECT_THAT(refusal([&] { static_cast<void>(threefry(x(i), u(i))); }),
+              AllOf(HasSubstr("'threefry'"), HasSubstr("x(i0) (f32)"), HasSubstr("integers")));
+  EXPECT_THAT(refusal([&] { static_cast<void>(u(i) += n(i) + m(i)); }),
+              AllOf(HasSubstr("tensor 'u' (u64)"), HasSubstr("n i32[2], m i8[2]"),
+                    HasSubstr("u(i0) += (n(i0) + m(i0))"), HasSubstr("cast(x, dtype)")));
+  EXPECT_EQ((u(i) += 1).node().value->dtype, u64) << "literals take the type of the target";
   EXPECT_EQ((u(i) + cast(n(i), u64)).node().dtype, u64);
 }
 
@@ -198,6 +206,31 @@ TEST(ProgramTest, NamesFromComments) {
   EXPECT_EQ(jit::name_from_comments(p), "forward_layer_1");
   p.comment("forward: layer 2!");
   EXPECT_EQ(jit::name_from_comments(p), "forward_layer_1_then_2");
+}
+
+// J7, bad input: what computes nothing is refused by name, alone and in a batch
+TEST(ProgramTest, WithoutStatementsIsRefused) {
+  const auto compiler = jit::make_null_compiler();
+  const Tensor a("a", f32, {4});
+  Index i;
+  Program full("full"), none("none"), notes("notes");
+  full << (a(i) = 1.0);
+  notes.comment("to be written");
+  const auto compile = [&](const Program& p) {
+    return refusal([&] { static_cast<void>(jit::draft_program(p, {}, compiler)); });
+  };
+  EXPECT_EQ(compile(full), "");
+  EXPECT_THAT(compile(none), AllOf(HasSubstr("'none'"), HasSubstr("no statement")));
+  EXPECT_THAT(compile(notes), AllOf(HasSubstr("'notes'"), HasSubstr("comments alone")));
+  EXPECT_THAT(compile(Program()), HasSubstr("no name"));
+  const std::vector<Program> batch{full, notes, none};
+  BatchOptions options;
+  const auto compile_batch = [&] {
+    return refusal([&] { static_cast<void>(jit::draft_programs(batch, options, compiler)); });
+  };
+  EXPECT_THAT(compile_batch(), HasSubstr("'notes'"));
+  options.occupancy = [](const std::string& name, std::size_t) { return name == "full"; };
+  EXPECT_EQ(compile_batch(), "") << "what is left out is not looked at";
 }
 
 // Every description prints as it was written

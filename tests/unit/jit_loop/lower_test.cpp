@@ -118,6 +118,23 @@ TEST(LowerTest, InPlaceStatementsSeeEarlierIterations) {
   EXPECT_THAT(Execution().set(a, {1, 2, 3, 4})(smear, a), ElementsAre(1, 1, 1, 1));
 }
 
+// J2: loops run in row-major order, as documented: the left side's indices outermost, in order of
+// appearance, then the others in theirs
+TEST(LowerTest, LoopsRunInTheDocumentedOrder) {
+  const Tensor x("x", f32, {2, 2}), one("one", f32, {2}), w("w", f32, {3}), r("r", f32, {});
+  Index i, j;
+  Program rows("rows"), columns("columns");
+  rows << (w(i + j) = x(i, j));  // who comes last stays
+  EXPECT_THAT(Execution().set(x, {1, 2, 3, 4})(rows, w), ElementsAre(1, 3, 4));
+  columns << (w(j + i) = x(i, j));
+  EXPECT_THAT(Execution().set(x, {1, 2, 3, 4})(columns, w), ElementsAre(1, 2, 4));
+  Program by_rows("by_rows"), by_columns("by_columns");
+  by_rows << (r() += r() + x(i, j));  // 2 r + x, term by term
+  EXPECT_THAT(Execution().set(x, {1, 2, 3, 4})(by_rows, r), ElementsAre(26));
+  by_columns << (r() += r() + one(j) * x(i, j));
+  EXPECT_THAT(Execution().set(x, {1, 2, 3, 4}).set(one, {1, 1})(by_columns, r), ElementsAre(28));
+}
+
 // J2, 3E: `= sum` that reads its target sees the neutral element, unless it is a plain assignment
 TEST(LowerTest, ReductionOverItsOwnTarget) {
   const Tensor a("a", f32, {3}), r("r", f32, {});

@@ -1,0 +1,258 @@
+// Index notation without tensors: indices, affine subscripts, expressions of elements, and what
+// each operation means for each dtype. Cheap shared handles on immutable state: any thread may
+// build, copy and read them. Moving one copies it, so that none is ever empty.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "heddle/types.hpp"
+
+namespace heddle {
+
+namespace jit {
+struct ExprNode;
+}
+
+/// An iteration index of statements. Its extent is inferred from the axes it subscripts, or given.
+class Index {
+ public:
+  Index();
+  /// `extent` iterations: needed only where no plain subscript fixes it. Throws invalid_argument
+  /// for a negative one.
+  template <Integer T>
+  explicit Index(T extent) : Index(std::string(), Extent(extent).value) {}
+  explicit Index(std::string label, std::optional<std::int64_t> extent = {});
+  Index(const Index&) = default;
+  Index& operator=(const Index&) = default;
+  [[nodiscard]] std::uint64_t id() const noexcept { return state_->id; }
+  [[nodiscard]] const std::string& label() const noexcept { return state_->label; }
+  [[nodiscard]] std::optional<std::int64_t> extent() const noexcept { return state_->extent; }
+
+ private:
+  struct State {
+    std::uint64_t id;
+    std::string label;
+    std::optional<std::int64_t> extent;
+  };
+  std::shared_ptr<const State> state_;
+};
+
+/// An index whose value the caller binds at each schedule: routine.schedule({{step, 3}}).
+class StaticIndex {
+ public:
+  /// Values are 0 <= v < range where a range is given; checked when a routine is scheduled.
+  explicit StaticIndex(std::string label, std::optional<std::int64_t> range = {});
+  StaticIndex(const StaticIndex&) = default;
+  StaticIndex& operator=(const StaticIndex&) = default;
+  [[nodiscard]] std::uint64_t id() const noexcept { return state_->id; }
+  [[nodiscard]] const std::string& label() const noexcept { return state_->label; }
+  [[nodiscard]] std::optional<std::int64_t> range() const noexcept { return state_->range; }
+  friend bool operator==(const StaticIndex& a, const StaticIndex& b) noexcept {
+    return a.state_ == b.state_;
+  }
+
+ private:
+  struct State {
+    std::uint64_t id;
+    std::string label;
+    std::optional<std::int64_t> range;
+  };
+  std::shared_ptr<const State> state_;
+};
+
+/// An affine subscript: constant + sum of coefficient * index, e.g. 2*i + k - 1. Numbers are of any
+/// integer type. What does not fit 64 bits is refused where the subscript is used, by an error that
+/// names tensor and axis.
+class Subscript {
+ public:
+  struct Term {
+    std::variant<Index, StaticIndex> index;
+    std::int64_t coefficient;
+  };
+  Subscript(const Index& index);        // NOLINT: implicit by design, t(i)
+  Subscript(const StaticIndex& index);  // NOLINT
+  template <Integer T>
+  Subscript(T constant)  // NOLINT
+      : constant_(static_cast<std::int64_t>(constant)) {
+    if (!std::in_range<std::int64_t>(constant)) overflow_ = std::to_string(constant);
+  }
+  [[nodiscard]] std::int64_t constant() const noexcept { return constant_; }
+  [[nodiscard]] const std::vector<Term>& terms() const noexcept { return terms_; }
+  /// The part whose numbers do not fit 64 bits, as text; empty when all fit.
+  [[nodiscard]] const std::string& overflow() const noexcept { return overflow_; }
+
+  /// a + factor * b.
+  [[nodiscard]] static Subscript combine(const Subscript& a, std::int64_t factor,
+                                         const Subscript& b);
+
+ private:
+  std::int64_t constant_ = 0;
+  std::vector<Term> terms_;
+  std::string overflow_;
+};
+[[nodiscard]] inline Subscript operator+(const Subscript& a, const Subscript& b) {
+  return Subscript::combine(a, 1, b);
+}
+[[nodiscard]] inline Subscript operator-(const Subscript& a, const Subscript& b) {
+  return Subscript::combine(a, -1, b);
+}
+template <Integer T>
+[[nodiscard]] Subscript operator*(T factor, const Subscript& a) {
+  if (!std::in_range<std::int64_t>(factor)) return Subscript(factor);  // which says so
+  return Subscript::combine(0, static_cast<std::int64_t>(factor), a);
+}
+template <Integer T>
+[[nodiscard]] Subscript operator*(const Subscript& a, T factor) {
+  return factor * a;
+}
+
+/// The C++ types of literals in expressions.
+template <class T>
+concept Number =
+    Integer<T> || std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>;
+
+/// A value at one point of the iteration space: an immutable expression. Expressions share their
+/// parts: what is made of e = e * e, thirty times, is thirty operations, for all that heddle does
+/// with it.
+class Expr {
+ public:
+  /// A literal: takes the type of what it meets. An integer that does not fit that type is
+  /// invalid_argument.
+  template <Number T>
+  Expr(T constant) : node_(literal(constant)) {}  // NOLINT: x(i) * 2
+  template <class T>
+  Expr(T*) {  // NOLINT: is there to be refused
+    static_assert(!std::same_as<T, T>,
+                  "heddle: a pointer is no value of an element (and would count as true). Write "
+                  "the number it points to, *p, or read a tensor, t(i).");
+  }
+  Expr(std::nullptr_t) = delete;
+  explicit Expr(std::shared_ptr<const jit::ExprNode> node) : node_(std::move(node)) {}
+  Expr(const Expr&) = default;
+  Expr& operator=(const Expr&) = default;
+  [[nodiscard]] const jit::ExprNode& node() const noexcept { return *node_; }
+  [[nodiscard]] const std::shared_ptr<const jit::ExprNode>& shared() const noexcept {
+    return node_;
+  }
+
+ private:
+  using Node = std::shared_ptr<const jit::ExprNode>;
+  template <Number T>
+  static Node literal(T constant) {
+    if constexpr (std::same_as<T, bool>) return bool_literal(constant);
+    if constexpr (std::floating_point<T>) return float_literal(static_cast<double>(constant));
+    if constexpr (std::unsigned_integral<T>) return unsigned_literal(constant);
+    return signed_literal(static_cast<std::int64_t>(constant));
+  }
+  static Node bool_literal(bool constant);
+  static Node float_literal(double constant);
+  static Node signed_literal(std::int64_t constant);
+  static Node unsigned_literal(std::uint64_t constant);
+
+  Node node_;
+};
+
+/// A reduction over the indices that are missing on the left: c(i) = sum(a(i, k)).
+class [[nodiscard]] Reduction {
+ public:
+  enum class Kind : std::uint8_t { sum, product, maximum, minimum, all, any };
+  Reduction(Kind kind, Expr value) : kind_(kind), value_(std::move(value)) {}
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] const Expr& value() const noexcept { return value_; }
+
+ private:
+  Kind kind_;
+  Expr value_;
+};
+// A target assigned a Reduction starts from the neutral element (0, 1, the lowest, the highest,
+// true, false); what it held before does not matter. Where the largest or smallest values of a
+// float row are zeros of both signs, which of them results depends on the schedule; it is the same
+// on every run.
+inline Reduction sum(Expr e) { return {Reduction::Kind::sum, std::move(e)}; }
+inline Reduction product(Expr e) { return {Reduction::Kind::product, std::move(e)}; }
+inline Reduction maximum(Expr e) { return {Reduction::Kind::maximum, std::move(e)}; }
+inline Reduction minimum(Expr e) { return {Reduction::Kind::minimum, std::move(e)}; }
+inline Reduction all(Expr e) { return {Reduction::Kind::all, std::move(e)}; }
+inline Reduction any(Expr e) { return {Reduction::Kind::any, std::move(e)}; }
+
+// Operations on elements. Operands of different types meet in their common type: bool, then
+// integers, then floating types; integers in the smallest type that holds both, any integer with a
+// floating type in that one, f16 with bf16 in f32. Where there is none (u64 with a signed type)
+// these throw invalid_argument, which names the operands and their types: cast one. f16 and bf16
+// are stored only: operations take them as f32, and give f32.
+//
+// Integers wrap, bool counts as i32 in arithmetic. All floating operations are IEEE 754's, rounded
+// to nearest even; those marked ~ are not correctly rounded, but within the units in the last place
+// that are stated. Any NaN is as good as another.
+
+Expr operator+(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a, const Expr& b);
+Expr operator*(const Expr& a, const Expr& b);
+/// Integers truncate; x / 0 = 0; the lowest / -1 = the lowest.
+Expr operator/(const Expr& a, const Expr& b);
+/// The sign is the dividend's, as C's % and fmod; of integers, x % 0 = 0.
+Expr operator%(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a);  ///< unsigned integers wrap too
+// Logic: operands are true where they are not 0 (NaN is true); the result is bool.
+Expr operator!(const Expr& a);
+Expr operator&&(const Expr& a, const Expr& b);
+Expr operator||(const Expr& a, const Expr& b);
+// Comparisons: the result is bool; with NaN it is false, of != true.
+Expr operator<(const Expr& a, const Expr& b);
+Expr operator<=(const Expr& a, const Expr& b);
+Expr operator>(const Expr& a, const Expr& b);
+Expr operator>=(const Expr& a, const Expr& b);
+Expr operator==(const Expr& a, const Expr& b);
+Expr operator!=(const Expr& a, const Expr& b);
+/// Of integers: wraps; x to the n, n < 0, is 1 for x = 1, 1 or -1 for x = -1, else 0. ~ of floats:
+/// 0.75 units for f32, 2 for f64.
+Expr pow(const Expr& a, const Expr& b);
+Expr max(const Expr& a, const Expr& b);           ///< NaN if either is; of two equal ones b
+Expr min(const Expr& a, const Expr& b);           ///< NaN if either is; of two equal ones b
+Expr relu_gate(const Expr& a, const Expr& b);     ///< a > 0 ? b : 0
+Expr satur01_gate(const Expr& a, const Expr& b);  ///< 0 < a && a < 1 ? b : 0
+Expr arg1(const Expr& a, const Expr& b);          ///< a, in the common type
+Expr arg2(const Expr& a, const Expr& b);          ///< b, in the common type
+Expr identity(const Expr& x);
+Expr relu(const Expr& x);     ///< x < 0 ? 0 : x; NaN and -0 stay
+Expr satur01(const Expr& x);  ///< clamped to [0, 1]; NaN and -0 stay
+Expr abs(const Expr& x);      ///< of the lowest integer: itself
+Expr trunc(const Expr& x);    ///< toward zero; integers stay, as in floor and ceil
+Expr floor(const Expr& x);
+Expr ceil(const Expr& x);
+// Of integers and bool, the following are taken in f32, and give f32.
+Expr exp(const Expr& x);    ///< ~ 1 unit
+Expr log(const Expr& x);    ///< ~ 1 unit
+Expr exp2(const Expr& x);   ///< ~ 1 unit
+Expr log2(const Expr& x);   ///< ~ 1.25 units
+Expr sin(const Expr& x);    ///< ~ 1.5 units, for any x
+Expr cos(const Expr& x);    ///< ~ 1.5 units, for any x
+Expr tanh(const Expr& x);   ///< ~ 1.5 units
+Expr erf(const Expr& x);    ///< ~ 1.25 units
+Expr sqrt(const Expr& x);   ///< correctly rounded
+Expr recip(const Expr& x);  ///< 1 / x
+Expr rsqrt(const Expr& x);  ///< 1 / sqrt(x), each step rounded
+/// a where the condition is true, else b, in the common type of a and b.
+Expr where(const Expr& condition, const Expr& a, const Expr& b);
+Expr fma(const Expr& a, const Expr& b, const Expr& c);   ///< a * b + c; floats rounded once
+Expr mul3(const Expr& a, const Expr& b, const Expr& c);  ///< (a * b) * c
+/// 64 random bits for (key, counter), integers taken as u64: Threefry-2x32-20 (Salmon et al., SC
+/// 2011).
+Expr threefry(const Expr& key, const Expr& counter);
+Expr threefry_light(const Expr& key, const Expr& counter);  ///< 12 rounds: faster, less sure
+Expr uniform(const Expr& bits);  ///< u64 bits to f32 in [0, 1): the upper 24 times 2^-24
+/// Floats to integers truncate and saturate (NaN is 0), integers wrap, to bool is "not 0", to f16
+/// and bf16 goes through f32. Throws invalid_argument for a number that is no DType.
+Expr cast(const Expr& x, DType to);
+/// The value of an index expression, as i64.
+Expr embed(const Subscript& index);
+
+}  // namespace heddle

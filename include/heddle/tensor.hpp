@@ -1,0 +1,180 @@
+// Tensors: their declaration, where their values live, subscripted accesses to them, and the
+// statements that assigning to one makes. Shared handles on immutable or internally locked state;
+// any thread may use them. Moving one copies it, so that none is ever empty.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "heddle/expr.hpp"
+#include "heddle/host_array.hpp"
+#include "heddle/types.hpp"
+
+namespace heddle {
+
+namespace jit {
+struct TensorState;
+struct StatementNode;
+}  // namespace jit
+
+/// Where a tensor's values live while routines run.
+///
+/// Requests refine each other, in either order. `unset` gives way to any. A general request gives
+/// way to a special one: never_virtual to all but virtual_, device_only to local and on_device,
+/// materialized to on_device and the hosted ones, hosted_nonconstant to hosted_changed_on_devices
+/// and hosted_volatile. device_only with materialized is on_device. effectively_constant is
+/// virtual_ with virtual_, and hosted_constant with never_virtual, materialized and
+/// hosted_constant. Any other two clash: the second is refused, and both places are named.
+enum class MemoryMode : std::uint8_t {
+  unset,                 ///< no wish: decided per program
+  effectively_constant,  ///< never changes: inlined, or kept as a hosted constant
+  virtual_,              ///< never stored: recomputed where it is read
+  never_virtual,         ///< stored somehow
+  local,                 ///< scratch of one run
+  device_only,           ///< local or on_device
+  on_device,             ///< persistent in device memory
+  materialized,          ///< on_device or hosted
+  hosted_constant,       ///< host storage, never changed
+  hosted_nonconstant,    ///< host storage, changed by one side (not yet said which)
+  hosted_changed_on_devices,
+  hosted_volatile,  ///< host storage that the host changes between runs
+};
+[[nodiscard]] std::string_view name(MemoryMode mode) noexcept;
+
+/// One statement of a program; made by assigning to a tensor access. It does nothing by itself:
+/// append it to a program.
+class [[nodiscard("a statement does nothing until it is appended: program << (...)")]] Statement {
+ public:
+  explicit Statement(std::shared_ptr<const jit::StatementNode> node) : node_(std::move(node)) {}
+  Statement(const Statement&) = default;
+  Statement& operator=(const Statement&) = default;
+  [[nodiscard]] const jit::StatementNode& node() const noexcept { return *node_; }
+  [[nodiscard]] const std::shared_ptr<const jit::StatementNode>& shared() const noexcept {
+    return node_;
+  }
+
+ private:
+  std::shared_ptr<const jit::StatementNode> node_;
+};
+
+class Tensor;
+
+/// A subscripted tensor: an Expr where it is read, the target of a Statement where it is assigned.
+/// Accumulations reduce over the indices missing on the left and keep what the target held.
+class Access {
+ public:
+  Access(const Access&) = default;
+  operator Expr() const;  // NOLINT: reads the element
+  [[nodiscard]] const Tensor& tensor() const noexcept { return *tensor_; }
+  [[nodiscard]] const std::vector<Subscript>& subscripts() const noexcept { return subscripts_; }
+
+  // These throw invalid_argument where the value has no common type with the target, naming the
+  // statement, what it reads, and the types.
+  Statement operator=(const Expr& value) const;
+  Statement operator=(const Access& value) const { return *this = Expr(value); }
+  Statement operator=(const Reduction& value) const;
+  Statement operator+=(const Expr& value) const;
+  Statement operator-=(const Expr& value) const;
+  Statement operator*=(const Expr& value) const;
+  Statement operator/=(const Expr& value) const;
+  Statement operator&=(const Expr& value) const;  ///< logical and
+  Statement operator|=(const Expr& value) const;  ///< logical or
+  Statement max_with(const Expr& value) const;
+  Statement min_with(const Expr& value) const;
+
+ private:
+  friend class Tensor;
+  Access(const Tensor& tensor, std::vector<Subscript> subscripts);
+  std::shared_ptr<const Tensor> tensor_;
+  std::vector<Subscript> subscripts_;
+};
+
+/// The declaration of a named n-d array: id, label, ArrayType, memory mode and optional host
+/// storage. A shared handle: copies are the same tensor. Comparison and hash go by identity.
+class Tensor {
+ public:
+  /// Throws invalid_argument for a negative extent, a size that overflows 63 bits, or a number that
+  /// is no DType.
+  Tensor(std::string label, DType dtype, Dims dims);
+  /// A tensor with host storage: type and values come from `host`.
+  Tensor(std::string label, HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
+         std::source_location where = std::source_location::current());
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+
+  [[nodiscard]] std::uint64_t id() const noexcept;
+  [[nodiscard]] const std::string& label() const noexcept;
+  [[nodiscard]] const ArrayType& type() const noexcept;
+  [[nodiscard]] DType dtype() const noexcept { return type().dtype; }
+  [[nodiscard]] const Dims& dims() const noexcept { return type().dims; }
+  [[nodiscard]] std::int64_t num_elements() const noexcept { return *type().num_elements(); }
+  [[nodiscard]] std::int64_t num_bytes() const noexcept { return *type().num_bytes(); }
+
+  /// Refines the memory mode. A clash throws invalid_argument with both places and changes nothing.
+  /// Any thread.
+  const Tensor& set_mode(MemoryMode mode,
+                         std::source_location where = std::source_location::current()) const;
+  [[nodiscard]] MemoryMode mode() const;
+  /// Who asked for the present mode, "file:line"; empty while unset.
+  [[nodiscard]] std::string mode_provenance() const;
+
+  /// Gives host storage; its type must equal type(). Sets a hosted mode.
+  const Tensor& set_host(HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
+                         std::source_location where = std::source_location::current()) const;
+  /// The host storage; nullopt when there is none.
+  [[nodiscard]] std::optional<HostArray> host() const;
+
+  /// Subscripts: indices, affine sums of them, and numbers of any integer type. Using the access
+  /// throws invalid_argument where their count is not the rank or their numbers do not fit 64 bits.
+  template <class... S>
+    requires(std::is_convertible_v<S, Subscript> && ...)
+  [[nodiscard]] Access operator()(S&&... subscripts) const {
+    return Access(*this, std::vector<Subscript>{Subscript(std::forward<S>(subscripts))...});
+  }
+  [[nodiscard]] Access at(std::vector<Subscript> subscripts) const {
+    return Access(*this, std::move(subscripts));
+  }
+
+  friend bool operator==(const Tensor& a, const Tensor& b) noexcept { return a.state_ == b.state_; }
+  /// "c#12 f32[64,32] on_device"
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  std::shared_ptr<jit::TensorState> state_;
+};
+
+/// Reads of the merge buffer: merge(g)(i, j) is element (i, j) of the tensor that the device's
+/// merge buffer holds, which must be `g` when the routine runs (D7). One merge tensor per program
+/// (J5).
+class MergeAccess {
+ public:
+  explicit MergeAccess(Tensor tensor) : tensor_(std::move(tensor)) {}
+  template <class... S>
+    requires(std::is_convertible_v<S, Subscript> && ...)
+  [[nodiscard]] Expr operator()(S&&... subscripts) const {
+    return at(std::vector<Subscript>{Subscript(std::forward<S>(subscripts))...});
+  }
+  [[nodiscard]] Expr at(std::vector<Subscript> subscripts) const;
+
+ private:
+  Tensor tensor_;
+};
+[[nodiscard]] inline MergeAccess merge(const Tensor& tensor) { return MergeAccess(tensor); }
+
+}  // namespace heddle
+
+template <>
+struct std::hash<heddle::Tensor> {
+  std::size_t operator()(const heddle::Tensor& tensor) const noexcept {
+    return std::hash<std::uint64_t>()(tensor.id());
+  }
+};
