@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "heddle/status.hpp"
 #include "jit/code_stages.hpp"
+#include "jit/expr.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/program_text.hpp"
 #include "jit/schedule.hpp"
@@ -35,7 +37,7 @@ std::string name_of(const Program& program, const std::string& asked) {
         fmt::format(
             "program has no name and no comments to make one from; name it: Program(\"name\") "
             "or CompileOptions::name. It begins:\n{}",
-            program.to_string().substr(0, 200)));
+            print_program(program, 200)));
   }
   return name;
 }
@@ -51,6 +53,8 @@ KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   kernel.name = std::move(symbol_name);
   kernel.loop = std::make_shared<const Loop>(code.lowered.loop);
   kernel.names = names_of(code.lowered);
+  kernel.unoptimized = std::make_shared<const Loop>(code.unoptimized.loop);
+  kernel.unoptimized_names = names_of(code.unoptimized);
   return kernel;
 }
 
@@ -68,9 +72,23 @@ void set_scratch_entries(CodeData& code) {
   }
 }
 
+namespace {
+
+void require_statements(const Program& program, const std::string& name) {
+  const auto assigns = [](const Statement& s) { return s.node().target.has_value(); };
+  if (std::ranges::any_of(program.statements(), assigns)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("program '{}' has {} and computes nothing; append statements: program << "
+                          "(c(i) = a(i))",
+                          name, program.empty() ? "no statement" : "comments alone"));
+}
+
+}  // namespace
+
 std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string name,
                                              const CompileOptions& options,
                                              const std::shared_ptr<const Compiler>& compiler) {
+  require_statements(program, name);
   auto code = std::make_shared<CodeData>();
   code->name = std::move(name);
   code->options = options;

@@ -31,9 +31,10 @@ struct ToolOptions {
       compile_helper;  ///< heddle-compile; empty: searched (see compile_gccjit.cpp)
   std::chrono::milliseconds compile_timeout{60'000};
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
-  std::filesystem::path dump_dir;  ///< set: every unit's loop text and emitted source are kept here
-  bool perf_map = false;           ///< names of kernels go to /tmp/perf-PID.map
-  int optimization_level = 3;      ///< 0..3
+  std::filesystem::path
+      dump_dir;                ///< set: every unit's loop texts and emitted source are kept here
+  bool perf_map = false;       ///< names of kernels go to /tmp/perf-PID.map
+  int optimization_level = 3;  ///< 0..3
   Target target = native_target();  ///< what lanes loops become
   bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
   /// "NAME=value" for compilers and helpers, over what this process's environment says.
@@ -57,7 +58,10 @@ struct KernelSource {
   /// Per buffer: an address to embed as a constant instead of reading it from the arguments
   /// (postponed code, O23); empty or nullopt entries are arguments. Such kernels are valid for
   /// these addresses only.
-  std::vector<std::optional<std::uint64_t>> addresses;
+  std::vector<std::optional<std::uint64_t>> addresses{};
+  /// What it was before it was optimised and scheduled, for dumps alone; may be null.
+  std::shared_ptr<const Loop> unoptimized{};
+  LoopNames unoptimized_names{};
 };
 
 struct CompileUnit {

@@ -165,6 +165,7 @@ class CcToolchain final : public Toolchain {
     for (const KernelSource& kernel : unit.kernels) {
       loops += fmt::format("# kernel {}\n{}", kernel.name, print(*kernel.loop, &kernel.names));
     }
+    dump_unoptimized(options_, unit);
     dump(options_, unit.name, "loop", loops);
     dump(options_, unit.name, "c", source);
   }

@@ -71,6 +71,7 @@ class GccjitToolchain final : public Toolchain {
                   const Patience& patience) const override {
     const std::string& source = emitted.source;
     const wire::CompileRequest request = request_for(unit, patience);
+    dump_unoptimized(options_, unit);
     dump(options_, unit.name, "loop", source);
     auto [reply, output, start] = ask(unit, source, request, patience);
     if (!reply.dump.empty()) dump(options_, unit.name, "gccjit.c", reply.dump);

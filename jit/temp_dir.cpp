@@ -238,6 +238,17 @@ void dump(const ToolOptions& options, std::string_view unit_name, std::string_vi
   write_file(options.dump_dir / fmt::format("{}.{}", file_stem(unit_name), extension), text);
 }
 
+void dump_unoptimized(const ToolOptions& options, const CompileUnit& unit) {
+  if (options.dump_dir.empty()) return;
+  std::string loops;
+  for (const KernelSource& kernel : unit.kernels) {
+    if (!kernel.unoptimized) continue;
+    loops += fmt::format("# kernel {}\n{}", kernel.name,
+                         print(*kernel.unoptimized, &kernel.unoptimized_names));
+  }
+  if (!loops.empty()) dump(options, unit.name, "unoptimized.loop", loops);
+}
+
 std::string file_stem(std::string_view name) {
   std::string stem;
   for (const char c : name.substr(0, file_stem_max)) {

@@ -61,6 +61,10 @@ inline constexpr std::size_t kept_sources_max = 32;
 void dump(const ToolOptions& options, std::string_view unit_name, std::string_view extension,
           std::string_view text);
 
+/// Writes the loops of a unit as they were before they were optimised, as
+/// UNIT.unoptimized.loop, where dumps are asked for. Throws Error(unavailable).
+void dump_unoptimized(const ToolOptions& options, const CompileUnit& unit);
+
 /// `name` as a file name stem: bounded, [A-Za-z0-9_.-], never empty.
 [[nodiscard]] std::string file_stem(std::string_view name);
 

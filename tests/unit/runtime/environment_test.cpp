@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 
 #include "heddle/heddle.hpp"
@@ -14,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class Variable {
  public:
@@ -125,11 +128,20 @@ TEST(EnvironmentTest, DumpDirectoryKeepsLoopTextAndSource) {
   const std::string directory = testing::TempDir() + "heddle_dump_test";
   std::filesystem::create_directories(directory);
   const Variable set("HEDDLE_DUMP_DIR", directory.c_str());
-  const Tensor x("x", f32, {2});
+  const Tensor x("x", f32, {2}), unused("unused", f32, {2});
+  unused.set_mode(MemoryMode::virtual_);
   Index i;
   Program p("dumped");
-  p << (x(i) += 1.0);
+  p << (unused(i) = x(i) * 2) << (x(i) += 1.0);
   static_cast<void>(Backend::open("sync_cc").compile(p));
+  // O26: before and after it was optimised and scheduled
+  const auto text_of = [&](const char* name) {
+    std::ifstream file(std::filesystem::path(directory) / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_THAT(text_of("dumped.unoptimized.loop"),
+              AllOf(HasSubstr("# kernel dumped\n"), HasSubstr("# unused"), HasSubstr("# x")));
+  EXPECT_THAT(text_of("dumped.loop"), AllOf(Not(HasSubstr("# unused")), HasSubstr("# x")));
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     EXPECT_THAT(entry.path().filename().string(), HasSubstr("dumped"));
