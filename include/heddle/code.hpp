@@ -1,5 +1,5 @@
-// Code: a compiled (or postponed) program, free of any device. A shared immutable handle; any
-// thread.
+// Code: a compiled (or postponed) program, free of any device. A shared immutable handle, which
+// moving copies, so that none is ever empty; any thread.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace heddle {
 
 namespace jit {
-struct CodeData;  // jit/code.hpp
+struct CodeData;
 }
 
 /// How a merge buffer gets its contents (D6).
@@ -29,8 +29,10 @@ enum class MergeMode : std::uint8_t {
 }
 
 /// Whether kernels are rewritten for the processor: tiles, vectors, packed copies. Sums then have
-/// another order, the same on every run and from every CPU compiler; elementwise values keep their
-/// bits.
+/// another order, and use fma where the processor has it: the same on every run, from every CPU
+/// compiler, and on processors of the same instruction set (BackendOptions::isa) and cache sizes.
+/// Between others the last bits of float sums may differ; elementwise values and integers have
+/// the same bits everywhere.
 enum class Schedule : std::uint8_t {
   automatic,
   off,  ///< loops as lowered and optimised
@@ -60,7 +62,7 @@ struct ContractionTile {
 struct CompileOptions {
   /// Name of the routine; empty: the program's, else one made from its comments, else
   /// invalid_argument.
-  std::string name;
+  std::string name{};
   /// true: compiled now, once, for any context. false: postponed to link, which may embed
   /// addresses.
   bool shared = true;
@@ -71,8 +73,8 @@ struct CompileOptions {
   /// invalid_argument where the processor has too few registers.
   std::optional<ContractionTile> contraction_tile{};
   /// Set: a routine of this code takes its merge tensor by this mode only (D6).
-  std::optional<MergeMode> merge_mode;
-  /// Every assignment calls the trace hook of its schedule (O57).
+  std::optional<MergeMode> merge_mode{};
+  /// Every assignment calls the trace hook of its schedule.
   bool trace_values = false;
   /// Set: the compile ends with `deadline` this long after the call, if the backend's own
   /// compile_timeout did not end it before.
@@ -82,6 +84,8 @@ struct CompileOptions {
 class Code {
  public:
   explicit Code(std::shared_ptr<const jit::CodeData> data) : data_(std::move(data)) {}
+  Code(const Code&) = default;
+  Code& operator=(const Code&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] bool is_shared() const noexcept;
   [[nodiscard]] std::optional<Tensor> merge_tensor() const;
@@ -110,15 +114,14 @@ class Code {
 struct CompileProgress {
   std::size_t done = 0;   ///< programs, this one included
   std::size_t total = 0;  ///< that are to be compiled
-  std::string name;       ///< of the one that is ready
+  std::string name{};     ///< of the one that is ready
 };
 
 struct BatchOptions {
   /// One per program, or empty: each program's own name. Duplicates are invalid_argument.
-  std::vector<std::string> names;
-  /// Entries for which this is false are neither lowered nor compiled; their place stays empty
-  /// (O25).
-  std::function<bool(const std::string& name, std::size_t position)> occupancy;
+  std::vector<std::string> names{};
+  /// Entries for which this is false are neither lowered nor compiled; their place stays empty.
+  std::function<bool(const std::string& name, std::size_t position)> occupancy{};
   bool shared = true;
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
@@ -133,7 +136,9 @@ struct BatchOptions {
   std::function<void(const CompileProgress&)> progress{};
 };
 
-/// Programs compiled together, all or none; positions are kept, excluded ones are empty.
+/// Programs compiled together, all or none; positions are kept, excluded ones are empty. Shared
+/// code is compiled in units of up to four kernels, which all processors work at, and which the
+/// cache keeps apart: a program that changed does not make the others anew.
 class CodeBatch {
  public:
   explicit CodeBatch(std::vector<std::optional<Code>> entries) : entries_(std::move(entries)) {}
@@ -143,7 +148,7 @@ class CodeBatch {
   }
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
-  /// Expected merge tensor per position (O30).
+  /// Expected merge tensor per position.
   [[nodiscard]] std::vector<std::optional<Tensor>> merge_tensors() const;
 
  private:
