@@ -20,7 +20,7 @@ namespace heddle::dev {
 inline constexpr std::uint64_t host_memory_space = 0;
 
 struct Properties {
-  std::string name;  ///< for people: "cpu"
+  std::string name{};  ///< for people: "cpu"
   /// Devices of one space can address each other's buffers; between spaces copies are staged
   /// through the host.
   std::uint64_t memory_space = host_memory_space;

@@ -194,6 +194,25 @@ def check_headers(tree):
                           f"{start.splitlines()[0]!r} (expected a comment first)")
 
 
+PUBLIC = ("include/heddle/", "devices/device.hpp")
+
+
+def check_cited_files(tree):
+    """Comments of installed headers may cite what is installed beside them, and nothing else."""
+    for path, text in tree.with_suffix(*SOURCE):
+        if not path.startswith(PUBLIC):
+            continue
+        for number, line in lines_of(text):
+            comment = line[line.find("//"):] if "//" in line else ""
+            for cited in re.findall(r"[\w./-]+\.(?:hpp|cpp|h|md)\b", comment):
+                installed = (f"include/{cited}" in tree.files or
+                             cited in ("heddle/devices/device.hpp", "share/doc/heddle/contract.md"))
+                if not installed:
+                    yield Finding(path, number, "cited", f"{cited} (expected an installed file)")
+            for row in re.findall(r"\bO\d+\b|\breference \d[A-F]\b|\b3[A-F]\b", comment):
+                yield Finding(path, number, "cited", f"{row} (expected a clause of the contract)")
+
+
 def check_words(tree):
     unfinished = re.compile(r"\b(TODO|FIXME|XXX)\b")
     machine = re.compile(r"(?<![\w.}*])/(work|root|farm)/")

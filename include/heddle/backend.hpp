@@ -1,4 +1,5 @@
-// Backends: a way to compile plus a way to run, opened by name. Any thread.
+// Backends: a way to compile plus a way to run, opened by name. Shared handles, which moving
+// copies, so that none is ever empty; any thread.
 #pragma once
 
 #include <chrono>
@@ -18,51 +19,53 @@
 namespace heddle {
 
 namespace dev {
-class PhysicalDevice;  // devices/device.hpp
+class PhysicalDevice;  // heddle/devices/device.hpp
 }
 
-/// How many virtual devices suggested_num_virtual_devices() proposes per physical one (O4, O5).
+/// How many virtual devices suggested_num_virtual_devices() proposes per physical one.
 enum class DeviceStrategy : std::uint8_t {
   physical_devices_only,  ///< 1
   for_parallel_copying,   ///< 1 + copy engines
   most_parallel_devices,  ///< the device's parallel width
 };
 
-/// What the environment sets unless given here; see the table in the README.
+/// What the environment sets unless given here; settings() lists its variables.
 struct BackendOptions {
-  std::string name;  ///< empty: HEDDLE_BACKEND, else gccjit if it is available, else cc
+  std::string name{};  ///< empty: HEDDLE_BACKEND, else gccjit if it is available, else cc
   DeviceStrategy strategy = DeviceStrategy::physical_devices_only;
-  std::optional<int> virtual_devices;  ///< overrides the suggestion
-  std::optional<std::uint32_t> queue_size;
-  std::optional<std::chrono::nanoseconds> spin;
+  std::optional<int> virtual_devices{};  ///< overrides the suggestion
+  std::optional<std::uint32_t> queue_size{};
+  std::optional<std::chrono::nanoseconds> spin{};
   /// Bytes that each virtual device may take, those kept for reuse included. All devices whose
   /// memory is the host's together stay within that of the machine, of its cgroups and RLIMIT_AS.
-  std::optional<std::uint64_t> bytes_max;
-  std::optional<std::string> cc;
+  std::optional<std::uint64_t> bytes_max{};
+  std::optional<std::string> cc{};
   /// Added to those of the C compiler. Throws invalid_argument at opening for flags that change the
   /// instruction set (see `isa`); kernels are not cached with flags that may name files.
-  std::optional<std::vector<std::string>> cflags;
-  std::optional<std::string> isa;  ///< "portable", "avx2" or "avx512": at most the processor's
-  std::optional<std::string> compile_helper;
-  std::optional<std::chrono::milliseconds> compile_timeout;
-  std::optional<std::string> temp_dir;
-  std::optional<std::string> dump_dir;
+  std::optional<std::vector<std::string>> cflags{};
+  std::optional<std::string> isa{};  ///< "portable", "avx2" or "avx512": at most the processor's
+  std::optional<std::string> compile_helper{};
+  std::optional<std::chrono::milliseconds> compile_timeout{};
+  std::optional<std::string> temp_dir{};
+  std::optional<std::string> dump_dir{};
   /// Whether the names of kernels go to /tmp/perf-PID.map, for perf, and are there for gdb.
-  std::optional<bool> perf_map;
-  std::optional<bool> cache;                     ///< whether compiled kernels are kept on disk
-  std::optional<std::string> cache_dir;          ///< where; must be this user's alone
-  std::optional<std::uint64_t> cache_bytes_max;  ///< least recently used kernels go first
+  std::optional<bool> perf_map{};
+  std::optional<bool> cache{};                     ///< whether compiled kernels are kept on disk
+  std::optional<std::string> cache_dir{};          ///< where; must be this user's alone
+  std::optional<std::uint64_t> cache_bytes_max{};  ///< least recently used kernels go first
 };
 
 /// A backend that can be opened, or why not.
 struct BackendInfo {
-  std::string name;
-  Status status;
-  std::string compiler;  ///< command and version, when available
+  std::string name{};
+  Status status{};
+  std::string compiler{};  ///< command and version, when available
 };
 
 class Backend {
  public:
+  Backend(const Backend&) = default;
+  Backend& operator=(const Backend&) = default;
   /// Throws invalid_argument for an unknown name (listing what exists), unavailable for one that
   /// cannot be used here.
   [[nodiscard]] static Backend open();
@@ -75,7 +78,7 @@ class Backend {
   /// The same device for the same ordinal. Throws invalid_argument naming the range.
   [[nodiscard]] PhysicalDevice physical_device(int ordinal) const;
   [[nodiscard]] int suggested_num_virtual_devices() const noexcept;
-  /// Opens suggested virtual devices on each physical one, in order, never more than `max` (O53).
+  /// Opens suggested virtual devices on each physical one, in order, never more than `max`.
   [[nodiscard]] std::vector<Device> all_devices(int max) const;
 
   [[nodiscard]] Code compile(const Program& program, const CompileOptions& options = {}) const;
@@ -102,10 +105,10 @@ class Backend {
 
 /// A row of the backend table (B5).
 struct BackendSpec {
-  std::string name;
-  std::string compiler;  ///< "cc", "gccjit" or "null"
+  std::string name{};
+  std::string compiler{};  ///< "cc", "gccjit" or "null"
   sched::Mode mode = sched::Mode::threaded;
-  std::function<std::vector<std::shared_ptr<dev::PhysicalDevice>>()> devices;
+  std::function<std::vector<std::shared_ptr<dev::PhysicalDevice>>()> devices{};
 };
 /// Adds a backend for this process. Throws invalid_argument for a name that exists or a spec that
 /// lacks a part.

@@ -1,5 +1,5 @@
-// Physical and virtual devices of a backend, and buffers in their memory. Shared handles; any
-// thread.
+// Physical and virtual devices of a backend, and buffers in their memory. Shared handles, which
+// moving copies, so that none is ever empty; any thread.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,9 @@
 namespace heddle {
 
 namespace rt {
-struct BackendState;  // runtime/backend_state.hpp
-struct DeviceState;   // runtime/device_state.hpp
-class BufferState;    // runtime/device_state.hpp
+struct BackendState;
+struct DeviceState;
+class BufferState;
 }  // namespace rt
 
 /// Bytes of device memory, and how transfers went, since the device was opened.
@@ -35,7 +35,7 @@ struct DeviceStatistics {
 
 /// Memory of one tensor on a device, or of buffers without a tensor.
 struct TensorMemory {
-  std::string label;  ///< "tensor 'x' f32[4]"
+  std::string label{};  ///< "tensor 'x' f32[4]"
   std::uint64_t bytes_in_use = 0;
   std::uint64_t bytes_peak = 0;
 };
@@ -45,6 +45,8 @@ struct TensorMemory {
 class Device {
  public:
   explicit Device(std::shared_ptr<rt::DeviceState> state) noexcept : state_(std::move(state)) {}
+  Device(const Device&) = default;
+  Device& operator=(const Device&) = default;
 
   [[nodiscard]] const std::string& name() const noexcept;  ///< "gccjit:0.1"
   [[nodiscard]] int ordinal() const noexcept;              ///< of the physical device
@@ -92,6 +94,8 @@ class PhysicalDevice {
  public:
   PhysicalDevice(std::shared_ptr<rt::BackendState> backend, int ordinal) noexcept
       : backend_(std::move(backend)), ordinal_(ordinal) {}
+  PhysicalDevice(const PhysicalDevice&) = default;
+  PhysicalDevice& operator=(const PhysicalDevice&) = default;
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   [[nodiscard]] std::string name() const;  ///< "gccjit:0"
   /// Throws failed_precondition after the backend was finalised, unavailable when no thread can be
@@ -111,6 +115,8 @@ class PhysicalDevice {
 class Buffer {
  public:
   explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
+  Buffer(const Buffer&) = default;
+  Buffer& operator=(const Buffer&) = default;
   /// Zero-filled. Throws exhausted naming the bytes, what bounds them and who has most,
   /// invalid_argument on overflow.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
@@ -135,6 +141,8 @@ class BufferView {
   /// Throws invalid_argument when the array does not fit at `offset` (bytes; a multiple of the
   /// element size).
   BufferView(Buffer buffer, ArrayType type, std::size_t offset = 0);
+  BufferView(const BufferView&) = default;
+  BufferView& operator=(const BufferView&) = default;
   [[nodiscard]] const Buffer& buffer() const noexcept { return buffer_; }
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }
   [[nodiscard]] std::size_t offset() const noexcept { return offset_; }

@@ -1,5 +1,5 @@
 // Pending: the result of a compile that goes on meanwhile (Backend::compile_async). A shared
-// handle; any thread.
+// handle, which moving copies; any thread.
 #pragma once
 
 #include <chrono>
@@ -32,6 +32,8 @@ class Pending {
  public:
   explicit Pending(std::shared_ptr<rt::PendingState<T>> state) noexcept
       : state_(std::move(state)) {}
+  Pending(const Pending&) = default;
+  Pending& operator=(const Pending&) = default;
 
   [[nodiscard]] bool done() const noexcept { return state_->event.done(); }
   /// Done when the compile is; fails as it did. Devices may wait for it, callbacks and descriptors

@@ -1,5 +1,5 @@
 // Contexts and routines: which tensors have which memory on a device, and code linked into that.
-// Immutable shared handles; any thread.
+// Immutable shared handles, which moving copies, so that none is ever empty; any thread.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 namespace heddle {
 
 namespace rt {
-struct ContextState;  // runtime/context_state.hpp
-struct RoutineState;  // runtime/context_state.hpp
+struct ContextState;
+struct RoutineState;
 }  // namespace rt
 
 class Routine;
@@ -45,7 +45,7 @@ struct Transfer {
 
 struct TransferOptions {
   /// The destination waits for these first. Reading what another device is still writing is the
-  /// caller's to prevent (O38).
+  /// caller's to prevent.
   std::vector<Event> after{};
 };
 
@@ -53,7 +53,7 @@ struct TransferOptions {
 using Bindings = std::vector<std::pair<StaticIndex, std::int64_t>>;
 
 /// One assignment of a traced run: statement number, tensor, row-major offset, value before and
-/// after (O57).
+/// after.
 struct TracedValue {
   std::uint32_t statement;
   std::string tensor;
@@ -69,7 +69,7 @@ struct ScheduleOptions {
 };
 
 struct LinkOptions {
-  /// Tensors that must be in the context already: linking must not make them anew (O29).
+  /// Tensors that must be in the context already: linking must not make them anew.
   std::vector<Tensor> from_prior_context{};
 };
 
@@ -79,6 +79,8 @@ class Context {
   explicit Context(const Device& device);
   explicit Context(std::shared_ptr<const rt::ContextState> state) noexcept
       : state_(std::move(state)) {}
+  Context(const Context&) = default;
+  Context& operator=(const Context&) = default;
 
   /// Links code: tensors that it needs and the context lacks get memory (zero-filled unless the
   /// code overwrites them whole). The routine's context is a child; this one does not change.
@@ -89,7 +91,7 @@ class Context {
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
   /// Waits for the compile, and throws what it threw.
   [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {}) const;
-  /// Links each in the context of the one before; positions stay (O28).
+  /// Links each in the context of the one before; positions stay.
   [[nodiscard]] std::vector<std::optional<Routine>> link_batch(
       const CodeBatch& batch, const LinkOptions& options = {}) const;
 
@@ -104,11 +106,11 @@ class Context {
   /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
   /// device's. Code that writes overlapping views is refused when it is linked.
   [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
-  /// The merge tensor that the routine of this context reads (O30).
+  /// The merge tensor that the routine of this context reads.
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
 
   /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
-  /// touched when the task runs (O39, O40). nothing_to_do when the tensor is not here or has no
+  /// touched when the task runs. nothing_to_do when the tensor is not here or has no
   /// host storage.
   Transfer from_host(const Tensor& tensor, const TransferOptions& options = {}) const;
   Transfer to_host(const Tensor& tensor, const TransferOptions& options = {}) const;
@@ -168,6 +170,8 @@ class Routine {
  public:
   explicit Routine(std::shared_ptr<const rt::RoutineState> state) noexcept
       : state_(std::move(state)) {}
+  Routine(const Routine&) = default;
+  Routine& operator=(const Routine&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] Context context() const;  ///< after linking
   [[nodiscard]] Code code() const;

@@ -22,11 +22,11 @@
 namespace heddle {
 
 namespace sched {
-class Timeline;       // scheduler/timeline.hpp
-class ExternalState;  // scheduler/timeline.hpp
-class DeviceCore;     // scheduler/worker.hpp
+class Timeline;
+class ExternalState;
+class DeviceCore;
 struct SchedulerCore;
-class Runner;  // scheduler/runner.hpp
+class Runner;
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
 /// ever.
@@ -156,7 +156,7 @@ struct DeviceOptions {
   Mode mode = Mode::threaded;
   std::uint32_t capacity = 4096;  ///< tasks outstanding at most; rounded up to a power of two
   FullPolicy full = FullPolicy::block;
-  std::optional<std::chrono::nanoseconds> spin;  ///< before parking; default in tuning.hpp
+  std::optional<std::chrono::nanoseconds> spin{};  ///< before parking; unset: 50 us
   /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
   bool record_sites = false;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
@@ -166,7 +166,7 @@ struct DeviceOptions {
 };
 
 struct SubmitOptions {
-  std::optional<FullPolicy> full;
+  std::optional<FullPolicy> full{};
   Event::Clock::time_point deadline{};
   /// The failure of this task ends it and the tasks that list its event; the device goes on (S10).
   bool contain = false;

@@ -2,7 +2,6 @@
 // devices run the shipped code; hosts are functions of the embedder's. What happens for a seed
 // happens again for it, on any machine, under any debugger. Everything here belongs to the thread
 // that made the simulation, and so do its devices.
-// examples/simulation shows the use.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@
 namespace heddle {
 
 namespace sched {
-class Simulator;  // scheduler/simulator.hpp
+class Simulator;
 }
 
 /// Who goes on next, of those that may.

@@ -51,6 +51,8 @@ def planted(tidy, clean):
          "// seq_cst: pairs with nothing\nstd::atomic_thread_fence(std::memory_order_seq_cst);\n"),
         ("no guard", "include-guard", "jit/a.hpp", 1, "// Owns c.\n"),
         ("no header comment", "header-comment", "jit/a.hpp", 1, "#pragma once\n"),
+        ("foreign file", "cited", "include/heddle/a.hpp", 3, start + "struct A;  // jit/a.hpp\n"),
+        ("foreign row", "cited", "include/heddle/a.hpp", 3, start + "int a;  // as asked (O12)\n"),
         ("tab", "tab", "jit/a.hpp", 3, start + "\tint x;\n"),
         ("unfinished", "unfinished", "README.md", 1, "TO" + "DO: more\n"),
         ("machine path", "machine-path", "README.md", 1, "see /wo" + "rk/main\n"),
