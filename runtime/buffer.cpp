@@ -5,6 +5,7 @@
 #include <new>
 
 #include "heddle/status.hpp"
+#include "jit/element.hpp"
 #include "runtime/copying.hpp"
 #include "runtime/submit.hpp"
 
@@ -177,6 +178,7 @@ void require_bytes(const BufferView& view, const Device& device, std::size_t hos
 
 Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
   rt::require_open(*device.state());
+  jit::require_dtype("buffer", type.dtype);
   const auto bytes = type.num_bytes();
   if (!bytes) {
     throw Error(ErrorCode::invalid_argument,
@@ -216,6 +218,7 @@ std::string Buffer::to_string() const {
 
 BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
     : buffer_(std::move(buffer)), type_(std::move(type)), offset_(offset) {
+  jit::require_dtype("view", type_.dtype);
   const auto bytes = type_.num_bytes();
   const bool fits = bytes && offset_ % size_of(type_.dtype) == 0 &&
                     offset_ <= buffer_.num_bytes() &&

@@ -1,0 +1,62 @@
+// Handles of the runtime that were moved from, and types that no array has.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// What `handle` still is after it was moved from.
+template <class T>
+const T& moved_from(T& handle) {
+  const T taken = std::move(handle);
+  return handle;
+}
+
+// B2, D12, J8: moving a handle copies it
+TEST(RuntimeHandlesTest, SurviveBeingMovedFrom) {
+  Backend backend = Backend::open("null");
+  EXPECT_EQ(moved_from(backend).name(), "null");
+  PhysicalDevice physical = backend.physical_device(0);
+  EXPECT_EQ(moved_from(physical).name(), "null:0");
+  Device device = physical.new_virtual_device();
+  EXPECT_EQ(moved_from(device).name(), "null:0.0");
+  EXPECT_TRUE(device.is_idle());
+  Buffer buffer = Buffer::allocate(device, {f32, {4}});
+  EXPECT_EQ(moved_from(buffer).num_bytes(), 16u);
+  BufferView view(buffer, {f32, {2}}, 8);
+  EXPECT_EQ(moved_from(view).num_bytes(), 8u);
+  const Tensor a("a", f32, {4});
+  Index i;
+  Program p("p");
+  p << (a(i) = 1.0);
+  PendingCode pending = backend.compile_async(p);
+  EXPECT_EQ(moved_from(pending).get().name(), "p");
+  Context context(device);
+  Routine routine = moved_from(context).link(pending);
+  EXPECT_EQ(moved_from(routine).name(), "p");
+  EXPECT_TRUE(routine.schedule().wait().ok());
+}
+
+// J1, D12, bad input
+TEST(RuntimeHandlesTest, NumbersThatAreNoDTypeAreRefused) {
+  const Device device = Backend::open("null").physical_device(0).new_virtual_device();
+  const ArrayType none{static_cast<DType>(77), {2}};
+  const Buffer buffer = Buffer::allocate(device, {f32, {4}});
+  const Status allocated = failure([&] { static_cast<void>(Buffer::allocate(device, none)); });
+  const Status viewed = failure([&] { static_cast<void>(BufferView(buffer, none)); });
+  for (const Status& status : {allocated, viewed}) {
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("77"), HasSubstr("f32, f64")));
+  }
+}
+
+}  // namespace
+}  // namespace heddle
