@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -68,6 +69,15 @@ class StaticIndex {
   std::shared_ptr<const State> state_;
 };
 
+/// Integers, and names of them: enumerators of an enumeration that converts by itself.
+template <class T>
+concept IntegerOrName = Integer<T> || (std::is_enum_v<T> && std::is_convertible_v<T, std::int64_t>);
+template <IntegerOrName T>
+[[nodiscard]] constexpr bool fits_i64(T number) noexcept {
+  if constexpr (Integer<T>) return std::in_range<std::int64_t>(number);
+  return true;  // enumerators are small
+}
+
 /// An affine subscript: constant + sum of coefficient * index, e.g. 2*i + k - 1. Numbers are of any
 /// integer type. What does not fit 64 bits is refused where the subscript is used, by an error that
 /// names tensor and axis.
@@ -79,10 +89,10 @@ class Subscript {
   };
   Subscript(const Index& index);        // NOLINT: implicit by design, t(i)
   Subscript(const StaticIndex& index);  // NOLINT
-  template <Integer T>
+  template <IntegerOrName T>
   Subscript(T constant)  // NOLINT
       : constant_(static_cast<std::int64_t>(constant)) {
-    if (!std::in_range<std::int64_t>(constant)) overflow_ = std::to_string(constant);
+    if (!fits_i64(constant)) overflow_ = std::to_string(constant);
   }
   [[nodiscard]] std::int64_t constant() const noexcept { return constant_; }
   [[nodiscard]] const std::vector<Term>& terms() const noexcept { return terms_; }
@@ -104,12 +114,12 @@ class Subscript {
 [[nodiscard]] inline Subscript operator-(const Subscript& a, const Subscript& b) {
   return Subscript::combine(a, -1, b);
 }
-template <Integer T>
+template <IntegerOrName T>
 [[nodiscard]] Subscript operator*(T factor, const Subscript& a) {
-  if (!std::in_range<std::int64_t>(factor)) return Subscript(factor);  // which says so
+  if (!fits_i64(factor)) return Subscript(factor);  // which says so
   return Subscript::combine(0, static_cast<std::int64_t>(factor), a);
 }
-template <Integer T>
+template <IntegerOrName T>
 [[nodiscard]] Subscript operator*(const Subscript& a, T factor) {
   return factor * a;
 }
@@ -117,7 +127,7 @@ template <Integer T>
 /// The C++ types of literals in expressions.
 template <class T>
 concept Number =
-    Integer<T> || std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>;
+    IntegerOrName<T> || std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>;
 
 /// A value at one point of the iteration space: an immutable expression. Expressions share their
 /// parts: what is made of e = e * e, thirty times, is thirty operations, for all that heddle does

@@ -28,6 +28,8 @@ namespace {
   static_cast<void>(sched::SubmitOptions{.contain = true});
 }
 
+enum Row { first, second };
+
 [[maybe_unused]] Program numbers(std::size_t n, unsigned m, std::uint8_t k, std::int64_t s) {
   const Tensor a("a", f32, {n, m}), b("b", f32, {m, 4}), c("c", u64, {n, k, s, 2u});
   Index i, j, l(n), q{m};
@@ -35,6 +37,7 @@ namespace {
   Program p("p");
   p << (a(l, q) = b(q, 2) * n + m - k / 2.0f + s) << (a(n - 1, q) += b(m - 1, k) * true);
   p << (a(k * i + n, j) = sum(b(j, l * m + 2u * step - n))) << (c(0, 0u, n, s) = n);
+  p << (a(first, j) = b(second * i + 1, j) * second);
   return p;
 }
 
