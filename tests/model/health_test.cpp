@@ -70,7 +70,7 @@ struct Device {
     control.lock($);
     if (cancels != cancels_seen) source($) = source($) + 1;
     cancels_seen = cancels;
-    health.settle(cancels, ticket - 1);
+    health.settle(omitted(Omission::compare) ? health.cancels() : cancels, ticket - 1);
     control.unlock($);
   }
 
@@ -91,17 +91,22 @@ struct Device {
       reason($) = 0;
       ++epoch;
       health.heal();
+      // As if it cleared what the consumer has to look for, too.
+      if (omitted(Omission::hand_on)) health.settle(health.cancels(), ~std::uint64_t{0});
     }
     if (!omitted(Omission::lock)) control.unlock($);
   }
-  void cancel() {
+  /// Up to which ticket.
+  std::uint64_t cancel() {
     if (!omitted(Omission::lock)) control.lock($);
     unsigned running = source($);
-    health.cancel(tickets.load(std::memory_order_acquire));
+    const std::uint64_t upto = tickets.load(std::memory_order_acquire);
+    health.cancel(upto);
     if (!omitted(Omission::wake)) timeline.attract();
     if (!omitted(Omission::lock)) control.unlock($);
     if (omitted(Omission::order)) running = source($);
     stopped[running].store(1, std::memory_order_relaxed);
+    return upto;
   }
 
   sched::Health<Env<>> health{true, false};
@@ -256,6 +261,75 @@ TEST(HealthModelTest, CancelAgainstStep) {
   expect_caught<CancelAgainstStep>({.omission = Omission::recheck});
   expect_caught<CancelAgainstStep>({.omission = Omission::lock});
   expect_caught<CancelAgainstStep>({.omission = Omission::wake});
+}
+
+// A task fails. One host recovers; another one's submission was on its way, is accepted behind the
+// failed task, and is cancelled. However late the worker comes to it, it does not run.
+struct CancelAgainstRecover : rl::test_suite<CancelAgainstRecover, 3> {
+  Device device;
+  Flag is_cancelled;
+  std::uint64_t second = 0;
+
+  void before() {
+    second = 0;
+    RL_ASSERT(device.submit() == 1);
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device.step(1, 1);
+      is_cancelled.wait();
+      if (second != 0) device.step(second);
+    } else if (thread == 1) {
+      device.timeline.wait(1, 0);
+      device.recover(0);
+    } else {
+      second = device.submit();
+      if (second != 0) device.cancel();
+      is_cancelled.raise();
+    }
+  }
+  void after() {
+    if (second == 0) return;
+    const unsigned how = device.ended[second]($);
+    RL_ASSERT(how == cancelled || how == skipped);
+  }
+};
+
+TEST(HealthModelTest, CancelAgainstRecover) {
+  expect_holds<CancelAgainstRecover>();
+  expect_caught<CancelAgainstRecover>({.omission = Omission::hand_on});
+}
+
+// A device that was recovered still looks at its next task closely. A cancel that came before that
+// task's ticket, and is noted while the worker looks, is for no task after it: the third one gets a
+// stop source of its own.
+struct CancelBeforeNextTask : rl::test_suite<CancelBeforeNextTask, 3> {
+  Device device;
+  std::uint64_t upto = 0;
+
+  void before() {
+    RL_ASSERT(device.submit() == 1);
+    device.step(1, 1);
+    device.recover(0);
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device.step(2);
+      device.step(3);
+    } else if (thread == 1) {
+      RL_ASSERT(device.submit() == 2 && device.submit() == 3);
+    } else {
+      upto = device.cancel();
+    }
+  }
+  void after() {
+    if (upto == 1) RL_ASSERT(device.ended[3]($) == done);
+  }
+};
+
+TEST(HealthModelTest, CancelBeforeNextTask) {
+  expect_holds<CancelBeforeNextTask>();
+  expect_caught<CancelBeforeNextTask>({.omission = Omission::compare});
 }
 
 }  // namespace

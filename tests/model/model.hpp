@@ -66,11 +66,14 @@ enum class Mutation {
   no_heavy,
   no_release,
   no_acquire,
-  no_seq_cst,  ///< release and acquire instead
-  no_exchange  ///< a load and a store instead
+  no_seq_cst,   ///< release and acquire instead
+  no_exchange,  ///< a load and a store instead
+  no_lower,     ///< flags are not lowered: stores of false are left out
+  clears,       ///< what is masked out of a word is all of it
+  swapped       ///< of two stores that release, the second one comes first
 };
 /// What a mutant leaves out of its scenario.
-enum class Omission { none, recheck, wake, order, lock, hand_on };
+enum class Omission { none, recheck, wake, order, lock, hand_on, compare };
 
 using Where = std::source_location;
 
@@ -133,6 +136,14 @@ inline void pause() {
   here.threadx_->last_yield_ = here.threadx_->own_acq_rel_order_;
 }
 
+/// The first of two stores that are swapped. One thread at a time is in such a place.
+struct Deferred {
+  void* atomic = nullptr;
+  std::uint64_t value = 0;
+  void (*store)(void* atomic, std::uint64_t value) = nullptr;
+};
+inline Deferred deferred;
+
 /// std::atomic's face on Relacy's.
 template <class T, Mutation mutation = Mutation::none>
 class Atomic {
@@ -144,8 +155,24 @@ class Atomic {
     return value;
   }
   void store(T value, std::memory_order order, Where at = Where::current()) {
-    value_.store(value, mapped(order, Access::store, at), $);
-    changed(value);
+    if constexpr (std::is_same_v<T, bool>) {
+      if (!value && mutation_at(at) == Mutation::no_lower) return;
+    }
+    if constexpr (std::is_integral_v<T>) {
+      if (mutation_at(at) == Mutation::swapped && order == std::memory_order_release) {
+        if (deferred.atomic == nullptr) {
+          deferred = {this, value, [](void* atomic, std::uint64_t later) {
+                        static_cast<Atomic*>(atomic)->store_now(static_cast<T>(later),
+                                                                rl::mo_release);
+                      }};
+          return;
+        }
+        store_now(value, rl::mo_release);
+        const Deferred first = std::exchange(deferred, {});
+        return first.store(first.atomic, first.value);
+      }
+    }
+    store_now(value, mapped(order, Access::store, at));
   }
   T exchange(T value, std::memory_order order, Where at = Where::current()) {
     T before{};
@@ -188,10 +215,15 @@ class Atomic {
     return change([value](T seen) { return seen | value; }, order, at);
   }
   T fetch_and(T value, std::memory_order order, Where at = Where::current()) {
-    return change([value](T seen) { return seen & value; }, order, at);
+    const T kept = mutation_at(at) == Mutation::clears ? T() : value;
+    return change([kept](T seen) { return seen & kept; }, order, at);
   }
 
  private:
+  void store_now(T value, rl::memory_order order) {
+    value_.store(value, order, $);
+    changed(value);
+  }
   template <class Change>
   T change(const Change& to, std::memory_order order, const Where& at) {
     T seen = value_.load(rl::mo_relaxed, $);
@@ -206,7 +238,8 @@ class Atomic {
     return seen;
   }
   static Mutation mutation_at(const Where& at) {
-    return mutation != Mutation::none ? mutation : planted_at(at);
+    const bool none = mutation == Mutation::none || mutation == Mutation::symmetric;
+    return none ? planted_at(at) : mutation;
   }
   static rl::memory_order mapped(std::memory_order order, Access access, const Where& at) {
     return order_of(order, access, mutation_at(at));
@@ -346,6 +379,7 @@ void expect_holds(int more_bound = 0) {
 template <class Scenario>
 void expect_caught(const Mutant& mutant = {}) {
   planted = mutant;
+  deferred = {};
   Verdict verdict = explore<Scenario>(rl::sched_random, 0, 500'000);
   if (verdict.holds) verdict = explore<Scenario>(rl::sched_bound, 3, 10'000'000);
   planted = {};

@@ -1,0 +1,268 @@
+// Uses of the protocols that the other scenarios pass by: a second sleep, a reused timeline, notes,
+// a count that somebody reads through, a third revoker.
+#include "tests/model/waiting.hpp"
+
+namespace heddle::model {
+namespace {
+
+using sched::Bias;
+using sched::Doorbell;
+using sched::Lane;
+using sched::Progress;
+
+// A consumer sleeps twice, without membarrier: it found something in between, and got up by itself.
+struct SleepTwice : rl::test_suite<SleepTwice, 2> {
+  Doorbell<Env<Mutation::symmetric>> bell;
+  Atomic<unsigned> published[2];
+  Token token;
+
+  bool nothing(unsigned k) const { return published[k].load(std::memory_order_acquire) == 0; }
+  void thread(unsigned thread) {
+    for (unsigned k = 0; k < 2; ++k) {
+      if (thread == 0) {
+        published[k].store(1, std::memory_order_release);
+        if (bell.ring()) token.unpark();
+        continue;
+      }
+      while (nothing(k)) {
+        bell.park();
+        if (nothing(k)) {
+          token.park();
+        } else {
+          bell.unpark();
+        }
+      }
+    }
+  }
+};
+
+TEST(EdgesModelTest, SleepTwice) {
+  expect_holds<SleepTwice>();
+  expect_caught<SleepTwice>({"::unpark(", Mutation::clears});
+  expect_caught<SleepTwice>({"::ring(", Mutation::clears});
+}
+
+// The doorbell of a device without a thread is never quiet, whoever rings, sleeps or gets up.
+struct NeverQuiet : rl::test_suite<NeverQuiet, 2> {
+  Doorbell<Env<>> bell{true};
+
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      (void)bell.ring();
+    } else {
+      bell.park();
+      bell.unpark();
+    }
+    RL_ASSERT(!bell.quiet());
+  }
+};
+
+TEST(EdgesModelTest, NeverQuiet) {
+  expect_holds<NeverQuiet>();
+  expect_caught<NeverQuiet>({"::unpark(", Mutation::clears});
+  expect_caught<NeverQuiet>({"::ring(", Mutation::clears});
+}
+
+// One waits for the last ticket; while the completer stops looking at each, another one comes, who
+// waits for a ticket before. It is woken for that one: the last ends after it has gone on.
+struct EarlierTicketLater : rl::test_suite<EarlierTicketLater, 3> {
+  Waiters<2> timeline;
+  Flag woken;
+
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      timeline.complete(1);
+      timeline.complete(2);
+      woken.wait();
+      timeline.complete(3);
+    } else if (thread == 1) {
+      timeline.wait(3, 0);
+    } else {
+      timeline.wait(2, 1);
+      woken.raise();
+    }
+  }
+};
+
+TEST(EdgesModelTest, EarlierTicketLater) {
+  expect_holds<EarlierTicketLater>();
+  expect_caught<EarlierTicketLater>({"::expect(", Mutation::swapped});
+  expect_caught<EarlierTicketLater>({.omission = Omission::recheck});
+}
+
+// A timeline that somebody waited for is closed, and its place opened again.
+struct RestartThenWait : rl::test_suite<RestartThenWait, 2> {
+  Progress<Env<>> progress;
+  rl::var<unsigned> result;
+  Flag woken;
+
+  void before() {
+    result($) = 0;
+    RL_ASSERT(progress.expect(1, 1) && progress.advance(1));
+    progress.expect_no_sooner_than(Progress<Env<>>::nobody);
+    progress.restart();
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      result($) = 1;
+      if (progress.advance(1)) woken.raise();
+      return;
+    }
+    if (progress.completed() < 1 && progress.expect(1, 1)) woken.wait();
+    RL_ASSERT(result($) == 1);
+  }
+};
+
+TEST(EdgesModelTest, RestartThenWait) {
+  expect_holds<RestartThenWait>();
+  expect_caught<RestartThenWait>({"::restart(", Mutation::no_lower});
+}
+
+/// A note whose being written is watched.
+struct WatchedNote : sched::TaskNote {
+  WatchedNote() { written($) = 0; }
+  WatchedNote& operator=(sched::TaskNote&& note) {
+    written($) = 1;
+    sched::TaskNote::operator=(std::move(note));
+    return *this;
+  }
+  rl::var<unsigned> written;
+};
+struct NotedEnv : Env<> {
+  template <class T>
+  using array = std::vector<std::conditional_t<std::is_same_v<T, sched::TaskNote>, WatchedNote, T>>;
+};
+
+// The callable is built, and the note is written, before the task is published.
+struct NoteAndCallable : rl::test_suite<NoteAndCallable, 2> {
+  static void construct(void* /*to*/, void* from) noexcept {
+    if (!omitted(Omission::order)) build(from);
+  }
+  static void build(void* from) { (*static_cast<rl::var<unsigned>*>(from))($) = 1; }
+  static bool run(void* /*callable*/, Status& /*failure*/) { return true; }
+  static void destroy(void* /*callable*/) noexcept {}
+  static constexpr sched::TaskOps ops{&construct, &run, &destroy};
+
+  std::optional<Lane<NotedEnv, 1>> lane;
+  rl::var<unsigned> built[2];
+
+  void before() {
+    const Outside memory;
+    lane.emplace(4);
+    for (auto& b : built) b($) = 0;
+  }
+  void after() {
+    const Outside memory;
+    lane.reset();
+  }
+  void thread(unsigned thread) {
+    for (const std::uint64_t ticket : {1, 2}) {
+      const bool noted = ticket == 1;
+      rl::var<unsigned>& callable = built[ticket - 1];
+      if (thread == 0) {
+        RL_ASSERT(lane->reserve(1, [] { return std::uint64_t{0}; }) == ticket);
+        sched::TaskNote note;
+        note.contain = true;
+        if (noted) {
+          lane->publish(ticket, "", ops, &callable, note);
+        } else {
+          lane->publish(ticket, "", ops, &callable);
+        }
+        if (omitted(Omission::order)) build(&callable);
+        continue;
+      }
+      sched::Found found = lane->look(ticket);
+      for (; !found.published(); found = lane->look(ticket)) pause();
+      RL_ASSERT(found.noted() == noted && &found.ops() == &ops && callable($) == 1);
+      if (!noted) continue;
+      auto& note = static_cast<WatchedNote&>(lane->note(ticket));
+      RL_ASSERT(note.written($) == 1 && note.contain);
+    }
+  }
+};
+
+TEST(EdgesModelTest, NoteAndCallable) {
+  expect_holds<NoteAndCallable>();
+  expect_caught<NoteAndCallable>({"::publish_head(", Mutation::no_release});
+  expect_caught<NoteAndCallable>({"::look(", Mutation::no_acquire});
+  expect_caught<NoteAndCallable>({.omission = Omission::order});
+}
+
+// Who reads how many tickets were taken sees what their takers did before: one that has the bias,
+// and one that came second; or two without a bias.
+template <Mutation mutation>
+struct ReadTickets : rl::test_suite<ReadTickets<mutation>, 3> {
+  std::optional<Lane<Env<mutation>, 1>> lane;
+  rl::var<unsigned> before_ticket[2];
+
+  void before() {
+    const Outside memory;
+    lane.emplace(4);
+    for (auto& b : before_ticket) b($) = 0;
+  }
+  void after() {
+    const Outside memory;
+    lane.reset();
+  }
+  std::uint64_t take() {
+    return lane->reserve(rl::ctx().current_thread() + 1, [] { return std::uint64_t{0}; });
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      before_ticket[0]($) = 1;
+      RL_ASSERT(take() != 0);
+      raised.raise();
+    } else if (thread == 1) {
+      raised.wait();
+      before_ticket[1]($) = 1;
+      RL_ASSERT(take() == 2);
+    } else {
+      const std::uint64_t tickets = lane->tickets();
+      for (std::uint64_t k = 0; k < tickets; ++k) RL_ASSERT(before_ticket[k]($) == 1);
+    }
+  }
+  Flag raised;
+};
+
+TEST(EdgesModelTest, ReadTickets) {
+  using WithBias = ReadTickets<Mutation::none>;
+  using WithoutBias = ReadTickets<Mutation::symmetric>;
+  expect_holds<WithBias>();
+  expect_caught<WithBias>({"::tickets(", Mutation::no_acquire});
+  expect_holds<WithoutBias>();
+  expect_caught<WithoutBias>({"::tickets(", Mutation::no_acquire});
+  expect_caught<WithoutBias>({"::reserve(", Mutation::no_release});
+}
+
+// Three take the bias away from its owner; each of them finds it outside, and sees what it did.
+struct ThreeRevoke : rl::test_suite<ThreeRevoke, 4> {
+  Bias<Env<>> bias;
+  rl::var<unsigned> inside;
+
+  void before() {
+    inside($) = 0;
+    RL_ASSERT(bias.claim(1));
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      if (!bias.enter(1)) return;
+      inside($) = 1;
+      bias.leave();
+      return;
+    }
+    bias.revoke();
+    RL_ASSERT(inside($) <= 1);
+    RL_ASSERT(!bias.enter(1));
+  }
+  void after() { RL_ASSERT(bias.is_revoked()); }
+};
+
+TEST(EdgesModelTest, ThreeRevoke) {
+  expect_holds<ThreeRevoke>(-1);
+  expect_caught<ThreeRevoke>({"::revoke(", Mutation::no_release});
+  expect_caught<ThreeRevoke>({"::revoke(", Mutation::no_acquire});
+  expect_caught<ThreeRevoke>({"::leave(", Mutation::no_release});
+}
+
+}  // namespace
+}  // namespace heddle::model
