@@ -12,6 +12,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "jit/target.hpp"
+#include "scheduler/log.hpp"
 
 extern char** environ;  // NOLINT: POSIX
 
@@ -26,7 +27,7 @@ struct Variable {
 
 constexpr Variable variables[] = {
     {"HEDDLE_BACKEND", "gccjit, else cc", "backend that Backend::open() opens"},
-    {"HEDDLE_LOG", "warn", "error, warn, info, debug or trace, to stderr"},
+    {"HEDDLE_LOG", "warn", "off, error, warn, info, debug or trace, to stderr"},
     {"HEDDLE_CC", "cc", "C compiler of the cc backends"},
     {"HEDDLE_CFLAGS", "", "flags added to heddle's own, separated by blanks"},
     {"HEDDLE_ISA", "the processor's", "portable, avx2 or avx512: the most that kernels may use"},
@@ -87,15 +88,6 @@ std::optional<std::string> user_cache_dir() {
   return std::nullopt;
 }
 
-std::optional<LogLevel> level() {
-  const auto text = get("HEDDLE_LOG");
-  if (!text) return std::nullopt;
-  constexpr std::string_view names[] = {"off", "error", "warn", "info", "debug", "trace"};
-  const auto* const at = std::ranges::find(names, *text);
-  if (at == std::end(names)) refuse("HEDDLE_LOG", *text, "off, error, warn, info, debug or trace");
-  return static_cast<LogLevel>(at - std::begin(names));
-}
-
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -127,6 +119,23 @@ void warn_of_unknown() {
 
 }  // namespace
 
+Status log_level_from_environment(LogLevel& level) noexcept {
+  try {
+    const auto text = get("HEDDLE_LOG");
+    if (!text) return {};
+    constexpr std::string_view names[] = {"off", "error", "warn", "info", "debug", "trace"};
+    const auto* const at = std::ranges::find(names, *text);
+    if (at == std::end(names))
+      refuse("HEDDLE_LOG", *text, "off, error, warn, info, debug or trace");
+    level = static_cast<LogLevel>(at - std::begin(names));
+    return {};
+  } catch (const Error& e) {
+    return e.status();
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "no memory to read the environment variable HEDDLE_LOG");
+  }
+}
+
 namespace rt {
 
 std::string default_temp_dir() {
@@ -135,7 +144,7 @@ std::string default_temp_dir() {
 
 BackendOptions with_environment(BackendOptions options) {
   static std::once_flag once;
-  if (const auto wanted = level()) set_log_level(*wanted);
+  throw_if_failed(sched::read_log_level());
   std::call_once(once, warn_of_unknown);
   if (options.name.empty()) options.name = get("HEDDLE_BACKEND").value_or("");
   if (!options.virtual_devices)

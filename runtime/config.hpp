@@ -7,8 +7,8 @@
 
 namespace heddle::rt {
 
-/// What is not set in `options` comes from the environment. Also sets the log level from
-/// HEDDLE_LOG, once.
+/// What is not set in `options` comes from the environment; so does the log level, from HEDDLE_LOG,
+/// unless the program has set one.
 [[nodiscard]] BackendOptions with_environment(BackendOptions options);
 /// Of options that were completed; where they ask for no cache, its directory is empty.
 [[nodiscard]] jit::KernelCache::Options kernel_cache_options(const BackendOptions& options);

@@ -7,6 +7,7 @@
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/hooks.hpp"
+#include "scheduler/log.hpp"
 #include "scheduler/pool.hpp"
 #include "scheduler/threads.hpp"
 #include "scheduler/watchdog.hpp"
@@ -179,6 +180,7 @@ Scheduler::Scheduler(SchedulerOptions options) {
                             "unset, there is no watchdog)",
                             options.name, options.watchdog->count()));
   }
+  throw_if_failed(sched::read_log_level());
   const auto core = std::make_shared<sched::SchedulerCore>();
   core->options = std::move(options);
   // The watchdog holds the core itself while it looks; who holds a scheduler holds what ends it.

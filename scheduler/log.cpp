@@ -1,16 +1,22 @@
 // Logging: one level and one hook for the process.
+#include "scheduler/log.hpp"
+
 #include <atomic>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
 
-#include "heddle/observe.hpp"
-
 namespace heddle {
 namespace {
 
-std::atomic<LogLevel> level_now{LogLevel::warn};
+enum class Source : std::uint8_t { nobody, environment, program };
+struct Level {
+  LogLevel level = LogLevel::warn;
+  Source source = Source::nobody;
+};
+std::atomic<Level> level_now{Level{}};
+static_assert(std::atomic<Level>::is_always_lock_free);
 
 std::mutex& hook_mutex() {
   static auto* const mutex = new std::mutex();  // never destroyed: workers may log during exit
@@ -26,14 +32,34 @@ constexpr const char* names[] = {"off", "error", "warn", "info", "debug", "trace
 
 }  // namespace
 
+Status sched::read_log_level() noexcept {
+  // relaxed, here and below: a setting, which orders nothing; all pair with each other.
+  Level seen = level_now.load(std::memory_order_relaxed);
+  if (seen.source == Source::program) return {};
+  Level wanted{LogLevel::warn, Source::environment};
+  Status status;
+  if (log_level_from_environment != nullptr) status = log_level_from_environment(wanted.level);
+  // What the program sets meanwhile stays.
+  while (seen.source != Source::program &&
+         !level_now.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) {
+  }
+  return status;
+}
+
 void set_log_level(LogLevel level) noexcept {
-  // relaxed: a setting; pairs with the load below, and orders nothing.
-  level_now.store(level, std::memory_order_relaxed);
+  // relaxed: see read_log_level().
+  level_now.store({level, Source::program}, std::memory_order_relaxed);
 }
 
 LogLevel log_level() noexcept {
-  // relaxed: see set_log_level().
-  return level_now.load(std::memory_order_relaxed);
+  // relaxed: see read_log_level().
+  const Level seen = level_now.load(std::memory_order_relaxed);
+  if (seen.source != Source::nobody) return seen.level;
+  // Nobody has opened anything yet, so there is nobody to throw to.
+  if (const Status status = sched::read_log_level(); !status.ok())
+    log(LogLevel::error, status.to_string());
+  // relaxed: see read_log_level().
+  return level_now.load(std::memory_order_relaxed).level;
 }
 
 void set_log_hook(LogHook hook) {

@@ -21,7 +21,11 @@ enum class LogLevel : std::uint8_t { off, error, warn, info, debug, trace };
 /// settings.
 using LogHook = std::function<void(LogLevel level, std::string_view text)>;
 
-/// Messages above `level` are dropped before they are built. Default: warn.
+/// Messages above `level` are dropped before they are built. What the program sets here, before or
+/// after anything is opened, wins over HEDDLE_LOG, which is then not looked at. Else that is read
+/// before the first message, and again whenever a Scheduler or a Backend is opened: these throw
+/// Error(invalid_argument) when it is malformed. Where a message comes first, a malformed value is
+/// logged as an error and the level is warn, as without it.
 void set_log_level(LogLevel level) noexcept;
 [[nodiscard]] LogLevel log_level() noexcept;
 /// Replaces the sink; an empty hook restores the default, stderr. Never stdout.
