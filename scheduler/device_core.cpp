@@ -151,8 +151,11 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
     cancel_pending();
     all = ended(now() + tuning::stop_grace);
   }
+  // release: pairs with the exchange in tell_left_ended().
+  if (!all) left_.store(label(), std::memory_order_release);
   stop_worker(all);
   if (all) return {};
+  if (runner_) look();  // it may have ended meanwhile
   return Status(ErrorCode::deadline,
                 fmt::format("device '{}': task '{}' did not end by the deadline, nor when asked to "
                             "stop; it is left to end by itself",
@@ -170,6 +173,17 @@ void DeviceCore::stop_worker(bool join) noexcept {
   } else {
     thread_.detach();  // it holds this object
   }
+}
+
+/// A shutdown may have given up waiting for what has ended now. The consumer.
+void DeviceCore::tell_left_ended() noexcept {
+  // relaxed: validated by the exchange.
+  if (left_.load(std::memory_order_relaxed) == nullptr || !drained()) return;
+  // acquire: pairs with the release in shutdown().
+  const char* const label = left_.exchange(nullptr, std::memory_order_acquire);
+  log(LogLevel::warn, fmt::format("device '{}': task '{}', which a shutdown left to end by itself, "
+                                  "has ended",
+                                  timeline_->name(), label));
 }
 
 /// What is queued ends without anybody holding this device.
@@ -204,6 +218,8 @@ std::shared_ptr<void> DeviceCore::abandon() noexcept {
     abandon_inside();
     return nullptr;
   }
+  // acquire: pairs with the release in shutdown(). Who was told that a task goes on waits no more.
+  if (left_.load(std::memory_order_acquire) != nullptr) return nullptr;
   if (Status status = shutdown(options_.drain_max);
       !status.ok() && status.code() != ErrorCode::unavailable) {
     log(LogLevel::warn, status.to_string());

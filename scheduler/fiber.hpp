@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "scheduler/parking.hpp"
+#include "scheduler/ready.hpp"
 
 namespace heddle::sched {
 
@@ -42,8 +43,10 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
   /// At rest: a token that a late waker left is forgotten.
   void forget_token() noexcept { parking_.forget_token(); }
 
-  /// Links fibers that wait to be resumed; belongs to who got true from unpark().
+  /// Links fibers that wait to be resumed on one thread; belongs to who got true from unpark().
   std::shared_ptr<Fiber> next;
+  /// The same in a pool.
+  ReadyLink ready_link;
 
  private:
   struct Machine;  // contexts, and what sanitizers want to know of them

@@ -3,6 +3,7 @@
 #include "scheduler/pool.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/pool_descriptor.hpp"
+#include "scheduler/processors.hpp"
 #include "scheduler/sanitizers.hpp"
 #include "scheduler/spin.hpp"
 #include "scheduler/threads.hpp"
@@ -28,11 +30,11 @@ struct Pool::Visit {
   Deadline deadline;
   moodycamel::ConsumerToken token;
   const Event* until = nullptr;
-  std::shared_ptr<Parker> parker{};
-  Fiber* fiber = nullptr;   // that turns run on
-  bool any = false;         // gave a turn
-  bool keeps_time = false;  // slept no longer than until the next timer
-  bool over = false;        // nothing more to do here
+  Sleepers::Place* place = nullptr;  // where it sleeps, if it may
+  Fiber* fiber = nullptr;            // that turns run on
+  bool any = false;                  // gave a turn
+  bool keeps_time = false;           // slept no longer than until the next timer
+  bool over = false;                 // nothing more to do here
 };
 
 Pool::Pool(std::string name, std::chrono::nanoseconds spin, bool hosted)
@@ -57,8 +59,9 @@ void Pool::start_workers(unsigned count, bool pin) {
     try {
       std::optional<unsigned> processor;
       if (pin && !processors.empty()) processor = processors[k % processors.size()];
-      workers_.push_back(start_thread(fmt::format("{}/{}", name_, k), processor,
-                                      [self = shared_from_this()] { self->work(); }));
+      workers_.push_back(start_thread(
+          fmt::format("{}/{}", name_, k), processor,
+          [self = shared_from_this(), &place = sleepers_.join()] { self->work(place); }));
     } catch (const Error& e) {
       if (k == 0) throw;
       log(LogLevel::warn, fmt::format("pool '{}' has {} of {} workers: {}", name_, k, count,
@@ -81,12 +84,8 @@ void Pool::stop() noexcept {
     workers.swap(workers_);
     // seq_cst: pairs with the load in stopping(): who pushes later than drop_ready() sees it.
     stop_.store(true, std::memory_order_seq_cst);
-    for (const auto& parker : asleep_) {
-      count_.wake();
-      parker->unpark();
-    }
-    asleep_.clear();
   }
+  sleepers_.wake_all();
   const bool inside = std::ranges::any_of(
       workers, [](const auto& w) { return w.get_id() == std::this_thread::get_id(); });
   for (std::thread& worker : workers) {
@@ -102,15 +101,15 @@ void Pool::stop() noexcept {
 /// What is queued holds its device, and that this pool.
 void Pool::drop_ready() noexcept {
   moodycamel::ConsumerToken token(queue_);
-  Item item;
+  Ready ready;
   while (!count_.empty()) {
-    if (take(token, item)) item = {};
+    if (take(token, ready)) ready = {};
   }
 }
 
-void Pool::work() noexcept {
+void Pool::work(Sleepers::Place& place) noexcept {
   Visit mine(*this, Visit::Kind::worker);
-  mine.parker = std::make_shared<Parker>();
+  mine.place = &place;
   while (!stopping()) visit(mine);
 }
 
@@ -120,14 +119,8 @@ void Pool::run(DeviceCore& device) noexcept { push({device.shared_from_this(), n
 void Pool::look_later(DeviceCore& device) noexcept { device.look(); }
 void Pool::resume(std::shared_ptr<Fiber> fiber) noexcept { push({nullptr, std::move(fiber)}); }
 
-void Pool::push(Item item) noexcept {
-  bool queued = false;
-  try {
-    const OrderedByFences ordered;  // the queue gives blocks back after a fence
-    queued = queue_.enqueue(item);
-  } catch (...) {  // no memory
-  }
-  if (!queued) keep_spare(item);
+void Pool::push(Ready ready) noexcept {
+  put_in_inbox(std::move(ready));
   if (count_.add()) wake_one();
   // seq_cst: pairs with the store in descriptor(): who misses it has counted before the first look
   // of who opened it.
@@ -135,82 +128,61 @@ void Pool::push(Item item) noexcept {
   if (stopping()) drop_ready();
 }
 
-void Pool::keep_spare(Item& item) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (item.device) {
-    DeviceCore& device = *item.device;
-    device.next_ready() = std::exchange(spare_device_, std::move(item.device));
-  } else {
-    Fiber& fiber = *item.fiber;
-    fiber.next = std::exchange(spare_fiber_, std::move(item.fiber));
+void Pool::put_in_inbox(Ready ready) noexcept {
+  ReadyLink& link = ready.device ? ready.device->ready_link() : ready.fiber->ready_link;
+  link.self = std::move(ready);
+  inbox_.push(link);
+}
+
+bool Pool::take(moodycamel::ConsumerToken& token, Ready& ready) noexcept {
+  if (!count_.take()) return false;
+  // What was counted is there, though others may be taking what lies before it, or sharing it out.
+  for (int look = 1;; ++look) {
+    {
+      const OrderedByFences ordered;  // the queue gives blocks back after a fence
+      if (queue_.try_dequeue(token, ready)) return true;
+    }
+    if (empty_inbox(ready)) return true;
+    cpu_relax();
+    if (look % tuning::spins_per_clock_read == 0) ::sched_yield();
   }
 }
 
-bool Pool::take_spare(Item& item) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (spare_device_) {
-    item.device = std::move(spare_device_);
-    spare_device_ = std::move(item.device->next_ready());
-    return true;
+/// The oldest thing in the inbox is for the caller; the queue has the others, for all workers.
+bool Pool::empty_inbox(Ready& first) noexcept {
+  ReadyLink* link = inbox_.take_all();
+  if (link == nullptr) return false;
+  ReadyLink* others = link->next;
+  first = std::move(link->self);
+  while (others != nullptr) {
+    link = std::exchange(others, others->next);
+    Ready other = std::move(link->self);
+    const OrderedByFences ordered;  // as above
+    // Without memory it goes back.
+    if (!queue_.enqueue(std::move(other))) put_in_inbox(std::move(other));
   }
-  if (!spare_fiber_) return false;
-  item.fiber = std::move(spare_fiber_);
-  spare_fiber_ = std::move(item.fiber->next);
   return true;
 }
 
-bool Pool::take(moodycamel::ConsumerToken& token, Item& item) noexcept {
-  if (!count_.take()) return false;
-  // What was counted is there, though others may be taking what lies before it.
-  while (true) {
-    {
-      const OrderedByFences ordered;  // as above
-      if (queue_.try_dequeue(token, item)) return true;
-    }
-    if (take_spare(item)) return true;
-    cpu_relax();
-  }
-}
-
 void Pool::wake_one() noexcept {
-  std::shared_ptr<Parker> parker;
-  {
-    const std::lock_guard lock(mutex_);
-    if (asleep_.empty()) return;
-    parker = std::move(asleep_.back());  // the one whose caches are the warmest
-    asleep_.pop_back();
-    count_.wake();
-  }
+  Sleepers::Place* const sleeper = sleepers_.take(count_);
+  if (sleeper == nullptr) return;
   trace::note_wake(0);
-  parker->unpark();
+  sleeper->parker.unpark();
 }
 
 void Pool::sleep(Visit& visit) noexcept {
-  const std::shared_ptr<Parker>& parker = visit.parker;
-  Deadline deadline = visit.deadline;
-  const auto leave = [&] {
-    const std::lock_guard lock(mutex_);
-    if (std::erase(asleep_, parker) != 0) count_.wake();
-  };
-  bool nothing = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping()) return;
-    try {
-      asleep_.push_back(parker);
-    } catch (...) {
-      return;  // without memory it keeps looking
-    }
-    nothing = count_.sleep();
-  }
+  Sleepers::Place& place = *visit.place;
+  const bool nothing = count_.sleep(place.flag);
   // After having become known, so that a timer that comes in before this is seen here.
+  Deadline deadline = visit.deadline;
   const auto alarm = timers_.next();
   visit.keeps_time = alarm != Clock::time_point::max();
   if (visit.keeps_time && (!deadline || alarm < *deadline)) deadline = alarm;
   const std::uint64_t since = trace::stamp_if_on();
-  if (nothing) parker->park(deadline);
+  if (nothing && !stopping()) place.parker.park(deadline);
   trace::record_park(0, since);
-  leave();
+  static_cast<void>(count_.wake(place.flag));
 }
 
 // Time.
@@ -238,18 +210,18 @@ void Pool::run_timers() noexcept {
 
 // Turns.
 
-void Pool::give_turn(Item& item, Fiber* fiber, std::uint32_t tasks_max) noexcept {
-  if (item.fiber) {
-    const bool ended = item.fiber->resume();
-    leave_fiber(std::move(item.fiber), ended);
-  } else if (item.device->take_turn(fiber, tasks_max)) {
-    push(std::move(item));
+void Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept {
+  if (ready.fiber) {
+    const bool ended = ready.fiber->resume();
+    leave_fiber(std::move(ready.fiber), ended);
+  } else if (ready.device->take_turn(fiber, tasks_max)) {
+    push(std::move(ready));
   }
-  item = {};
+  ready = {};
 }
 
 /// The next thing for this visitor; false: it is to go.
-bool Pool::next(Visit& visit, Item& item) noexcept {
+bool Pool::next(Visit& visit, Ready& ready) noexcept {
   const auto called_away = [&] {
     return visit.kind == Visit::Kind::until ? visit.until->done() : stopping();
   };
@@ -262,14 +234,14 @@ bool Pool::next(Visit& visit, Item& item) noexcept {
   while (true) {
     run_timers();
     if (called_away()) return hand_on_time(false);
-    if (take(visit.token, item)) return hand_on_time(true);
+    if (take(visit.token, ready)) return hand_on_time(true);
     if (visit.kind == Visit::Kind::poll) return false;
     count_.begin_look();
     const Clock::time_point alarm = timers_.next();
     const bool found =
         spin_until([&] { return !count_.empty() || called_away() || timers_.next() < alarm; },
                    spin_before(visit.deadline ? std::min(*visit.deadline, alarm) : alarm, spin_));
-    const bool taken = take(visit.token, item);
+    const bool taken = take(visit.token, ready);
     if (count_.end_look()) wake_one();
     if (taken) return hand_on_time(true);
     if (found) continue;
@@ -281,11 +253,11 @@ bool Pool::next(Visit& visit, Item& item) noexcept {
 void Pool::go_round(Visit& visit, Fiber* fiber) noexcept {
   const unsigned suspensions = fiber != nullptr ? fiber->suspensions() : 0;
   const bool once = visit.kind == Visit::Kind::once;
-  Item item;
-  while (next(visit, item)) {
+  Ready ready;
+  while (next(visit, ready)) {
     visit.any = true;
     visit.over = once;
-    give_turn(item, fiber, once ? 1 : tuning::turn_tasks_max);
+    give_turn(ready, fiber, once ? 1 : tuning::turn_tasks_max);
     // A task waited: its visitor, who owns `visit`, has gone on, and this fiber ends in another's.
     if (fiber != nullptr && fiber->suspensions() != suspensions) return;
     if (once) return;
@@ -323,8 +295,9 @@ bool Pool::poll(Deadline deadline) noexcept {
 
 bool Pool::run_one(Deadline deadline) noexcept {
   try {
+    const Sleepers::Stay stay(sleepers_);
     Visit mine(*this, Visit::Kind::once, deadline);
-    mine.parker = std::make_shared<Parker>();
+    mine.place = &stay.place;
     while (!mine.over) visit(mine);
     if (!count_.empty()) wake_one();  // this thread may have been woken for it
     return mine.any;
@@ -336,10 +309,12 @@ bool Pool::run_one(Deadline deadline) noexcept {
 std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexcept {
   if (!hosted_) return std::nullopt;
   try {
+    const Sleepers::Stay stay(sleepers_);
     Visit mine(*this, Visit::Kind::until, deadline);
     mine.until = &event;
-    mine.parker = std::make_shared<Parker>();
-    const std::uint64_t call = Timeline::call(event, [parker = mine.parker] { parker->unpark(); });
+    mine.place = &stay.place;
+    const std::uint64_t call = Timeline::call(
+        event, [self = shared_from_this(), place = &stay.place] { place->parker.unpark(); });
     while (!mine.over) visit(mine);
     Timeline::of(event)->uncall(call);
     if (!count_.empty()) wake_one();  // as above

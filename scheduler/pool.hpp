@@ -1,6 +1,7 @@
 // Pool: many devices on few threads. Devices that have something to do, and suspended tasks that
-// may go on, wait in one queue; workers (pooled mode) or the host's poll() (manual mode, a pool
-// without workers) take them from there. Any thread.
+// may go on, are put into an inbox, which takes no lock and no memory; workers (pooled mode) or the
+// host's poll() (manual mode, a pool without workers) share it out among themselves through a
+// queue. Any thread.
 #pragma once
 
 #include <concurrentqueue/concurrentqueue.h>
@@ -14,9 +15,11 @@
 #include <vector>
 
 #include "scheduler/fiber.hpp"
-#include "scheduler/parker.hpp"
+#include "scheduler/inbox.hpp"
+#include "scheduler/ready.hpp"
 #include "scheduler/ready_count.hpp"
 #include "scheduler/runner.hpp"
+#include "scheduler/sleepers.hpp"
 #include "scheduler/timers.hpp"
 
 namespace heddle::sched {
@@ -49,16 +52,11 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   [[nodiscard]] int descriptor();
 
  private:
-  /// Something that is ready: one of the two.
-  struct Item {
-    std::shared_ptr<DeviceCore> device;
-    std::shared_ptr<Fiber> fiber;
-  };
   /// What a thread does here, and until when.
   struct Visit;
   struct Traits : moodycamel::ConcurrentQueueDefaultTraits {
-    /// Items of different pushers have no common order: takers turn to another pusher this often,
-    /// so that a worker that keeps pushing back what it took does not starve the others.
+    /// What different workers shared out has no common order: takers turn to another one's this
+    /// often, so that nothing waits for long.
     static const std::uint32_t EXPLICIT_CONSUMER_CONSUMPTION_QUOTA_BEFORE_ROTATE = 4;
     static void* malloc(std::size_t bytes) { return ::operator new(bytes, std::nothrow); }
     static void free(void* memory) { ::operator delete(memory); }
@@ -67,18 +65,18 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   Pool(std::string name, std::chrono::nanoseconds spin, bool hosted);
   void start_workers(unsigned count, bool pin);
   void stop() noexcept;
-  void work() noexcept;
+  void work(Sleepers::Place& place) noexcept;
 
-  void push(Item item) noexcept;
+  void push(Ready ready) noexcept;
+  void put_in_inbox(Ready ready) noexcept;
   void drop_ready() noexcept;
-  void keep_spare(Item& item) noexcept;
-  [[nodiscard]] bool take_spare(Item& item) noexcept;
-  [[nodiscard]] bool take(moodycamel::ConsumerToken& token, Item& item) noexcept;
-  void give_turn(Item& item, Fiber* fiber, std::uint32_t tasks_max) noexcept;
+  [[nodiscard]] bool take(moodycamel::ConsumerToken& token, Ready& ready) noexcept;
+  [[nodiscard]] bool empty_inbox(Ready& first) noexcept;
+  void give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept;
   void visit(Visit& visit) noexcept;
   static void visit_on_fiber(void* visit) noexcept;
   void go_round(Visit& visit, Fiber* fiber) noexcept;
-  [[nodiscard]] bool next(Visit& visit, Item& item) noexcept;
+  [[nodiscard]] bool next(Visit& visit, Ready& ready) noexcept;
   void sleep(Visit& visit) noexcept;
   void wake_one() noexcept;
   void run_timers() noexcept;
@@ -91,18 +89,16 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   const std::chrono::nanoseconds spin_;
   const bool hosted_;  // has no workers
   const std::uint32_t fork_generation_;
-  ReadyCount<> count_;
-  moodycamel::ConcurrentQueue<Item, Traits> queue_;
+  ReadyCount<> count_;  // of what is in the two that follow
+  Inbox<ReadyLink> inbox_;
+  moodycamel::ConcurrentQueue<Ready, Traits> queue_;
+  Sleepers sleepers_;
   Timers timers_;
   std::atomic<bool> stop_{false};
   std::atomic<PoolDescriptor*> descriptor_{nullptr};  // owned
 
   std::mutex mutex_;  // guards what follows
-  std::vector<std::shared_ptr<Parker>> asleep_;
   std::vector<std::thread> workers_;
-  // What the queue had no memory for.
-  std::shared_ptr<DeviceCore> spare_device_;
-  std::shared_ptr<Fiber> spare_fiber_;
 };
 
 }  // namespace heddle::sched

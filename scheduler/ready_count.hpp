@@ -1,13 +1,18 @@
 // ReadyCount: how many things are ready to be taken, and who has to be woken for them. Between
 // threads that add, and workers that take, look for a while, and sleep. The things themselves are
-// in a queue beside it, put there before they are counted.
+// in an inbox beside it (inbox.hpp), put there before they are counted.
 //
 // A worker that looks (spins) is counted, so that who adds need wake nobody; it hands that duty on
 // when it finds something or goes to sleep. Every pair that could miss each other is seq_cst:
 //
 //   adds:      ready_ += 1                 looks no more:  looking_ -= 1
 //              looking_ or no sleepers_?                   ready_ > 0 and nobody looks: wake one
-//              else wake one               sleeps:         sleepers_ += 1, ready_ > 0? take it back
+//              else wake one: lower        sleeps:         sleepers_ += 1, raise its flag
+//              a flag, sleepers_ -= 1                      ready_ > 0? lower it, sleepers_ -= 1
+//
+// Each sleeper has a flag; whoever lowers it takes it off the count, and wakes its owner or is it.
+// Counted before, so that no one is taken off who is not on it yet: another one would sleep
+// uncounted.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +21,27 @@
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
+
+/// Raised by a thread that sleeps, or is about to.
+template <class Env = StdEnv>
+class SleeperFlag {
+ public:
+  /// Its owner, before it looks once more.
+  void raise() noexcept {
+    // seq_cst: pairs with the accesses in lower(): who wakes one sees the flag, or its owner what
+    // there is to wake it for.
+    raised_.store(true, std::memory_order_seq_cst);
+  }
+  /// Its owner, or who wakes it. true: it was the caller who lowered it.
+  [[nodiscard]] bool lower() noexcept {
+    // seq_cst, both: pair with the store in raise(). Of those who exchange, one finds it raised.
+    return raised_.load(std::memory_order_seq_cst) &&
+           raised_.exchange(false, std::memory_order_seq_cst);
+  }
+
+ private:
+  typename Env::template atomic<bool> raised_{false};
+};
 
 template <class Env = StdEnv>
 class ReadyCount {
@@ -55,16 +81,20 @@ class ReadyCount {
 
   /// Counts a sleeper, who can be woken from here on. false: something is ready; it has to take
   /// itself back with wake().
-  [[nodiscard]] bool sleep() noexcept {
+  [[nodiscard]] bool sleep(SleeperFlag<Env>& flag) noexcept {
     // seq_cst: pairs with the load in must_wake(): who adds sees the sleeper, or the sleeper the
     // addition.
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    flag.raise();
     return ready_.load(std::memory_order_seq_cst) == 0;  // seq_cst: as above
   }
-  /// A sleeper was taken from the sleepers, by itself or by who wakes it.
-  void wake() noexcept {
+  /// Takes a sleeper off the count; false: it was taken off, or does not sleep. true: the caller
+  /// wakes it, if it is not the sleeper itself.
+  [[nodiscard]] bool wake(SleeperFlag<Env>& flag) noexcept {
+    if (!flag.lower()) return false;
     // relaxed: who reads too many looks for one in vain.
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
   }
 
   [[nodiscard]] bool empty() const noexcept {

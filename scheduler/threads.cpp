@@ -6,9 +6,13 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <cstring>
 #include <system_error>
+#include <vector>
 
+#include "heddle/observe.hpp"
 #include "heddle/status.hpp"
+#include "scheduler/processors.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -40,33 +44,37 @@ void require_allowed(const std::string& name, unsigned processor) {
                           name, processor, known));
 }
 
-}  // namespace
-
-std::vector<unsigned> allowed_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<unsigned> result;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return result;
-  for (unsigned k = 0; k < CPU_SETSIZE; ++k) {
-    if (CPU_ISSET(k, &set)) result.push_back(k);
-  }
-  return result;
+/// A mask as the kernel wants it, of one processor; empty for none.
+std::vector<unsigned long> mask_of(std::optional<unsigned> processor) {
+  if (!processor) return {};
+  std::vector<unsigned long> mask(CPU_ALLOC_SIZE(*processor + 1) / sizeof(unsigned long));
+  CPU_SET_S(*processor, mask.size() * sizeof(unsigned long),
+            reinterpret_cast<cpu_set_t*>(mask.data()));
+  return mask;
 }
+
+/// The calling thread. The kernel refuses a processor that was taken away since it was asked for.
+void bind_to(const std::vector<unsigned long>& mask) {
+  const int error = pthread_setaffinity_np(pthread_self(), mask.size() * sizeof(unsigned long),
+                                           reinterpret_cast<const cpu_set_t*>(mask.data()));
+  if (error != 0)
+    log(LogLevel::warn,
+        fmt::format("a thread runs unbound, on any processor: {}", std::strerror(error)));
+}
+
+}  // namespace
 
 std::thread start_thread(const std::string& name, std::optional<unsigned> processor,
                          std::function<void()> body) {
   if (processor) require_allowed(name, *processor);
   const BlockSignals blocked;
   try {
-    std::thread thread(std::move(body));
-    pthread_setname_np(thread.native_handle(), name.substr(0, 15).c_str());
-    if (processor) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(*processor, &set);
-      pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
-    }
-    return thread;
+    return std::thread(
+        [called = name.substr(0, 15), mask = mask_of(processor), body = std::move(body)] {
+          pthread_setname_np(pthread_self(), called.c_str());
+          if (!mask.empty()) bind_to(mask);
+          body();
+        });
   } catch (const std::system_error& e) {
     throw Error(ErrorCode::unavailable,
                 fmt::format("'{}': no thread could be started ({}); raise the limit on threads, or "

@@ -5,17 +5,13 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace heddle::sched {
 
 /// Starts a thread with all signals blocked, named (the kernel keeps 15 characters), and bound to
-/// `processor` if there is one. Throws Error: unavailable when none can be started,
-/// invalid_argument for a processor that this process may not use.
+/// `processor` if there is one, before `body` begins. Throws Error: unavailable when none can be
+/// started, invalid_argument for a processor that this process may not use.
 [[nodiscard]] std::thread start_thread(const std::string& name, std::optional<unsigned> processor,
                                        std::function<void()> body);
-
-/// The processors in this process's affinity mask, ascending.
-[[nodiscard]] std::vector<unsigned> allowed_processors();
 
 }  // namespace heddle::sched

@@ -7,8 +7,8 @@ namespace heddle::sched {
 
 void Timers::note_next() noexcept {
   const auto next = calls_.empty() ? Clock::time_point::max() : calls_.begin()->first.first;
-  // release: pairs with the acquire in next().
-  next_.store(next.time_since_epoch().count(), std::memory_order_release);
+  // seq_cst: pairs with the load in next().
+  next_.store(next.time_since_epoch().count(), std::memory_order_seq_cst);
 }
 
 std::uint64_t Timers::add(Clock::time_point when, std::function<void()> callback, bool& earlier) {

@@ -26,8 +26,9 @@ class Timers {
   bool run_due(Clock::time_point now) noexcept;
   /// When the next one is due; Clock::time_point::max() when none is.
   [[nodiscard]] Clock::time_point next() const noexcept {
-    // acquire: pairs with the release in note_next(); orders nothing but the number.
-    return Clock::time_point(Clock::duration(next_.load(std::memory_order_acquire)));
+    // seq_cst: pairs with the store in note_next(): who is about to sleep sees a new timer, or its
+    // adder the sleeper (sleepers.hpp).
+    return Clock::time_point(Clock::duration(next_.load(std::memory_order_seq_cst)));
   }
 
  private:

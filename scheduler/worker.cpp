@@ -331,6 +331,7 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
       kept = std::move(kept_);
       runner_->uncall(*drain_until_, drain_call_);
     }
+    tell_left_ended();
     if (simulated_) simulated_point();
     if (turns_.end(known)) return false;
   }
@@ -360,7 +361,7 @@ void DeviceCore::work() noexcept {
     }
     rest();
     if (row >= tuning::row_min && lane_.shared()) let_gather();
-    if (stopping()) return;
+    if (stopping()) return tell_left_ended();
     const bool soon = spin_until(ready, spin());
     if (!soon) {
       doorbell_.park();

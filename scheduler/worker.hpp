@@ -16,6 +16,7 @@
 #include "scheduler/health.hpp"
 #include "scheduler/lane.hpp"
 #include "scheduler/parker.hpp"
+#include "scheduler/ready.hpp"
 #include "scheduler/runner.hpp"
 #include "scheduler/thread_number.hpp"
 #include "scheduler/timeline.hpp"
@@ -94,7 +95,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// tasks. true: there may be more, and the caller sees to the next turn; false: look() will. The
   /// caller holds the device.
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
-  /// Links devices that wait for a turn; belongs to who sees to it.
+  /// By which it waits for a turn in a pool; belongs to who sees to it.
+  [[nodiscard]] ReadyLink& ready_link() noexcept { return ready_link_; }
+  /// Links devices that wait for a turn on one thread; belongs to who sees to it.
   [[nodiscard]] std::shared_ptr<DeviceCore>& next_ready() noexcept { return next_ready_; }
   /// true: the caller puts a look off, and calls put_on() before it looks.
   [[nodiscard]] bool put_off() noexcept {
@@ -173,6 +176,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Status own_task_refusal(const char* what) const;
   [[nodiscard]] Status forked() const noexcept;
   void stop_worker(bool join) noexcept;
+  void tell_left_ended() noexcept;
   void abandon_inside() noexcept;
 
   const DeviceOptions options_;
@@ -210,7 +214,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // Written by producers and controllers.
   alignas(tuning::line_bytes) Doorbell<> doorbell_;
   Turns<> turns_;
+  ReadyLink ready_link_;  // who asks for a turn has this line
   std::atomic<bool> stop_{false};
+  /// The label of the task that a shutdown gave up waiting for; null: there is none, or it has
+  /// ended, and the log says so.
+  std::atomic<const char*> left_{nullptr};
   Health<> health_;                                        // changed with control_ held
   std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
   std::atomic<std::uint64_t> wakes_{0};

@@ -94,7 +94,8 @@ class Backend {
   /// What this open instance compiled, and what it found compiled.
   [[nodiscard]] KernelCacheCounters compile_counters() const noexcept;
 
-  /// Finalises its devices and takes no more work (D13). Idempotent.
+  /// Finalises its devices and takes no more work (D13). Idempotent. Throws Error(deadline) as
+  /// Device::finalize() does.
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
   [[nodiscard]] std::string to_string() const;
 

@@ -69,6 +69,8 @@ class Device {
   /// Ends its tasks and takes no more: submit(), allocations, links, schedules and transfers are
   /// failed_precondition from here on (D13). Buffers and contexts keep their memory, which other
   /// devices may go on to read; the merge buffer goes. Idempotent.
+  /// Throws Error(deadline) when a task did not end in time: it is left to end by itself, as after
+  /// sched::Device::shutdown().
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;

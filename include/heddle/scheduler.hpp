@@ -206,13 +206,14 @@ struct Snapshot {
 
 /// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
 /// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
-/// tasks, where it never waits.
+/// tasks and after a shutdown() that timed out, where it never waits.
 class Device {
  public:
   using Clock = Event::Clock;
 
   /// `f()` returns void or Status; a failed Status or anything thrown fails the task. A refused
-  /// submission gives an event that says so (accepted() is false).
+  /// submission gives an event that says so (accepted() is false). Takes no lock, no memory for
+  /// callables of up to 48 bytes, and makes a system call only to wake a sleeping worker (S3).
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
@@ -245,8 +246,9 @@ class Device {
   /// Ends queued tasks as cancelled; the running one sees its stop token (S12).
   void cancel_pending() const noexcept;
   /// Refuses new work, lets accepted tasks end until the deadline, then cancels; joins the worker
-  /// (S13). `deadline` when a running task did not stop in time: its thread is left to end by
-  /// itself.
+  /// (S13). `deadline` when a running task did not stop in time: it is left to end by itself, with
+  /// its thread and what it uses, and the log says when it has. Nobody waits for it any more: the
+  /// handles of this device and of its scheduler go at once.
   Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept;
@@ -363,7 +365,8 @@ struct SchedulerOptions {
 /// nothing.
 class Scheduler {
  public:
-  /// Throws Error(invalid_argument) for 0 workers, and for a watchdog's limit that is not positive.
+  /// Throws Error(invalid_argument) for 0 workers, for a watchdog's limit that is not positive, and
+  /// for a malformed HEDDLE_LOG (see set_log_level()).
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
   /// for a capacity of 0 or above capacity_max, or a processor that this process may not use.
@@ -407,8 +410,8 @@ Status await(const Event& event) noexcept;
 [[nodiscard]] bool running() noexcept;
 }  // namespace this_task
 
-/// Processors this process may use: the affinity mask, bounded by the cgroup CPU quota (v1 and v2);
-/// at least 1 (S19).
+/// Processors this process may use: the affinity mask, bounded by the cgroup CPU quota (v1 and v2,
+/// nested groups too), of which a part of a processor counts as one; at least 1 (S19).
 [[nodiscard]] unsigned available_processors() noexcept;
 
 }  // namespace heddle

@@ -1,6 +1,8 @@
-// The pooled ready queue: the shipped ReadyCount in the sequences of Pool. The queue itself, which
-// is not ours, is a row of places here.
+// The pooled ready queue: the shipped ReadyCount, Inbox and SleeperFlag in the sequences of Pool.
+// The queue by which workers share out the inbox, which is not ours, is a word of bits here.
 #include "scheduler/ready_count.hpp"
+
+#include "scheduler/inbox.hpp"
 
 #include "tests/model/waiting.hpp"
 
@@ -18,7 +20,8 @@ class PoolModel {
 
   void push(unsigned item) {
     payload[item]($) = item + 1;
-    queue_[item].store(1, std::memory_order_release);
+    links_[item].item = item;
+    inbox_.push(links_[item]);
     if (count_.add()) wake_one();
   }
   /// A worker; who has taken the last item ends all of them, as the last device does.
@@ -35,7 +38,7 @@ class PoolModel {
   }
 
  private:
-  bool stopping() const { return stop_.load(std::memory_order_acquire) != 0; }
+  bool stopping() const { return stop_.load(std::memory_order_seq_cst) != 0; }
   bool next(unsigned me, unsigned& item) {
     while (true) {
       if (stopping()) return false;
@@ -51,58 +54,48 @@ class PoolModel {
   bool take(unsigned& item) {
     if (!count_.take()) return false;
     while (true) {
-      for (item = 0; item < items; ++item) {
-        if (queue_[item].load(std::memory_order_relaxed) != 0 &&
-            queue_[item].exchange(0, std::memory_order_acquire) != 0) {
-          return true;
-        }
+      if (Link* link = inbox_.take_all()) {
+        item = link->item;
+        while ((link = link->next) != nullptr)
+          queue_.fetch_or(1u << link->item, std::memory_order_release);
+        return true;
       }
-      rl::yield(1, $);
+      // Last, so that who waits here is woken by who shares out.
+      const unsigned seen = queue_.load(std::memory_order_relaxed);
+      item = seen & 1 ? 0 : 1;
+      const unsigned bit = 1u << item;
+      if (seen != 0 && (queue_.fetch_and(~bit, std::memory_order_acquire) & bit) != 0) return true;
+      if (seen == 0) pause();
     }
   }
   void sleep(unsigned me) {
-    mutex_.lock($);
-    if (stopping()) return mutex_.unlock($);
-    asleep_[me] = true;
-    const bool nothing = count_.sleep() || omitted(Omission::recheck);
-    mutex_.unlock($);
-    if (nothing) tokens_[me].park();
-    mutex_.lock($);
-    if (asleep_[me]) count_.wake();
-    asleep_[me] = false;
-    mutex_.unlock($);
+    const bool nothing = count_.sleep(flags_[me]) || omitted(Omission::recheck);
+    if (nothing && !stopping()) tokens_[me].park();
+    static_cast<void>(count_.wake(flags_[me]));
   }
   void wake_one() {
     if (omitted(Omission::wake)) return;
-    mutex_.lock($);
-    unsigned sleeper = 0;
-    while (sleeper < workers && !asleep_[sleeper]) ++sleeper;
-    if (sleeper < workers) {
-      asleep_[sleeper] = false;
-      count_.wake();
+    for (unsigned sleeper = 0; sleeper < workers; ++sleeper) {
+      if (count_.wake(flags_[sleeper])) return tokens_[sleeper].unpark();
     }
-    mutex_.unlock($);
-    if (sleeper < workers) tokens_[sleeper].unpark();
   }
   void stop() {
-    mutex_.lock($);
-    stop_.store(1, std::memory_order_release);
-    for (unsigned sleeper = 0; sleeper < workers; ++sleeper) {
-      if (!asleep_[sleeper]) continue;
-      asleep_[sleeper] = false;
-      count_.wake();
-      tokens_[sleeper].unpark();
-    }
-    mutex_.unlock($);
+    stop_.store(1, std::memory_order_seq_cst);
+    for (Token& token : tokens_) token.unpark();
   }
 
+  struct Link {
+    unsigned item = 0;
+    Link* next = nullptr;
+  };
   sched::ReadyCount<Env<>> count_;
-  Atomic<unsigned> queue_[items];
+  sched::Inbox<Link, Env<>> inbox_;
+  Link links_[items];
+  Atomic<unsigned> queue_;  // a bit per item
   rl::var<unsigned> payload[items];
   Atomic<unsigned> taken_, stop_;
   Flag second_;
-  rl::mutex mutex_;
-  bool asleep_[workers] = {};  // guarded by mutex_
+  sched::SleeperFlag<Env<>> flags_[workers];
   Token tokens_[workers];
 };
 
@@ -119,25 +112,76 @@ struct HandOff : rl::test_suite<HandOff<producers, workers>, producers + workers
 template <class Scenario>
 void expect_caught_all() {
   expect_caught<Scenario>({"::must_wake(", Mutation::no_seq_cst});
-  expect_caught<Scenario>({"::sleep(", Mutation::no_seq_cst});
+  expect_caught<Scenario>({"ReadyCount<", Mutation::no_seq_cst});
+  expect_caught<Scenario>({"SleeperFlag<", Mutation::no_seq_cst});
   expect_caught<Scenario>({"::end_look(", Mutation::no_seq_cst});
   expect_caught<Scenario>({.omission = Omission::recheck});
   expect_caught<Scenario>({.omission = Omission::wake});
+}
+/// With one producer the count alone orders what it put into the inbox.
+template <class Scenario>
+void expect_caught_in_inbox() {
+  expect_caught<Scenario>({"Inbox<", Mutation::no_release});
+  expect_caught<Scenario>({"Inbox<", Mutation::no_acquire});
 }
 
 TEST(PoolModelTest, TwoProducers) {
   expect_holds<HandOff<2, 1>>();
   expect_caught_all<HandOff<2, 1>>();
+  expect_caught_in_inbox<HandOff<2, 1>>();
 }
 TEST(PoolModelTest, TwoWorkers) {
   expect_holds<HandOff<1, 2>>();
   expect_caught_all<HandOff<1, 2>>();
   expect_caught<HandOff<1, 2>>({.omission = Omission::hand_on});
+  expect_caught<HandOff<1, 2>>({"::take_all(", Mutation::no_exchange});
 }
 TEST(PoolModelTest, TwoOfEach) {
   expect_holds<HandOff<2, 2>>(-1);
   expect_caught_all<HandOff<2, 2>>();
   expect_caught<HandOff<2, 2>>({.omission = Omission::hand_on});
+}
+
+// A timer is set (Pool::call_at) while two workers go to sleep: the time is kept by one of those
+// who saw it, or one was woken for it. A flag is lowered once.
+struct AlarmAgainstSleep : rl::test_suite<AlarmAgainstSleep, 3> {
+  static constexpr unsigned workers = 2;
+  sched::SleeperFlag<Env<>> flags[workers];
+  Token tokens[workers];
+  Atomic<unsigned> alarm, woken, kept, lowered[workers];
+  void thread(unsigned me) {
+    if (me == workers) {
+      alarm.store(1, std::memory_order_seq_cst);
+      for (unsigned sleeper = 0; sleeper < workers; ++sleeper) {
+        if (!flags[sleeper].lower()) continue;
+        lowered[sleeper].fetch_add(1, std::memory_order_relaxed);
+        woken.fetch_add(1, std::memory_order_relaxed);
+        return tokens[sleeper].unpark();
+      }
+      return;
+    }
+    flags[me].raise();
+    if (alarm.load(std::memory_order_seq_cst) != 0) {
+      // It gets up, unless somebody wakes it.
+      if (flags[me].lower()) {
+        lowered[me].fetch_add(1, std::memory_order_relaxed);
+      } else {
+        tokens[me].park();
+      }
+      kept.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  void after() {
+    for (auto& times : lowered) RL_ASSERT(times.load(std::memory_order_relaxed) <= 1);
+    RL_ASSERT(kept.load(std::memory_order_relaxed) + woken.load(std::memory_order_relaxed) > 0);
+  }
+};
+
+TEST(PoolModelTest, AlarmAgainstSleep) {
+  expect_holds<AlarmAgainstSleep>();
+  expect_caught<AlarmAgainstSleep>({"::raise(", Mutation::no_seq_cst});
+  expect_caught<AlarmAgainstSleep>({"::lower(", Mutation::no_seq_cst});
+  expect_caught<AlarmAgainstSleep>({"::lower(", Mutation::no_exchange});
 }
 
 }  // namespace

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <fstream>
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <thread>
 
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
+#include "scheduler/sanitizers.hpp"
+#include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -186,24 +189,28 @@ TEST(CycleTest, OneOfTwoMutuallyBlockedTasksIsRefused) {
   EXPECT_EQ(refused, 1);
 }
 
-// S14: ten thousand open and close cycles leave no thread behind; threads are counted by the kernel
+// S14: ten thousand open and close cycles leave no thread and no descriptor behind
 TEST(LifecycleTest, OpenAndCloseLeavesNothing) {
-  const auto threads = [] {
-    std::ifstream file("/proc/self/status");
-    std::string word;
-    while (file >> word && word != "Threads:") {
-    }
-    int n = 0;
-    file >> n;
-    return n;
+#if defined(HEDDLE_ASAN) || defined(HEDDLE_TSAN)
+  constexpr int cycles = 1000;  // ten times slower there: each cycle starts a thread
+#else
+  constexpr int cycles = 10'000;
+#endif
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
-  const int before = threads();
-  for (int k = 0; k < 2000; ++k) {
-    Scheduler scheduler;
+  const int threads = live_threads();
+  const auto open_before = descriptors();
+  for (int k = 0; k < cycles; ++k) {
+    SchedulerOptions options;
+    options.workers = 1;
+    options.device.mode = k % 2 == 0 ? Mode::threaded : Mode::pooled;
+    Scheduler scheduler(options);
     const Device device = scheduler.new_device("cycle");
     device.submit("one", [] {});
   }
-  EXPECT_LE(threads(), before);
+  EXPECT_TRUE(threads_end(threads));
+  EXPECT_EQ(descriptors(), open_before);
 }
 
 // S21
@@ -220,12 +227,6 @@ TEST(LogTest, GoesToTheHookAboveTheLevel) {
   set_log_hook({});
   ASSERT_GE(lines.size(), 1u);
   EXPECT_EQ(lines[0], "loud");
-}
-
-// S5, S19
-TEST(ProcessorsTest, AtLeastOneAndNoMoreThanThereAre) {
-  EXPECT_GE(available_processors(), 1u);
-  EXPECT_LE(available_processors(), std::max(1u, std::thread::hardware_concurrency()));
 }
 
 }  // namespace

@@ -7,12 +7,15 @@
 #include <atomic>
 #include <functional>
 #include <latch>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/processors.hpp"
 #include "scheduler/worker.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
@@ -42,27 +45,28 @@ Scheduler with_workers(unsigned workers) {
   return Scheduler(options);
 }
 
-// S9, S15: what the ready queue has no memory for gets its turn all the same
+// S9, S15: what the workers' queue has no memory for gets its turn all the same
 TEST(PoolTest, DevicesGetTheirTurnWithoutMemory) {
   Scheduler scheduler = with_workers(1);
+  constexpr int count = 5000;
   std::vector<Device> devices;
-  for (int k = 0; k < 5000; ++k)
+  for (int k = 0; k < count; ++k)
     devices.push_back(open(scheduler, Mode::pooled, "d" + std::to_string(k), 2));
+  std::optional<NoMemory> none;  // the worker's
+  std::atomic<int> left{count};
   std::latch begun(1), go(1);
   devices.front().submit("hold", [&] {
     begun.count_down();
     go.wait();
+    none.emplace();
   });
   begun.wait();
-  std::uint64_t refused = 0;
-  {
-    const NoMemory memory;
-    const std::uint64_t before = allocations();
-    for (const Device& device : devices)
-      if (!device.submit("task", [] {}).accepted()) ++refused;
-    EXPECT_GT(allocations(), before);  // the queue asked for some
+  for (const Device& device : devices) {
+    const Event event = device.submit("task", [&] {
+      if (--left == 0) none.reset();
+    });
+    ASSERT_TRUE(event.accepted());
   }
-  EXPECT_EQ(refused, 0u);
   go.count_down();
   for (const Device& device : devices) ASSERT_TRUE(device.await().ok());
 }
@@ -225,25 +229,45 @@ TEST(PoolTest, WorkersEndWithTheLastDevice) {
 
 // S19
 TEST(PoolTest, WorkersMayBePinned) {
+  const std::vector<unsigned> allowed = sched::allowed_processors();
   SchedulerOptions options;
-  options.workers = 1;
+  options.workers = static_cast<unsigned>(allowed.size()) + 1;
   options.pin_workers = true;
   Scheduler scheduler(options);
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  const Device device = open(scheduler, Mode::pooled, "pinned");
-  EXPECT_TRUE(device.submit("ask", [&] { sched_getaffinity(0, sizeof mask, &mask); }).wait().ok());
-  EXPECT_EQ(CPU_COUNT(&mask), 1);
-
-  sched::DeviceOptions own;
-  for (unsigned k = 0; k < CPU_SETSIZE; ++k) {
-    if (CPU_ISSET(k, &mask)) own.processor = k;
+  // Each worker holds one task until all have told where they may run.
+  std::vector<Device> devices;
+  std::latch all(*options.workers);
+  std::mutex mutex;
+  std::vector<std::vector<unsigned>> masks;
+  for (unsigned k = 0; k < *options.workers; ++k) {
+    devices.push_back(open(scheduler, Mode::pooled, "pinned"));
+    devices.back().submit("ask", [&] {
+      const auto mask = sched::allowed_processors();
+      {
+        const std::lock_guard lock(mutex);
+        masks.push_back(mask);
+      }
+      all.arrive_and_wait();
+    });
   }
-  CPU_ZERO(&mask);
-  const Device threaded = scheduler.new_device(own);
-  EXPECT_TRUE(
-      threaded.submit("ask", [&] { sched_getaffinity(0, sizeof mask, &mask); }).wait().ok());
-  EXPECT_TRUE(CPU_ISSET(*own.processor, &mask) && CPU_COUNT(&mask) == 1);
+  for (const Device& device : devices) ASSERT_TRUE(device.await().ok());
+  // In turn, from the first one on.
+  std::vector<std::vector<unsigned>> expected{{allowed.front()}};
+  for (const unsigned processor : allowed) expected.push_back({processor});
+  EXPECT_THAT(masks, testing::UnorderedElementsAreArray(expected));
+}
+
+// S19: a thread of a device's own, on whichever processor was asked for
+TEST(PoolTest, ThreadsOfDevicesMayBePinned) {
+  Scheduler scheduler;
+  sched::DeviceOptions own;
+  for (const unsigned processor : sched::allowed_processors()) {
+    own.processor = processor;
+    const Device device = scheduler.new_device(own);
+    std::vector<unsigned> mask;
+    EXPECT_TRUE(device.submit("ask", [&] { mask = sched::allowed_processors(); }).wait().ok());
+    EXPECT_THAT(mask, ElementsAre(processor));
+  }
   own.processor = 100'000;
   EXPECT_THAT([&] { static_cast<void>(scheduler.new_device(own)); },
               testing::ThrowsMessage<Error>(HasSubstr("may not use processor 100000")));

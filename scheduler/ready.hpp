@@ -1,0 +1,24 @@
+// Ready: what a pool can go on with, and the link by which it waits for a worker.
+#pragma once
+
+#include <memory>
+
+namespace heddle::sched {
+
+class DeviceCore;
+class Fiber;
+
+/// One of the two: a device that wants a turn, a fiber whose task may go on.
+struct Ready {
+  std::shared_ptr<DeviceCore> device{};
+  std::shared_ptr<Fiber> fiber{};
+};
+
+/// In each device and fiber, which are ready at most once at a time; belongs to who made it so, and
+/// then to the taker. Holds what it is in while that waits.
+struct ReadyLink {
+  Ready self{};
+  ReadyLink* next = nullptr;
+};
+
+}  // namespace heddle::sched
