@@ -131,13 +131,13 @@ TEST(PoolModelTest, TwoProducers) {
   expect_caught_in_inbox<HandOff<2, 1>>();
 }
 TEST(PoolModelTest, TwoWorkers) {
-  expect_holds<HandOff<1, 2>>();
+  expect_holds<HandOff<1, 2>>(-1);
   expect_caught_all<HandOff<1, 2>>();
   expect_caught<HandOff<1, 2>>({.omission = Omission::hand_on});
   expect_caught<HandOff<1, 2>>({"::take_all(", Mutation::no_exchange});
 }
 TEST(PoolModelTest, TwoOfEach) {
-  expect_holds<HandOff<2, 2>>(-1);
+  expect_holds<HandOff<2, 2>>(-2);
   expect_caught_all<HandOff<2, 2>>();
   expect_caught<HandOff<2, 2>>({.omission = Omission::hand_on});
 }
