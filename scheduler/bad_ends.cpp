@@ -52,7 +52,7 @@ void BadEnds::add(std::uint64_t from, std::uint64_t to, End end, const Status& s
     }
   }
   try {
-    runs_.push_back({from, to, end, contained, status});
+    runs_.push_back({from, to, end, contained, status, false});
   } catch (...) {
     if (!runs_.empty()) runs_.back().to = to;
   }
@@ -62,12 +62,48 @@ void BadEnds::add(std::uint64_t from, std::uint64_t to, End end, const Status& s
   }
 }
 
-Outcome BadEnds::of(std::uint64_t ticket) const noexcept {
+const BadEnds::Run* BadEnds::find(std::uint64_t ticket) const noexcept {
   const auto at = std::ranges::upper_bound(runs_, ticket, {}, &Run::from);
-  if (at == runs_.begin()) return {};
+  if (at == runs_.begin()) return nullptr;
   const Run& run = *std::prev(at);
-  if (ticket > run.to) return {};
-  return {run.status, run.contained};
+  return ticket > run.to ? nullptr : &run;
+}
+
+Outcome BadEnds::of(std::uint64_t ticket) const noexcept {
+  const Run* const run = find(ticket);
+  return run == nullptr ? Outcome() : Outcome{run->status, run->contained};
+}
+
+void BadEnds::see(std::uint64_t ticket) noexcept {
+  Run* run = find(ticket);
+  if (run == nullptr || run->seen) return;
+  run->seen = true;
+  if (run->end != End::skipped || run->contained) return;
+  while (run != runs_.data() && !run->poisons()) --run;
+  run->seen = true;
+}
+
+void BadEnds::see(const Status& failure) noexcept {
+  const auto latest = std::ranges::find_if(runs_.rbegin(), runs_.rend(), &Run::poisons);
+  if (latest != runs_.rend() && latest->status == failure) latest->seen = true;
+}
+
+Status BadEnds::take_unseen(std::uint64_t ticket) noexcept {
+  Run* const run = find(ticket);
+  if (run == nullptr || !run->owed()) return {};
+  run->seen = true;
+  return run->status;
+}
+
+BadEnds::Unseen BadEnds::take_unseen() noexcept {
+  Unseen unseen;
+  for (Run& run : runs_) {
+    if (!run.owed()) continue;
+    run.seen = true;
+    if (unseen.count == 0 || run.poisons()) unseen.one = run.status;
+    unseen.count += run.to - run.from + 1;
+  }
+  return unseen;
 }
 
 void bury(std::uint64_t timeline, BadEnds ends) noexcept {

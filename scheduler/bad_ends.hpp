@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heddle/status.hpp"
@@ -28,13 +29,38 @@ class BadEnds {
   [[nodiscard]] Outcome of(std::uint64_t ticket) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return runs_.empty(); }
 
+  // Failures are to be seen by somebody, or told: those of tasks that failed, and of those that
+  // were skipped for a failure elsewhere that was contained. Others were skipped for one of these.
+
+  /// Somebody asked how `ticket` ended.
+  void see(std::uint64_t ticket) noexcept;
+  /// Somebody was given this failure of the whole device.
+  void see(const Status& failure) noexcept;
+  /// Whether `ticket` failed and nobody has seen it; counts as seen from here on.
+  [[nodiscard]] Status take_unseen(std::uint64_t ticket) noexcept;
+  struct Unseen {
+    Status one;  ///< of them: that which poisoned the device, else the first
+    std::uint64_t count = 0;
+  };
+  /// The same for all tickets.
+  [[nodiscard]] Unseen take_unseen() noexcept;
+
  private:
   struct Run {
     std::uint64_t from, to;
     End end;
     bool contained;
     Status status;
+    bool seen = false;
+    [[nodiscard]] bool poisons() const noexcept { return end == End::failed && !contained; }
+    [[nodiscard]] bool owed() const noexcept {
+      return !seen && (end == End::failed || (end == End::skipped && contained));
+    }
   };
+  [[nodiscard]] const Run* find(std::uint64_t ticket) const noexcept;
+  [[nodiscard]] Run* find(std::uint64_t ticket) noexcept {
+    return const_cast<Run*>(std::as_const(*this).find(ticket));
+  }
   std::vector<Run> runs_;  // by ticket
 };
 

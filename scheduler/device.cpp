@@ -23,8 +23,25 @@ Device::Handle::~Handle() {
   core.reset();
 }
 
-const std::shared_ptr<DeviceCore>& DeviceCore::of(const Device& device) noexcept {
-  return device.handle_->core;
+namespace {
+
+/// What is asked of a handle that holds nothing.
+Status empty_handle(const char* what) {
+  return Status(ErrorCode::failed_precondition,
+                fmt::format("an empty {} handle (moved from or never set): use the one that it was "
+                            "moved to, or open another",
+                            what));
+}
+/// The name of nothing.
+const std::string& no_name() noexcept {
+  static const auto* const name = new std::string("(empty handle)");
+  return *name;
+}
+
+}  // namespace
+
+std::shared_ptr<DeviceCore> DeviceCore::of(const Device& device) noexcept {
+  return device.core_->shared_from_this();
 }
 
 Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
@@ -51,7 +68,7 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
   if (!made->runner_)
     made->thread_ = start_thread(options.name, options.processor, [made] { made->work(); });
   *core = made;
-  return Device(handle);
+  return Device({handle, made.get()});
 }
 
 Event Device::refuse_memory(Label label) noexcept {
@@ -59,39 +76,59 @@ Event Device::refuse_memory(Label label) noexcept {
       Status(ErrorCode::exhausted, fmt::format("no memory for task '{}'", label.c_str())));
 }
 
-Event Device::record() const noexcept { return handle_->core->record(); }
-Event Device::wait(const Event& event) const noexcept { return handle_->core->wait(event); }
-Status Device::await() const noexcept { return handle_->core->await({}); }
+Event Device::refuse_empty() noexcept { return Timeline::refused(empty_handle("Device")); }
+
+Event Device::record() const noexcept { return core_ ? core_->record() : refuse_empty(); }
+Event Device::wait(const Event& event) const noexcept {
+  return core_ ? core_->wait(event) : refuse_empty();
+}
+Status Device::await() const noexcept { return core_ ? core_->await({}) : empty_handle("Device"); }
 Status Device::await_for(std::chrono::nanoseconds timeout) const noexcept {
-  return handle_->core->await(deadline_after(timeout));
+  return await_until(deadline_after(timeout));
 }
 Status Device::await_until(Clock::time_point deadline) const noexcept {
-  return handle_->core->await(deadline);
+  return core_ ? core_->await(deadline) : empty_handle("Device");
 }
-bool Device::is_idle() const noexcept { return handle_->core->is_idle(); }
-Status Device::status() const noexcept { return handle_->core->status(); }
-Status Device::recover() const noexcept { return handle_->core->recover(); }
-void Device::cancel_pending() const noexcept { handle_->core->cancel_pending(); }
+bool Device::is_idle() const noexcept { return !core_ || core_->is_idle(); }
+Status Device::status() const noexcept { return core_ ? core_->status() : empty_handle("Device"); }
+Status Device::recover() const noexcept {
+  return core_ ? core_->recover() : empty_handle("Device");
+}
+void Device::cancel_pending() const noexcept {
+  if (core_) core_->cancel_pending();
+}
 Status Device::shutdown(std::chrono::nanoseconds timeout) const noexcept {
-  return handle_->core->shutdown(timeout);
+  return core_ ? core_->shutdown(timeout) : empty_handle("Device");
 }
-const std::string& Device::name() const noexcept { return handle_->core->options().name; }
-std::uint64_t Device::id() const noexcept { return handle_->core->timeline().id(); }
-Mode Device::mode() const noexcept { return handle_->core->options().mode; }
-Counters Device::counters() const noexcept { return handle_->core->counters(); }
-Snapshot Device::snapshot() const { return handle_->core->snapshot(); }
+const std::string& Device::name() const noexcept {
+  return core_ ? core_->options().name : no_name();
+}
+std::uint64_t Device::id() const noexcept { return core_ ? core_->timeline().id() : 0; }
+Mode Device::mode() const noexcept { return core_ ? core_->options().mode : Mode::threaded; }
+Counters Device::counters() const noexcept { return core_ ? core_->counters() : Counters(); }
+Snapshot Device::snapshot() const {
+  if (core_) return core_->snapshot();
+  Snapshot nothing;
+  nothing.device = no_name();
+  nothing.status = empty_handle("Device");
+  return nothing;
+}
 
 ExternalTimeline::ExternalTimeline(std::string name) {
   watch_forks();
   prepare_barriers();
   state_ = std::make_shared<ExternalState>(std::move(name));
 }
-Event ExternalTimeline::next() noexcept { return state_->next(); }
+Event ExternalTimeline::next() noexcept {
+  return state_ ? state_->next() : Timeline::refused(empty_handle("ExternalTimeline"));
+}
 Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
   const auto state = state_;  // a callback may drop this handle
-  return state->signal(ticket, status);
+  return state ? state->signal(ticket, status) : empty_handle("ExternalTimeline");
 }
-const std::string& ExternalTimeline::name() const noexcept { return state_->name(); }
+const std::string& ExternalTimeline::name() const noexcept {
+  return state_ ? state_->name() : no_name();
+}
 
 struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   SchedulerOptions options;
@@ -192,14 +229,19 @@ Scheduler::Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> si
   core_->simulator = std::move(simulator);
 }
 
+sched::SchedulerCore& Scheduler::core() const {
+  if (!core_) throw Error(sched::empty_handle("Scheduler"));
+  return *core_;
+}
+
 sched::Device Scheduler::new_device(std::string name) {
-  sched::DeviceOptions options = core_->options.device;
+  sched::DeviceOptions options = core().options.device;
   options.name = std::move(name);
   return new_device(std::move(options));
 }
 
 sched::Device Scheduler::new_device(sched::DeviceOptions options) {
-  if (Status status = core_->refusal_if_forked(); !status.ok()) throw Error(std::move(status));
+  if (Status status = core().refusal_if_forked(); !status.ok()) throw Error(std::move(status));
   const std::lock_guard lock(core_->mutex);
   if (core_->closed) {
     throw Error(ErrorCode::unavailable,
@@ -225,23 +267,24 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
 }
 
 bool Scheduler::poll(std::chrono::nanoseconds budget) {
-  const auto pool = core_->host_pool();
+  const auto pool = core().host_pool();
   return pool && pool->poll(sched::deadline_after(budget));
 }
 
 bool Scheduler::run_one(std::chrono::nanoseconds budget) {
-  const auto pool = core_->host_pool();
+  const auto pool = core().host_pool();
   return pool && pool->run_one(sched::deadline_after(budget));
 }
 
 int Scheduler::descriptor() {
-  if (Status status = core_->refusal_if_forked(); !status.ok()) throw Error(std::move(status));
+  if (Status status = core().refusal_if_forked(); !status.ok()) throw Error(std::move(status));
   const std::lock_guard lock(core_->mutex);
   static_cast<void>(core_->runner(sched::Mode::manual));
   return core_->manual->descriptor();
 }
 
 Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
+  if (!core_) return sched::empty_handle("Scheduler");
   if (Status status = core_->refusal_if_forked(); !status.ok()) return status;
   {
     const std::lock_guard lock(core_->mutex);
@@ -258,6 +301,6 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
   return first;
 }
 
-std::vector<sched::Snapshot> Scheduler::snapshot() const { return core_->snapshot(); }
+std::vector<sched::Snapshot> Scheduler::snapshot() const { return core().snapshot(); }
 
 }  // namespace heddle

@@ -87,32 +87,49 @@ bool DeviceCore::drained() const noexcept {
 
 Status DeviceCore::status() const noexcept {
   if (Status status = forked(); !status.ok()) return status;
-  const std::lock_guard lock(control_);
-  poison_observed_ = true;
-  return poison_;
+  Status poison;
+  {
+    const std::lock_guard lock(control_);
+    poison = poison_;
+  }
+  if (!poison.ok()) timeline_->see(id_, poison);
+  return poison;
+}
+
+/// Nobody has seen the failure that poisoned this device, and soon nobody can: the log tells it.
+void DeviceCore::tell_poison() noexcept {
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(control_);
+    if (!poison_.ok()) ticket = poison_ticket_;
+  }
+  if (ticket != 0) timeline_->tell_unseen(ticket);
 }
 
 Status DeviceCore::recover() noexcept {
   if (Status status = forked(); !status.ok()) return status;
   if (inside_own_task()) return own_task_refusal("recover");
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0, failed = 0;
   {
     const std::lock_guard lock(control_);
     if (!health_.poisoned()) return {};
     epoch = epoch_;
+    failed = poison_ticket_;
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = timeline_->event(lane_.tickets());
   if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
   simulated_point();
-  const std::lock_guard lock(control_);
-  // Another recover() may have done it, and a task of the new epoch may have failed since.
-  if (epoch_ != epoch || !health_.poisoned()) return {};
-  last_poison_ = std::exchange(poison_, {});
-  skip_reason_ = {};
-  poison_observed_ = true;
-  ++epoch_;
-  health_.heal();
+  {
+    const std::lock_guard lock(control_);
+    // Another recover() may have done it, and a task of the new epoch may have failed since.
+    if (epoch_ != epoch || !health_.poisoned()) return {};
+    last_poison_ = std::exchange(poison_, {});
+    skip_reason_ = {};
+    ++epoch_;
+    health_.heal();
+  }
+  timeline_->tell_unseen(failed);
   return {};
 }
 
@@ -154,6 +171,7 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   // release: pairs with the exchange in tell_left_ended().
   if (!all) left_.store(label(), std::memory_order_release);
   stop_worker(all);
+  tell_poison();
   if (all) return {};
   if (runner_) look();  // it may have ended meanwhile
   return Status(ErrorCode::deadline,
@@ -207,15 +225,9 @@ void DeviceCore::abandon_inside() noexcept {
 std::shared_ptr<void> DeviceCore::abandon() noexcept {
   // The worker does not exist in a forked child, and its locks may be held for ever.
   if (timeline_->in_forked_child()) return nullptr;
-  {
-    const std::lock_guard lock(control_);
-    if (!poison_observed_ && !timeline_->observed())
-      log(LogLevel::error, "nobody asked for this failure: " + poison_.to_string());
-    poison_observed_ = true;
-  }
   if (inside_own_task()) {
     lane_.close();
-    abandon_inside();
+    abandon_inside();  // what fails until the timeline closes is told there
     return nullptr;
   }
   // acquire: pairs with the release in shutdown(). Who was told that a task goes on waits no more.
@@ -224,6 +236,7 @@ std::shared_ptr<void> DeviceCore::abandon() noexcept {
       !status.ok() && status.code() != ErrorCode::unavailable) {
     log(LogLevel::warn, status.to_string());
   }
+  timeline_->tell_unseen();
   return drained() ? std::move(runner_owner_) : nullptr;
 }
 

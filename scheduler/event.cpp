@@ -32,8 +32,10 @@ bool Event::done() const noexcept {
 }
 
 Status Event::status() const noexcept {
-  return place_.timeline != nullptr ? place_.timeline->outcome(place_.id, ticket_).status
-                                    : refusal_;
+  if (place_.timeline == nullptr) return refusal_;
+  if (refusal_.ok()) return place_.timeline->show(place_.id, ticket_);
+  place_.timeline->see(place_.id, refusal_);
+  return refusal_;
 }
 
 Status Event::wait() const noexcept { return sched::await_until(*this, {}); }
@@ -47,13 +49,14 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
-  if (place_.timeline == nullptr) {
-    sched::Timeline::run_callback([&] { callback(refusal_); });
-    return;
-  }
-  place_.timeline->call(place_.id, ticket_, [self = *this, callback = std::move(callback)] {
+  std::function<void()> call = [self = *this, callback = std::move(callback)] {
     callback(self.status());
-  });
+  };
+  if (done()) return sched::run_nested(std::move(call));
+  place_.timeline->call(
+      place_.id, ticket_,
+      [call = std::move(call)]() mutable { sched::run_nested(std::move(call)); },
+      sched::Timeline::Caller::user);
 }
 
 void Event::then(const Executor& executor, std::function<void(const Status&)> callback) const {
@@ -73,17 +76,22 @@ FileDescriptor Event::fd() const {
   FileDescriptor result(eventfd_or_throw(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   // The signaller has a descriptor of its own: the user may close the other one at any time.
   const auto mine = std::make_shared<FileDescriptor>(eventfd_or_throw(::dup(result.get())));
-  then([mine](const Status&) {
+  const auto make_readable = [mine] {
     const std::uint64_t one = 1;
     static_cast<void>(!::write(mine->get(), &one, sizeof one));
-  });
+  };
+  if (done()) {
+    make_readable();
+  } else {
+    place_.timeline->call(place_.id, ticket_, make_readable);
+  }
   return result;
 }
 
 std::string Event::to_string() const {
-  if (place_.timeline == nullptr)
-    return refusal_.ok() ? "event (done)" : "event (refused: " + refusal_.to_string() + ")";
-  const Status end = status();
+  if (!accepted()) return fmt::format("event (refused: {})", code_name(refusal_.code()));
+  if (place_.timeline == nullptr) return "event (done)";
+  const Status end = sched::Timeline::outcome_of(*this).status;
   return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
                      !done()    ? "pending"
                      : end.ok() ? "done"
@@ -118,6 +126,49 @@ void suspend_task() noexcept {
   // Beneath it lies now what its resumer runs.
   task->outer = current_task();
   set_current_task(task);
+}
+
+namespace {
+[[gnu::noinline]] Callbacks& callbacks_of_host() noexcept {
+  thread_local Callbacks mine;
+  return mine;
+}
+/// Of the task that runs here, which may go on in another thread; outside tasks, of this thread.
+Callbacks& callbacks_here() noexcept {
+  TaskContext* const task = current_task();
+  return task != nullptr ? task->callbacks : callbacks_of_host();
+}
+}  // namespace
+
+void Callbacks::run(std::function<void()> callback) noexcept {
+  if (depth_ >= tuning::nesting_max) {
+    try {
+      put_off_.push_back(std::move(callback));
+      return;
+    } catch (...) {  // no memory to put it off
+    }
+  }
+  ++depth_;
+  Timeline::run_callback(callback);
+  if (depth_ == 1) run_put_off();
+  --depth_;
+}
+
+void Callbacks::run_put_off() noexcept {
+  while (!put_off_.empty()) {
+    std::list<std::function<void()>> next;
+    next.splice(next.begin(), put_off_, put_off_.begin());
+    Timeline::run_callback(next.front());
+  }
+}
+
+void run_nested(std::function<void()> callback) noexcept {
+  callbacks_here().run(std::move(callback));
+}
+
+void run_put_off() noexcept {
+  callbacks_here().run_put_off();
+  go_on_with_put_off();
 }
 
 bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {

@@ -16,6 +16,8 @@ struct PutOff {
   std::shared_ptr<Fiber> fiber;
   Fiber* last_fiber = nullptr;
   bool going_on = false;
+  unsigned depth = 0;     // turns within turns
+  bool too_deep = false;  // a device was put off for that alone
 };
 thread_local PutOff put_off;
 
@@ -34,11 +36,19 @@ void take_turns(void* argument) noexcept {
 class InlineRunner final : public Runner {
  public:
   void run(DeviceCore& device) noexcept override {
+    if (!enter()) {
+      look_later(device);
+      return device.give_turn_back();
+    }
     auto fiber = Fiber::take();
     Turn turn{&device, fiber.get()};
-    if (!fiber) return take_turns(&turn);
-    const bool ended = fiber->start(&take_turns, &turn);
-    leave_fiber(std::move(fiber), ended);
+    if (fiber) {
+      const bool ended = fiber->start(&take_turns, &turn);
+      leave_fiber(std::move(fiber), ended);
+    } else {
+      take_turns(&turn);
+    }
+    leave();
   }
 
   /// A turn here and now would nest as deep as devices wait for each other, and would hold up other
@@ -63,9 +73,26 @@ class InlineRunner final : public Runner {
   std::optional<bool> run_until(const Event& /*event*/, Deadline /*deadline*/) noexcept override {
     return std::nullopt;
   }
+
+ private:
+  /// A turn begins within those that this thread is in. false: they are too many, as tasks may each
+  /// submit the next.
+  [[gnu::noinline]] static bool enter() noexcept {
+    if (put_off.depth < tuning::nesting_max) return ++put_off.depth, true;
+    put_off.too_deep = true;
+    return false;
+  }
+  [[gnu::noinline]] static void leave() noexcept {
+    --put_off.depth;
+    if (put_off.too_deep) settle_put_off();
+  }
 };
 
-void go_on_with_put_off() noexcept {
+}  // namespace
+
+[[gnu::noinline]] void go_on_with_put_off() noexcept {
+  const unsigned depth = std::exchange(put_off.depth, 0);
+  put_off.too_deep = false;
   while (put_off.fiber || put_off.device) {
     if (put_off.fiber) {
       auto fiber = std::move(put_off.fiber);
@@ -81,9 +108,8 @@ void go_on_with_put_off() noexcept {
     core->put_on();
     core->look();
   }
+  put_off.depth = depth;
 }
-
-}  // namespace
 
 std::shared_ptr<Runner> inline_runner() noexcept {
   // Never destroyed: devices may be used during exit.
@@ -99,8 +125,6 @@ void leave_fiber(std::shared_ptr<Fiber> fiber, bool ended) noexcept {
   }
   Fiber::give_back(std::move(fiber));
 }
-
-[[gnu::noinline]] void run_put_off() noexcept { go_on_with_put_off(); }
 
 [[gnu::noinline]] void settle_put_off() noexcept {
   if (put_off.going_on || (!put_off.fiber && !put_off.device)) return;

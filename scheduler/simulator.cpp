@@ -10,6 +10,7 @@
 #include "scheduler/task_context.hpp"
 #include "scheduler/thread_number.hpp"
 #include "scheduler/tuning.hpp"
+#include "scheduler/what.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -175,7 +176,7 @@ void Simulator::host_on_fiber(void* simulator) noexcept {
   try {
     host.body();
   } catch (const std::exception& e) {
-    self.fail(fmt::format("host '{}' threw: {}", host.name, e.what()));
+    self.fail(fmt::format("host '{}' threw: {}", host.name, what_of(e)));
   } catch (...) {
     self.fail(fmt::format("host '{}' threw something that is no std::exception", host.name));
   }

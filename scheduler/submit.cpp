@@ -61,13 +61,16 @@ namespace {
 }  // namespace
 
 Event Device::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
-  return handle_->core->submit(label, task, from);
+  if (core_ == nullptr) [[unlikely]]
+    return refuse_empty();
+  return core_->submit(label, task, from);
 }
 
 Event Device::submit_task(Label label, const TaskOps& task, void* from,
                           const SubmitOptions& options) const noexcept {
+  if (core_ == nullptr) return refuse_empty();
   TaskNote note;
-  return handle_->core->submit_carefully(label, note, task, from, options);
+  return core_->submit_carefully(label, note, task, from, options);
 }
 
 [[gnu::always_inline]] inline Event DeviceCore::submit(Label label, const TaskOps& ops,
@@ -131,12 +134,12 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
   const auto refuse = [&](Status why) {
     if (log_level() >= LogLevel::debug)
       log(LogLevel::debug, fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()));
-    return Timeline::refused(std::move(why));
+    return timeline_->refuse(std::move(why));
   };
   note.contain = options.contain;
   if (options_.record_sites) note.site = label.site();
   for (const Event& event : options.after) {
-    if (event.done() && event.status().ok()) continue;
+    if (event.done() && Timeline::outcome_of(event).status.ok()) continue;
     if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&
         event.ticket() > lane_.tickets()) {
       return refuse(own_task_refusal("waiting for a later ticket"));
@@ -222,9 +225,12 @@ Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexc
 }
 
 /// Why nothing may be submitted now; ok when it may.
-Status DeviceCore::refusal() noexcept {
+Status DeviceCore::refusal() const noexcept {
   if (Status status = forked(); !status.ok()) return status;
-  if (health_.poisoned()) return status();
+  if (health_.poisoned()) {
+    const std::lock_guard lock(control_);
+    if (!poison_.ok()) return poison_;  // seen by who asks the event that is refused
+  }
   if (lane_.closed()) {
     return Status(ErrorCode::unavailable,
                   fmt::format("device '{}' is shut down and takes no new tasks; open another",
@@ -252,8 +258,8 @@ Status DeviceCore::check_producer() noexcept {
 Event DeviceCore::wait(const Event& event) noexcept {
   const bool own = event.timeline() == id_;
   if (own && event.ticket() > lane_.tickets())
-    return Timeline::refused(own_task_refusal("waiting for a later ticket"));
-  if (own || (event.done() && event.status().ok())) return event;
+    return timeline_->refuse(own_task_refusal("waiting for a later ticket"));
+  if (own || (event.done() && Timeline::outcome_of(event).status.ok())) return event;
   static constexpr TaskOps nothing{[](void* /*to*/, void* /*from*/) noexcept {},
                                    [](void* /*callable*/, Status& /*failure*/) { return true; },
                                    [](void* /*callable*/) noexcept {}};
@@ -261,7 +267,7 @@ Event DeviceCore::wait(const Event& event) noexcept {
   try {
     options.after.push_back(event);
   } catch (...) {
-    return Timeline::refused(Status(ErrorCode::exhausted, "no memory to wait for an event"));
+    return timeline_->refuse(Status(ErrorCode::exhausted, "no memory to wait for an event"));
   }
   TaskNote note;
   note.is_wait = true;

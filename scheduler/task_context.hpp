@@ -4,11 +4,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/fiber.hpp"
 
 namespace heddle::sched {
+
+/// Users' callbacks that run within others: to a depth that any stack has room for; those beyond it
+/// come after. Of one task, or of one thread outside tasks.
+class Callbacks {
+ public:
+  void run(std::function<void()> callback) noexcept;
+  void run_put_off() noexcept;
+
+ private:
+  unsigned depth_ = 0;
+  std::list<std::function<void()>> put_off_;
+};
 
 struct TaskContext {
   DeviceCore* device = nullptr;
@@ -16,6 +30,7 @@ struct TaskContext {
   std::uint64_t ticket = 0;
   Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
   TaskContext* outer = nullptr;
+  Callbacks callbacks{};
 };
 
 /// The innermost task of this thread; null outside tasks.
@@ -49,9 +64,14 @@ void suspend_task() noexcept;
 /// because it cannot suspend, is the task of that ticket or an earlier one.
 [[nodiscard]] bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept;
 
-/// Goes on with what this thread has put off (inline devices to drain, fibers to resume): before it
-/// blocks, since it may wait for them.
+/// Runs a user's callback here and now, or, within many others, after these.
+void run_nested(std::function<void()> callback) noexcept;
+
+/// Goes on with what was put off here (callbacks, inline devices to drain, fibers to resume):
+/// before this thread blocks, since it may wait for them.
 void run_put_off() noexcept;
+/// The same without callbacks.
+void go_on_with_put_off() noexcept;
 /// The same after callbacks, unless a caller of this one is at it already: it will do these too.
 void settle_put_off() noexcept;
 

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
+#include "scheduler/what.hpp"
 
 namespace heddle::sched {
 
@@ -15,7 +18,10 @@ class TimelinePool {
  public:
   /// Never destroyed: events are asked during exit too.
   static TimelinePool& get() noexcept {
-    static auto* const pool = new TimelinePool;
+    static auto* const pool = [] {
+      std::atexit(&Timeline::at_exit);
+      return new TimelinePool;
+    }();
     return *pool;
   }
 
@@ -27,7 +33,21 @@ class TimelinePool {
         return first;
       }
     }
-    return new Timeline;
+    auto* const made = new Timeline;
+    const std::lock_guard lock(mutex_);
+    made->made_before_ = std::exchange(last_made_, made);
+    return made;
+  }
+  /// The latest of all that were ever made; null when there is none, or when this is a forked child
+  /// and it cannot be told.
+  [[nodiscard]] Timeline* last_made() noexcept {
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (fork_generation() == fork_generation_) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return nullptr;
+    }
+    return last_made_;
   }
   void give_back(Timeline* timeline) noexcept {
     const std::lock_guard lock(mutex_);
@@ -41,9 +61,11 @@ class TimelinePool {
   }
 
  private:
+  const std::uint32_t fork_generation_ = fork_generation();
   std::mutex mutex_;
   Timeline* first_ = nullptr;
   Timeline* last_ = nullptr;
+  Timeline* last_made_ = nullptr;
   std::uint64_t last_id_ = 0;
 };
 
@@ -57,7 +79,6 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->set_runner(nullptr);
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
-  timeline->observed_.store(false, std::memory_order_relaxed);
   // release: pairs with the acquire in outcome().
   timeline->has_bad_ends_.store(false, std::memory_order_release);
   // relaxed: the next store carries it.
@@ -68,6 +89,7 @@ Timeline* Timeline::open(std::string name, bool foreign) {
 
 void Timeline::close() noexcept {
   if (in_forked_child()) return;
+  tell_unseen();
   {
     const std::lock_guard lock(mutex_);
     bury(id(), std::move(bad_ends_));
@@ -82,7 +104,7 @@ void Timeline::run_callback(const Callback& callback) noexcept {
   try {
     callback();
   } catch (const std::exception& e) {
-    log(LogLevel::error, std::string("an event callback threw: ") + e.what());
+    log(LogLevel::error, std::string("an event callback threw: ") + what_of(e));
   } catch (...) {
     log(LogLevel::error, "an event callback threw something that is no std::exception");
   }
@@ -118,13 +140,59 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
     if (!lock) return {fork_refusal(), false};
     // relaxed: changed under the lock.
     if (id_.load(std::memory_order_relaxed) == id) {
-      Outcome outcome = bad_ends_.of(ticket);
-      // relaxed: a note for the log, read when the device closes.
-      if (!outcome.status.ok()) observed_.store(true, std::memory_order_relaxed);
-      return outcome;
+      return bad_ends_.of(ticket);
     }
   }
   return outcome_of_closed(id, ticket);
+}
+
+Status Timeline::show(std::uint64_t id, std::uint64_t ticket) noexcept {
+  Outcome ended = outcome(id, ticket);
+  if (ended.status.ok()) return {};
+  // relaxed: changed under the lock.
+  if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
+    bad_ends_.see(ticket);
+  return std::move(ended.status);
+}
+
+void Timeline::see(std::uint64_t id, const Status& failure) noexcept {
+  // relaxed: as above.
+  if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
+    bad_ends_.see(failure);
+}
+
+/// Under the lock: it is a device's, and of this process. Who signals a foreign timeline knows what
+/// failed.
+bool Timeline::told_here() const noexcept {
+  // relaxed: changed under the lock.
+  return id_.load(std::memory_order_relaxed) != 0 && !foreign_ && !in_forked_child();
+}
+
+void Timeline::tell_unseen(std::uint64_t ticket) noexcept {
+  Status unseen;
+  {
+    const std::lock_guard lock(mutex_);
+    if (told_here()) unseen = bad_ends_.take_unseen(ticket);
+  }
+  if (!unseen.ok()) log(LogLevel::error, "nobody asked for this failure: " + unseen.to_string());
+}
+
+void Timeline::tell_unseen() noexcept {
+  BadEnds::Unseen unseen;
+  std::string more;
+  {
+    const auto lock = lock_or_fork();
+    if (lock && told_here()) unseen = bad_ends_.take_unseen();
+    if (unseen.count > 1) more = fmt::format(" (nor for {} more of '{}')", unseen.count - 1, name_);
+  }
+  if (unseen.count == 0) return;
+  log(LogLevel::error,
+      fmt::format("nobody asked for this failure{}: {}", more, unseen.one.to_string()));
+}
+
+void Timeline::at_exit() noexcept {
+  for (Timeline* at = TimelinePool::get().last_made(); at != nullptr; at = at->made_before_)
+    at->tell_unseen();
 }
 
 std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
@@ -164,7 +232,11 @@ bool Timeline::call_back(std::uint64_t ticket) noexcept {
 
 /// Under the lock.
 std::uint64_t Timeline::first_awaited() const noexcept {
-  return calls_.empty() ? Progress<>::nobody : calls_.begin()->first;
+  std::uint64_t first = Progress<>::nobody;
+  for (const auto& calls : calls_) {
+    if (!calls.empty()) first = std::min(first, calls.begin()->first);
+  }
+  return first;
 }
 
 /// Takes the first callback that is due and runs it; false: there is none.
@@ -172,27 +244,32 @@ bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
   Callback callback;
   {
     const std::lock_guard lock(mutex_);
-    if (calls_.empty() || calls_.begin()->first > ticket) return false;
-    callback = std::move(calls_.begin()->second.second);
-    calls_.erase(calls_.begin());
+    const auto due = std::ranges::find_if(calls_, [&](const auto& calls) {
+      return !calls.empty() && calls.begin()->first <= ticket;
+    });
+    if (due == std::end(calls_)) return false;
+    callback = std::move(due->begin()->second.second);
+    due->erase(due->begin());
     progress_.expect_no_sooner_than(first_awaited());
   }
   run_callback(callback);
   return true;
 }
 
-std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback callback) {
+std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback callback,
+                             Caller caller) {
   if (!reached(id, ticket)) {
     before_allocation();
     simulated_point();
     const std::lock_guard lock(mutex_);
     // relaxed: changed under the lock.
     if (id_.load(std::memory_order_relaxed) == id) {
-      const auto entry = calls_.emplace(ticket, std::pair(++last_call_, std::move(callback)));
+      auto& calls = calls_[static_cast<std::size_t>(caller)];
+      const auto entry = calls.emplace(ticket, std::pair(++last_call_, std::move(callback)));
       if (progress_.expect(first_awaited(), ticket)) return entry->second.first;
       // The completer may have missed this entry; it cannot take it while we hold the lock.
       callback = std::move(entry->second.second);
-      calls_.erase(entry);
+      calls.erase(entry);
       progress_.expect_no_sooner_than(first_awaited());
     }
   }
@@ -204,10 +281,11 @@ std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback ca
 void Timeline::uncall(std::uint64_t call) noexcept {
   if (call == 0) return;
   const std::lock_guard lock(mutex_);
+  auto& calls = calls_[static_cast<std::size_t>(Caller::waiter)];
   const auto at =
-      std::ranges::find_if(calls_, [&](const auto& entry) { return entry.second.first == call; });
-  if (at == calls_.end()) return;
-  calls_.erase(at);
+      std::ranges::find_if(calls, [&](const auto& entry) { return entry.second.first == call; });
+  if (at == calls.end()) return;
+  calls.erase(at);
   progress_.expect_no_sooner_than(first_awaited());
 }
 

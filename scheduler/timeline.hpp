@@ -53,6 +53,10 @@ class Timeline {
     // relaxed: who has an event of this timeline comes after.
     has_runner_.store(runner != nullptr, std::memory_order_relaxed);
   }
+  /// A submission to this device that was refused, or one to nothing.
+  [[nodiscard]] Event refuse(Status why) noexcept {
+    return Event(Event::Place{this, id()}, std::move(why));
+  }
   [[nodiscard]] static Event refused(Status why) noexcept { return Event(std::move(why)); }
 
   /// This process is a forked child of the one that made the timeline: nobody here will complete
@@ -65,18 +69,13 @@ class Timeline {
   /// Callbacks that have not been called.
   [[nodiscard]] std::size_t waiters() const noexcept {
     const std::lock_guard lock(mutex_);
-    return calls_.size();
+    return calls_[0].size() + calls_[1].size();
   }
 
-  /// Whether anybody asked for a bad end.
-  [[nodiscard]] bool observed() const noexcept {
-    // relaxed: pairs with the store in outcome(); orders nothing.
-    return observed_.load(std::memory_order_relaxed);
-  }
-  void forget_observed() noexcept {
-    // relaxed: as above.
-    observed_.store(false, std::memory_order_relaxed);
-  }
+  /// Logs the failure of `ticket`, unless somebody has seen it or it was told already.
+  void tell_unseen(std::uint64_t ticket) noexcept;
+  /// The same for all tickets: one line.
+  void tell_unseen() noexcept;
 
   /// Notes that the tickets `from` to `to` end badly; before advance(). The completer alone.
   void note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
@@ -105,16 +104,23 @@ class Timeline {
   }
   /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
   [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
+  /// The same for somebody who asked, and so sees the failure.
+  [[nodiscard]] Status show(std::uint64_t id, std::uint64_t ticket) noexcept;
+  /// Somebody was given this failure of the whole timeline.
+  void see(std::uint64_t id, const Status& failure) noexcept;
   [[nodiscard]] std::string name_of(std::uint64_t id) const;
   /// Who has to end its tickets, in words.
   [[nodiscard]] std::string signaller_of(std::uint64_t id) const;
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
   bool wait(std::uint64_t id, std::uint64_t ticket, std::optional<Clock::time_point> deadline,
             std::chrono::nanoseconds spin) noexcept;
-  /// Calls back once `ticket` ended: from complete(), or at once. The number takes it back; 0 when
-  /// called at once.
-  std::uint64_t call(std::uint64_t id, std::uint64_t ticket, Callback callback);
-  /// Takes a pending callback back. After this it will not begin (it may have run).
+  /// Who is called back. Waiters come first: a user's callback may wait for what they do then.
+  enum class Caller : std::uint8_t { waiter, user };
+  /// Calls back once `ticket` ended: from complete(), or at once. The number takes a waiter's back;
+  /// 0 when called at once.
+  std::uint64_t call(std::uint64_t id, std::uint64_t ticket, Callback callback,
+                     Caller caller = Caller::waiter);
+  /// Takes a pending waiter's callback back. After this it will not begin (it may have run).
   void uncall(std::uint64_t call) noexcept;
   /// Runs a callback; what it throws goes to the log.
   static void run_callback(const Callback& callback) noexcept;
@@ -122,7 +128,9 @@ class Timeline {
   // The parts of an event.
 
   [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.place_.timeline; }
+  /// How it ended, without seeing it.
   [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
+    if (of(event) == nullptr || !event.refusal_.ok()) return {event.refusal_, false};
     return of(event)->outcome(event.timeline(), event.ticket_);
   }
   /// What runs the event's device; null when that has a thread, or is closed.
@@ -134,6 +142,9 @@ class Timeline {
  private:
   Timeline() = default;
 
+  /// Tells what nobody has seen when the process exits.
+  static void at_exit() noexcept;
+  [[nodiscard]] bool told_here() const noexcept;
   bool run_next_callback(std::uint64_t ticket) noexcept;
   [[nodiscard]] std::uint64_t first_awaited() const noexcept;
   /// Locks the mutex; in a forked child only if nobody held it when the process forked.
@@ -145,7 +156,6 @@ class Timeline {
   alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};
   std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
   std::atomic<std::uint32_t> fork_generation_{0};
-  mutable std::atomic<bool> observed_{false};
   std::atomic<bool> has_runner_{false};
 
   mutable std::mutex mutex_;  // guards what follows
@@ -153,10 +163,11 @@ class Timeline {
   std::uint64_t named_ = 0;   // whose name it is
   bool foreign_ = false;      // no device's
   std::weak_ptr<Runner> runner_;
-  std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_;  // by ticket
+  std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_[2];  // by ticket; Caller
   std::uint64_t last_call_ = 0;
   BadEnds bad_ends_;
-  Timeline* next_free_ = nullptr;  // guarded by the pool's mutex
+  Timeline* next_free_ = nullptr;    // guarded by the pool's mutex
+  Timeline* made_before_ = nullptr;  // constant: all that were ever made
   friend class TimelinePool;
 };
 

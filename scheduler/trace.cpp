@@ -107,7 +107,7 @@ Owner::~Owner() {
 void forget_parents_trace() noexcept {
   // relaxed, both: the child has one thread.
   session.store(0, std::memory_order_relaxed);
-  submits.store(false, std::memory_order_relaxed);
+  submits.store(0, std::memory_order_relaxed);
   here = {};
   auto* const fresh = new (std::nothrow) Registry;
   if (fresh == nullptr) return;
@@ -146,7 +146,7 @@ std::string thread_name() {
 }  // namespace
 
 std::atomic<std::uint32_t> session{0};
-std::atomic<bool> submits{false};
+std::atomic<std::uint8_t> submits{0};
 
 namespace {
 [[gnu::always_inline]] inline std::uint64_t now() noexcept {
@@ -285,7 +285,7 @@ void start_trace(const TraceOptions& options) {
   // release: pairs with the acquire in on() and put().
   trace::session.store(++all.last_session, std::memory_order_release);
   // relaxed: pairs with the load in submits_on(); who records looks at the session again.
-  trace::submits.store(options.submits, std::memory_order_relaxed);
+  trace::submits.store(options.submits ? 1 : 0, std::memory_order_relaxed);
 }
 
 Trace stop_trace() {
@@ -296,7 +296,7 @@ Trace stop_trace() {
   if (trace::session.exchange(0, std::memory_order_relaxed) == 0)
     throw Error(ErrorCode::failed_precondition, "no trace is being recorded");
   // relaxed: as in start_trace().
-  trace::submits.store(false, std::memory_order_relaxed);
+  trace::submits.store(0, std::memory_order_relaxed);
   const std::chrono::duration<double, std::nano> length = trace::Clock::now() - all.begin_time;
   const auto ticks = static_cast<double>(trace::stamp() - all.begin);
   const trace::Calibration clock{all.begin, trace::counter ? length.count() / ticks : 1.0};

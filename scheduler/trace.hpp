@@ -32,14 +32,14 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
 /// The number of the trace being recorded; 0: none.
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> session;
 /// Submits are recorded too.
-[[gnu::visibility("hidden")]] extern std::atomic<bool> submits;
+[[gnu::visibility("hidden")]] extern std::atomic<std::uint8_t> submits;  // 0 or 1
 
 [[nodiscard]] inline bool on() noexcept {
   // acquire: pairs with the release in start_trace(): the clock is chosen.
   return session.load(std::memory_order_acquire) != 0;
 }
 
-[[nodiscard]] inline bool submits_on() noexcept {
+[[nodiscard]] inline std::uint8_t submits_on() noexcept {
   // relaxed: pairs with the stores where traces start and stop; who records looks at the session.
   return submits.load(std::memory_order_relaxed);
 }

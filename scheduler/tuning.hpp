@@ -65,6 +65,14 @@ inline constexpr std::size_t fibers_cached_max = 4;
 /// ones, which the turn's own cost (some 100 ns) vanishes in.
 inline constexpr std::uint32_t turn_tasks_max = 256;
 
+/// Callbacks of events, and tasks of inline devices, run within others this deep; the next wait
+/// until these have ended. Deep enough for what is written by hand, and small for any stack.
+inline constexpr unsigned nesting_max = 64;
+
+/// A task that came after a failure with more causes than this keeps the innermost alone: a chain
+/// of tasks that goes on for ever takes no more memory, and its text has the first few only anyway.
+inline constexpr std::size_t causes_max = 64;
+
 /// Simulated time begins here: such that a deadline before it, or none, can be told.
 inline constexpr std::chrono::steady_clock::time_point simulated_start{std::chrono::hours(1)};
 /// Who polls in a simulation looks this often.

@@ -14,6 +14,7 @@
 #include "scheduler/threads.hpp"
 #include "scheduler/timeline.hpp"
 #include "scheduler/tuning.hpp"
+#include "scheduler/what.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -70,7 +71,7 @@ struct Watchdog::Watch {
       try {
         look_once(finder);
       } catch (const std::exception& e) {
-        log(LogLevel::error, std::string("a watchdog's look or report threw: ") + e.what());
+        log(LogLevel::error, std::string("a watchdog's look or report threw: ") + what_of(e));
       } catch (...) {
         log(LogLevel::error, "a watchdog's report threw something that is no std::exception");
       }

@@ -10,6 +10,7 @@
 #include "scheduler/hooks.hpp"
 #include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
+#include "scheduler/what.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -20,21 +21,43 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+/// The failure of a task that threw what is being handled.
+[[gnu::cold]] Status failure_of_thrown() noexcept {
+  Status failure;
+  try {
+    throw;
+  } catch (const Error& e) {
+    failure = e.status();
+  } catch (const std::exception& e) {
+    try {
+      failure = Status(ErrorCode::device_failed, what_of(e));
+    } catch (...) {
+      failure = Status(ErrorCode::device_failed, {});  // no memory for its text
+    }
+  } catch (...) {
+    failure = Status(ErrorCode::device_failed, "threw something that is no std::exception");
+  }
+  if (failure.ok()) failure = Status(ErrorCode::device_failed, "threw an Error without a failure");
+  return failure.with_exception(std::current_exception());
+}
+
 /// Runs a callable, and destroys it. false: it failed, and is still there, for what it threw may
 /// point into it.
 [[gnu::always_inline]] inline bool run_guarded(const TaskOps& ops, void* callable,
                                                Status& failure) noexcept {
   try {
     return ops.run(callable, failure);
-  } catch (const Error& e) {
-    failure = e.status().with_exception(std::current_exception());
-  } catch (const std::exception& e) {
-    failure = Status(ErrorCode::device_failed, e.what()).with_exception(std::current_exception());
   } catch (...) {
-    failure = Status(ErrorCode::device_failed, "threw something that is no std::exception")
-                  .with_exception(std::current_exception());
+    failure = failure_of_thrown();
   }
   return false;
+}
+
+/// Of a failure that others came after, again and again: without most of its causes.
+Status shortened(Status failure) noexcept {
+  if (failure.causes() < tuning::causes_max) return failure;
+  return Status(failure.code(), "it came after earlier failures, whose texts are no longer kept",
+                failure.root());
 }
 
 }  // namespace
@@ -195,12 +218,13 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
         return true;
       }
     }
+    // Whoever sees this task's end sees that failure in it.
     if (Status ended = event.status(); !ended.ok()) {
-      contained = Timeline::of(event) != nullptr && Timeline::outcome_of(event).contained;
+      contained = Timeline::outcome_of(event).contained;
       refusal = Status(ErrorCode::device_failed,
                        fmt::format("{} came after {}, which ended badly", describe(ticket, note),
                                    event.to_string()),
-                       std::move(ended));
+                       shortened(std::move(ended)));
       return true;
     }
   }
@@ -248,8 +272,7 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     skip_reason_ = Status(
         ErrorCode::device_failed,
         fmt::format("device '{}': skipped because of an earlier failure", timeline_->name()), why);
-    poison_observed_ = false;
-    timeline_->forget_observed();
+    poison_ticket_ = ticket;
     health_.poison();
   }
   simulated_point();

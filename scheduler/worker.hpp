@@ -49,7 +49,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// Error(unavailable) when no thread can be started.
   [[nodiscard]] static Device open(DeviceOptions options, OwnedRunner runner,
                                    std::shared_ptr<DeviceCore>* core);
-  [[nodiscard]] static const std::shared_ptr<DeviceCore>& of(const Device& device) noexcept;
+  /// Of a device whose handle is not empty.
+  [[nodiscard]] static std::shared_ptr<DeviceCore> of(const Device& device) noexcept;
 
   Event submit(Label label, const TaskOps& ops, void* from) noexcept;
   /// `admission`, if any, is asked right before the ticket is taken.
@@ -97,6 +98,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
   /// By which it waits for a turn in a pool; belongs to who sees to it.
   [[nodiscard]] ReadyLink& ready_link() noexcept { return ready_link_; }
+  /// Instead of a turn that was to be seen to: others will ask for one.
+  void give_turn_back() noexcept {
+    std::uint64_t known = 1;
+    while (!turns_.end(known)) {
+    }
+  }
   /// Links devices that wait for a turn on one thread; belongs to who sees to it.
   [[nodiscard]] std::shared_ptr<DeviceCore>& next_ready() noexcept { return next_ready_; }
   /// true: the caller puts a look off, and calls put_on() before it looks.
@@ -167,7 +174,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   }
   void set_going_closely() noexcept;
   void wake_worker() noexcept;
-  [[nodiscard]] Status refusal() noexcept;
+  [[nodiscard]] Status refusal() const noexcept;
+  void tell_poison() noexcept;
   [[nodiscard]] Status check_producer() noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
   [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept;
@@ -227,8 +235,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   mutable std::mutex control_;  // guards what follows
   Status poison_;
   Status skip_reason_;
-  Status last_poison_;  // what recover() cleared last
-  mutable bool poison_observed_ = true;
+  Status last_poison_;               // what recover() cleared last
+  std::uint64_t poison_ticket_ = 0;  // of the task that failed
   std::uint64_t epoch_ = 1;
   Event waiting_for_;  // default: nothing
   Clock::time_point waiting_since_;

@@ -83,7 +83,8 @@ class FileDescriptor {
 
 /// A position on a timeline: a value that outlives its device (S7), and that costs nothing to copy.
 /// How it ended is kept while its device is open, and for the latest 4096 closed devices that had
-/// failures; status() of older ones is `unavailable`. Default: already done.
+/// failures; status() of older ones is `unavailable`. Default: already done. What it was moved from
+/// is still the same event.
 class Event {
  public:
   using Clock = std::chrono::steady_clock;
@@ -91,6 +92,9 @@ class Event {
   using Executor = std::function<void(std::function<void()>)>;
 
   Event() = default;
+  Event(const Event&) = default;
+  Event& operator=(const Event&) = default;
+  ~Event() = default;
   [[nodiscard]] bool done() const noexcept;
   /// ok while pending and after a good end; otherwise why it failed, was skipped, cancelled or
   /// refused.
@@ -104,7 +108,8 @@ class Event {
   Status wait_until(Clock::time_point deadline) const noexcept;
   /// Calls back once done: on the worker that ends the task, or here and now when it is done
   /// already. Never under a lock. What a callback throws goes to the log. On a worker it counts as
-  /// part of the task that ended: waiting there for that device is failed_precondition.
+  /// part of the task that ended: waiting there for that device is failed_precondition. A callback
+  /// within 64 others runs after these, or before its thread waits.
   void then(std::function<void(const Status&)> callback) const;
   void then(const Executor& executor, std::function<void(const Status&)> callback) const;
   /// Readable once done (eventfd). Throws Error(exhausted) without descriptors.
@@ -114,7 +119,7 @@ class Event {
   [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
   [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
   /// Identity of the timeline in this process; 0 for an event that belongs to none.
-  [[nodiscard]] std::uint64_t timeline() const noexcept { return place_.id; }
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return accepted() ? place_.id : 0; }
   /// "work#7 done"
   [[nodiscard]] std::string to_string() const;
 
@@ -127,8 +132,10 @@ class Event {
   };
   Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
   explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
+  Event(const Place& refuser, Status refusal) noexcept
+      : place_(refuser), refusal_(std::move(refusal)) {}
 
-  Place place_;
+  Place place_;  // of what refused it, if something did
   std::uint64_t ticket_ = 0;
   Status refusal_;
 };
@@ -144,8 +151,10 @@ enum class FullPolicy : std::uint8_t {
 
 /// Where tasks run (S15).
 enum class Mode : std::uint8_t {
-  threaded,   ///< one named worker thread per device
-  inline_,    ///< on the submitting thread, in ticket order; what waits goes on where that ends
+  threaded,  ///< one named worker thread per device
+  /// On the submitting thread, in ticket order; what waits goes on where that ends. Within 64 other
+  /// tasks, a task begins when these have ended, or their thread waits.
+  inline_,
   pooled,     ///< many devices on the scheduler's few workers; a device that waits costs no thread
   manual,     ///< where the host calls the scheduler's poll() or run_one()
   simulated,  ///< by a simulation, whose scheduler opens them (heddle/simulation.hpp)
@@ -206,14 +215,19 @@ struct Snapshot {
 
 /// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
 /// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
-/// tasks and after a shutdown() that timed out, where it never waits.
+/// tasks and after a shutdown() that timed out, where it never waits. A failure that nobody has seen
+/// when its device closes, or when the process exits, goes to the log, once: seen is what status(),
+/// await() or an event gave somebody, or what became the cause of a failure elsewhere. A handle that
+/// was moved from is empty: what is asked of it is failed_precondition, and names and numbers are
+/// those of nothing.
 class Device {
  public:
   using Clock = Event::Clock;
 
-  /// `f()` returns void or Status; a failed Status or anything thrown fails the task. A refused
-  /// submission gives an event that says so (accepted() is false). Takes no lock, no memory for
-  /// callables of up to 48 bytes, and makes a system call only to wake a sleeping worker (S3).
+  /// `f()` returns void or Status; a failed Status or anything thrown fails the task. Its
+  /// destructor does not throw. A refused submission gives an event that says so (accepted() is
+  /// false). Takes no lock, no memory for callables of up to 48 bytes, and makes a system call only
+  /// to wake a sleeping worker (S3).
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
@@ -240,15 +254,16 @@ class Device {
 
   /// ok, or the failure that poisoned the device.
   [[nodiscard]] Status status() const noexcept;
-  /// After a failure: ends what is queued as skipped and starts a new epoch (S11). Not from its own
-  /// tasks.
+  /// After a failure: ends what is queued as skipped and starts a new epoch (S11). If nobody has
+  /// seen the failure, the log tells it. Not from its own tasks.
   Status recover() const noexcept;
   /// Ends queued tasks as cancelled; the running one sees its stop token (S12).
   void cancel_pending() const noexcept;
   /// Refuses new work, lets accepted tasks end until the deadline, then cancels; joins the worker
   /// (S13). `deadline` when a running task did not stop in time: it is left to end by itself, with
   /// its thread and what it uses, and the log says when it has. Nobody waits for it any more: the
-  /// handles of this device and of its scheduler go at once.
+  /// handles of this device and of its scheduler go at once. A failure of the device that nobody has
+  /// seen by then goes to the log.
   Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept;
@@ -257,19 +272,23 @@ class Device {
   [[nodiscard]] Mode mode() const noexcept;
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
-  friend bool operator==(const Device& a, const Device& b) noexcept {
-    return a.handle_ == b.handle_;
-  }
+  friend bool operator==(const Device& a, const Device& b) noexcept { return a.core_ == b.core_; }
 
  private:
   friend class heddle::sched::DeviceCore;
   struct Handle;
-  explicit Device(std::shared_ptr<Handle> handle) noexcept : handle_(std::move(handle)) {}
+  explicit Device(std::shared_ptr<DeviceCore> core) noexcept : core_(std::move(core)) {}
 
   /// `options`: SubmitOptions, or nothing.
   template <class F, class... Options>
   Event submit_any(Label label, F&& f, const Options&... options) const {
     using Callable = std::decay_t<F>;
+    using Result = std::invoke_result_t<Callable&>;
+    static_assert(std::is_void_v<Result> || std::is_convertible_v<Result, Status>,
+                  "heddle: a task returns nothing or a heddle::Status: any other result, such as a "
+                  "bool or a std::error_code, would be taken for success; turn it into a Status");
+    static_assert(std::is_nothrow_destructible_v<Callable>,
+                  "heddle: a task's destructor must not throw, since nobody could catch it");
     if constexpr (sizeof(Callable) > task_bytes_max || alignof(Callable) > 16 ||
                   !std::is_nothrow_move_constructible_v<Callable>) {
       Boxed<Callable> boxed{
@@ -323,12 +342,14 @@ class Device {
   Event submit_task(Label label, const TaskOps& task, void* from,
                     const SubmitOptions& options) const noexcept;
   static Event refuse_memory(Label label) noexcept;
+  static Event refuse_empty() noexcept;
 
-  std::shared_ptr<Handle> handle_;
+  std::shared_ptr<DeviceCore> core_;  // keeps the Handle; null: empty
 };
 
 /// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own
-/// I/O. A shared handle: when the last one goes, tickets that were never signalled end as failed.
+/// I/O. A shared handle: when the last one goes, tickets that were never signalled end as failed. A
+/// handle that was moved from is empty: what it is asked for is refused as failed_precondition.
 class ExternalTimeline {
  public:
   explicit ExternalTimeline(std::string name);
@@ -362,7 +383,8 @@ struct SchedulerOptions {
 
 /// Makes devices and shuts them down together. Devices outlive it; it is their registry, and where
 /// hosts run manual devices. One inherited by a forked child is `unavailable` there, and runs
-/// nothing.
+/// nothing. A shared handle; one that was moved from is empty: its functions give
+/// failed_precondition, as a Status or an Error.
 class Scheduler {
  public:
   /// Throws Error(invalid_argument) for 0 workers, for a watchdog's limit that is not positive, and
@@ -393,6 +415,7 @@ class Scheduler {
  private:
   friend class Simulation;
   Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator);
+  [[nodiscard]] sched::SchedulerCore& core() const;
 
   std::shared_ptr<sched::SchedulerCore> core_;
 };

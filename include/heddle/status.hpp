@@ -2,6 +2,7 @@
 // Owns no state; every function here may be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -42,7 +43,7 @@ constexpr std::string_view code_name(ErrorCode code) noexcept {
 ///
 /// An ok Status is one null pointer; copying a failed one shares its text, so a Status may be kept
 /// by a device, by each of its events and by every waiter. Immutable, hence safe to share between
-/// threads.
+/// threads. Causes may form a chain of any length: no function here nests as deep.
 class Status {
  public:
   Status() noexcept = default;
@@ -52,8 +53,13 @@ class Status {
          std::source_location where = std::source_location::current()) noexcept {
     if (code == ErrorCode::ok) return;
     try {
-      detail_ = std::make_shared<const Detail>(
-          Detail{code, std::move(message), where, std::move(cause.detail_), nullptr});
+      Detail detail{code, std::move(message), where};
+      if (cause.detail_) {
+        detail.causes = cause.detail_->causes + 1;
+        detail.root = cause.root().detail_;
+        detail.cause = std::move(cause.detail_);
+      }
+      detail_ = keep(std::move(detail));
     } catch (...) {
       detail_ = out_of_memory();
     }
@@ -87,7 +93,7 @@ class Status {
     try {
       Detail detail = *detail_;
       detail.exception = std::move(exception);
-      copy.detail_ = std::make_shared<const Detail>(std::move(detail));
+      copy.detail_ = keep(std::move(detail));
     } catch (...) {
       copy.detail_ = detail_;
     }
@@ -95,28 +101,46 @@ class Status {
   }
   /// The innermost cause: what a user has to mend.
   [[nodiscard]] Status root() const noexcept {
-    Status at = *this;
-    while (at.detail_ && at.detail_->cause)
-      at.detail_ = std::shared_ptr<const Detail>(at.detail_->cause);
-    return at;
+    Status root = *this;
+    if (detail_ && detail_->root) root.detail_ = detail_->root;
+    return root;
   }
+  /// How many causes are behind this one, one behind the other.
+  [[nodiscard]] std::size_t causes() const noexcept { return detail_ ? detail_->causes : 0; }
 
-  /// "code: message" and one line "  cause: ..." for each cause.
+  /// "code: message" and one line "  cause: ..." for each cause; of a long chain the first few, how
+  /// many are left out, and the innermost.
   [[nodiscard]] std::string to_string() const {
     if (!detail_) return "ok";
     std::string text;
-    for (const Detail* at = detail_.get(); at != nullptr; at = at->cause.get()) {
+    const auto add = [&text](const Detail& one) {
       if (!text.empty()) text += "\n  cause: ";
-      text += code_name(at->code);
+      text += code_name(one.code);
       text += ": ";
-      text += at->message;
+      text += one.message;
+    };
+    constexpr std::size_t shown_max = 8;
+    const Detail* at = detail_.get();
+    for (std::size_t shown = 0; at != nullptr; at = at->cause.get()) {
+      if (++shown == shown_max && at->causes > 1) {
+        text += "\n  ... " + std::to_string(at->causes) + " more causes ...";
+        at = at->root.get();
+      }
+      add(*at);
     }
     return text;
   }
 
   /// Same code and text (causes included); two ok statuses are equal.
-  friend bool operator==(const Status& a, const Status& b) {
-    return a.detail_ == b.detail_ || (a.detail_ && b.detail_ && a.to_string() == b.to_string());
+  friend bool operator==(const Status& a, const Status& b) noexcept {
+    const Detail *left = a.detail_.get(), *right = b.detail_.get();
+    for (; left != right; left = left->cause.get(), right = right->cause.get()) {
+      if (left == nullptr || right == nullptr || left->causes != right->causes ||
+          left->code != right->code || left->message != right->message) {
+        return false;
+      }
+    }
+    return true;
   }
 
  private:
@@ -124,14 +148,32 @@ class Status {
     ErrorCode code;
     std::string message;
     std::source_location where;
-    std::shared_ptr<const Detail> cause;
-    std::exception_ptr exception;
+    std::shared_ptr<const Detail> cause{};
+    std::shared_ptr<const Detail> root{};  // of all causes; null: this one
+    std::size_t causes = 0;
+    std::exception_ptr exception{};
+    Detail* next_to_free = nullptr;
   };
+
+  static std::shared_ptr<const Detail> keep(Detail detail) {
+    return {new Detail(std::move(detail)), &Status::free};
+  }
+  /// What is freed may hold the last reference to another: its cause, or that in its exception.
+  /// That one waits until this one is gone, however long the chain.
+  static void free(Detail* detail) noexcept {
+    thread_local Detail* first = nullptr;
+    thread_local bool freeing = false;
+    detail->next_to_free = std::exchange(first, detail);
+    if (freeing) return;
+    freeing = true;
+    while (first != nullptr) delete std::exchange(first, first->next_to_free);
+    freeing = false;
+  }
 
   static std::shared_ptr<const Detail> out_of_memory() noexcept {
     // Built on first use and never destroyed, so it may be handed out during exit.
-    static const auto* const detail = new std::shared_ptr<const Detail>(new Detail{
-        ErrorCode::exhausted, "out of memory", std::source_location::current(), nullptr, nullptr});
+    static const auto* const detail = new std::shared_ptr<const Detail>(
+        new Detail{ErrorCode::exhausted, "out of memory", std::source_location::current()});
     return *detail;
   }
 

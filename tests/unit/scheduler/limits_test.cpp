@@ -219,14 +219,8 @@ TEST(LogTest, GoesToTheHookAboveTheLevel) {
   set_log_hook([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
   log(LogLevel::info, "quiet");
   log(LogLevel::error, "loud");
-  {
-    Scheduler scheduler;
-    const Device device = scheduler.new_device("unwatched");
-    device.submit("fail", [] { throw std::runtime_error("unseen"); });
-  }
   set_log_hook({});
-  ASSERT_GE(lines.size(), 1u);
-  EXPECT_EQ(lines[0], "loud");
+  EXPECT_THAT(lines, testing::ElementsAre("loud"));
 }
 
 }  // namespace
