@@ -65,7 +65,7 @@ Status DeviceCore::await(Deadline deadline) noexcept {
   if (timeline_->completed() < last) {
     const Event ended = timeline_->event(last);
     const Waited waited = wait_here(ended, deadline, spin());
-    if (waited == Waited::stopped) return status_of(waited, ended);
+    if (waited == Waited::stopped || waited == Waited::refused) return status_of(waited, ended);
     if (waited == Waited::late) {
       return Status(ErrorCode::deadline,
                     fmt::format("device '{}': {} tasks had not ended at the deadline",
@@ -118,7 +118,8 @@ Status DeviceCore::recover() noexcept {
   }
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = timeline_->event(lane_.tickets());
-  if (wait_here(ended, {}, spin()) == Waited::stopped) return status_of(Waited::stopped, ended);
+  if (const Waited waited = wait_here(ended, {}, spin()); waited != Waited::done)
+    return status_of(waited, ended);
   simulated_point();
   {
     const std::lock_guard lock(control_);

@@ -11,45 +11,6 @@
 
 namespace heddle::sched {
 
-/// Which devices' running tasks wait for which full queues. A task that would close a cycle is
-/// refused instead (S4). Slow path only: one mutex for the process.
-struct BlockedOn {
-  static std::mutex& mutex() noexcept {
-    static std::mutex m;
-    return m;
-  }
-
-  /// Notes that the innermost task waits for `target`, and with it those beneath it on this thread,
-  /// down to the first that can be suspended. false: `target` waits, through others, for one of
-  /// them.
-  static bool enter(TaskContext* innermost, DeviceCore* target) noexcept {
-    const std::lock_guard lock(mutex());
-    for (const DeviceCore* at = target; at != nullptr; at = at->blocked_on_) {
-      for (const TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
-        if (at == task->device) return false;
-      }
-    }
-    note(innermost, target);
-    return true;
-  }
-  static void leave(TaskContext* innermost) noexcept {
-    const std::lock_guard lock(mutex());
-    note(innermost, nullptr);
-  }
-
- private:
-  /// Also held up by `task`'s wait.
-  template <class Task>
-  static Task* beneath(Task* task) noexcept {
-    return task->fiber != nullptr ? nullptr : task->outer;
-  }
-  static void note(TaskContext* innermost, DeviceCore* target) noexcept {
-    for (TaskContext* task = innermost; task != nullptr; task = beneath(task)) {
-      task->device->blocked_on_ = target;
-    }
-  }
-};
-
 namespace {
 
 /// Who submits: a thread, or a host of a simulation, which share one.
@@ -197,15 +158,7 @@ Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
   const std::uint64_t tickets = lane_.tickets();
   Deadline deadline;
   if (policy == FullPolicy::deadline) deadline = options.deadline;
-  TaskContext* const task = current_task();
-  if (task == nullptr) return wait_for_slot(tickets, deadline);
-  if (!BlockedOn::enter(task, this)) {
-    return full(
-        ", and its running task waits, in a cycle of full queues, for the task that submits");
-  }
-  Status status = wait_for_slot(tickets, deadline);
-  BlockedOn::leave(task);
-  return status;
+  return wait_for_slot(tickets, deadline);
 }
 
 Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexcept {
@@ -216,6 +169,12 @@ Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexc
       return {};
     case Waited::stopped:
       return status_of(Waited::stopped, slot);
+    case Waited::refused:
+      return Status(ErrorCode::exhausted,
+                    fmt::format("device '{}': its queue of {} tasks is full, and its running task "
+                                "waits, in a cycle, for the task that submits",
+                                timeline_->name(), lane_.capacity()),
+                    status_of(Waited::refused, slot));
     case Waited::late:
       break;
   }

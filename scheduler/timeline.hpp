@@ -26,6 +26,7 @@
 #include "scheduler/progress.hpp"
 #include "scheduler/runner.hpp"
 #include "scheduler/tuning.hpp"
+#include "scheduler/wait_graph.hpp"
 
 namespace heddle::sched {
 
@@ -166,6 +167,8 @@ class Timeline {
   std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_[2];  // by ticket; Caller
   std::uint64_t last_call_ = 0;
   BadEnds bad_ends_;
+  mutable GraphWait graph_wait_;
+  friend class WaitGraph;
   Timeline* next_free_ = nullptr;    // guarded by the pool's mutex
   Timeline* made_before_ = nullptr;  // constant: all that were ever made
   friend class TimelinePool;

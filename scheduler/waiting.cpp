@@ -6,6 +6,7 @@
 #include "scheduler/hooks.hpp"
 #include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
+#include "scheduler/wait_graph.hpp"
 #include "scheduler/worker.hpp"
 
 namespace heddle::sched {
@@ -49,6 +50,8 @@ Status status_of(Waited waited, const Event& event) {
     case Waited::late:
       return Status(ErrorCode::deadline,
                     fmt::format("{} had not ended at the deadline", event.to_string()));
+    case Waited::refused:
+      return current_task()->device->take_wait_refusal();
     case Waited::stopped:
       break;
   }
@@ -75,6 +78,28 @@ class DeviceCore::Waiting {
  private:
   DeviceCore& core_;
   const trace::WaitScope traced_;
+};
+
+/// Notes in the graph of waits what the running task waits for, unless that would close a cycle.
+class DeviceCore::InGraph {
+ public:
+  InGraph(DeviceCore& core, const Event& event, WaitManner manner,
+          const std::stop_token& stop) noexcept
+      : task_(*current_task()), manner_(manner) {
+    core.wait_refusal_ = WaitGraph::enter(task_, event, manner_, stop);
+    refused_ = !core.wait_refusal_.ok();
+  }
+  ~InGraph() {
+    if (!refused_) WaitGraph::leave(task_, manner_);
+  }
+  InGraph(const InGraph&) = delete;
+  InGraph& operator=(const InGraph&) = delete;
+  [[nodiscard]] bool refused() const noexcept { return refused_; }
+
+ private:
+  const TaskContext& task_;
+  const WaitManner manner_;
+  bool refused_ = false;
 };
 
 /// What snapshots say it waits for; the default event: nothing.
@@ -117,23 +142,27 @@ Waited DeviceCore::wait_in_task(const Event& event, Deadline deadline, bool heed
       drain_until_ && (!runner_ || kept_) && (!deadline || *drain_until_ < *deadline);
   const Deadline until = bounded ? drain_until_ : deadline;
   std::optional<Waited> waited;
+  const WaitLimits limits{until, deadline.has_value(), heeds_stop};
   if (Fiber* const fiber = current_task()->fiber; fiber != nullptr)
-    waited = suspend_until_ended(*fiber, event, until, heeds_stop);
-  if (!waited) waited = sleep_until_ended(event, until, heeds_stop);
+    waited = suspend_until_ended(*fiber, event, limits);
+  if (!waited) waited = sleep_until_ended(event, limits);
   return bounded && *waited == Waited::late ? Waited::stopped : *waited;
 }
 
 /// Leaves the running task's fiber until `event` is done; nullopt: it cannot.
 std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event& event,
-                                                      Deadline deadline, bool heeds_stop) noexcept {
+                                                      const WaitLimits& limits) noexcept {
+  const Deadline& deadline = limits.deadline;
   try {
     before_allocation();
-    const std::stop_token stop = heeds_stop ? stop_token() : std::stop_token();
+    const std::stop_token stop = limits.heeds_stop ? stop_token() : std::stop_token();
     const std::function<void()> wake = [mine = fiber.shared_from_this(), runner = runner_] {
       if (mine->unpark()) runner->resume(mine);
     };
     const Alarm alarm(*runner_, deadline, wake);
     if (!alarm.set()) return std::nullopt;
+    const InGraph noted(*this, event, {.holds_up = false, .timed = limits.timed}, stop);
+    if (noted.refused()) return Waited::refused;
     const Waiting waiting(*this, event);
     const std::stop_callback on_stop(stop, wake);
     const std::uint64_t call = Timeline::call(event, wake);
@@ -158,15 +187,20 @@ std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event&
 }
 
 /// Holds the thread up until `event` is done.
-Waited DeviceCore::sleep_until_ended(const Event& event, Deadline deadline,
-                                     bool heeds_stop) noexcept {
-  const std::stop_token stop = heeds_stop ? stop_token() : std::stop_token();
+Waited DeviceCore::sleep_until_ended(const Event& event, const WaitLimits& limits) noexcept {
+  const Deadline& deadline = limits.deadline;
+  const std::stop_token stop = limits.heeds_stop ? stop_token() : std::stop_token();
+  const WaitManner manner{.holds_up = true, .timed = limits.timed};
   const auto ended = [&] { return event.done() || stop.stop_requested(); };
   const auto late = [&] { return deadline && now() >= *deadline; };
   if (Hooks* const simulation = hooks(); simulation != nullptr) {
+    const InGraph noted(*this, event, manner, stop);
+    if (noted.refused()) return Waited::refused;
     while (!ended() && !late() && simulation->pass()) {
     }
   } else if (!spin_until(ended, deadline ? spin_before(*deadline, spin()) : spin())) {
+    const InGraph noted(*this, event, manner, stop);
+    if (noted.refused()) return Waited::refused;
     try {
       const auto parker = std::make_shared<Parker>();
       const Waiting waiting(*this, event);
@@ -183,35 +217,40 @@ Waited DeviceCore::sleep_until_ended(const Event& event, Deadline deadline,
   return stop.stop_requested() ? Waited::stopped : Waited::late;
 }
 
-/// Sees to it that this device looks again once `event` is done; true: it is done already.
-bool DeviceCore::arm(const Event& event) noexcept {
+/// Sees to it that this device looks again once `event` is done; else how its wait ended at once.
+std::optional<Waited> DeviceCore::arm(const Event& event) noexcept {
   if (armed_.call != 0 && armed_.event.timeline() == event.timeline() &&
       armed_.event.ticket() == event.ticket()) {
-    return event.done();
+    return event.done() ? std::optional(Waited::done) : std::nullopt;
   }
   disarm();
   simulated_point();
+  const TaskContext& task = *current_task();
+  wait_refusal_ = WaitGraph::enter(task, event, {}, stop_token());
+  if (!wait_refusal_.ok()) return Waited::refused;
   try {
     armed_.call = Timeline::call(event, [self = weak_from_this()] {
       if (const auto core = self.lock()) core->runner_->look_later(*core);
     });
   } catch (...) {  // no memory to be called back
-    event.wait();
-    return true;
+    WaitGraph::leave(task, {});
+    return sleep_until_ended(event, {drain_until_, false, true});
   }
   armed_.event = event;
   if (event.done()) {
+    WaitGraph::leave(task, {});
     disarm();
-    return true;
+    return Waited::done;
   }
   armed_.since = trace::stamp_if_on();
   note_wait(event);
-  return false;
+  return std::nullopt;
 }
 
 /// The gate that was armed is passed, or given up.
 void DeviceCore::disarm() noexcept {
   if (armed_.call == 0) return;
+  WaitGraph::leave(*current_task(), {});
   Timeline::of(armed_.event)->uncall(armed_.call);
   trace::record_wait(armed_.event, id_, armed_.since);
   armed_ = {};

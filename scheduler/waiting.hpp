@@ -9,9 +9,9 @@
 
 namespace heddle::sched {
 
-/// How a wait ended: the event is done, the deadline passed first, or the waiting task was asked to
-/// stop.
-enum class Waited : std::uint8_t { done, late, stopped };
+/// How a wait ended: the event is done, the deadline passed first, the waiting task was asked to
+/// stop, or would have waited for itself.
+enum class Waited : std::uint8_t { done, late, stopped, refused };
 
 /// Waits for `event` in the way that this thread can: a task on a fiber is suspended, a host of
 /// devices that nobody else runs runs them, all others spin for `spin` and sleep. A task that is

@@ -209,9 +209,18 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
                            bool& contained) noexcept {
   for (const Event& event : *note.after) {
     if (!event.done()) {
-      if (runner_ && !(drain_until_ && now() >= *drain_until_)) {
-        if (!arm(event)) return false;
-      } else if (sleep_until_ended(event, drain_until_, true) != Waited::done) {
+      const bool looks_again = runner_ && !(drain_until_ && now() >= *drain_until_);
+      const std::optional<Waited> waited =
+          looks_again ? arm(event) : sleep_until_ended(event, {drain_until_, false, true});
+      if (!waited) return false;
+      if (*waited == Waited::refused) {
+        refusal = Status(ErrorCode::device_failed,
+                         fmt::format("{} comes after {}, and cannot wait for it",
+                                     describe(ticket, note), event.to_string()),
+                         take_wait_refusal());
+        return true;
+      }
+      if (*waited != Waited::done) {
         refusal = Status(ErrorCode::cancelled,
                          fmt::format("device '{}': cancelled while it waited for {}",
                                      timeline_->name(), event.to_string()));

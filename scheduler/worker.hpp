@@ -85,6 +85,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// See wait_here(): inside a task of this device.
   [[nodiscard]] Waited wait_in_task(const Event& event, Deadline deadline,
                                     bool heeds_stop) noexcept;
+  /// Why the running task's latest wait was refused.
+  [[nodiscard]] Status take_wait_refusal() noexcept { return std::exchange(wait_refusal_, {}); }
 
   // For runners.
 
@@ -120,6 +122,13 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
  private:
   class Waiting;
+  class InGraph;
+  /// What ends a wait before its event is done; `timed`: its user says when.
+  struct WaitLimits {
+    Deadline deadline;
+    bool timed = false;
+    bool heeds_stop = true;
+  };
   /// Ends up to `tasks_max` tasks: runs, skips or cancels them. How many; 0: there is none, or the
   /// next one cannot begin yet. The consumer. `context` is where the thread notes what it runs.
   [[nodiscard]] std::uint32_t step(TaskContext& context, std::uint32_t tasks_max) noexcept;
@@ -143,11 +152,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void let_gather() noexcept;
   void note_wait(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> suspend_until_ended(Fiber& fiber, const Event& event,
-                                                          Deadline deadline,
-                                                          bool heeds_stop) noexcept;
-  [[nodiscard]] Waited sleep_until_ended(const Event& event, Deadline deadline,
-                                         bool heeds_stop) noexcept;
-  [[nodiscard]] bool arm(const Event& event) noexcept;
+                                                          const WaitLimits& limits) noexcept;
+  [[nodiscard]] Waited sleep_until_ended(const Event& event, const WaitLimits& limits) noexcept;
+  [[nodiscard]] std::optional<Waited> arm(const Event& event) noexcept;
   void disarm() noexcept;
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
                  bool contained) noexcept;
@@ -204,6 +211,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0}, spins_{0};
   std::uint64_t cancels_seen_ = 0;
   Status failure_;                    // of the task that ran
+  Status wait_refusal_;               // of the latest wait that would have closed a cycle
   std::uint64_t traced_until_ = 0;    // when what was traced last ended; 0: before the trace
   std::uint32_t traced_session_ = 0;  // the trace that knows our name
   /// The event of the first task's gate that will make this device look again.
@@ -247,10 +255,6 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // Devices that wait for a turn.
   std::atomic<bool> put_off_{false};
   std::shared_ptr<DeviceCore> next_ready_;
-
-  friend struct BlockedOn;
-  DeviceCore* blocked_on_ =
-      nullptr;  // whose full queue our running task waits for; guarded by BlockedOn's mutex
 };
 
 }  // namespace heddle::sched
