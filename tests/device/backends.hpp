@@ -15,7 +15,8 @@ namespace heddle {
 
 inline std::vector<std::string> backends_under_test() {
   const char* const asked = std::getenv("HEDDLE_CONFORMANCE");
-  if (asked == nullptr) return {"cc", "gccjit", "sync_cc", "sync_gccjit", "pooled_gccjit"};
+  if (asked == nullptr)
+    return {"cc", "gccjit", "sync_cc", "sync_gccjit", "pooled_cc", "pooled_gccjit"};
   std::vector<std::string> names;
   std::string rest = asked;
   for (std::size_t comma = 0; comma != std::string::npos;) {

@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <stdexcept>
 
+#include "error_bounds.hpp"
 #include "jit/element.hpp"
-#include "jit/primitive_eval.hpp"
+#include "scalar_reference.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -23,8 +26,11 @@ class Interpreter {
     for (std::size_t k = 0; k < buffers.size(); ++k) {
       if (buffers[k].type() != loop.buffers[k].type)
         throw std::logic_error(fmt::format("array {} is not of its buffer's type", k));
+      errors_.emplace_back(static_cast<std::size_t>(buffers[k].num_elements()), 0.0);
     }
   }
+
+  [[nodiscard]] ElementErrors take_errors() { return std::move(errors_); }
 
   void block(const Block& body) {
     for (const StmtPtr& stmt : body) statement(*stmt);
@@ -48,28 +54,57 @@ class Interpreter {
         const HostArray& array = buffers_[stmt.buffer];
         for (std::int64_t k = 0; k < array.num_elements(); ++k)
           store_element(array.type().dtype, array.data(), static_cast<std::size_t>(k), Scalar{});
+        std::ranges::fill(errors_[stmt.buffer], 0.0);
         return;
       }
       case StmtKind::store: {
         const HostArray& array = buffers_[stmt.buffer];
-        const Scalar v = value(*stmt.value);
-        store_element(array.type().dtype, array.data(), offset(stmt.buffer, stmt.subscripts), v);
+        const Bounded v = value(*stmt.value);
+        const std::size_t at = offset(stmt.buffer, stmt.subscripts);
+        store_element(array.type().dtype, array.data(), at, v.value);
+        errors_[stmt.buffer][at] = v.error;
         return;
       }
       case StmtKind::declare: {
         const ArrayType type{stmt.value->dtype, stmt.dims};
-        locals_[stmt.local] = {type.dims,
-                               std::vector<Scalar>(static_cast<std::size_t>(*type.num_elements()),
-                                                   value(*stmt.value))};
+        const Bounded start = value(*stmt.value);
+        Local& local = locals_[stmt.local];
+        local.dims = type.dims;
+        local.elements.assign(static_cast<std::size_t>(*type.num_elements()), start);
+        local.sum.set(start);
         return;
       }
-      case StmtKind::assign: {
-        const Scalar v = value(*stmt.value);
-        Local& local = locals_.at(stmt.local);
-        local.elements[offset(local.dims, stmt.subscripts, 'x', stmt.local)] = v;
+      case StmtKind::assign:
+        assign(stmt);
         return;
-      }
     }
+  }
+
+  void assign(const Stmt& stmt) {
+    Bounded v = value(*stmt.value);
+    Local& local = locals_.at(stmt.local);
+    Bounded& element = local.elements[offset(local.dims, stmt.subscripts, 'x', stmt.local)];
+    if (const Value* const term = summed(stmt)) {
+      v.error = local.sum.step(stmt.value->op, v.value, element, value(*term));
+    } else if (stmt.subscripts.empty()) {
+      local.sum.set(v);
+    }
+    element = v;
+  }
+
+  /// The term of a step x = op(x, term) or x = op(term, x) that loops may take in any order; else
+  /// null.
+  static const Value* summed(const Stmt& stmt) {
+    const Value& v = *stmt.value;
+    const bool sums = v.kind == ValueKind::op && v.args.size() == 2 && stmt.subscripts.empty() &&
+                      (v.op == Op::add || v.op == Op::sub || v.op == Op::mul || v.op == Op::max ||
+                       v.op == Op::min);
+    if (!sums) return nullptr;
+    const auto is_own = [&](std::size_t k) {
+      return v.args[k]->kind == ValueKind::local && v.args[k]->local == stmt.local;
+    };
+    if (is_own(0) == is_own(1) || (v.op == Op::sub && is_own(1))) return nullptr;
+    return v.args[is_own(0) ? 1 : 0].get();
   }
 
   std::int64_t index(const Affine& a) const {
@@ -100,35 +135,44 @@ class Interpreter {
   /// A scalar, or a block of them.
   struct Local {
     Dims dims;
-    std::vector<Scalar> elements;
+    std::vector<Bounded> elements;
+    Accumulated sum;  // of a scalar
   };
 
-  Scalar element(const Value& v) const {
+  Bounded element(const Value& v) const {
     const Local& local = locals_.at(v.local);
     return local.elements[offset(local.dims, v.subscripts, 'x', v.local)];
   }
 
-  Scalar value(const Value& v) const {
+  Bounded value(const Value& v) const {
     switch (v.kind) {
       case ValueKind::constant:
-        return v.scalar;
-      case ValueKind::load:
-        return load_element(v.dtype, buffers_[v.buffer].data(), offset(v.buffer, v.subscripts));
+        return {v.scalar, 0};
+      case ValueKind::load: {
+        const std::size_t at = offset(v.buffer, v.subscripts);
+        return {load_element(v.dtype, buffers_[v.buffer].data(), at), errors_[v.buffer][at]};
+      }
       case ValueKind::local:
         return element(v);
       case ValueKind::embed:
-        return Scalar::of_int(DType::i64, index(v.index));
-      case ValueKind::cast:
-        return convert(value(*v.args[0]), v.dtype);
+        return {Scalar::of_int(DType::i64, index(v.index)), 0};
+      case ValueKind::cast: {
+        const Bounded from = value(*v.args[0]);
+        const Scalar to = convert(from.value, v.dtype);
+        return {to, error_after_cast(to, from)};
+      }
       case ValueKind::op:
         break;
     }
-    std::vector<Scalar> args;
-    for (const ValuePtr& arg : v.args) args.push_back(value(*arg));
-    const auto key = std::pair(v.op, args.back().dtype);
-    auto at = functions_.find(key);
-    if (at == functions_.end()) at = functions_.emplace(key, op_function(v.op, key.second)).first;
-    return evaluate(at->second, args);
+    std::array<Bounded, 3> args;
+    std::array<Scalar, 3> values;
+    const std::size_t count = v.args.size();
+    for (std::size_t k = 0; k < count; ++k) {
+      args[k] = value(*v.args[k]);
+      values[k] = args[k].value;
+    }
+    const Scalar made = reference_value(v.op, v.dtype, {values.data(), count});
+    return {made, error_after(v.op, made, {args.data(), count})};
   }
 
   const Loop& loop_;
@@ -136,7 +180,7 @@ class Interpreter {
   std::span<const std::int64_t> statics_;
   std::map<VarId, std::int64_t> vars_;
   std::map<LocalId, Local> locals_;
-  mutable std::map<std::pair<Op, DType>, PrimFunction> functions_;  // as they are met
+  ElementErrors errors_;
 };
 
 }  // namespace
@@ -146,12 +190,25 @@ void interpret(const Loop& loop, std::span<const HostArray> buffers,
   Interpreter(loop, buffers, statics).block(loop.body);
 }
 
+ElementErrors interpret_bounded(const Loop& loop, std::span<const HostArray> buffers,
+                                std::span<const std::int64_t> statics) {
+  Interpreter interpreter(loop, buffers, statics);
+  interpreter.block(loop.body);
+  return interpreter.take_errors();
+}
+
 bool same_elements(const HostArray& a, const HostArray& b) {
-  if (a.type() != b.type()) return false;
+  return a.type() == b.type() && near_elements(a, b, {});
+}
+
+bool near_elements(const HostArray& a, const HostArray& b, std::span<const double> errors) {
   for (std::size_t k = 0; k < static_cast<std::size_t>(a.num_elements()); ++k) {
     const Scalar x = load_element(a.type().dtype, a.data(), k);
     const Scalar y = load_element(b.type().dtype, b.data(), k);
-    if (!(x == y) && !(std::isnan(x.f) && std::isnan(y.f))) return false;
+    if (x == y || (std::isnan(x.f) && std::isnan(y.f))) continue;
+    const double error = errors.empty() ? 0 : errors[k];
+    if (error == unknown_error || std::fabs(x.f - y.f) <= error) continue;
+    return false;
   }
   return true;
 }

@@ -13,9 +13,21 @@ namespace heddle::jit::testing {
 
 /// Runs `loop` on `buffers` (one per Loop::buffers, of its type) with these static values. Throws
 /// std::out_of_range where an access leaves its buffer and std::logic_error where a kernel is
-/// illegal otherwise. Operations are those of primitives.hpp, whose meaning ops_test.cpp checks.
+/// illegal otherwise. Operations are computed by scalar_reference.hpp.
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics = {});
+
+/// Of each buffer's elements: how far results may be from it that take the sums of loops in another
+/// order, or round a product and its sum once: 0 where they have the same bits, infinite where that
+/// is not known.
+using ElementErrors = std::vector<std::vector<double>>;
+/// The same, and what schedules may change of the results.
+[[nodiscard]] ElementErrors interpret_bounded(const Loop& loop, std::span<const HostArray> buffers,
+                                              std::span<const std::int64_t> statics = {});
+
+/// Of one type: the same bits, any NaN for any other, or no further apart than the errors of `a`.
+[[nodiscard]] bool near_elements(const HostArray& a, const HostArray& b,
+                                 std::span<const double> errors);
 
 /// Same type and same bits, but that any NaN equals any other.
 [[nodiscard]] bool same_elements(const HostArray& a, const HostArray& b);

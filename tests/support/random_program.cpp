@@ -8,11 +8,16 @@
 
 #include "heddle/status.hpp"
 #include "jit/element.hpp"
+#include "jit/expr.hpp"
 
 namespace heddle::jit::testing {
 namespace {
 
 constexpr std::array all_dtypes{bool_, u8, i8, u16, i16, i32, u32, i64, u64, f16, bf16, f32, f64};
+
+/// Of large programs; small ones have fewer.
+constexpr std::int64_t iterations_max = 10'000;
+constexpr std::int64_t elements_max = 6'000;
 
 class Generator {
  public:
@@ -32,7 +37,9 @@ class Generator {
     }
     for (std::size_t wanted = 1 + below(6), tries = 0; wanted > 0 && tries < 60; ++tries) {
       try {  // a statement that does not type or fit is not the point here
-        result.program << statement();
+        const Statement made = statement();
+        if (iterations_of(made) > iterations_max) continue;
+        result.program << made;
         --wanted;
       } catch (const Error& e) {
         if (e.code() != ErrorCode::invalid_argument) throw;
@@ -55,9 +62,39 @@ class Generator {
     return from[below(from.size())];
   }
 
-  void add_tensor(const std::string& label) {
+  static std::int64_t iterations_of(const Statement& made) {
+    std::int64_t count = 1;
+    for (const SpaceAxis& axis : iteration_space(made.node()))
+      count = std::min(iterations_max + 1, count * axis.extent);
+    return count;
+  }
+
+  Dims small_dims() {
     Dims dims(below(4));
     for (auto& extent : dims) extent = chance(3) ? 0 : static_cast<std::int64_t>(1 + below(4));
+    return dims;
+  }
+
+  /// Tensors share extents, so that statements find indices that fit several.
+  Dims large_dims() {
+    if (extents_.empty()) {
+      extents_ = {static_cast<std::int64_t>(1 + below(4)), static_cast<std::int64_t>(5 + below(16)),
+                  static_cast<std::int64_t>(16 + below(65))};
+    }
+    Dims dims(below(100) < 85 ? 1 + below(3) : 4 + below(2));
+    std::int64_t elements = 1;
+    for (auto& extent : dims) {
+      extent = chance(2)    ? 0
+               : chance(15) ? static_cast<std::int64_t>(1 + below(20))
+                            : pick(extents_);
+      if (elements * extent > elements_max) extent = static_cast<std::int64_t>(1 + below(2));
+      elements *= std::max<std::int64_t>(extent, 1);
+    }
+    return dims;
+  }
+
+  void add_tensor(const std::string& label) {
+    const Dims dims = options_.large ? large_dims() : small_dims();
     const Tensor tensor(label, chance(50) ? f32 : pick(all_dtypes), dims);
     constexpr std::array modes{MemoryMode::virtual_,     MemoryMode::virtual_,
                                MemoryMode::local,        MemoryMode::never_virtual,
@@ -259,6 +296,7 @@ class Generator {
   std::mt19937_64 random_;
   RandomProgramOptions options_;
   std::vector<Tensor> tensors_;
+  std::vector<std::int64_t> extents_;  // of large programs
   std::vector<StaticIndex> statics_;
   std::optional<Tensor> merged_;
   std::vector<Known> indices_;  // of the statement at hand

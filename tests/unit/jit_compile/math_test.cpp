@@ -16,8 +16,8 @@
 #include "jit/primitive_eval.hpp"
 #include "jit/process.hpp"
 #include "kernel_runner.hpp"
-#include "math_reference.hpp"
 #include "scratch.hpp"
+#include "support/math_reference.hpp"
 
 namespace heddle::jit::testing {
 namespace {

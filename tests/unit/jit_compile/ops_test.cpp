@@ -9,8 +9,8 @@
 #include "edge_values.hpp"
 #include "jit/primitive_eval.hpp"
 #include "kernel_runner.hpp"
-#include "math_reference.hpp"
-#include "op_reference.hpp"
+#include "support/math_reference.hpp"
+#include "support/op_reference.hpp"
 
 namespace heddle::jit::testing {
 namespace {

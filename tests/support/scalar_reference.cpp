@@ -1,0 +1,59 @@
+// See scalar_reference.hpp.
+#include "scalar_reference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "compute_types.hpp"
+#include "jit/primitive_eval.hpp"
+#include "math_reference.hpp"
+#include "op_reference.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+template <class T>
+T value_of(const Scalar& scalar) {
+  return is_floating(scalar.dtype) ? static_cast<T>(scalar.f) : static_cast<T>(scalar.i);
+}
+
+template <class T>
+Scalar scalar_of(DType t, T value) {
+  if constexpr (std::is_floating_point_v<T>) return Scalar::of_float(t, value);
+  return Scalar::of_int(t, static_cast<std::int64_t>(value));
+}
+
+/// By polynomials: the product's bits, looked at.
+template <class T>
+Scalar polynomial(const MathBound& bound, std::span<const Scalar> args) {
+  const Scalar made = evaluate(op_function(bound.op, args[0].dtype), args);
+  const long double exact = math_reference(bound.op, args[0].f, args.size() > 1 ? args[1].f : 0.0);
+  const double apart = units_apart(static_cast<T>(made.f), exact);
+  if (apart <= (sizeof(T) == sizeof(float) ? bound.f32 : bound.f64)) return made;
+  throw std::logic_error(fmt::format("{}({}) = {} is {} units of the last place off",
+                                     op_info(bound.op).name, args[0].f, made.f, apart));
+}
+
+}  // namespace
+
+Scalar reference_value(Op op, DType result, std::span<const Scalar> args) {
+  const DType operands = args.back().dtype;
+  return with_type(operands, [&](auto operand) -> Scalar {
+    using T = decltype(operand);
+    if constexpr (std::is_floating_point_v<T>) {
+      const auto* bound = std::ranges::find(math_bounds, op, &MathBound::op);
+      if (bound != std::end(math_bounds)) return polynomial<T>(*bound, args);
+    }
+    std::array<T, 3> of{};
+    for (std::size_t k = 0; k < args.size(); ++k) of[k] = value_of<T>(args[k]);
+    return with_type(result, [&](auto made) -> Scalar {
+      using R = decltype(made);
+      return scalar_of<R>(result, op_reference<R, T>(op, of[0], of[1], of[2]));
+    });
+  });
+}
+
+}  // namespace heddle::jit::testing
