@@ -9,7 +9,9 @@
 #include "heddle/status.hpp"
 #include "jit/code_stages.hpp"
 #include "jit/expr.hpp"
+#include "jit/limits.hpp"
 #include "jit/loop_text.hpp"
+#include "jit/process.hpp"
 #include "jit/program_text.hpp"
 #include "jit/schedule.hpp"
 
@@ -83,45 +85,70 @@ void require_statements(const Program& program, const std::string& name) {
                           name, program.empty() ? "no statement" : "comments alone"));
 }
 
+/// What is left of `limits` where the compiler's own time begins now.
+CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler) {
+  if (const auto own = compiler.timeout()) {
+    const Deadline end = deadline_after(*own);
+    limits.deadline = limits.deadline ? std::min(*limits.deadline, end) : end;
+  }
+  return limits;
+}
+
+/// Traced, every assignment is told in the order of the program.
+bool is_scheduled(const CodeData& code) {
+  return code.options.schedule == Schedule::automatic && !code.options.trace_values;
+}
+
 }  // namespace
 
-std::shared_ptr<CodeData> lower_and_optimize(const Program& program, std::string name,
-                                             const CompileOptions& options,
-                                             const std::shared_ptr<const Compiler>& compiler) {
+std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
+                                     const CompileOptions& options,
+                                     const std::shared_ptr<const Compiler>& compiler,
+                                     const CompileLimits& limits) {
   require_statements(program, name);
   auto code = std::make_shared<CodeData>();
   code->name = std::move(name);
   code->options = options;
   code->compiler = compiler;
+  code->steps.resize(1);
+  const CompileLimits own = with_own_time(limits, *compiler);
+  LimitedWork work(code->name, own);
+  if (is_scheduled(*code) && options.contraction_tile)
+    check_tile(*options.contraction_tile, compiler->target());
+  work.begin("lower");
   code->unoptimized = lower(program);
   code->unoptimized.name = code->name;
   OptimizeOptions optimize_options;
   optimize_options.fast_math = options.fast_math;
   code->lowered = optimize(code->unoptimized, optimize_options);
+  work.begin("sign");
   code->signature = make_signature(code->lowered.loop);
-  // Traced, every assignment is told in the order of the program.
-  if (options.schedule == Schedule::automatic && !options.trace_values) {
-    code->lowered = schedule(std::move(code->lowered), compiler->target(), options.schedule_without,
-                             options.contraction_tile);
-    set_scratch_entries(*code);
-  }
   return code;
 }
 
+void schedule_code(CodeData& code, const CompileLimits& limits) {
+  if (!is_scheduled(code)) return;
+  const CompileLimits own = with_own_time(limits, *code.compiler);
+  LimitedWork work(code.name, own);
+  work.begin("schedule");
+  code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
+                          code.options.schedule_without, code.options.contraction_tile);
+  set_scratch_entries(code);
+}
+
 Draft draft_program(const Program& program, const CompileOptions& options,
-                    const std::shared_ptr<const Compiler>& compiler) {
-  Draft draft{lower_and_optimize(program, name_of(program, options.name), options, compiler), {}};
-  CodeData& code = *draft.code;
-  code.steps.resize(1);
-  draft.unit.name = symbol(code.name);
-  draft.unit.trace_values = options.trace_values;
-  if (options.shared) draft.unit.kernels = {kernel_of(code, symbol(code.name))};
-  return draft;
+                    const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits) {
+  return {draft_code(program, name_of(program, options.name), options, compiler, limits)};
 }
 
 Code finish(Draft draft, const CompileLimits& limits) {
-  if (!draft.unit.kernels.empty())
-    draft.code->steps[0].module = draft.code->compiler->compile(draft.unit, limits);
+  CodeData& code = *draft.code;
+  schedule_code(code, limits);
+  if (code.options.shared) {
+    const CompileUnit unit{
+        symbol(code.name), {kernel_of(code, symbol(code.name))}, code.options.trace_values};
+    code.steps[0].module = code.compiler->compile(unit, limits);
+  }
   return Code(std::move(draft.code));
 }
 

@@ -32,28 +32,30 @@ struct CodeData {
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
 };
 
-/// A program lowered and optimised, and what its compiler is to be told.
+/// A program lowered and optimised: what can be wrong with it was found.
 struct Draft {
   std::shared_ptr<CodeData> code;
-  CompileUnit unit;  ///< no kernels: nothing is to be compiled yet
 };
-/// Stages lower and optimise. Throws what those throw.
+/// Stages lower, optimise and sign. Throws what those throw, and `deadline` or `cancelled`.
 [[nodiscard]] Draft draft_program(const Program& program, const CompileOptions& options,
-                                  const std::shared_ptr<const Compiler>& compiler);
-/// Stage compile. Throws what Compiler::compile() throws.
+                                  const std::shared_ptr<const Compiler>& compiler,
+                                  const CompileLimits& limits = {});
+/// Stages schedule and compile. Throws what Compiler::compile() throws.
 [[nodiscard]] Code finish(Draft draft, const CompileLimits& limits = {});
 
-/// Several programs, drafted. They are compiled in parts, which several compilers may work at.
+/// Several programs, drafted. They are scheduled and compiled in parts, which several threads may
+/// work at.
 struct BatchDraft {
   std::shared_ptr<const Compiler> compiler;
   std::vector<std::shared_ptr<CodeData>> codes;  ///< null where there is no program to compile
-  std::vector<CompileUnit> parts;
+  std::vector<CompileUnit> parts;  ///< their kernels get their loops when they are scheduled
   std::vector<std::vector<std::size_t>> positions;  ///< of each part's kernels
   std::function<void(const CompileProgress&)> progress;
 };
 [[nodiscard]] BatchDraft draft_programs(std::span<const Program> programs,
                                         const BatchOptions& options,
-                                        const std::shared_ptr<const Compiler>& compiler);
+                                        const std::shared_ptr<const Compiler>& compiler,
+                                        const CompileLimits& limits = {});
 /// Calls `work` from up to `count` threads at once, and returns when all calls did. One call does
 /// all that is left to do; it throws nothing.
 using Spread = std::function<void(std::size_t count, const std::function<void()>& work)>;

@@ -124,7 +124,13 @@ class BatchRun {
   }
 
   void compile(std::size_t part) {
-    const auto module = draft_.compiler->compile(draft_.parts[part], limits_);
+    CompileUnit& unit = draft_.parts[part];
+    for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
+      CodeData& code = *draft_.codes[draft_.positions[part][k]];
+      schedule_code(code, limits_);
+      unit.kernels[k] = kernel_of(code, std::move(unit.kernels[k].name));
+    }
+    const auto module = draft_.compiler->compile(unit, limits_);
     for (const std::size_t position : draft_.positions[part])
       draft_.codes[position]->steps[0].module = module;
     if (draft_.progress) tell(draft_.positions[part]);
@@ -164,7 +170,8 @@ class BatchRun {
 }  // namespace
 
 BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions& options,
-                          const std::shared_ptr<const Compiler>& compiler) {
+                          const std::shared_ptr<const Compiler>& compiler,
+                          const CompileLimits& limits) {
   const std::vector<std::string> names = batch_names(programs, options);
   CompileOptions each;
   each.shared = options.shared;
@@ -180,10 +187,9 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   for (std::size_t k = 0; k < programs.size(); ++k) {
     if (options.occupancy && !options.occupancy(names[k], k)) continue;
     each.name = names[k];
-    draft.codes[k] = lower_and_optimize(programs[k], names[k], each, compiler);
-    draft.codes[k]->steps.resize(1);
+    draft.codes[k] = draft_code(programs[k], names[k], each, compiler, limits);
     // Two names may become one symbol ("a b" and "a_b"): the position keeps symbols apart.
-    kernels.push_back(kernel_of(*draft.codes[k], fmt::format("{}_{}", symbol(names[k]), k)));
+    kernels.emplace_back().name = fmt::format("{}_{}", symbol(names[k]), k);
     positions.push_back(k);
   }
   if (options.shared) {
@@ -195,6 +201,10 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
 
 CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread) {
   const std::size_t parts = draft.parts.size();
+  if (parts == 0) {  // postponed
+    for (const auto& code : draft.codes)
+      if (code) schedule_code(*code, limits);
+  }
   const auto run = std::make_shared<BatchRun>(std::move(draft), limits);
   spread(parts, [run] { run->work(); });
   if (!run->over()) {

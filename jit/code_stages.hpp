@@ -13,9 +13,14 @@ namespace heddle::jit {
 [[nodiscard]] std::string name_of(const Program& program, const std::string& asked);
 /// Kernel names become symbols: letters, digits and '_' only.
 [[nodiscard]] std::string symbol(const std::string& name);
-[[nodiscard]] std::shared_ptr<CodeData> lower_and_optimize(
-    const Program& program, std::string name, const CompileOptions& options,
-    const std::shared_ptr<const Compiler>& compiler);
+/// Up to its signature. Within `limits`, and the compiler's own time.
+[[nodiscard]] std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
+                                                   const CompileOptions& options,
+                                                   const std::shared_ptr<const Compiler>& compiler,
+                                                   const CompileLimits& limits);
+/// The last stage before a compiler's. Within `limits`, and the compiler's own time.
+void schedule_code(CodeData& code, const CompileLimits& limits);
+/// For code that is scheduled.
 [[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);
 
 }  // namespace heddle::jit

@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "heddle/kernel.h"
 #include "heddle/kernel_cache.hpp"
 #include "heddle/status.hpp"
+#include "jit/limits.hpp"
 #include "jit/loop.hpp"
 #include "jit/loop_text.hpp"
 #include "jit/target.hpp"
@@ -42,12 +42,6 @@ struct ToolOptions {
   std::filesystem::path cache_dir;  ///< of the kernel cache; empty: there is none
   std::uint64_t cache_bytes_max = std::uint64_t{256} << 20;
   std::function<void(const std::string&)> warn;  ///< gets a line when the cache is in trouble
-};
-
-/// What bounds one compile, besides ToolOptions::compile_timeout.
-struct CompileLimits {
-  std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::stop_token stop;  ///< asks it to end
 };
 
 /// One kernel of a unit.
@@ -92,6 +86,10 @@ class Compiler {
   [[nodiscard]] virtual Status available() const = 0;
   /// One line: command and version, for `heddle info`.
   [[nodiscard]] virtual std::string describe() const = 0;
+  /// What one compile takes at most, and what the stages before it take at most; none: no end.
+  [[nodiscard]] virtual std::optional<std::chrono::milliseconds> timeout() const noexcept {
+    return std::nullopt;
+  }
   /// What kernels are scheduled for; without vectors they are left as they are.
   [[nodiscard]] virtual Target target() const noexcept { return {}; }
   /// Compiles and loads, or finds it done: the same unit is compiled once, by whichever threads ask

@@ -39,6 +39,7 @@ class CompileService final : public Compiler {
   std::string_view name() const noexcept override { return toolchain_->name(); }
   Status available() const override { return toolchain_->available(); }
   std::string describe() const override { return toolchain_->describe(); }
+  std::optional<std::chrono::milliseconds> timeout() const noexcept override { return timeout_; }
   Target target() const noexcept override { return target_; }
   KernelCacheCounters counters() const noexcept override { return cache_.counters(); }
 
@@ -50,8 +51,11 @@ class CompileService final : public Compiler {
                               "which it may not use; open a backend of its own in the child",
                               name()));
     }
+    const CompileLimits bounded{earliest(limits.deadline), limits.stop};
+    const Patience patience(*bounded.deadline, bounded.stop);
+    LimitedWork work(unit.name, bounded);
+    work.begin("emit");
     const EmittedUnit emitted = toolchain_->emit(unit);
-    const Patience patience(earliest(limits.deadline), limits.stop);
     // Dumps are of compiles: what is not compiled would leave none.
     if (anew_) {
       cache_.count(&KernelCacheCounters::disabled);

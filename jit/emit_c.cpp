@@ -145,6 +145,7 @@ class CKernel {
   static std::string_view storage_type(DType t) { return t == DType::bool_ ? "u8" : c_type(t); }
 
   void statement(const Stmt& stmt) {
+    count_step();
     switch (stmt.kind) {
       case StmtKind::comment:
         line("// {}", comment_text(stmt.text));
@@ -338,6 +339,7 @@ class CKernel {
   std::string value(const Value& v) { return nested(v).text; }
 
   Text nested(const Value& v) {
+    count_step();
     switch (v.kind) {
       case ValueKind::constant:
         return {c_literal(v.scalar)};

@@ -17,13 +17,14 @@ bool mentions(const Affine& index, VarId var) { return split_lane(index, var).se
 class Planner {
  public:
   /// Blocks of `turnable` may be read along columns.
-  Planner(const Loop& loop, const Target& target, const std::set<LocalId>& turnable)
-      : loop_(loop), target_(target), turnable_(turnable) {
+  Planner(const std::vector<BufferDecl>& buffers, const Block& body, const Target& target,
+          const std::set<LocalId>& turnable)
+      : buffers_(buffers), target_(target), turnable_(turnable) {
     if (target.isa == Isa::none) return;
-    walk(loop.body, [this](const Stmt& stmt) {
+    walk(body, [this](const Stmt& stmt) {
       if (stmt.kind == StmtKind::declare && !stmt.dims.empty()) blocks_[stmt.local] = &stmt;
     });
-    block(loop.body);
+    block(body);
     for (const auto& [local, declare] : blocks_) {
       if (!in_memory_.contains(local) && is_lane_type(declare->value->dtype))
         plan.in_registers.insert(local);
@@ -110,7 +111,7 @@ class Planner {
       const DType type = stmt->value->dtype;
       const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
       if (!is_mask && (!is_lane_type(type) || size_of(type) != size_of(*of))) return false;
-      if (!is_vector_value(*stmt->value, loop, size_of(*of), own)) return false;
+      if (!kind_of(*stmt->value, loop, size_of(*of), own).is_vector) return false;
       if (stmt->kind == StmtKind::store && !moves_by_one(stmt->buffer, stmt->subscripts, loop.var))
         return false;
       if (stmt->kind == StmtKind::assign && !stmt->subscripts.empty() &&
@@ -127,40 +128,43 @@ class Planner {
            (stmt.kind == StmtKind::assign && stmt.subscripts.empty());
   }
 
+  struct ValueKinds {
+    bool is_uniform = false;  ///< the same in all lanes
+    bool is_vector = false;   ///< vector code makes it, or a copy of it in each lane
+  };
   /// `bytes`: of a lane.
-  bool is_vector_value(const Value& v, const Stmt& loop, std::size_t bytes,
-                       const std::set<LocalId>& own) const {
+  ValueKinds kind_of(const Value& v, const Stmt& loop, std::size_t bytes,
+                     const std::set<LocalId>& own) const {
     const VarId lane = loop.var;
-    if (is_uniform(v, lane, own)) return is_lane_type(v.dtype) || v.dtype == DType::bool_;
-    switch (v.kind) {
-      case ValueKind::load:
-        return is_lane_type(v.dtype) && moves_by_one(v.buffer, v.subscripts, lane);
-      case ValueKind::local:
-        if (v.subscripts.empty()) return is_lane_type(v.dtype) || v.dtype == DType::bool_;
-        return is_lane_type(v.dtype) && (is_column(v.local, v.subscripts, loop) ||
-                                         block_moves_by_one(v.local, v.subscripts, lane));
-      case ValueKind::op:
-      case ValueKind::cast:
-        return is_lane_function(lane_function(v, target_), bytes, target_) &&
-               std::ranges::all_of(v.args, [&](const ValuePtr& arg) {
-                 return is_vector_value(*arg, loop, bytes, own);
-               });
-      case ValueKind::constant:
-      case ValueKind::embed:
-        return false;
+    const bool is_lane = is_lane_type(v.dtype);
+    if (v.kind == ValueKind::op || v.kind == ValueKind::cast) {
+      ValueKinds all{true, true};
+      for (const ValuePtr& arg : v.args) {
+        const ValueKinds one = kind_of(*arg, loop, bytes, own);
+        all.is_uniform = all.is_uniform && one.is_uniform;
+        all.is_vector = all.is_vector && one.is_vector;
+      }
+      if (all.is_uniform) return {true, is_lane || v.dtype == DType::bool_};
+      return {false, all.is_vector && is_lane_function(lane_function(v, target_), bytes, target_)};
     }
-    return false;
+    if (is_uniform(v, lane, own)) return {true, is_lane || v.dtype == DType::bool_};
+    if (v.kind == ValueKind::load)
+      return {false, is_lane && moves_by_one(v.buffer, v.subscripts, lane)};
+    if (v.kind != ValueKind::local) return {};
+    if (v.subscripts.empty()) return {false, is_lane || v.dtype == DType::bool_};
+    return {false, is_lane && (is_column(v.local, v.subscripts, loop) ||
+                               block_moves_by_one(v.local, v.subscripts, lane))};
   }
 
   bool moves_by_one(BufferId buffer, const std::vector<Affine>& at, VarId lane) const {
-    return split_lane(flatten(loop_.buffers[buffer].type, at), lane).second == 1;
+    return split_lane(flatten(buffers_[buffer].type, at), lane).second == 1;
   }
   bool block_moves_by_one(LocalId local, const std::vector<Affine>& at, VarId lane) const {
     const Stmt& declare = *blocks_.at(local);
     return split_lane(flatten({declare.value->dtype, declare.dims}, at), lane).second == 1;
   }
 
-  const Loop& loop_;
+  const std::vector<BufferDecl>& buffers_;
   const Target& target_;
   const std::set<LocalId>& turnable_;
   std::map<LocalId, const Stmt*> blocks_;
@@ -169,9 +173,9 @@ class Planner {
 };
 
 /// Matrices whose rows fit a vector, of a type that the target can transpose.
-std::set<LocalId> turnable_blocks(const Loop& loop, const Target& target) {
+std::set<LocalId> turnable_blocks(const Block& body, const Target& target) {
   std::set<LocalId> found;
-  walk(loop.body, [&](const Stmt& stmt) {
+  walk(body, [&](const Stmt& stmt) {
     if (stmt.kind != StmtKind::declare || stmt.dims.size() != 2) return;
     const DType type = stmt.value->dtype;
     if (stmt.dims[1] <= target.lanes(type) && is_lane_type(type) &&
@@ -183,11 +187,12 @@ std::set<LocalId> turnable_blocks(const Loop& loop, const Target& target) {
 
 }  // namespace
 
-LanePlan plan_lanes(const Loop& loop, const Target& target) {
+LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
+                    const Target& target) {
   // Whether a block is in registers is known last; one that is an array has no columns to read.
-  std::set<LocalId> turnable = turnable_blocks(loop, target);
+  std::set<LocalId> turnable = turnable_blocks(body, target);
   for (;;) {
-    Planner planner(loop, target, turnable);
+    Planner planner(buffers, body, target, turnable);
     LanePlan& plan = planner.plan;
     const auto refused = std::erase_if(turnable, [&](LocalId local) {
       return planner.turned().contains(local) && !plan.in_registers.contains(local);
@@ -198,7 +203,7 @@ LanePlan plan_lanes(const Loop& loop, const Target& target) {
   }
 }
 
-PrimFunction lane_function(const Value& v, const Target& target) {
+const PrimFunction& lane_function(const Value& v, const Target& target) {
   return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype, has_scaling(target))
                                  : cast_function(v.args[0]->dtype, v.dtype);
 }

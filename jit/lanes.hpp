@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "jit/loop.hpp"
 #include "jit/primitives.hpp"
@@ -27,10 +28,15 @@ struct LanePlan {
            v.subscripts[0] == affine_var(lane);
   }
 };
-[[nodiscard]] LanePlan plan_lanes(const Loop& loop, const Target& target);
+/// Of a part of a kernel that has these buffers.
+[[nodiscard]] LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
+                                  const Target& target);
+[[nodiscard]] inline LanePlan plan_lanes(const Loop& loop, const Target& target) {
+  return plan_lanes(loop.buffers, loop.body, target);
+}
 
 /// What an operation or a conversion does in each lane.
-[[nodiscard]] PrimFunction lane_function(const Value& v, const Target& target);
+[[nodiscard]] const PrimFunction& lane_function(const Value& v, const Target& target);
 
 /// The same in every lane: neither `lane` nor any of `lane_locals` is in it.
 [[nodiscard]] bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "heddle/status.hpp"
+#include "jit/limits.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -25,8 +26,14 @@ std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
   return product;
 }
 
-ValuePtr share(Value value) { return std::make_shared<const Value>(std::move(value)); }
-StmtPtr share(Stmt stmt) { return std::make_shared<const Stmt>(std::move(stmt)); }
+ValuePtr share(Value value) {
+  count_step();
+  return std::make_shared<const Value>(std::move(value));
+}
+StmtPtr share(Stmt stmt) {
+  count_step();
+  return std::make_shared<const Stmt>(std::move(stmt));
+}
 
 bool equal_ptr(const ValuePtr& a, const ValuePtr& b) { return a == b || (a && b && equal(*a, *b)); }
 
@@ -198,6 +205,7 @@ Affine affine_scale(const Affine& a, std::int64_t factor) {
 }
 
 bool equal(const Value& a, const Value& b) {
+  count_step();
   if (&a == &b) return true;
   return a.kind == b.kind && a.dtype == b.dtype && a.scalar == b.scalar && a.buffer == b.buffer &&
          a.subscripts == b.subscripts && a.local == b.local && a.index == b.index && a.op == b.op &&

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,7 +62,7 @@ struct AffineTerm {
   Kind kind = Kind::loop;
   std::uint32_t id = 0;
   std::int64_t coefficient = 1;
-  friend bool operator==(const AffineTerm&, const AffineTerm&) = default;
+  friend auto operator<=>(const AffineTerm&, const AffineTerm&) = default;
 };
 
 /// constant + sum of terms. Canonical: terms ordered by (kind, id), no zero coefficient, no
@@ -69,7 +70,8 @@ struct AffineTerm {
 struct Affine {
   std::int64_t constant = 0;
   std::vector<AffineTerm> terms;
-  friend bool operator==(const Affine&, const Affine&) = default;
+  /// In any order, to find equal ones by.
+  friend auto operator<=>(const Affine&, const Affine&) = default;
 };
 
 struct Value;

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "heddle/status.hpp"
+#include "jit/limits.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -88,6 +89,7 @@ class LoopPrinter {
   }
 
   void statement(const Stmt& stmt, std::size_t depth) {
+    count_step();
     if (stmt.kind == StmtKind::comment && !comments_) return;
     text_.append(2 * depth, ' ');
     switch (stmt.kind) {
@@ -169,6 +171,7 @@ class LoopPrinter {
   }
 
   void value(const Value& v) {
+    count_step();
     switch (v.kind) {
       case ValueKind::constant:
         constant(v.scalar);

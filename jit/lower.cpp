@@ -12,6 +12,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/expr.hpp"
+#include "jit/limits.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -50,11 +51,12 @@ class Lowering {
   }
 
   StaticId static_of(const StaticIndex& index) {
-    const auto at = std::ranges::find(result_.statics, index);
-    if (at != result_.statics.end()) return static_cast<StaticId>(at - result_.statics.begin());
+    const auto [at, fresh] =
+        statics_.try_emplace(index.id(), static_cast<StaticId>(result_.statics.size()));
+    if (!fresh) return at->second;
     result_.statics.push_back(index);
     result_.loop.statics.push_back({index.range()});
-    return static_cast<StaticId>(result_.statics.size() - 1);
+    return at->second;
   }
 
   Affine affine(const Subscript& subscript) {
@@ -118,6 +120,7 @@ class Lowering {
   }
 
   void count_uses(const ExprNode& node) {
+    count_step();
     if (uses_[&node]++ > 0) return;
     for (const auto& arg : node.args) count_uses(*arg);
   }
@@ -156,6 +159,7 @@ class Lowering {
   }
 
   void lower(const StatementNode& node) {
+    count_step();
     if (!node.target) {
       result_.loop.body.push_back(make_comment(node.comment));
       return;
@@ -368,6 +372,7 @@ class Lowering {
   std::optional<Tensor> merge_;
   std::optional<BufferId> merge_id_;
   std::map<std::uint64_t, BufferId> buffers_;  // by tensor id
+  std::map<std::uint64_t, StaticId> statics_;  // by index id
   // Of the statement at hand: indices by id, and the nodes of its value.
   std::map<std::uint64_t, Affine> indices_;
   std::unordered_map<const ExprNode*, int> uses_;

@@ -73,6 +73,7 @@ enum class Op : std::uint8_t {
   HEDDLE_OPS(HEDDLE_OP_ENUM)
 #undef HEDDLE_OP_ENUM
 };
+inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::mul3) + 1;
 
 enum class OpClass : std::uint8_t { arith, order, test, logic, real, bits, other };
 

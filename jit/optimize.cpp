@@ -1,5 +1,6 @@
 // The pass list. Pure; any thread.
 #include "heddle/status.hpp"
+#include "jit/limits.hpp"
 #include "jit/passes.hpp"
 #include "jit/verify.hpp"
 
@@ -14,17 +15,19 @@ Lowered optimize(Lowered lowered, const OptimizeOptions& options, const PassObse
                   std::move(legal));
     }
   };
-  const auto run = [&](std::string_view pass, Lowered after) {
+  const auto run = [&](std::string_view pass, auto&& make) {
+    begin_stage(pass);
+    Lowered after = make();
     check(pass, after);
     if (observer && !(after.loop == lowered.loop)) observer(pass, after);
     lowered = std::move(after);
   };
   check("lower", lowered);
-  run("infer_placements", infer_placements(lowered, options));
-  run("inline_virtual", inline_virtual(lowered));
-  run("simplify", simplify(lowered, options.fast_math));
-  run("drop_dead", drop_dead(lowered));
-  run("renumber", renumber(lowered));
+  run("infer_placements", [&] { return infer_placements(lowered, options); });
+  run("inline_virtual", [&] { return inline_virtual(lowered); });
+  run("simplify", [&] { return simplify(lowered, options.fast_math); });
+  run("drop_dead", [&] { return drop_dead(lowered); });
+  run("renumber", [&] { return renumber(lowered); });
   return lowered;
 }
 

@@ -1,6 +1,8 @@
 // Dead code: what no output depends on goes. Pure; any thread.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "jit/passes.hpp"
 #include "jit/rewrite.hpp"
@@ -9,17 +11,24 @@ namespace heddle::jit {
 namespace {
 
 /// Marks from the stores that somebody outside can see back through locals and scratch, then
-/// sweeps.
+/// sweeps. Each statement is looked at once, when what it sets turns out to matter.
 class Sweeper {
  public:
-  explicit Sweeper(const Loop& loop) : loop_(loop) {
+  explicit Sweeper(const Loop& loop) : setters_(loop.buffers.size()) {
+    walk(loop.body, [this](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store) setters_[stmt.buffer].push_back(&stmt);
+      if (stmt.kind == StmtKind::declare || stmt.kind == StmtKind::assign)
+        local_setters_[stmt.local].push_back(&stmt);
+    });
     for (BufferId id = 0; id < loop.buffers.size(); ++id) {
-      if (loop.buffers[id].role != Role::scratch) buffers_.insert(id);
+      if (loop.buffers[id].role != Role::scratch) mark_buffer(id);
     }
-    for (std::size_t before = 0; before != marked();) {
-      before = marked();
-      walk(loop_.body, [this](const Stmt& stmt) {
-        if (stmt.value && live(stmt)) mark(*stmt.value);
+    while (!pending_.empty()) {
+      const Stmt& stmt = *pending_.back();
+      pending_.pop_back();
+      walk(*stmt.value, [this](const Value& v) {
+        if (v.kind == ValueKind::load) mark_buffer(v.buffer);
+        if (v.kind == ValueKind::local) mark_local(v.local);
       });
     }
   }
@@ -41,7 +50,17 @@ class Sweeper {
   }
 
  private:
-  std::size_t marked() const { return buffers_.size() + locals_.size(); }
+  using Setters = std::vector<const Stmt*>;
+
+  void mark_buffer(BufferId id) {
+    if (buffers_.insert(id).second) add(setters_[id]);
+  }
+  void mark_local(LocalId id) {
+    if (locals_.insert(id).second) add(local_setters_[id]);
+  }
+  void add(const Setters& setters) {
+    pending_.insert(pending_.end(), setters.begin(), setters.end());
+  }
 
   bool live(const Stmt& stmt) const {
     if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero)
@@ -49,14 +68,9 @@ class Sweeper {
     return locals_.contains(stmt.local);
   }
 
-  void mark(const Value& value) {
-    walk(value, [this](const Value& v) {
-      if (v.kind == ValueKind::load) buffers_.insert(v.buffer);
-      if (v.kind == ValueKind::local) locals_.insert(v.local);
-    });
-  }
-
-  const Loop& loop_;
+  std::vector<Setters> setters_;  // by buffer
+  std::map<LocalId, Setters> local_setters_;
+  Setters pending_;             // live, their values not yet looked at
   std::set<BufferId> buffers_;  // whose contents matter
   std::set<LocalId> locals_;
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "jit/interval.hpp"
@@ -47,53 +46,33 @@ bool is_write(const Stmt& stmt) {
   return stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero;
 }
 
-bool writes(const StmtPtr& top, BufferId buffer) {
-  bool found = false;
-  walk(Block{top}, [&](const Stmt& s) { found = found || (is_write(s) && s.buffer == buffer); });
-  return found;
-}
-
-bool reads(const StmtPtr& top, BufferId buffer) {
-  bool found = false;
-  walk_values(Block{top}, [&](const Value& v) {
-    found = found || (v.kind == ValueKind::load && v.buffer == buffer);
-  });
-  return found;
-}
+using Position = KernelUses::Position;
 
 class DefinitionFinder {
  public:
-  DefinitionFinder(const Loop& loop, BufferId buffer)
-      : loop_(loop), buffer_(buffer), dims_(loop.buffers[buffer].type.dims) {
-    walk(loop.body, [this](const Stmt& s) {
-      if (s.kind == StmtKind::loop) loops_[s.var] = {s.from, s.to};
-    });
-  }
+  DefinitionFinder(const KernelUses& uses, BufferId buffer)
+      : uses_(uses), loop_(uses.loop()), buffer_(buffer), dims_(loop_.buffers[buffer].type.dims) {}
 
   Definition find() {
+    const KernelUses::Positions& writers = uses_.writers(buffer_);
+    if (writers.empty()) no_setter();
     Definition result;
-    std::vector<std::size_t> readers;
-    for (std::size_t k = 0; k < loop_.body.size(); ++k) {
-      if (writes(loop_.body[k], buffer_)) {
-        result.positions.push_back(k);
-      } else if (reads(loop_.body[k], buffer_)) {
-        readers.push_back(k);
-      }
-    }
-    if (result.positions.empty()) no_setter();
-    if (!readers.empty() && readers.front() < result.positions.back()) read_early();
-    last_read_ = readers.empty() ? result.positions.back() : readers.back();
-    for (const std::size_t position : result.positions) {
+    result.positions.assign(writers.begin(), writers.end());
+    const KernelUses::Reads& readers = uses_.readers(buffer_);
+    if (!readers.empty() && readers.begin()->first < result.positions.back()) read_early();
+    last_read_ = readers.empty() ? result.positions.back() : readers.rbegin()->first;
+    for (const Position position : result.positions) {
       result.parts.push_back(part(position, result.parts.empty()));
       check_sources(position);
     }
-    for (const std::size_t reader : readers) check_bounds(loop_.body[reader]);
+    if (!loop_.statics.empty())
+      for (const auto& [reader, loads] : readers) check_bounds(uses_[reader]);
     return result;
   }
 
  private:
-  DefinitionPart part(std::size_t position, bool first) const {
-    const StmtPtr& top = loop_.body[position];
+  DefinitionPart part(Position position, bool first) const {
+    const StmtPtr& top = uses_[position];
     DefinitionPart result;
     if (top->kind == StmtKind::zero) {  // every element is the constant 0
       const ValuePtr zero = make_constant(convert(Scalar{}, loop_.buffers[buffer_].type.dtype));
@@ -142,7 +121,7 @@ class DefinitionFinder {
       if (!plain) partial();
       const VarId var = a.terms[0].id;
       if (!used.insert(var).second) repeated_symbol();
-      if (loops_.at(var) != std::pair<std::int64_t, std::int64_t>(0, dims_[axis])) partial();
+      if (uses_.bounds(var) != std::pair<std::int64_t, std::int64_t>(0, dims_[axis])) partial();
       axes.emplace_back(var);
     }
     return axes;
@@ -157,20 +136,17 @@ class DefinitionFinder {
   }
 
   /// Locals that the definition assigns belong to one element; those from outside stay as they are.
-  void check_locals(std::size_t position, const std::set<VarId>& axes) const {
+  void check_locals(Position position, const std::set<VarId>& axes) const {
+    const Block alone{uses_[position]};
     std::set<LocalId> inner;
-    declared_inside({loop_.body[position]}, axes.size(), axes, inner);
-    std::set<LocalId> outer;
-    walk_values(Block{loop_.body[position]}, [&](const Value& v) {
-      if (v.kind == ValueKind::local && !inner.contains(v.local)) outer.insert(v.local);
+    declared_inside(alone, axes.size(), axes, inner);
+    walk(alone, [&](const Stmt& s) {
+      if (s.kind == StmtKind::assign && !inner.contains(s.local)) escaping_local();
     });
-    for (std::size_t k = position; k <= last_read_; ++k) {
-      walk(Block{loop_.body[k]}, [&](const Stmt& s) {
-        if (s.kind != StmtKind::assign) return;
-        if (outer.contains(s.local) || (k == position && !inner.contains(s.local)))
-          escaping_local();
-      });
-    }
+    walk_values(alone, [&](const Value& v) {
+      const bool outer = v.kind == ValueKind::local && !inner.contains(v.local);
+      if (outer && uses_.assigns(v.local, position, last_read_)) escaping_local();
+    });
   }
 
   /// Locals declared inside all loops over the axes.
@@ -202,12 +178,11 @@ class DefinitionFinder {
   }
 
   /// What the part at `position` reads holds the same values until the last use.
-  void check_sources(std::size_t position) const {
-    walk_values(Block{loop_.body[position]}, [&](const Value& v) {
+  void check_sources(Position position) const {
+    walk_values(Block{uses_[position]}, [&](const Value& v) {
       if (v.kind != ValueKind::load || v.buffer == buffer_) return;
-      for (std::size_t k = position + 1; k <= last_read_; ++k) {
-        if (writes(loop_.body[k], v.buffer)) source_changes();
-      }
+      const auto next = uses_.writers(v.buffer).upper_bound(position);
+      if (next != uses_.writers(v.buffer).end() && *next <= last_read_) source_changes();
     });
   }
 
@@ -216,7 +191,7 @@ class DefinitionFinder {
     using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
     const auto ends = [this](const AffineTerm& term) -> Ends {
       if (term.kind == AffineTerm::Kind::loop) {
-        const auto [from, to] = loops_.at(term.id);
+        const auto [from, to] = uses_.bounds(term.id);
         return Ends({from, to - 1});
       }
       const auto range = loop_.statics[term.id].range;
@@ -236,18 +211,18 @@ class DefinitionFinder {
     });
   }
 
+  const KernelUses& uses_;
   const Loop& loop_;
   const BufferId buffer_;
   const Dims& dims_;
-  std::map<VarId, std::pair<std::int64_t, std::int64_t>> loops_;  // bounds, half-open
-  std::size_t last_read_ = 0;
+  Position last_read_;
 };
 
 }  // namespace
 
-Inlinable find_definition(const Loop& loop, BufferId buffer) {
+Inlinable find_definition(const KernelUses& uses, BufferId buffer) {
   try {
-    return {DefinitionFinder(loop, buffer).find(), {}};
+    return {DefinitionFinder(uses, buffer).find(), {}};
   } catch (const Refused& refused) {
     return {{}, refused.cause};
   }

@@ -48,6 +48,7 @@ class Inference {
   Inference(Lowered lowered, const OptimizeOptions& options)
       : lowered_(std::move(lowered)),
         options_(options),
+        uses_(lowered_.loop),
         signature_(make_signature(lowered_.loop)),
         traced_(trace(lowered_.loop, options.max_tracing_dim + 1)),
         load_cost_(lowered_.loop.buffers.size(), 1),
@@ -69,8 +70,9 @@ class Inference {
   }
 
   Lowered run() {
+    const TensorBuffers buffers(lowered_);
     for (auto& [tensor, placement] : lowered_.placements) {
-      const BufferId id = buffer_of(lowered_, tensor);
+      const BufferId id = buffers[tensor];
       decide(tensor, id, placement);
       if (placement.mode == virtual_ && !traced_[id].constant)
         load_cost_[id] = element_cost(id).value_or(unknown_cost);
@@ -139,7 +141,7 @@ class Inference {
   /// included. None where it takes more than one statement, too much to count, or other sizes of
   /// elements: those take its readers their vectors.
   std::optional<std::int64_t> element_cost(BufferId id) const {
-    const Inlinable inlinable = find_definition(lowered_.loop, id);
+    const Inlinable inlinable = find_definition(uses_, id);
     if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
     const Block& body = inlinable.definition->parts[0].body;
     if (body.size() != 1 || body[0]->kind != StmtKind::store) return std::nullopt;
@@ -212,6 +214,7 @@ class Inference {
 
   Lowered lowered_;
   const OptimizeOptions& options_;
+  const KernelUses uses_;
   Signature signature_;
   std::vector<Traced> traced_;
   std::vector<std::int64_t> load_cost_;  // per buffer
@@ -221,10 +224,15 @@ class Inference {
 
 }  // namespace
 
-BufferId buffer_of(const Lowered& lowered, const Tensor& tensor) {
+TensorBuffers::TensorBuffers(const Lowered& lowered) {
   for (BufferId id = 0; id < lowered.tensors.size(); ++id) {
-    if (lowered.tensors[id] == tensor && lowered.loop.buffers[id].role != Role::merge) return id;
+    if (lowered.loop.buffers[id].role != Role::merge) ids_.emplace(lowered.tensors[id].id(), id);
   }
+}
+
+BufferId TensorBuffers::operator[](const Tensor& tensor) const {
+  const auto at = ids_.find(tensor.id());
+  if (at != ids_.end()) return at->second;
   throw Error(ErrorCode::internal, "tensor '" + tensor.label() + "' has no buffer in its program");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "heddle/status.hpp"
@@ -15,10 +16,16 @@ namespace {
 /// Kernels do not grow past this by inlining: a definition read at two elements of a virtual tensor
 /// that is itself read at two, and so on, would double at each step.
 constexpr std::size_t statements_max = 20'000;
+/// Unless the user asks for it, definitions of more statements than this are not recomputed, and no
+/// statement takes in more than that: along a chain of tensors each definition would be copied into
+/// the next. What it costs is one array in so many statements; compilers take long over long
+/// bodies.
+constexpr std::size_t definition_statements_max = 64;
+constexpr std::size_t reader_statements_max = 256;
 
 class Inliner {
  public:
-  explicit Inliner(Lowered lowered) : lowered_(std::move(lowered)) {
+  explicit Inliner(Lowered lowered) : lowered_(std::move(lowered)), uses_(lowered_.loop) {
     walk(lowered_.loop.body, [this](const Stmt& stmt) {
       if (stmt.kind == StmtKind::loop) next_var_ = std::max(next_var_, stmt.var + 1);
       if (stmt.kind == StmtKind::declare) next_local_ = std::max(next_local_, stmt.local + 1);
@@ -26,38 +33,24 @@ class Inliner {
   }
 
   Lowered run() {
+    const TensorBuffers buffers(lowered_);
     for (auto& [tensor, placement] : lowered_.placements) {
       if (placement.mode != MemoryMode::virtual_) continue;
-      buffer_ = buffer_of(lowered_, tensor);
-      if (count_reads() == 0) continue;  // its assignments are dead code
-      Inlinable found = find_definition(lowered_.loop, buffer_);
-      if (found.definition && grows_too_large(*found.definition)) {
-        found.refusal = fmt::format("10: recomputing it makes the kernel longer than {} statements",
-                                    statements_max);
-      }
+      buffer_ = buffers[tensor];
+      if (uses_.readers(buffer_).empty()) continue;  // its assignments are dead code
+      Inlinable found = find_definition(uses_, buffer_);
+      if (found.definition) found.refusal = refusal(*found.definition, placement);
       if (found.refusal.empty()) {
         inline_buffer(std::move(*found.definition));
       } else {
         store_instead(tensor, placement, found.refusal);
       }
     }
+    lowered_.loop.body = uses_.body();
     return std::move(lowered_);
   }
 
  private:
-  /// Reads by statements that do not assign the tensor themselves.
-  std::size_t count_reads() const {
-    std::size_t reads = 0;
-    for (const StmtPtr& stmt : lowered_.loop.body) {
-      std::size_t here = 0;
-      bool assigns = false;
-      walk_values(Block{stmt}, [&](const Value& v) { here += is_own(v) ? 1 : 0; });
-      walk(Block{stmt}, [&](const Stmt& s) { assigns = assigns || is_own(s); });
-      reads += assigns ? 0 : here;
-    }
-    return reads;
-  }
-
   bool is_own(const Value& v) const { return v.kind == ValueKind::load && v.buffer == buffer_; }
   bool is_own(const Stmt& s) const {
     return (s.kind == StmtKind::store || s.kind == StmtKind::zero) && s.buffer == buffer_;
@@ -69,10 +62,26 @@ class Inliner {
     return n;
   }
 
-  bool grows_too_large(const Definition& definition) const {
+  /// Why it should not be recomputed, though it can be; empty if nothing speaks against it.
+  std::string refusal(const Definition& definition, const Placement& placement) const {
     std::size_t size = 0;
     for (const DefinitionPart& part : definition.parts) size += count(part.body);
-    return count(lowered_.loop.body) + size * count_reads() > statements_max;
+    std::size_t reads = 0, longest = 0;
+    for (const auto& [reader, loads] : uses_.readers(buffer_)) {
+      reads += loads;
+      longest = std::max(longest, uses_.statements(reader.slot) + loads * size);
+    }
+    if (uses_.statements() + size * reads > statements_max) {
+      return fmt::format("10: recomputing it makes the kernel longer than {} statements",
+                         statements_max);
+    }
+    const bool asked = placement.asked == MemoryMode::virtual_ ||
+                       placement.asked == MemoryMode::effectively_constant;
+    const bool is_long = size > definition_statements_max || longest > reader_statements_max;
+    if (asked || !is_long) return {};
+    return fmt::format(
+        "10: recomputing it makes a statement longer than {} statements",
+        longest > reader_statements_max ? reader_statements_max : definition_statements_max);
   }
 
   void store_instead(const Tensor& tensor, Placement& placement, const std::string& cause) {
@@ -90,12 +99,17 @@ class Inliner {
 
   void inline_buffer(Definition definition) {
     definition_ = std::move(definition);
-    Block rest;
-    for (std::size_t k = 0; k < lowered_.loop.body.size(); ++k) {
-      if (!std::ranges::binary_search(definition_.positions, k))
-        rest.push_back(lowered_.loop.body[k]);
+    std::set<std::uint32_t> slots;  // that read or define it
+    for (const KernelUses::Position at : definition_.positions) slots.insert(at.slot);
+    for (const auto& [reader, loads] : uses_.readers(buffer_)) slots.insert(reader.slot);
+    for (const std::uint32_t slot : slots) {
+      Block rest;
+      for (std::uint32_t k = 0; k < uses_.slot(slot).size(); ++k) {
+        const KernelUses::Position at{slot, k};
+        if (!std::ranges::binary_search(definition_.positions, at)) rest.push_back(uses_[at]);
+      }
+      uses_.replace(slot, replace(rest));
     }
-    lowered_.loop.body = replace(rest);
   }
 
   Block replace(const Block& body) {
@@ -157,6 +171,7 @@ class Inliner {
   }
 
   Lowered lowered_;
+  KernelUses uses_;
   Definition definition_;
   BufferId buffer_ = 0;
   std::vector<std::pair<std::vector<Affine>, ValuePtr>> done_;  // elements at hand in a statement

@@ -1,6 +1,6 @@
 // Renumbering: everything is numbered by first appearance in the kernel, so that the text does not
 // depend on what was built before, or in which order. Pure; any thread.
-#include <algorithm>
+#include <unordered_set>
 
 #include "jit/passes.hpp"
 #include "jit/rewrite.hpp"
@@ -16,6 +16,9 @@ void meet(std::map<Id, Id>& names, Id id) {
 class Numbering {
  public:
   explicit Numbering(const Lowered& lowered) : lowered_(lowered) {
+    for (const auto& [tensor, placement] : lowered.placements) {
+      if (placement.mode == MemoryMode::virtual_) virtual_.insert(tensor.id());
+    }
     for (const StmtPtr& stmt : lowered.loop.body) statement(*stmt);
     // What the program mentions stays part of the interface, used or not: an empty tensor is a
     // tensor.
@@ -32,9 +35,7 @@ class Numbering {
     if (lowered_.loop.buffers[id].role == Role::merge) return false;
     if (lowered_.loop.buffers[id].role == Role::scratch)
       return true;  // unused, else met in the body
-    return std::ranges::any_of(lowered_.placements, [&](const auto& placed) {
-      return placed.second.mode == MemoryMode::virtual_ && placed.first == lowered_.tensors[id];
-    });
+    return virtual_.contains(lowered_.tensors[id].id());
   }
 
   void affines(const std::vector<Affine>& indices) {
@@ -63,6 +64,7 @@ class Numbering {
   }
 
   const Lowered& lowered_;
+  std::unordered_set<std::uint64_t> virtual_;  // by Tensor::id()
 };
 
 }  // namespace

@@ -98,17 +98,17 @@ class Simplifier {
 
   struct Uses {
     int reads = 0;
-    const Stmt* reader = nullptr;  // the statement of this very block that reads it
+    std::size_t reader = 0;  // the last statement of this very block that reads it
   };
 
   static std::map<LocalId, Uses> count_uses(const Block& body) {
     std::map<LocalId, Uses> uses;
-    for (const StmtPtr& stmt : body) {
-      walk_values(Block{stmt}, [&](const Value& v) {
+    for (std::size_t k = 0; k < body.size(); ++k) {
+      walk_values(Block{body[k]}, [&](const Value& v) {
         if (v.kind != ValueKind::local) return;
         Uses& use = uses[v.local];
         ++use.reads;
-        use.reader = stmt.get();
+        use.reader = k;
       });
     }
     return uses;
@@ -118,6 +118,9 @@ class Simplifier {
   /// between, moves into it; unused ones go.
   Block join_once_used(const Block& body) const {
     const std::map<LocalId, Uses> uses = count_uses(body);
+    const std::vector<std::size_t> ends = declarations_end(body);
+    std::vector<int> depths;
+    for (const StmtPtr& stmt : body) depths.push_back(stmt->value ? depth(*stmt->value) : 0);
     std::map<LocalId, ValuePtr> moving;
     Block result;
     for (std::size_t k = 0; k < body.size(); ++k) {
@@ -133,7 +136,9 @@ class Simplifier {
       if (now->kind == StmtKind::declare && !assigned_.contains(now->local)) {
         const auto use = uses.find(now->local);
         if (use == uses.end()) continue;
-        if (use->second.reads == 1 && movable(*now, *use->second.reader, body, k)) {
+        const std::size_t reader = use->second.reader;
+        if (use->second.reads == 1 && reader <= ends[k] && body[reader]->value &&
+            depth(*now->value) + depths[reader] <= joined_depth_max) {
           moving[now->local] = now->value;
           continue;
         }
@@ -143,15 +148,16 @@ class Simplifier {
     return result;
   }
 
-  static bool movable(const Stmt& declare, const Stmt& reader, const Block& body,
-                      std::size_t position) {
-    if (!reader.value || depth(*declare.value) + depth(*reader.value) > joined_depth_max)
-      return false;
-    for (++position; body[position].get() != &reader; ++position) {
-      const StmtKind kind = body[position]->kind;
-      if (kind != StmtKind::declare && kind != StmtKind::comment) return false;
+  /// For each statement: the first after it that is neither a declaration nor a comment.
+  static std::vector<std::size_t> declarations_end(const Block& body) {
+    std::vector<std::size_t> ends(body.size());
+    std::size_t end = body.size();
+    for (std::size_t k = body.size(); k-- > 0;) {
+      ends[k] = end;
+      const StmtKind kind = body[k]->kind;
+      if (kind != StmtKind::declare && kind != StmtKind::comment) end = k;
     }
-    return true;
+    return ends;
   }
 
   bool fast_math_;

@@ -82,6 +82,7 @@ class Tracer {
   }
 
   void value(const Value& v) {
+    count_step();
     for (const ValuePtr& arg : v.args) value(*arg);
     ++steps_;
     if (!counts(v)) return;

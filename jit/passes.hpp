@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "jit/kernel_uses.hpp"
 #include "jit/lower.hpp"
 
 namespace heddle::jit {
@@ -34,17 +36,24 @@ struct DefinitionPart {
 /// How an element can be computed where it is read: the parts, one after another.
 struct Definition {
   std::vector<DefinitionPart> parts;
-  std::vector<std::size_t> positions;  ///< of the parts' statements in the kernel's body
+  std::vector<KernelUses::Position> positions;  ///< of the parts' statements
 };
 /// The definition of a buffer, or why it cannot be recomputed: a numbered cause (reference 3F).
 struct Inlinable {
   std::optional<Definition> definition;
   std::string refusal;
 };
-[[nodiscard]] Inlinable find_definition(const Loop& loop, BufferId buffer);
+[[nodiscard]] Inlinable find_definition(const KernelUses& uses, BufferId buffer);
 
-/// The buffer of a tensor that is not its merge buffer.
-[[nodiscard]] BufferId buffer_of(const Lowered& lowered, const Tensor& tensor);
+/// The buffers of tensors that are not merge buffers.
+class TensorBuffers {
+ public:
+  explicit TensorBuffers(const Lowered& lowered);
+  [[nodiscard]] BufferId operator[](const Tensor& tensor) const;
+
+ private:
+  std::unordered_map<std::uint64_t, BufferId> ids_;  // by Tensor::id()
+};
 
 /// Decides where each tensor lives: fills Lowered::placements. `virtual_` is a proposal that
 /// inline_virtual() settles. Throws invalid_argument when a user's request cannot be met, naming

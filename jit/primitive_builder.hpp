@@ -2,6 +2,8 @@
 // primitives*.cpp only. Values point at their builder; one thread.
 #pragma once
 
+#include <array>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -163,5 +165,20 @@ inline PrimValue fma(PrimValue a, PrimValue b, PrimValue c) {
 inline PrimValue magnitude(PrimValue a) { return call("__builtin_fabsf", "__builtin_fabs", {a}); }
 /// To the nearest whole number, of two the even one.
 inline PrimValue rint(PrimValue a) { return call("__builtin_rintf", "__builtin_rint", {a}); }
+
+/// Functions that are made when they are first asked for, and stay. Any thread.
+template <std::size_t count>
+class MadeFunctions {
+ public:
+  template <class Make>
+  const PrimFunction& get(std::size_t k, const Make& make) {
+    std::call_once(made_.at(k), [&] { functions_[k] = make(); });
+    return functions_[k];
+  }
+
+ private:
+  std::array<std::once_flag, count> made_;
+  std::array<PrimFunction, count> functions_;
+};
 
 }  // namespace heddle::jit

@@ -255,6 +255,23 @@ V other_op(Op op, const Args& v) {
   }
 }
 
+PrimFunction make_function(Op op, DType operands, bool scales) {
+  const OpInfo& op_data = op_info(op);
+  std::vector<DType> params(op_data.arity, operands);
+  if (op == Op::where) params[0] = DType::bool_;
+  PrimBuilder in(fmt::format("{}_{}", op_data.name, name(operands)), params, scales);
+  Args args{};
+  for (std::uint32_t k = 0; k < op_data.arity; ++k) args[k] = in.param(k);
+  switch (op_data.op_class) {
+    case OpClass::arith:
+      return in.finish(is_floating(operands) ? floating_op(op, args) : integer_op(op, args));
+    case OpClass::real:
+      return in.finish(real_op(op, args[0]));
+    default:
+      return in.finish(other_op(op, args));
+  }
+}
+
 bool is_inline_op(PrimOp op) noexcept {
   switch (op) {
     case PrimOp::add:
@@ -308,21 +325,12 @@ bool PrimFunction::is_single() const noexcept {
   return true;
 }
 
-PrimFunction op_function(Op op, DType operands, bool scales) {
-  const OpInfo& op_data = op_info(op);
-  std::vector<DType> params(op_data.arity, operands);
-  if (op == Op::where) params[0] = DType::bool_;
-  PrimBuilder in(fmt::format("{}_{}", op_data.name, name(operands)), params, scales);
-  Args args{};
-  for (std::uint32_t k = 0; k < op_data.arity; ++k) args[k] = in.param(k);
-  switch (op_data.op_class) {
-    case OpClass::arith:
-      return in.finish(is_floating(operands) ? floating_op(op, args) : integer_op(op, args));
-    case OpClass::real:
-      return in.finish(real_op(op, args[0]));
-    default:
-      return in.finish(other_op(op, args));
-  }
+const PrimFunction& op_function(Op op, DType operands, bool scales) {
+  static MadeFunctions<op_count * dtype_count * 2> functions;
+  const std::size_t k =
+      static_cast<std::size_t>(op) * dtype_count + static_cast<std::size_t>(operands);
+  return functions.get(2 * k + (scales ? 1 : 0),
+                       [&] { return make_function(op, operands, scales); });
 }
 
 }  // namespace heddle::jit

@@ -78,9 +78,10 @@ struct PrimFunction {
 };
 
 /// `op` on operands of type `operands` (OpTyping::operands); all types are compute types. `scales`:
-/// for a machine that has PrimOp::scale, to the same bits; others never see it.
-[[nodiscard]] PrimFunction op_function(Op op, DType operands, bool scales = false);
+/// for a machine that has PrimOp::scale, to the same bits; others never see it. Made once, for all
+/// threads.
+[[nodiscard]] const PrimFunction& op_function(Op op, DType operands, bool scales = false);
 /// Conversion between two different types, as convert() of ops.hpp; f16 and bf16 are machine_type.
-[[nodiscard]] PrimFunction cast_function(DType from, DType to);
+[[nodiscard]] const PrimFunction& cast_function(DType from, DType to);
 
 }  // namespace heddle::jit

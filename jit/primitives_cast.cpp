@@ -72,9 +72,7 @@ V to_bfloat(V a) {
 
 V from_bfloat(V b) { return same_bits(cast(b, DType::u32) << 16, DType::f32); }
 
-}  // namespace
-
-PrimFunction cast_function(DType from, DType to) {
+PrimFunction make_function(DType from, DType to) {
   PrimBuilder in(fmt::format("{}_from_{}", name(to), name(from)), {machine_type(from)});
   V v = in.param(0);
   if (from == DType::f16) v = from_half(v);
@@ -84,6 +82,14 @@ PrimFunction cast_function(DType from, DType to) {
   if (to == DType::bf16) return in.finish(to_bfloat(cast(v, DType::f32)));
   if (is_floating(v.type) && !is_floating(to)) return in.finish(saturate(v, to));
   return in.finish(cast(v, to));
+}
+
+}  // namespace
+
+const PrimFunction& cast_function(DType from, DType to) {
+  static MadeFunctions<dtype_count * dtype_count> functions;
+  return functions.get(static_cast<std::size_t>(from) * dtype_count + static_cast<std::size_t>(to),
+                       [&] { return make_function(from, to); });
 }
 
 }  // namespace heddle::jit

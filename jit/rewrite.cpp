@@ -22,6 +22,7 @@ std::vector<Affine> substitute_all(const std::vector<Affine>& indices, const Sub
 }  // namespace
 
 ValuePtr rebuild(const ValuePtr& value, const std::function<ValuePtr(ValuePtr)>& change) {
+  count_step();
   std::vector<ValuePtr> args;
   args.reserve(value->args.size());
   for (const ValuePtr& arg : value->args) args.push_back(rebuild(arg, change));
@@ -93,6 +94,7 @@ StmtPtr with_body(const Stmt& stmt, Block body) {
 }
 
 int depth(const Value& value) {
+  count_step();
   int deepest = 0;
   for (const ValuePtr& arg : value.args) deepest = std::max(deepest, depth(*arg));
   return deepest + 1;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "jit/limits.hpp"
 #include "jit/loop.hpp"
 
 namespace heddle::jit {
@@ -12,6 +13,7 @@ namespace heddle::jit {
 /// Calls `visit` with each value of the tree, operands first.
 template <class Visit>
 void walk(const Value& value, const Visit& visit) {
+  count_step();
   for (const ValuePtr& arg : value.args) walk(*arg, visit);
   visit(value);
 }
@@ -20,6 +22,7 @@ void walk(const Value& value, const Visit& visit) {
 template <class Visit>
 void walk(const Block& block, const Visit& visit) {
   for (const StmtPtr& stmt : block) {
+    count_step();
     visit(*stmt);
     walk(stmt->body, visit);
   }

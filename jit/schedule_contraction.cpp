@@ -279,8 +279,7 @@ std::optional<Block> build_contraction(Scheduling& in, const Contraction& c,
   const std::size_t buffers = in.lowered.loop.buffers.size();
   Builder plain(in, c, plan, false);
   Block body = plain.build();
-  const LanePlan lanes =
-      plan_lanes(Loop{in.lowered.loop.buffers, in.lowered.loop.statics, body}, in.target);
+  const LanePlan lanes = plan_lanes(in.lowered.loop.buffers, body, in.target);
   const auto stays = [&](LocalId sum) {
     return c.across ? lanes.turned.contains(sum) : lanes.in_registers.contains(sum);
   };

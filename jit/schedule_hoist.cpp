@@ -5,6 +5,8 @@
 // what is loaded, for all they know, and vector code spells out instructions that they do not see
 // through. Every value keeps its bits. Pure; any thread.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <set>
 #include <unordered_map>
 
@@ -62,8 +64,89 @@ std::set<VarId> vars_of(const Value& value) {
   return vars;
 }
 
+/// Calls visit(value, hash) for each operation and conversion; a value's hash is made from those of
+/// its operands.
+template <class Visit>
+std::size_t hash_of(const Value& v, const Visit& visit) {
+  std::size_t hash = 0;
+  const auto mix = [&hash](auto part) {
+    hash = (hash ^ static_cast<std::size_t>(part)) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 32;
+  };
+  const auto mix_index = [&mix](const Affine& index) {
+    mix(index.constant);
+    for (const AffineTerm& term : index.terms) {
+      mix(term.id);
+      mix(term.coefficient);
+    }
+  };
+  for (const ValuePtr& arg : v.args) mix(hash_of(*arg, visit));
+  mix(v.kind);
+  mix(v.dtype);
+  mix(v.op);
+  mix(v.buffer);
+  mix(v.local);
+  mix(v.scalar.i);
+  mix(std::bit_cast<std::uint64_t>(v.scalar.f));
+  mix_index(v.index);
+  std::ranges::for_each(v.subscripts, mix_index);
+  if (v.kind == ValueKind::op || v.kind == ValueKind::cast) visit(v, hash);
+  return hash;
+}
+
+std::size_t hash_of(const Value& v) {
+  return hash_of(v, [](const Value&, std::size_t) {});
+}
+
 /// Values already computed, and what stands for them.
-using Known = std::vector<std::pair<ValuePtr, ValuePtr>>;
+class Known {
+ public:
+  /// Null: none.
+  [[nodiscard]] ValuePtr find(const Value& value) const {
+    if (entries_.empty()) return nullptr;
+    const auto [from, to] = by_hash_.equal_range(hash_of(value));
+    for (auto at = from; at != to; ++at) {
+      const auto entry = entries_.find(at->second);
+      if (entry != entries_.end() && equal(*entry->second.value, value)) return entry->second.by;
+    }
+    return nullptr;
+  }
+
+  void add(const ValuePtr& value, ValuePtr by) {
+    const std::size_t id = next_++;
+    by_hash_.emplace(hash_of(*value), id);
+    walk(*value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) of_buffers_[v.buffer].push_back(id);
+      if (v.kind == ValueKind::local) of_locals_[v.local].push_back(id);
+    });
+    entries_.emplace(id, Entry{value, std::move(by)});
+  }
+
+  /// Those that read what changes.
+  void forget(const Changed& changed) {
+    for (const BufferId buffer : changed.buffers) forget(of_buffers_, buffer);
+    for (const LocalId local : changed.locals) forget(of_locals_, local);
+  }
+  void forget_all() { *this = Known(); }
+
+ private:
+  struct Entry {
+    ValuePtr value, by;
+  };
+  using Readers = std::unordered_map<std::uint32_t, std::vector<std::size_t>>;
+
+  void forget(Readers& readers, std::uint32_t id) {
+    const auto at = readers.find(id);
+    if (at == readers.end()) return;
+    for (const std::size_t entry : at->second) entries_.erase(entry);
+    readers.erase(at);
+  }
+
+  std::size_t next_ = 0;
+  std::unordered_map<std::size_t, Entry> entries_;
+  std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // those that are gone included
+  Readers of_buffers_, of_locals_;                             // likewise
+};
 
 /// The value with its largest costly parts that `replace` gives something for replaced by that;
 /// equal parts by the same.
@@ -71,11 +154,9 @@ template <class Replace>
 ValuePtr replaced(const ValuePtr& value, Known& known, const Replace& replace) {
   if (value->kind != ValueKind::op && value->kind != ValueKind::cast) return value;
   if (!is_costly(*value)) return value;
-  for (const auto& [done, by] : known) {
-    if (equal(*done, *value)) return by;
-  }
+  if (ValuePtr by = known.find(*value)) return by;
   if (ValuePtr by = replace(value)) {
-    known.emplace_back(value, by);
+    known.add(value, by);
     return by;
   }
   std::vector<ValuePtr> args;
@@ -172,13 +253,17 @@ bool reads_local(const Block& block, LocalId local) {
   return reads;
 }
 
-/// Hashes of the costly values of one block, those of loops in it left out; each node's is made
-/// from its operands'.
+/// Hashes of the costly values of one block, those of loops in it left out.
 class Hashes {
  public:
   explicit Hashes(const Block& body) {
     for (const StmtPtr& stmt : body) {
-      if (stmt->value) add(*stmt->value);
+      if (!stmt->value) continue;
+      hash_of(*stmt->value, [this](const Value& v, std::size_t hash) {
+        if (!is_costly(v)) return;
+        hashes_[&v] = hash;
+        ++counts_[hash];
+      });
     }
   }
 
@@ -189,35 +274,6 @@ class Hashes {
   }
 
  private:
-  std::size_t add(const Value& v) {
-    std::size_t hash = 0;
-    const auto mix = [&hash](auto part) {
-      hash = (hash ^ static_cast<std::size_t>(part)) * 0x9e3779b97f4a7c15U;
-      hash ^= hash >> 32;
-    };
-    const auto mix_index = [&mix](const Affine& index) {
-      mix(index.constant);
-      for (const AffineTerm& term : index.terms) {
-        mix(term.id);
-        mix(term.coefficient);
-      }
-    };
-    for (const ValuePtr& arg : v.args) mix(add(*arg));
-    mix(v.kind);
-    mix(v.dtype);
-    mix(v.op);
-    mix(v.buffer);
-    mix(v.local);
-    mix_index(v.index);
-    std::ranges::for_each(v.subscripts, mix_index);
-    const bool computed = v.kind == ValueKind::op || v.kind == ValueKind::cast;
-    if (computed && is_costly(v)) {
-      hashes_[&v] = hash;
-      ++counts_[hash];
-    }
-    return hash;
-  }
-
   std::unordered_map<const Value*, std::size_t> hashes_;
   std::unordered_map<std::size_t, int> counts_;
 };
@@ -250,11 +306,8 @@ Block hoist_values(Fresh& fresh, const Block& body) {
   Known known;  // at this place: loops that follow may share what was computed for one
   for (const StmtPtr& stmt : body) {
     const Changed inside(stmt);
-    const auto forget = [&] {
-      std::erase_if(known, [&](const auto& each) { return inside.touches_memory_of(*each.first); });
-    };
     const bool is_loop = stmt->kind == StmtKind::loop;
-    if (is_loop) forget();
+    if (is_loop) known.forget(inside);
     const bool repeats = is_loop && stmt->mark == LoopMark::serial && stmt->from < stmt->to;
     const auto hoist = [&](const ValuePtr& value) -> ValuePtr {
       const std::set<VarId> vars = vars_of(*value);
@@ -270,7 +323,7 @@ Block hoist_values(Fresh& fresh, const Block& body) {
         {stmt}, around, [&](const ValuePtr& value) { return replaced(value, known, hoist); });
     const bool nests = is_loop && stmt->mark != LoopMark::lanes;
     result.push_back(nests ? with_body(*done[0], hoist_values(fresh, done[0]->body)) : done[0]);
-    if (!is_loop) forget();
+    if (!is_loop) known.forget(inside);
   }
   return result;
 }
@@ -283,7 +336,7 @@ Block share_values(Fresh& fresh, const Block& body) {
     if (stmt->kind == StmtKind::loop) {
       const StmtPtr loop = with_body(*stmt, share_values(fresh, stmt->body));
       result.push_back(loop);
-      known.clear();
+      known.forget_all();
       continue;
     }
     const auto share = [&](const ValuePtr& value) -> ValuePtr {
@@ -298,8 +351,7 @@ Block share_values(Fresh& fresh, const Block& body) {
       if (value != stmt->value) done = with_value(*stmt, std::move(value));
     }
     result.push_back(done);
-    const Changed here(stmt);
-    std::erase_if(known, [&](const auto& each) { return here.touches_memory_of(*each.first); });
+    known.forget(Changed(stmt));
   }
   return result;
 }

@@ -21,8 +21,7 @@ constexpr std::int64_t sums_max = 8;
 bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes) {
   const Block alone{lanes};
   if (!broken_mark(alone).empty()) return false;
-  const Loop trial{in.lowered.loop.buffers, in.lowered.loop.statics, alone};
-  return plan_lanes(trial, in.target).vectors.contains(lanes->var);
+  return plan_lanes(in.lowered.loop.buffers, alone, in.target).vectors.contains(lanes->var);
 }
 
 std::int64_t vector_width(const Scheduling& in, const Block& body) {

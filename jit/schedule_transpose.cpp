@@ -382,11 +382,11 @@ class Turned {
     in_registers_ = true;
     const Range rows{{}, std::min(rows_, extent(what_.along))};
     const Range columns{{}, std::min(columns_, extent(what_.across))};
-    const Loop trial{in_.lowered.loop.buffers, in_.lowered.loop.statics, block(rows, columns)};
-    if (!broken_mark(trial.body).empty()) return false;
-    const LanePlan plan = plan_lanes(trial, in_.target);
+    const Block trial = block(rows, columns);
+    if (!broken_mark(trial).empty()) return false;
+    const LanePlan plan = plan_lanes(in_.lowered.loop.buffers, trial, in_.target);
     bool all = std::ranges::all_of(locals_, [&](LocalId id) { return plan.turned.contains(id); });
-    walk(trial.body, [&](const Stmt& stmt) {
+    walk(trial, [&](const Stmt& stmt) {
       if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::lanes)
         all = all && plan.vectors.contains(stmt.var);
     });

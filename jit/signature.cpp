@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "jit/interval.hpp"
+#include "jit/limits.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -36,9 +38,13 @@ class Reader {
   }
 
  private:
-  struct Store {
+  /// An element, by what stands between its brackets.
+  struct Element {
     BufferId buffer;
     const std::vector<Affine>* subscripts;
+    friend bool operator<(const Element& a, const Element& b) {
+      return a.buffer != b.buffer ? a.buffer < b.buffer : *a.subscripts < *b.subscripts;
+    }
   };
 
   void close(BufferId id) {
@@ -58,6 +64,7 @@ class Reader {
   }
 
   void statement(const Stmt& stmt) {
+    count_step();
     switch (stmt.kind) {
       case StmtKind::comment:
       case StmtKind::prefetch:
@@ -68,7 +75,8 @@ class Reader {
         const std::size_t stores = stores_.size();
         empty_ = empty_ || stmt.from >= stmt.to;
         for (const StmtPtr& inner : stmt.body) statement(*inner);
-        stores_.resize(stores);  // they were to elements of iterations that are over
+        for (; stores_.size() > stores; stores_.pop_back())
+          stored_.erase(stores_.back());  // to an element of an iteration that is over
         empty_ = was_empty;
         vars_.erase(stmt.var);
         return;
@@ -82,7 +90,8 @@ class Reader {
         bound(stmt.buffer, stmt.subscripts);
         signature_.entries[stmt.buffer].writes = true;
         if (covers(stmt)) covering_.push_back(stmt.buffer);
-        stores_.push_back({stmt.buffer, &stmt.subscripts});
+        if (const Element element{stmt.buffer, &stmt.subscripts}; stored_.insert(element).second)
+          stores_.push_back(element);
         return;
       case StmtKind::declare:
       case StmtKind::assign:
@@ -92,14 +101,13 @@ class Reader {
   }
 
   void value(const Value& v) {
+    count_step();
     if (v.kind == ValueKind::load) {
       bound(v.buffer, v.subscripts);
       SignatureEntry& entry = signature_.entries[v.buffer];
       entry.reads = true;
-      const bool fresh = std::ranges::any_of(stores_, [&](const Store& s) {
-        return s.buffer == v.buffer && *s.subscripts == v.subscripts;
-      });
-      if (!covered_[v.buffer] && !fresh && !empty_) entry.reads_before_writing = true;
+      const bool fresh = covered_[v.buffer] || stored_.contains({v.buffer, &v.subscripts});
+      if (!fresh && !empty_) entry.reads_before_writing = true;
     }
     for (const ValuePtr& arg : v.args) value(*arg);
   }
@@ -174,7 +182,8 @@ class Reader {
   Signature signature_;
   std::vector<bool> covered_;       // written whole by the statements before this one
   std::vector<BufferId> covering_;  // written whole by this one
-  std::vector<Store> stores_;       // earlier in the same iteration
+  std::vector<Element> stores_;     // earlier in the same iteration, each once
+  std::set<Element> stored_;        // the same
   std::map<VarId, std::pair<std::int64_t, std::int64_t>> vars_;
   bool empty_ = false;
 };

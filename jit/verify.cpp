@@ -9,6 +9,7 @@
 #include "jit/int128.hpp"
 
 #include "jit/interval.hpp"
+#include "jit/limits.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -64,6 +65,7 @@ class Verifier {
   }
 
   void statement(const Stmt& stmt, std::vector<LocalId>& mine) {
+    count_step();
     switch (stmt.kind) {
       case StmtKind::comment:
         return;
@@ -201,6 +203,7 @@ class Verifier {
   }
 
   void value(const Value& v, int level = 0) const {
+    count_step();
     if (level > value_depth_max) broken("a value nests deeper than {}", value_depth_max);
     switch (v.kind) {
       case ValueKind::constant:

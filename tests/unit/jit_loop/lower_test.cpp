@@ -61,7 +61,7 @@ class Execution {
     }
     interpret(lowered.loop, arrays, statics_);
     std::vector<double> values;
-    const BufferId id = buffer_of(lowered, result);
+    const BufferId id = TensorBuffers(lowered)[result];
     for (std::int64_t k = 0; k < arrays[id].num_elements(); ++k) values.push_back(arrays[id].at(k));
     return values;
   }

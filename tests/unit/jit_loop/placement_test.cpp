@@ -231,8 +231,8 @@ std::string cause(const std::string& body) {
       "buffer t2 inout f32[4]\nbuffer t3 scratch f32[4,4]\nstatic s0 range 4\nstatic s1\n"
       "kernel {\n" +
       body + "}\n");
-  const Inlinable found = find_definition(loop, 1);
-  const std::string other = find_definition(loop, 3).refusal;
+  const Inlinable found = find_definition(KernelUses(loop), 1);
+  const std::string other = find_definition(KernelUses(loop), 3).refusal;
   return found.refusal.starts_with("8") ? other : found.refusal;
 }
 
@@ -268,7 +268,7 @@ TEST(DefinitionTest, AxesAreStripped) {
       "buffer t0 input f32[4,3]\nbuffer t1 scratch f32[4]\nkernel {\n"
       "for i0 in 0..4 { let x0: f32 = 0:f32\n for i1 in 0..3 { x0 = add.f32(x0, t0[i0, i1]) }\n"
       "t1[i0] = x0 } }\n");
-  const Inlinable found = find_definition(loop, 1);
+  const Inlinable found = find_definition(KernelUses(loop), 1);
   ASSERT_TRUE(found.definition);
   ASSERT_EQ(found.definition->parts.size(), 1u);
   EXPECT_EQ(found.definition->parts[0].axes, std::vector<std::optional<VarId>>{0u});

@@ -136,6 +136,32 @@ TEST_F(AsyncTest, ACallMayHaveItsOwnDeadline) {
             ErrorCode::deadline);
 }
 
+// J10: time holds in heddle's own stages too, and the error says in which it was over
+TEST_F(AsyncTest, TheDeadlineOfACallHoldsBeforeTheCompilerRuns) {
+  Index i;
+  Program large("large"), part("");
+  for (int k = 0; k < 100; ++k) part << (x_(i) = x_(i) * 3 + k);
+  for (int k = 0; k < 100; ++k) large << part;
+  const Backend backend = Backend::open(options());
+  CompileOptions limited;
+  limited.timeout = 1ms;
+  BatchOptions batch;
+  batch.timeout = 1ms;
+  const std::vector<Program> programs{large};
+  for (const Status& status :
+       {failure([&] { static_cast<void>(backend.compile(large, limited)); }),
+        failure([&] { static_cast<void>(backend.compile_async(large, limited)); }),
+        failure([&] { static_cast<void>(backend.compile_batch(programs, batch)); })}) {
+    EXPECT_EQ(status.code(), ErrorCode::deadline);
+    EXPECT_THAT(status.message(), HasSubstr("the compile of 'large' was out of time in stage '"));
+  }
+  BackendOptions hasty = options();
+  hasty.compile_timeout = 1ms;
+  const Status status = failure([&] { static_cast<void>(Backend::open(hasty).compile(large)); });
+  EXPECT_EQ(status.code(), ErrorCode::deadline);
+  EXPECT_THAT(status.message(), HasSubstr("in stage '"));
+}
+
 // Issue 4.6, S13: closing ends what still compiles, within its time
 TEST_F(AsyncTest, ClosingEndsACompilerThatHangs) {
   hang();
