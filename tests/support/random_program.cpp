@@ -113,6 +113,8 @@ class Generator {
   /// A subscript for an axis, mostly in range. `grow`: new indices may appear.
   Subscript subscript(std::int64_t extent, bool grow) {
     if (extent == 0) return grow ? Subscript(fresh(0, false)) : reuse(0);
+    // Whole axes are what schedules cut.
+    if (options_.large && chance(50)) return grow ? Subscript(fresh(extent, false)) : reuse(extent);
     const auto reach = static_cast<std::int64_t>(1 + below(static_cast<std::size_t>(extent)));
     switch (grow ? below(9) : 9 + below(4)) {
       case 0:
@@ -171,9 +173,9 @@ class Generator {
     values_.clear();
     const Tensor& target = pick(tensors_);
     const Access at = target.at(subscripts(target, chance(90)));
-    const bool assigns = chance(40);
+    const bool assigns = chance(options_.large ? 25 : 40);
     grow_ = !assigns;
-    const Expr value = expression(3);
+    const Expr value = options_.large && chance(50) ? short_term() : expression(3);
     if (assigns) return at = value;
     switch (below(14)) {
       case 0:
@@ -204,6 +206,15 @@ class Generator {
       default:
         return at = chance(50) ? all(value) : any(value);
     }
+  }
+
+  /// What sums and products of whole rows have as terms.
+  Expr short_term() {
+    const auto read = [&]() -> Expr {
+      const Tensor& tensor = pick(tensors_);
+      return tensor.at(subscripts(tensor, grow_));
+    };
+    return chance(50) ? read() : read() * read();
   }
 
   Expr expression(int depth) {
