@@ -395,8 +395,8 @@ def check_clauses(tree):
 
 
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
-         check_words, check_commented_code, check_environment, check_floors, check_dead_files,
-         check_documents, check_clauses]
+         check_cited_files, check_words, check_commented_code, check_environment, check_floors,
+         check_dead_files, check_documents, check_clauses]
 
 
 def findings(root):
