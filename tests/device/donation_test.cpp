@@ -196,9 +196,9 @@ TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   const Backend small = Backend::open(options);
   const Device busy = small.physical_device(0).new_virtual_device();
   const ArrayType type{f32, {2}};
-  const Buffer buffer = Buffer::allocate(device, type);
+  const Buffer buffer = Buffer::allocate(busy, type);
   const BufferView view = whole(buffer, type);
-  device.await();
+  busy.await();
   std::atomic<bool> inside = false, go_on = false;
   std::thread donor([&] {
     const Event donated = busy.submit("donate", [&] {

@@ -1,5 +1,6 @@
 // Merge buffers: one per virtual device, one mode, arrays of every size.
 #include <functional>
+#include <latch>
 #include <thread>
 
 #include "tests/device/backends.hpp"
@@ -119,12 +120,14 @@ TEST_P(MergingTest, EmptyAndScalarTensorsMove) {
 // D7, D8: transfer and consumer are one submission: another thread's load cannot come between
 TEST_P(MergingTest, MergesOfTwoThreadsDoNotMix) {
   const Device other = backend.physical_device(0).new_virtual_device();
-  constexpr int rounds = 300;
+  constexpr int rounds = 2000;
+  std::latch start(2);
   const auto merge_often = [&](const Tensor& t, MergeMode mode) {
     const Routine source = filler(device, t, 1);
     const Routine consumer = adder(other, t);
     EXPECT_TRUE(source.schedule().wait().ok());
-    return std::thread([=] {
+    return std::thread([=, &start] {
+      start.arrive_and_wait();
       for (int k = 0; k < rounds; ++k) {
         const Status refused = failure([&] { merge(consumer, source.context(), mode); });
         EXPECT_TRUE(refused.ok()) << text(refused);

@@ -36,7 +36,10 @@ class FarQueue final : public dev::Queue {
     return {};
   }
   Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
-    std::memcpy(local(to), local(from), bytes);
+    // First to last, whatever overlaps.
+    auto* const target = static_cast<volatile char*>(local(to));
+    const auto* const source = static_cast<const volatile char*>(local(from));
+    for (std::size_t k = 0; k < bytes; ++k) target[k] = source[k];
     return {};
   }
   Status launch(heddle_kernel_function /*function*/,
