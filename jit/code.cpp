@@ -173,6 +173,17 @@ std::optional<Tensor> Code::merge_tensor() const {
 
 std::vector<StaticIndex> Code::statics() const { return data_->lowered.statics; }
 
+std::vector<Tensor> Code::tensors_from_prior() const {
+  std::vector<Tensor> result;
+  for (std::size_t k = 0; k < data_->signature.entries.size(); ++k) {
+    const jit::SignatureEntry& entry = data_->signature.entries[k];
+    const bool stored = entry.role != jit::Role::merge && entry.role != jit::Role::scratch;
+    if (stored && entry.reads_before_writing && !data_->lowered.tensors[k].host())
+      result.push_back(data_->lowered.tensors[k]);
+  }
+  return result;
+}
+
 std::optional<MemoryMode> Code::placement(const Tensor& tensor) const {
   for (const auto& [placed, placement] : data_->lowered.placements) {
     if (placed == tensor) return placement.mode;

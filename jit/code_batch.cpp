@@ -179,6 +179,7 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   each.schedule = options.schedule;
   each.schedule_without = options.schedule_without;
   each.contraction_tile = options.contraction_tile;
+  each.merge_mode = options.merge_mode;
   each.trace_values = options.trace_values;
   BatchDraft draft{compiler, {}, {}, {}, options.progress};
   draft.codes.resize(programs.size());

@@ -1,7 +1,12 @@
 // Backend: opening by name, its devices, compiling.
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
 
 #include "heddle/status.hpp"
 #include "jit/code.hpp"
@@ -21,19 +26,64 @@ std::string offers(const BackendOptions& options) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", spec.name);
     if (!status.ok()) text += fmt::format(" (unavailable: {})", status.message());
   }
+  for (const BackendInfo& absent : rt::all_absent())
+    text += fmt::format(", {} (unavailable: {})", absent.name, absent.status.message());
   return text;
 }
 
-BackendSpec choose(const BackendOptions& options, bool from_environment) {
+[[noreturn]] void refuse_unusable(std::string_view name, const Status& why) {
+  throw Error(why.code(), fmt::format("backend '{}' cannot be used here", name), why);
+}
+
+/// What the caller set, told from what the environment did.
+struct Asked {
+  bool name, compile_helper;
+};
+
+/// A path that can be no helper is a mistake of who set it, not a reason to choose another backend.
+void require_helper(const BackendOptions& options, const Asked& asked) {
+  if (!options.compile_helper) return;
+  std::error_code unreadable;
+  const std::filesystem::path path = *options.compile_helper;
+  if (std::filesystem::is_regular_file(path, unreadable) && ::access(path.c_str(), X_OK) == 0)
+    return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} is '{}', which is no executable file (expected the path of "
+                          "heddle-compile)",
+                          asked.compile_helper ? "BackendOptions::compile_helper"
+                                               : "environment variable HEDDLE_COMPILE_HELPER",
+                          path.string()));
+}
+
+void check(const BackendOptions& options) {
+  if (options.virtual_devices && *options.virtual_devices < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::virtual_devices is {} (expected 1 or more)",
+                            *options.virtual_devices));
+  }
+  if (options.compile_timeout && *options.compile_timeout <= std::chrono::milliseconds(0)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::compile_timeout is {} ms (expected more than 0)",
+                            options.compile_timeout->count()));
+  }
+}
+
+BackendSpec choose(const BackendOptions& options, const Asked& asked) {
   if (options.name.empty()) {
+    require_helper(options, asked);
     const auto gccjit = rt::find_spec("gccjit");
     if (rt::make_compiler(*gccjit, options)->available().ok()) return *gccjit;
     return *rt::find_spec("cc");
   }
-  if (auto spec = rt::find_spec(options.name)) return *std::move(spec);
+  if (auto spec = rt::find_spec(options.name)) {
+    if (spec->compiler == "gccjit") require_helper(options, asked);
+    return *std::move(spec);
+  }
+  if (const auto absent = rt::find_absent(options.name))
+    refuse_unusable(absent->name, absent->status);
   throw Error(ErrorCode::invalid_argument,
               fmt::format("unknown backend '{}'{} (expected one of: {})", options.name,
-                          from_environment ? " in HEDDLE_BACKEND" : "", offers(options)));
+                          asked.name ? "" : " in HEDDLE_BACKEND", offers(options)));
 }
 
 }  // namespace
@@ -46,22 +96,18 @@ Backend Backend::open(std::string name) {
   return open(std::move(options));
 }
 
-Backend Backend::open(BackendOptions asked) {
-  const bool from_environment = asked.name.empty();
-  const BackendOptions options = rt::with_environment(std::move(asked));
-  if (options.virtual_devices && *options.virtual_devices < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::virtual_devices is {} (expected 1 or more)",
-                            *options.virtual_devices));
-  }
-  auto state = std::make_shared<rt::BackendState>();
-  state->spec = choose(options, from_environment);
+Backend Backend::open(BackendOptions given) {
+  const Asked asked{!given.name.empty(), given.compile_helper.has_value()};
+  BackendOptions options = rt::with_environment(std::move(given));
+  check(options);
+  BackendSpec spec = choose(options, asked);
+  options.scheduler.name = spec.name;
+  auto state = std::make_shared<rt::BackendState>(options.scheduler);
+  state->spec = std::move(spec);
   state->options = options;
   state->compiler = rt::make_compiler(state->spec, options);
-  if (Status status = state->compiler->available(); !status.ok()) {
-    throw Error(status.code(), fmt::format("backend '{}' cannot be used here", state->spec.name),
-                status);
-  }
+  if (Status status = state->compiler->available(); !status.ok())
+    refuse_unusable(state->spec.name, status);
   state->physical = state->spec.devices();
   if (state->physical.empty()) {
     throw Error(ErrorCode::unavailable,
@@ -80,6 +126,7 @@ std::vector<BackendInfo> Backend::list() {
     std::string description = status.ok() ? compiler->describe() : "";
     result.push_back({spec.name, std::move(status), std::move(description)});
   }
+  std::ranges::move(rt::all_absent(), std::back_inserter(result));
   return result;
 }
 
@@ -174,6 +221,13 @@ PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
         return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
       });
 }
+
+bool Backend::poll(std::chrono::nanoseconds budget) const { return state_->scheduler.poll(budget); }
+bool Backend::run_one(std::chrono::nanoseconds budget) const {
+  return state_->scheduler.run_one(budget);
+}
+int Backend::descriptor() const { return state_->scheduler.descriptor(); }
+std::vector<sched::Snapshot> Backend::snapshot() const { return state_->scheduler.snapshot(); }
 
 KernelCacheCounters Backend::compile_counters() const noexcept {
   return state_->compiler->counters();

@@ -14,6 +14,9 @@
 namespace heddle::rt {
 
 struct BackendState {
+  /// Throws Error(invalid_argument) for options that no scheduler takes.
+  explicit BackendState(SchedulerOptions scheduling) : scheduler(std::move(scheduling)) {}
+
   BackendSpec spec;
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;

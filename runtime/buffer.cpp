@@ -231,20 +231,35 @@ BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
   }
 }
 
-Event BufferView::from_host(const Device& device, std::span<const std::byte> host) const {
+namespace {
+
+sched::SubmitOptions at(const std::source_location& where) {
+  sched::SubmitOptions options;
+  options.site = where;
+  return options;
+}
+
+}  // namespace
+
+Event BufferView::from_host(const Device& device, std::span<const std::byte> host,
+                            std::source_location where) const {
   require_bytes(*this, device, host.size());
   rt::require_writable(*this);
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(host.data());
-  return rt::submit_from_host(*device.state(), *this, {data, host.size(), nullptr}, nullptr);
+  return rt::submit_from_host(*device.state(), *this, {data, host.size(), nullptr}, nullptr,
+                              at(where));
 }
 
-Event BufferView::to_host(const Device& device, std::span<std::byte> host) const {
+Event BufferView::to_host(const Device& device, std::span<std::byte> host,
+                          std::source_location where) const {
   require_bytes(*this, device, host.size());
-  return rt::submit_to_host(*device.state(), *this, {host.data(), host.size(), nullptr}, nullptr);
+  return rt::submit_to_host(*device.state(), *this, {host.data(), host.size(), nullptr}, nullptr,
+                            at(where));
 }
 
-Event BufferView::copy_from(const Device& device, const BufferView& source) const {
+Event BufferView::copy_from(const Device& device, const BufferView& source,
+                            std::source_location where) const {
   rt::require_writable(*this);
   if (source.type() != type_) {
     throw Error(ErrorCode::invalid_argument,
@@ -258,7 +273,8 @@ Event BufferView::copy_from(const Device& device, const BufferView& source) cons
       *device.state(), "copy", accesses,
       [execution = device.state()->execution,
        copy = rt::Copy{rt::place_of(*this), rt::place_of(source), num_bytes(),
-                       "copy of " + source.to_string()}] { return copy(*execution); });
+                       "copy of " + source.to_string()}] { return copy(*execution); },
+      at(where));
 }
 
 std::string BufferView::to_string() const {

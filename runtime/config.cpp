@@ -149,11 +149,12 @@ BackendOptions with_environment(BackendOptions options) {
   if (options.name.empty()) options.name = get("HEDDLE_BACKEND").value_or("");
   if (!options.virtual_devices)
     options.virtual_devices = number<int>("HEDDLE_VIRTUAL_DEVICES", 1, 4096);
-  if (!options.queue_size)
-    options.queue_size = number<std::uint32_t>("HEDDLE_QUEUE_SIZE", 1, sched::capacity_max);
-  if (!options.spin) {
+  sched::DeviceOptions& device = options.scheduler.device;
+  if (!device.capacity)
+    device.capacity = number<std::uint32_t>("HEDDLE_QUEUE_SIZE", 1, sched::capacity_max);
+  if (!device.spin) {
     if (const auto ns = number<std::int64_t>("HEDDLE_SPIN_NS", 0, 1'000'000'000))
-      options.spin = std::chrono::nanoseconds(*ns);
+      device.spin = std::chrono::nanoseconds(*ns);
   }
   if (!options.bytes_max)
     options.bytes_max = number<std::uint64_t>("HEDDLE_BYTES_MAX", 1, ~std::uint64_t{0});

@@ -53,6 +53,16 @@ std::shared_ptr<const Contents> require_usable(const ContextState& context) {
   return contents;
 }
 
+sched::SubmitOptions submit_options(const TransferOptions& options,
+                                    const std::source_location& where) {
+  sched::SubmitOptions submit;
+  submit.after = options.after;
+  submit.full = options.full;
+  submit.deadline = options.deadline;
+  submit.site = where;
+  return submit;
+}
+
 std::string hidden_text(const ContextState& context, const Tensor& tensor, const Hidden& hidden) {
   return fmt::format(
       "tensor '{}' is {} in routine '{}', which assigns it, so context '{}' does not hold its "
@@ -157,17 +167,10 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
             "tensor '{}' is in context '{}' already; related contexts use one buffer for it",
             tensor.label(), label()));
   }
-  auto child = std::make_shared<rt::ContextState>();
-  child->device = state_->device;
-  child->parent = state_;
-  child->label = state_->label;
-  child->expected_merge = state_->expected_merge;
-  const auto contents = rt::require_usable(*state_);
-  auto more = std::make_shared<rt::Contents>();
-  more->held = contents->held;
-  more->hidden = contents->hidden;
+  auto more = std::make_shared<rt::Contents>(*rt::require_usable(*state_));
+  more->routine = nullptr;
   more->held.emplace(tensor.id(), rt::Held{tensor, view});
-  child->fill(std::move(more));
+  auto child = rt::child_of(state_, std::move(more), state_->expected_merge);
   return Context(std::move(child));
 }
 
@@ -180,8 +183,8 @@ using SubmitHostTransfer = Event (*)(const rt::DeviceState&, const BufferView&, 
 
 /// The common rule of from_host and to_host (O39, O40).
 Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
-                       const TransferOptions& options, std::string_view what,
-                       SubmitHostTransfer submit) {
+                       const TransferOptions& options, const std::source_location& where,
+                       std::string_view what, SubmitHostTransfer submit) {
   rt::require_open(*context.device);
   const auto view = rt::find_view(context, tensor);
   const auto host = tensor.host();
@@ -195,22 +198,22 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
   log(LogLevel::debug,
       fmt::format("{} '{}' on {}", what, tensor.label(), context.device->execution->name));
-  sched::SubmitOptions after;
-  after.after = options.after;
   Event event = submit(*context.device, *view,
                        {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)},
-                       &tensor, after);
+                       &tensor, rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};
 }
 
 }  // namespace
 
-Transfer Context::from_host(const Tensor& tensor, const TransferOptions& options) const {
-  return host_transfer(*state_, tensor, options, "from_host", &rt::submit_from_host);
+Transfer Context::from_host(const Tensor& tensor, const TransferOptions& options,
+                            std::source_location where) const {
+  return host_transfer(*state_, tensor, options, where, "from_host", &rt::submit_from_host);
 }
 
-Transfer Context::to_host(const Tensor& tensor, const TransferOptions& options) const {
-  return host_transfer(*state_, tensor, options, "to_host", &rt::submit_to_host);
+Transfer Context::to_host(const Tensor& tensor, const TransferOptions& options,
+                          std::source_location where) const {
+  return host_transfer(*state_, tensor, options, where, "to_host", &rt::submit_to_host);
 }
 
 namespace {

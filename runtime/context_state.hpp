@@ -87,6 +87,13 @@ struct RoutineState {
 /// Why `tensor`, hidden in `context`, cannot be had there.
 [[nodiscard]] std::string hidden_text(const ContextState& context, const Tensor& tensor,
                                       const Hidden& hidden);
+/// How a transfer is submitted that was asked for at `where`.
+[[nodiscard]] sched::SubmitOptions submit_options(const TransferOptions& options,
+                                                  const std::source_location& where);
+/// A context below `parent` that no link made.
+[[nodiscard]] std::shared_ptr<ContextState> child_of(
+    const std::shared_ptr<const ContextState>& parent, std::shared_ptr<const Contents> contents,
+    std::optional<Tensor> expected_merge);
 [[nodiscard]] Routine link(const std::shared_ptr<const ContextState>& context, const Code& code,
                            const LinkOptions& options);
 

@@ -4,6 +4,7 @@
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/merge.hpp"
+#include "scheduler/threads.hpp"
 #include "scheduler/timeline.hpp"
 
 namespace heddle {
@@ -34,6 +35,9 @@ const std::string& Device::name() const noexcept { return state_->execution->nam
 int Device::ordinal() const noexcept { return state_->ordinal; }
 int Device::subordinal() const noexcept { return state_->subordinal; }
 std::string Device::backend() const { return state_->backend->spec.name; }
+PhysicalDevice Device::physical_device() const {
+  return PhysicalDevice(state_->backend, state_->ordinal);
+}
 const sched::Device& Device::timeline() const noexcept { return *state_->timeline; }
 
 void Device::await() const { throw_if_failed(timeline().await()); }
@@ -93,6 +97,26 @@ std::string PhysicalDevice::name() const {
   return fmt::format("{}:{}", backend_->spec.name, ordinal_);
 }
 
+Backend PhysicalDevice::backend() const { return Backend(backend_); }
+
+namespace {
+
+sched::DeviceOptions timeline_options(const rt::BackendState& backend,
+                                      const rt::DeviceState& device) {
+  const SchedulerOptions& scheduler = backend.options.scheduler;
+  sched::DeviceOptions options = scheduler.device;
+  options.name = device.execution->name;
+  options.mode = backend.spec.mode;
+  if (scheduler.pin_workers && !options.processor && options.mode == sched::Mode::threaded) {
+    const std::vector<unsigned> allowed = sched::allowed_processors();
+    if (!allowed.empty())
+      options.processor = allowed[static_cast<std::size_t>(device.ordinal) % allowed.size()];
+  }
+  return options;
+}
+
+}  // namespace
+
 Device PhysicalDevice::new_virtual_device() const {
   const std::lock_guard lock(backend_->mutex);
   // acquire: pairs with the release in Backend::finalize().
@@ -116,12 +140,7 @@ Device PhysicalDevice::new_virtual_device() const {
     memory.own = {*most, "BackendOptions::bytes_max or HEDDLE_BYTES_MAX"};
   state->execution->pool =
       std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
-  sched::DeviceOptions options;
-  options.name = state->execution->name;
-  options.mode = backend_->spec.mode;
-  options.spin = backend_->options.spin;
-  options.capacity = backend_->options.queue_size.value_or(options.capacity);
-  state->timeline.emplace(backend_->scheduler.new_device(std::move(options)));
+  state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
   ++backend_->opened[ordinal];
   return Device(std::move(state));
 }

@@ -288,6 +288,18 @@ class Linker {
 
 }  // namespace
 
+std::shared_ptr<ContextState> child_of(const std::shared_ptr<const ContextState>& parent,
+                                       std::shared_ptr<const Contents> contents,
+                                       std::optional<Tensor> expected_merge) {
+  auto child = std::make_shared<ContextState>();
+  child->device = parent->device;
+  child->parent = parent;
+  child->label = parent->label;
+  child->expected_merge = std::move(expected_merge);
+  child->fill(std::move(contents));
+  return child;
+}
+
 Routine link(const std::shared_ptr<const ContextState>& context, const Code& code,
              const LinkOptions& options) {
   return Linker(context, code, options).run();
@@ -303,8 +315,7 @@ Routine Context::link(const PendingCode& code, const LinkOptions& options) const
   return link(code.get(), options);
 }
 
-std::vector<std::optional<Routine>> Context::link_batch(const CodeBatch& batch,
-                                                        const LinkOptions& options) const {
+RoutineBatch Context::link_batch(const CodeBatch& batch, const LinkOptions& options) const {
   std::vector<std::optional<Routine>> routines;
   std::shared_ptr<const rt::ContextState> at = state_;
   for (const std::optional<Code>& code : batch) {
@@ -315,7 +326,10 @@ std::vector<std::optional<Routine>> Context::link_batch(const CodeBatch& batch,
     routines.emplace_back(rt::link(at, *code, options));
     at = routines.back()->state()->context;
   }
-  return routines;
+  if (at == state_) return {std::move(routines), *this};
+  auto same = std::make_shared<rt::Contents>(*rt::require_usable(*at));
+  same->routine = nullptr;
+  return {std::move(routines), Context(rt::child_of(at, std::move(same), state_->expected_merge))};
 }
 
 }  // namespace heddle

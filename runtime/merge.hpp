@@ -57,6 +57,7 @@ Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRe
 
 /// Binds and launches; `source`: what merge() brings.
 Event schedule(const RoutineState& routine, const Bindings& bindings,
-               const ScheduleOptions& options, const MergeSource* source);
+               const ScheduleOptions& options, const MergeSource* source,
+               const std::source_location& where);
 
 }  // namespace heddle::rt

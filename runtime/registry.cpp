@@ -62,6 +62,23 @@ std::optional<BackendSpec> find_spec(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<BackendInfo> all_absent() {
+  std::vector<BackendInfo> result{
+      {"cuda",
+       Status(ErrorCode::unavailable,
+              "this heddle was built without a CUDA backend; use cc or gccjit, or register one"),
+       ""}};
+  std::erase_if(result, [](const BackendInfo& info) { return find_spec(info.name).has_value(); });
+  return result;
+}
+
+std::optional<BackendInfo> find_absent(std::string_view name) {
+  for (BackendInfo& info : all_absent()) {
+    if (info.name == lower(name)) return std::move(info);
+  }
+  return std::nullopt;
+}
+
 std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
                                                    const BackendOptions& options) {
   jit::ToolOptions tools;

@@ -102,7 +102,7 @@ std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
     if (at == statics.end()) refuse_binding(code, index, "is bound, but the routine has none such");
     auto& slot = bound[static_cast<std::size_t>(at - statics.begin())];
     if (slot) refuse_binding(code, index, "is bound twice");
-    slot = value;
+    slot = value.now();
   }
   std::vector<std::int64_t> values;
   for (std::size_t k = 0; k < statics.size(); ++k) {
@@ -124,7 +124,8 @@ std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
 }  // namespace
 
 Event schedule(const RoutineState& routine, const Bindings& bindings,
-               const ScheduleOptions& options, const MergeSource* source) {
+               const ScheduleOptions& options, const MergeSource* source,
+               const std::source_location& where) {
   const DeviceState& device = *routine.context->device;
   std::shared_ptr<const Linked> linked = routine.context->routine();
   if (!linked) refuse_finalised(*routine.context);
@@ -140,6 +141,9 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
   sched::SubmitOptions submit;
   submit.after = options.after;
   submit.contain = options.contain;
+  submit.full = options.full;
+  submit.deadline = options.deadline;
+  submit.site = where;
   if (log_level() >= LogLevel::debug) {
     log(LogLevel::debug,
         fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
@@ -154,12 +158,18 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
 
 }  // namespace rt
 
+void BoundValue::refuse() const {
+  throw Error(ErrorCode::invalid_argument,
+              "a static index is bound to a null cell, or to a number beyond 63 bits");
+}
+
 const std::string& Routine::name() const noexcept { return state_->code.name(); }
 Context Routine::context() const { return Context(state_->context); }
 Code Routine::code() const { return state_->code; }
 
-Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options) const {
-  return rt::schedule(*state_, bindings, options, nullptr);
+Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options,
+                        std::source_location where) const {
+  return rt::schedule(*state_, bindings, options, nullptr, where);
 }
 
 std::string Routine::to_string() const {

@@ -15,19 +15,14 @@ BufferView require_source(const Tensor& tensor, const Context& source, std::stri
                           tensor.label(), source.label()));
 }
 
-sched::SubmitOptions after(const TransferOptions& options) {
-  sched::SubmitOptions submit;
-  submit.after = options.after;
-  return submit;
-}
-
 Transfer load(const rt::DeviceState& device, const rt::MergeSource& source,
-              const rt::Linked* consumer, const TransferOptions& options) {
+              const rt::Linked* consumer, const TransferOptions& options,
+              const std::source_location& where) {
   const bool borrow =
       source.mode == MergeMode::stream && rt::may_borrow(*device.execution, *source.view, consumer);
   log(LogLevel::debug, fmt::format("merge '{}' into {} ({})", source.tensor->label(),
                                    device.execution->name, borrow ? "streamed" : "copied"));
-  Event event = rt::submit_load(device, source, borrow, after(options));
+  Event event = rt::submit_load(device, source, borrow, rt::submit_options(options, where));
   return {borrow ? TransferOutcome::streamed : TransferOutcome::copied, std::move(event), {}};
 }
 
@@ -45,7 +40,7 @@ Tensor require_consumer(const Routine& consumer, MergeMode mode) {
 }  // namespace
 
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
-              const TransferOptions& options) {
+              const TransferOptions& options, std::source_location where) {
   const BufferView from = require_source(tensor, source, "copy");
   const auto to = rt::find_view(*destination.state(), tensor);
   const auto& device = destination.state()->device;
@@ -75,33 +70,36 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
         execution->copies.fetch_add(1, std::memory_order_relaxed);
         return copy(*execution);
       },
-      after(options));
+      rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};
 }
 
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
-                    MergeMode mode, const TransferOptions& options) {
+                    MergeMode mode, const TransferOptions& options, std::source_location where) {
   const BufferView from = require_source(tensor, source, "merge");
-  return load(*device.state(), {&tensor, &from, mode}, nullptr, options);
+  return load(*device.state(), {&tensor, &from, mode}, nullptr, options, where);
 }
 
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
-                    const TransferOptions& options) {
+                    const TransferOptions& options, std::source_location where) {
   const Tensor expected = require_consumer(consumer, mode);
   const auto linked = consumer.state()->context->routine();
   if (!linked) rt::refuse_finalised(*consumer.state()->context);
   const BufferView from = require_source(expected, source, "merge");
-  return load(*consumer.state()->context->device, {&expected, &from, mode}, linked.get(), options);
+  return load(*consumer.state()->context->device, {&expected, &from, mode}, linked.get(), options,
+              where);
 }
 
 Event merge(const Routine& consumer, const Context& source, MergeMode mode,
-            const Bindings& bindings, const TransferOptions& options) {
+            const Bindings& bindings, const TransferOptions& options, std::source_location where) {
   const Tensor expected = require_consumer(consumer, mode);
   const BufferView from = require_source(expected, source, "merge");
   const rt::MergeSource brought{&expected, &from, mode};
   ScheduleOptions launch;
   launch.after = options.after;
-  return rt::schedule(*consumer.state(), bindings, launch, &brought);
+  launch.full = options.full;
+  launch.deadline = options.deadline;
+  return rt::schedule(*consumer.state(), bindings, launch, &brought, where);
 }
 
 }  // namespace heddle

@@ -46,11 +46,13 @@ std::shared_ptr<DeviceCore> DeviceCore::of(const Device& device) noexcept {
 
 Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
                         std::shared_ptr<DeviceCore>* core) {
-  if (options.capacity == 0 || options.capacity > capacity_max) {
+  const std::uint32_t capacity = options.capacity.value_or(tuning::capacity_default);
+  if (capacity == 0 || capacity > capacity_max) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("device '{}': capacity {} (expected 1 to {})", options.name,
-                            options.capacity, capacity_max));
+                fmt::format("device '{}': capacity {} (expected 1 to {})", options.name, capacity,
+                            capacity_max));
   }
+  options.capacity = capacity;
   watch_forks();
   prepare_barriers();
   if (Hooks* const simulation = hooks(); options.mode == Mode::simulated && simulation != nullptr)
@@ -62,7 +64,7 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
                 fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
-                            options.name, options.capacity));
+                            options.name, capacity));
   }
   const auto handle = std::make_shared<Device::Handle>(made);
   if (!made->runner_)

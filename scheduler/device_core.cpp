@@ -19,7 +19,7 @@ DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
       simulated_(options_.mode == Mode::simulated),
       runner_(std::move(runner.runner)),
       runner_owner_(std::move(runner.owner)),
-      lane_(options_.capacity),
+      lane_(*options_.capacity),
       doorbell_(runner_ != nullptr),
       health_(!simulated_ && !options_.record_sites, simulated_) {
   timeline_->set_runner(runner_);

@@ -98,7 +98,7 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
     return timeline_->refuse(std::move(why));
   };
   note.contain = options.contain;
-  if (options_.record_sites) note.site = label.site();
+  if (options_.record_sites) note.site = options.site.value_or(label.site());
   for (const Event& event : options.after) {
     if (event.done() && Timeline::outcome_of(event).status.ok()) continue;
     if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&

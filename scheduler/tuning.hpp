@@ -42,6 +42,10 @@ inline constexpr int spins_per_clock_read = 32;
 /// told from there.
 inline constexpr std::uint32_t tasks_per_clock_read = 64;
 
+/// Tasks outstanding per device where nobody says: what the reference's queues hold, and enough
+/// that hosts seldom wait.
+inline constexpr std::uint32_t capacity_default = 4096;
+
 /// Events that ended badly keep their full text for this many latest failures per timeline; older
 /// ones keep their code. Bounds memory under endless fail and recover.
 inline constexpr std::size_t failure_texts_max = 1024;

@@ -34,8 +34,12 @@ struct BackendOptions {
   std::string name{};  ///< empty: HEDDLE_BACKEND, else gccjit if it is available, else cc
   DeviceStrategy strategy = DeviceStrategy::physical_devices_only;
   std::optional<int> virtual_devices{};  ///< overrides the suggestion
-  std::optional<std::uint32_t> queue_size{};
-  std::optional<std::chrono::nanoseconds> spin{};
+  /// The scheduler of its devices: workers, pinning, watchdog; and in `scheduler.device` what its
+  /// devices have: queue, policy of a full one (schedules and transfers may ask for another),
+  /// recorded sites, spinning. Names and mode are the backend's own. With `pin_workers`, devices
+  /// that have a thread of their own are bound to processors too, those of physical device k to the
+  /// k-th that the process may use.
+  SchedulerOptions scheduler{};
   /// Bytes that each virtual device may take, those kept for reuse included. All devices whose
   /// memory is the host's together stay within that of the machine, of its cgroups and RLIMIT_AS.
   std::optional<std::uint64_t> bytes_max{};
@@ -67,11 +71,12 @@ class Backend {
  public:
   Backend(const Backend&) = default;
   Backend& operator=(const Backend&) = default;
-  /// Throws invalid_argument for an unknown name (listing what exists), unavailable for one that
-  /// cannot be used here.
+  /// Throws invalid_argument for an unknown name (listing what exists) and for options that make no
+  /// sense, unavailable for a backend that cannot be used here.
   [[nodiscard]] static Backend open();
   [[nodiscard]] static Backend open(std::string name);
   [[nodiscard]] static Backend open(BackendOptions options);
+  /// Those that exist, and those that heddle knows but lacks here, with the reason.
   [[nodiscard]] static std::vector<BackendInfo> list();
 
   [[nodiscard]] const std::string& name() const noexcept;
@@ -92,6 +97,18 @@ class Backend {
                                           const CompileOptions& options = {}) const;
   [[nodiscard]] PendingBatch compile_batch_async(std::span<const Program> programs,
                                                  const BatchOptions& options = {}) const;
+  // Devices of a backend whose mode is manual run in these, and in waits of threads that run no
+  // task: see Scheduler. In other modes there is nothing for them to do.
+
+  /// Runs tasks until none is ready, or `budget` is over. Whether there was one.
+  bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max()) const;
+  /// Runs one task; waits up to `budget` for one to be ready. Whether there was one.
+  bool run_one(std::chrono::nanoseconds budget = std::chrono::nanoseconds(0)) const;
+  /// Readable while a device is ready, for the host's event loop; poll() makes it unreadable. Not
+  /// to be closed. Throws Error(exhausted) without descriptors.
+  [[nodiscard]] int descriptor() const;
+  /// What its devices are at.
+  [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
   /// What this open instance compiled, and what it found compiled.
   [[nodiscard]] KernelCacheCounters compile_counters() const noexcept;
 
@@ -101,6 +118,7 @@ class Backend {
   [[nodiscard]] std::string to_string() const;
 
  private:
+  friend class PhysicalDevice;
   explicit Backend(std::shared_ptr<rt::BackendState> state) noexcept : state_(std::move(state)) {}
   std::shared_ptr<rt::BackendState> state_;
 };
@@ -108,8 +126,8 @@ class Backend {
 /// A row of the backend table (B5).
 struct BackendSpec {
   std::string name{};
-  std::string compiler{};  ///< "cc", "gccjit" or "null"
-  sched::Mode mode = sched::Mode::threaded;
+  std::string compiler{};                    ///< "cc", "gccjit" or "null"
+  sched::Mode mode = sched::Mode::threaded;  ///< manual: the host calls Backend::poll()
   std::function<std::vector<std::shared_ptr<dev::PhysicalDevice>>()> devices{};
 };
 /// Adds a backend for this process. Throws invalid_argument for a name that exists or a spec that

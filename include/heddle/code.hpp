@@ -90,6 +90,10 @@ class Code {
   [[nodiscard]] bool is_shared() const noexcept;
   [[nodiscard]] std::optional<Tensor> merge_tensor() const;
   [[nodiscard]] std::vector<StaticIndex> statics() const;
+  /// The tensors whose values it takes from the context that it is linked in: it reads them before
+  /// it assigns them, and they have no host storage to begin with. What to give
+  /// LinkOptions::from_prior_context where nothing shall begin with zeros.
+  [[nodiscard]] std::vector<Tensor> tensors_from_prior() const;
   /// Where `tensor` was placed; nullopt when the program has no such tensor.
   [[nodiscard]] std::optional<MemoryMode> placement(const Tensor& tensor) const;
   /// Loop text before and after optimisation (tensor names as comments), and the hash of the
@@ -127,6 +131,7 @@ struct BatchOptions {
   Schedule schedule = Schedule::automatic;
   std::vector<ScheduleStep> schedule_without{};
   std::optional<ContractionTile> contraction_tile{};
+  std::optional<MergeMode> merge_mode{};  ///< of those that merge, see CompileOptions
   bool trace_values = false;
   std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
   /// Called for each program that is compiled, one call at a time and in the order of `done`, by

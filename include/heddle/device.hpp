@@ -16,6 +16,9 @@
 
 namespace heddle {
 
+class Backend;         // heddle/backend.hpp
+class PhysicalDevice;  // below
+
 namespace rt {
 struct BackendState;
 struct DeviceState;
@@ -52,6 +55,7 @@ class Device {
   [[nodiscard]] int ordinal() const noexcept;              ///< of the physical device
   [[nodiscard]] int subordinal() const noexcept;  ///< among the virtual devices of that one
   [[nodiscard]] std::string backend() const;
+  [[nodiscard]] PhysicalDevice physical_device() const;
 
   /// The timeline itself: submit host callbacks, wait for events, recover, cancel.
   [[nodiscard]] const sched::Device& timeline() const noexcept;
@@ -100,6 +104,7 @@ class PhysicalDevice {
   PhysicalDevice& operator=(const PhysicalDevice&) = default;
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   [[nodiscard]] std::string name() const;  ///< "gccjit:0"
+  [[nodiscard]] Backend backend() const;   ///< the open instance that it is of
   /// Throws failed_precondition after the backend was finalised, unavailable when no thread can be
   /// started.
   [[nodiscard]] Device new_virtual_device() const;
@@ -155,13 +160,16 @@ class BufferView {
   /// On `device`'s timeline: copies from or to host memory, which must stay valid until the event
   /// is done. The byte counts must be equal and the device must share the buffer's memory space
   /// (invalid_argument).
-  Event from_host(const Device& device, std::span<const std::byte> host) const;
-  Event to_host(const Device& device, std::span<std::byte> host) const;
+  Event from_host(const Device& device, std::span<const std::byte> host,
+                  std::source_location where = std::source_location::current()) const;
+  Event to_host(const Device& device, std::span<std::byte> host,
+                std::source_location where = std::source_location::current()) const;
   /// On `device`'s timeline: copies all of `source` into this view. The types must be equal. Each
   /// of them may be in any memory: what the device cannot address is staged through the host, and a
   /// task that finds no memory for that fails with `exhausted`. Overlapping views are copied as if
   /// `source` was read whole before.
-  Event copy_from(const Device& device, const BufferView& source) const;
+  Event copy_from(const Device& device, const BufferView& source,
+                  std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;
 
  private:

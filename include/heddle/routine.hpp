@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -26,6 +29,7 @@ struct RoutineState;
 }  // namespace rt
 
 class Routine;
+class RoutineBatch;
 
 /// How a request to move data went.
 enum class TransferOutcome : std::uint8_t {
@@ -47,10 +51,34 @@ struct TransferOptions {
   /// The destination waits for these first. Reading what another device is still writing is the
   /// caller's to prevent.
   std::vector<Event> after{};
+  /// What to do where the destination's queue is full; unset: as its backend says.
+  std::optional<sched::FullPolicy> full{};
+  Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
 };
 
-/// Values of static indices, taken when the routine is scheduled (J6).
-using Bindings = std::vector<std::pair<StaticIndex, std::int64_t>>;
+/// The value of a static index: a number, or a cell that the caller owns, which is read when the
+/// routine is scheduled, by the scheduling thread, and never later.
+class BoundValue {
+ public:
+  /// Throws invalid_argument for numbers beyond 63 bits.
+  template <std::integral T>
+  BoundValue(T value) : value_(static_cast<std::int64_t>(value)) {  // NOLINT: {{row, 3}}
+    if (value_ < 0 && std::is_unsigned_v<T>) refuse();
+  }
+  /// Throws invalid_argument for a null cell.
+  BoundValue(const std::int64_t* cell) : cell_(cell) {  // NOLINT: {{row, &cell}}
+    if (cell == nullptr) refuse();
+  }
+  [[nodiscard]] std::int64_t now() const noexcept { return cell_ == nullptr ? value_ : *cell_; }
+
+ private:
+  [[noreturn]] void refuse() const;
+  std::int64_t value_ = 0;
+  const std::int64_t* cell_ = nullptr;
+};
+
+/// Values of static indices, taken when the routine is scheduled: {{row, 3}, {column, &cell}}.
+using Bindings = std::vector<std::pair<StaticIndex, BoundValue>>;
 
 /// One assignment of a traced run: statement number, tensor, row-major offset, value before and
 /// after.
@@ -66,6 +94,9 @@ struct ScheduleOptions {
   /// Called on the device's thread for each assignment; needs code compiled with trace_values.
   std::function<void(const TracedValue&)> trace{};
   bool contain = false;
+  /// What to do where the queue is full; unset: as the backend says.
+  std::optional<sched::FullPolicy> full{};
+  Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
 };
 
 struct LinkOptions {
@@ -91,9 +122,10 @@ class Context {
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
   /// Waits for the compile, and throws what it threw.
   [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {}) const;
-  /// Links each in the context of the one before; positions stay.
-  [[nodiscard]] std::vector<std::optional<Routine>> link_batch(
-      const CodeBatch& batch, const LinkOptions& options = {}) const;
+  /// Links each in the context of the one before, so that a tensor new to two of them gets one
+  /// buffer, however the batch was compiled; positions stay.
+  [[nodiscard]] RoutineBatch link_batch(const CodeBatch& batch,
+                                        const LinkOptions& options = {}) const;
 
   [[nodiscard]] Device device() const;
   [[nodiscard]] const std::string& label() const noexcept;
@@ -112,8 +144,10 @@ class Context {
   /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
   /// touched when the task runs. nothing_to_do when the tensor is not here or has no
   /// host storage.
-  Transfer from_host(const Tensor& tensor, const TransferOptions& options = {}) const;
-  Transfer to_host(const Tensor& tensor, const TransferOptions& options = {}) const;
+  Transfer from_host(const Tensor& tensor, const TransferOptions& options = {},
+                     std::source_location where = std::source_location::current()) const;
+  Transfer to_host(const Tensor& tensor, const TransferOptions& options = {},
+                   std::source_location where = std::source_location::current()) const;
 
   /// Writes and waits. Throws invalid_argument for another dtype or count, not_found, or the
   /// device's failure.
@@ -181,7 +215,8 @@ class Routine {
   /// range (invalid_argument naming index, value and range). failed_precondition: the merge buffer
   /// will hold another tensor than it reads, or none (both are named, D7); memory of a tensor was
   /// donated (D17); context, device or backend was finalised. A refused submission throws.
-  Event schedule(const Bindings& bindings = {}, const ScheduleOptions& options = {}) const;
+  Event schedule(const Bindings& bindings = {}, const ScheduleOptions& options = {},
+                 std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] const std::shared_ptr<const rt::RoutineState>& state() const noexcept {
     return state_;
@@ -191,22 +226,45 @@ class Routine {
   std::shared_ptr<const rt::RoutineState> state_;
 };
 
+/// Routines of a batch; positions are kept, excluded ones are empty.
+class RoutineBatch {
+ public:
+  RoutineBatch(std::vector<std::optional<Routine>> routines, Context context)
+      : routines_(std::move(routines)), context_(std::move(context)) {}
+  [[nodiscard]] std::size_t size() const noexcept { return routines_.size(); }
+  [[nodiscard]] const std::optional<Routine>& operator[](std::size_t k) const {
+    return routines_.at(k);
+  }
+  [[nodiscard]] auto begin() const noexcept { return routines_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return routines_.end(); }
+  /// Downstream of all of them, expecting the merge tensor of the context that they were linked in.
+  [[nodiscard]] const Context& context() const noexcept { return context_; }
+
+ private:
+  std::vector<std::optional<Routine>> routines_;
+  Context context_;
+};
+
 /// Copies `tensor` from one context to another on the destination's timeline (D5). not_found when
 /// the source lacks it.
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
-              const TransferOptions& options = {});
+              const TransferOptions& options = {},
+              std::source_location where = std::source_location::current());
 /// Fills the merge buffer of the consumer's device with the tensor that the consumer merges (D6),
 /// until the next load. The source needs the tensor, the consumer only reads it; a source that the
 /// consumer writes is copied, not streamed, as the outcome says.
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
-                    const TransferOptions& options = {});
+                    const TransferOptions& options = {},
+                    std::source_location where = std::source_location::current());
 /// As above for any tensor and device; a routine that expects another is refused when it is
 /// scheduled. One that writes what is streamed copies it before it runs; counters say so.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
-                    MergeMode mode, const TransferOptions& options = {});
+                    MergeMode mode, const TransferOptions& options = {},
+                    std::source_location where = std::source_location::current());
 /// Fills the merge buffer and schedules the consumer, as one task, after which the merge buffer is
 /// empty (D8). Refused as load_merge() and schedule() are, and then nothing changed.
 Event merge(const Routine& consumer, const Context& source, MergeMode mode,
-            const Bindings& bindings = {}, const TransferOptions& options = {});
+            const Bindings& bindings = {}, const TransferOptions& options = {},
+            std::source_location where = std::source_location::current());
 
 }  // namespace heddle

@@ -163,7 +163,8 @@ enum class Mode : std::uint8_t {
 struct DeviceOptions {
   std::string name = "device";
   Mode mode = Mode::threaded;
-  std::uint32_t capacity = 4096;  ///< tasks outstanding at most; rounded up to a power of two
+  /// Tasks outstanding at most, rounded up to a power of two; unset: 4096.
+  std::optional<std::uint32_t> capacity{};
   FullPolicy full = FullPolicy::block;
   std::optional<std::chrono::nanoseconds> spin{};  ///< before parking; unset: 50 us
   /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
@@ -181,6 +182,8 @@ struct SubmitOptions {
   bool contain = false;
   /// The task starts after these; it is skipped when one of them failed.
   std::vector<Event> after{};
+  /// What a device that records sites says; unset: where the label was written.
+  std::optional<std::source_location> site{};
 };
 
 /// Tasks by how they ended, and what the worker did. submitted = done + failed + skipped +

@@ -105,9 +105,15 @@ struct BFloat16 {
   friend bool operator==(BFloat16, BFloat16) = default;  ///< compares bits
 };
 
-/// The DType of a C++ element type; no member for types that are none.
+/// The DType of a C++ element type. Others do not compile, and the error lists those that do.
 template <class T>
-struct dtype_of;
+struct dtype_of {
+  static_assert(sizeof(T) == 0,
+                "this C++ type is no element type; these are: bool, std::uint8_t, std::int8_t, "
+                "std::uint16_t, std::int16_t, std::int32_t, std::uint32_t, std::int64_t, "
+                "std::uint64_t, heddle::Float16, heddle::BFloat16, float and double");
+  static constexpr DType value = DType::bool_;  // so that no other error follows
+};
 // clang-format off
 template <> struct dtype_of<bool> { static constexpr DType value = DType::bool_; };
 template <> struct dtype_of<std::uint8_t> { static constexpr DType value = DType::u8; };

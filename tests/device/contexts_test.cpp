@@ -116,6 +116,106 @@ TEST_P(ContextsTest, TransfersAndRoutinesWaitForTheEventsTheyAreGiven) {
   EXPECT_THAT(consumer.context().read<float>(t), ElementsAre(5, 5));
 }
 
+// O9: from a device to what it is on, and to the open instance that both are of
+TEST_P(ContextsTest, DevicesLeadToTheirBackend) {
+  const PhysicalDevice physical = device.physical_device();
+  EXPECT_TRUE(physical == backend.physical_device(0));
+  EXPECT_EQ(physical.ordinal(), device.ordinal());
+  const Backend same = Context(device).device().physical_device().backend();
+  EXPECT_EQ(same.name(), GetParam());
+  same.finalize();  // it is this one, and no other
+  EXPECT_EQ(failure([&] { static_cast<void>(physical.new_virtual_device()); }).code(),
+            ErrorCode::failed_precondition);
+  EXPECT_EQ(
+      failure([&] { static_cast<void>(backend.physical_device(0).new_virtual_device()); }).code(),
+      ErrorCode::failed_precondition);
+}
+
+// O28, O30, J8: a batch gives the context downstream of all its routines, which expects the merge
+// tensor of the context that it was linked in; each routine expects its own
+TEST_P(ContextsTest, BatchesGiveTheContextDownstream) {
+  const Tensor g("g", f32, {2}), x("x", f32, {2}), y("y", f32, {2});
+  Index i;
+  Program add("add"), make("make"), use("use");
+  add << (g(i) += merge(g)(i));
+  make << (x(i) = Expr(2.0));
+  use << (y(i) += merge(x)(i));
+  const Routine prior = Context(device).link(backend.compile(add));
+  const std::vector<Program> programs{make, use};
+  const RoutineBatch batch = prior.context().link_batch(backend.compile_batch(programs));
+  EXPECT_TRUE(batch.context().contains(g) && batch.context().contains(y));
+  EXPECT_EQ(batch.context().view(x).buffer().state(), batch[0]->context().view(x).buffer().state());
+  EXPECT_EQ(batch.context().expected_merge_tensor(), g);
+  EXPECT_EQ(batch[0]->context().expected_merge_tensor(), std::nullopt);
+  EXPECT_EQ(batch[1]->context().expected_merge_tensor(), x);
+  EXPECT_EQ(prior.context().expected_merge_tensor(), g);
+  EXPECT_FALSE(prior.context().contains(x));
+  for (const auto& routine : batch) {
+    if (routine->merge_tensor()) {
+      EXPECT_TRUE(merge(*routine, batch.context(), MergeMode::copy).wait().ok());
+    } else {
+      routine->schedule();
+    }
+  }
+  EXPECT_THAT(batch.context().read<float>(y), ElementsAre(2, 2));
+  // Where nothing was compiled, downstream is here.
+  BatchOptions nothing;
+  nothing.occupancy = [](const std::string&, std::size_t) { return false; };
+  const RoutineBatch none = prior.context().link_batch(backend.compile_batch(programs, nothing));
+  EXPECT_EQ(none.size(), 2u);
+  EXPECT_EQ(none.context().expected_merge_tensor(), g);
+}
+
+// O29, J8: code tells what it takes from the context that it is linked in, so that nothing begins
+// with zeros by mistake
+TEST_P(ContextsTest, CodeTellsWhatItTakesFromThePriorContext) {
+  const Tensor in("in", f32, {2}), kept("kept", f32, {2}), out("out", f32, {2}), t("t", f32, {2}),
+      g("g", f32, {2}), hosted("hosted", HostArray({f32, {2}}));
+  Index i;
+  Program p("p"), make("make");
+  p << (t(i) = in(i) * 2.0) << (out(i) = t(i) + hosted(i) + merge(g)(i)) << (kept(i) += out(i));
+  make << (in(i) = Expr(1.0)) << (kept(i) = Expr(1.0));
+  const Code code = backend.compile(p);
+  EXPECT_THAT(code.tensors_from_prior(), testing::UnorderedElementsAre(in, kept));
+  LinkOptions options;
+  options.from_prior_context = code.tensors_from_prior();
+  const Status refused = failure([&] { static_cast<void>(Context(device).link(code, options)); });
+  EXPECT_EQ(refused.code(), ErrorCode::not_found);
+  const Routine prior = Context(device).link(backend.compile(make));
+  EXPECT_NO_THROW(static_cast<void>(prior.context().link(code, options)));
+  EXPECT_THAT(backend.compile(make).tensors_from_prior(), IsEmpty());
+}
+
+// J6, O43: an index may be bound to a cell of the caller's, which is read when the routine is
+// scheduled; what it holds when the task runs does not matter, and it may be gone by then
+TEST_P(ContextsTest, CellsAreReadWhenScheduled) {
+  const Tensor x("x", i32, {4}), y("y", i32, {1});
+  Index i;
+  const StaticIndex row("row", 4);
+  Program pick("pick");
+  pick << (y(i) = y(i) * 10 + x(row));
+  const Routine run = Context(device).link(backend.compile(pick));
+  run.context().write(x, std::vector<std::int32_t>{1, 2, 3, 4});
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  {
+    std::int64_t cell = 0;
+    const Bindings bindings{{row, &cell}};
+    for (; cell < 3; ++cell) run.schedule(bindings);
+    cell = 9;
+    EXPECT_THAT(text(failure([&] { run.schedule(bindings); })),
+                AllOf(HasSubstr("'row'"), HasSubstr("9"), HasSubstr("0 to 3")));
+    run.schedule({{row, std::size_t{3}}});
+  }
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_THAT(run.context().read<std::int32_t>(y), ElementsAre(1234));
+  const std::int64_t* const nowhere = nullptr;
+  EXPECT_EQ(failure([&] { run.schedule({{row, nowhere}}); }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(failure([&] { run.schedule({{row, ~std::uint64_t{0}}}); }).code(),
+            ErrorCode::invalid_argument);
+}
+
 // O50, O51: errors carry the names in use and say whose fault it was
 TEST_P(ContextsTest, ErrorsNameTheBackendInUse) {
   EXPECT_THAT(backend.to_string(), HasSubstr(GetParam()));

@@ -67,6 +67,31 @@ TEST_P(MergingTest, CodeForOneModeRefusesTheOther) {
   }
 }
 
+// D6, O25: batches are compiled for one mode like single programs
+TEST_P(MergingTest, BatchesMayBeForOneModeToo) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor g("g", f32, {2}), h("h", f32, {2});
+  Index i;
+  std::vector<Program> programs{Program("first"), Program("second")};
+  programs[0] << (g(i) += merge(g)(i));
+  programs[1] << (h(i) += merge(g)(i));
+  const Routine source = filler(device, g, 5);
+  EXPECT_TRUE(source.schedule().wait().ok());
+  for (const bool shared : {true, false}) {
+    BatchOptions options;
+    options.shared = shared;
+    options.merge_mode = MergeMode::copy;
+    for (const auto& routine :
+         Context(other).link_batch(backend.compile_batch(programs, options))) {
+      const Status refused =
+          failure([&] { static_cast<void>(merge(*routine, source.context(), MergeMode::stream)); });
+      EXPECT_EQ(refused.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(text(refused), AllOf(HasSubstr(routine->name()), HasSubstr("by copy only")));
+      EXPECT_TRUE(merge(*routine, source.context(), MergeMode::copy).wait().ok());
+    }
+  }
+}
+
 // D6, O36, O37: devices on one physical device have merge buffers of their own, which grow in
 // order, while what was queued before still reads the smaller one
 TEST_P(MergingTest, EveryVirtualDeviceHasItsOwnBuffer) {

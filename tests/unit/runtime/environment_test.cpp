@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "heddle/heddle.hpp"
 #include "tests/support/failure.hpp"
+#include "tests/support/temp_directory.hpp"
 
 namespace heddle {
 namespace {
@@ -69,13 +71,66 @@ TEST(BackendChoiceTest, UnknownNameListsWhatExistsAndWhyNot) {
               AllOf(HasSubstr("'opencl'"), HasSubstr("sync_cc"), HasSubstr("gccjit (unavailable")));
 }
 
-// Bad input: heddle-compile not found
-TEST(BackendChoiceTest, MissingHelperMakesGccjitUnavailableByName) {
-  const Variable helper("HEDDLE_COMPILE_HELPER", "/dev/null/nowhere/heddle-compile");
-  const Status status = failure([] { static_cast<void>(Backend::open("gccjit")); });
-  EXPECT_EQ(status.code(), ErrorCode::unavailable);
-  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("/dev/null/nowhere/heddle-compile"),
-                                        HasSubstr("HEDDLE_COMPILE_HELPER")));
+// J10, bad input: what is no executable file cannot be the helper; who set it is told at opening,
+// rather than given another backend. Backends that need none open.
+TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
+  const TempDirectory directory;
+  const std::filesystem::path text = directory.path() / "notes.txt";
+  std::ofstream(text) << "no program";
+  for (const std::string& bad :
+       {text.string(), directory.path().string(), (text / "below-a-file").string()}) {
+    const auto told = [&](const char* who, const auto& open) {
+      const Status status = failure(open);
+      EXPECT_EQ(status.code(), ErrorCode::invalid_argument) << bad;
+      EXPECT_THAT(status.to_string(),
+                  AllOf(HasSubstr(who), HasSubstr("'" + bad + "'"), HasSubstr("heddle-compile")));
+    };
+    BackendOptions options;
+    options.name = "sync_gccjit";
+    options.compile_helper = bad;
+    told("BackendOptions::compile_helper", [&] { static_cast<void>(Backend::open(options)); });
+    const Variable helper("HEDDLE_COMPILE_HELPER", bad.c_str());
+    told("HEDDLE_COMPILE_HELPER", [] { static_cast<void>(Backend::open("gccjit")); });
+    const Variable best("HEDDLE_BACKEND", "");
+    told("HEDDLE_COMPILE_HELPER", [] { static_cast<void>(Backend::open()); });
+    EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");
+  }
+}
+
+// J10, bad input: no compile ends before it begins
+TEST(BackendChoiceTest, ACompileTimeoutThatIsNoneIsToldAtOpening) {
+  for (const int bad : {0, -5}) {
+    BackendOptions options;
+    options.name = "sync_cc";
+    options.compile_timeout = std::chrono::milliseconds(bad);
+    const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(status.to_string(),
+                AllOf(HasSubstr("BackendOptions::compile_timeout"),
+                      HasSubstr(std::to_string(bad) + " ms"), HasSubstr("more than 0")));
+  }
+}
+
+// B1, O1: a backend that heddle knows, but does not have here, is no unknown one; lists say why
+TEST(BackendChoiceTest, AnAbsentBackendIsUnavailableAndSaysWhy) {
+  const Variable set("HEDDLE_BACKEND", "CUDA");
+  for (const auto& open : {+[] { static_cast<void>(Backend::open("Cuda")); },
+                           +[] { static_cast<void>(Backend::open()); }}) {
+    const Status status = failure(open);
+    EXPECT_EQ(status.code(), ErrorCode::unavailable);
+    EXPECT_THAT(status.to_string(), AllOf(HasSubstr("'cuda'"), HasSubstr("built without"),
+                                          HasSubstr("use cc or gccjit")));
+  }
+  int listed = 0;
+  for (const BackendInfo& info : Backend::list()) {
+    if (info.name != "cuda") continue;
+    ++listed;
+    EXPECT_EQ(info.status.code(), ErrorCode::unavailable);
+    EXPECT_THAT(info.status.to_string(), HasSubstr("built without"));
+  }
+  EXPECT_EQ(listed, 1);
+  EXPECT_THAT(failure([] { static_cast<void>(Backend::open("opencl")); }).to_string(),
+              HasSubstr("cuda (unavailable: "));
 }
 
 // Bad input: malformed HEDDLE_ values name variable, value and what was expected
@@ -110,6 +165,14 @@ TEST(EnvironmentTest, ValuesReachTheDevices) {
   device.submit("second", [] {}, fail);
   EXPECT_EQ(device.submit("third", [] {}, fail).status().code(), ErrorCode::exhausted);
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  BackendOptions options;
+  options.name = "cc";
+  options.scheduler.device.capacity = 4096;  // the program's word, though it is the default
+  const Device large = Backend::open(options).physical_device(0).new_virtual_device();
+  const Event later = gate.next();
+  large.wait(later);
+  for (int k = 0; k < 10; ++k) EXPECT_TRUE(large.submit("task", [] {}, fail).accepted());
+  EXPECT_TRUE(gate.signal(later.ticket()).ok());
 }
 
 // Settings are shown with their source

@@ -121,6 +121,33 @@ TEST(ToyBackendTest, HostedConstantsAreUploaded) {
   EXPECT_EQ(run.context().from_host(c).outcome, TransferOutcome::scheduled);
 }
 
+// D4, J4, O39: the first values of host storage, as they were when it was linked, reach memory of
+// another space too; what is a constant stays one there
+TEST(ToyBackendTest, HostStorageIsUploadedAsItWas) {
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor x("x", host), y("y", f32, {3});
+  const Tensor c("c", HostArray::range({f32, {3}}), MemoryMode::hosted_constant);
+  Index i;
+  Program p("use");
+  p << (x(i) += c(i)) << (y(i) = x(i) * 10.0);
+  const Device device = toy().physical_device(0).new_virtual_device();
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  device.wait(opened);
+  const Routine run = Context(device).link(toy().compile(p));
+  host.set(0, 100);
+  run.schedule();
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_THAT(run.context().read<float>(y), ElementsAre(0, 20, 40));
+  try {
+    run.context().write(c, std::vector<float>(3));
+    ADD_FAILURE() << "written";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(e.what(), testing::AllOf(HasSubstr("'c'"), HasSubstr("hosted(constant)")));
+  }
+}
+
 // D1, O5: strategies ask the device
 TEST(ToyBackendTest, StrategiesFollowTheDevice) {
   static_cast<void>(toy());
