@@ -4,7 +4,7 @@
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/merge.hpp"
-#include "scheduler/threads.hpp"
+#include "scheduler/processors.hpp"
 #include "scheduler/timeline.hpp"
 
 namespace heddle {

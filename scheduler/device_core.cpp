@@ -232,7 +232,10 @@ std::shared_ptr<void> DeviceCore::abandon() noexcept {
     return nullptr;
   }
   // acquire: pairs with the release in shutdown(). Who was told that a task goes on waits no more.
-  if (left_.load(std::memory_order_acquire) != nullptr) return nullptr;
+  if (left_.load(std::memory_order_acquire) != nullptr) {
+    timeline_->tell_unseen();
+    return nullptr;
+  }
   if (Status status = shutdown(options_.drain_max);
       !status.ok() && status.code() != ErrorCode::unavailable) {
     log(LogLevel::warn, status.to_string());

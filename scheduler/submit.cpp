@@ -70,7 +70,7 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
 Event Admission::submit(const Device& device, Label label, const TaskOps& ops, void* from,
                         const SubmitOptions& options, Admission& admission) noexcept {
   TaskNote note;
-  return DeviceCore::of(device)->submit_carefully(label, note, ops, from, options, &admission);
+  return DeviceCore::in(device).submit_carefully(label, note, ops, from, options, &admission);
 }
 
 /// Takes a ticket if `admission` lets it and there is room. What comes between is short: it may

@@ -27,8 +27,8 @@ struct GraphWait {
   const Timeline* target = nullptr;  ///< null: nothing
   std::uint64_t id = 0;              ///< of the timeline that is waited for
   std::uint64_t ticket = 0;
-  const char* label = "";                   ///< of the task that waits
-  std::stop_token stop{std::stop_token()};  ///< ends the wait
+  const char* label = "";  ///< of the task that waits
+  std::stop_token stop{};  ///< ends the wait
   // Those who wait for this timeline: the first one, and the neighbours of each.
   const Timeline* first_waiter = nullptr;
   const Timeline* next = nullptr;

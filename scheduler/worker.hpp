@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/doorbell.hpp"
@@ -51,6 +52,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                    std::shared_ptr<DeviceCore>* core);
   /// Of a device whose handle is not empty.
   [[nodiscard]] static std::shared_ptr<DeviceCore> of(const Device& device) noexcept;
+  /// The same, held by `device` alone; that handle is not empty.
+  [[nodiscard]] static DeviceCore& in(const Device& device) noexcept { return *device.core_; }
 
   Event submit(Label label, const TaskOps& ops, void* from) noexcept;
   /// `admission`, if any, is asked right before the ticket is taken.

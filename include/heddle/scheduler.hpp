@@ -99,8 +99,8 @@ class Event {
   /// ok while pending and after a good end; otherwise why it failed, was skipped, cancelled or
   /// refused.
   [[nodiscard]] Status status() const noexcept;
-  /// Blocks the caller until done; then status(). Inside the task that has to end first:
-  /// failed_precondition.
+  /// Blocks the caller until done; then status(). Inside a task that has to end first, because what
+  /// it waits for waits for it, through whatever devices: failed_precondition, naming the cycle.
   Status wait() const noexcept;
   /// As wait(), or `deadline` when the time passed first. In tasks of inline devices, which have
   /// nobody to keep the time, it holds its thread up.
@@ -180,7 +180,7 @@ struct SubmitOptions {
   Event::Clock::time_point deadline{};
   /// The failure of this task ends it and the tasks that list its event; the device goes on (S10).
   bool contain = false;
-  /// The task starts after these; it is skipped when one of them failed.
+  /// The task starts after these; it is skipped when one of them failed, or would wait for it.
   std::vector<Event> after{};
   /// What a device that records sites says; unset: where the label was written.
   std::optional<std::source_location> site{};
@@ -244,7 +244,8 @@ class Device {
 
   /// An event that is done once all that was submitted before has ended.
   [[nodiscard]] Event record() const noexcept;
-  /// The device waits for `event` before its next task; a failed event poisons it. Done events and
+  /// The device waits for `event` before its next task; a failed event poisons it, and so does one
+  /// that would wait, through other devices, for this one (failed_precondition). Done events and
   /// its own cost no task (S8).
   Event wait(const Event& event) const noexcept;
 

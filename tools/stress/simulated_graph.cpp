@@ -185,14 +185,14 @@ class Graph {
     }
   }
 
-  /// An event only ever waits for those published before it was submitted, so there is no cycle;
-  /// tasks do not block on full queues, which could close one.
+  /// Tasks wait for what there is when they run, and block on full queues: such waits close cycles,
+  /// and one of each is refused.
   void submit(const std::shared_ptr<Target>& target, int depth) {
     sched::SubmitOptions options;
     options.contain = draw(4) == 0;
     if (draw(3) == 0) options.after.push_back(any_event());
     if (draw(8) == 0) options.after.push_back(any_event());
-    if (depth > 0 || draw(4) == 0) options.full = FullPolicy::fail;
+    if (draw(4) == 0) options.full = FullPolicy::fail;
     if (draw(8) == 0) {
       options.full = FullPolicy::deadline;
       options.deadline = simulation_.now() + draw_time();
@@ -212,9 +212,11 @@ class Graph {
           here.inside = true;
           here.last_ticket = this_task::ticket();
           Status end;
-          if (waits == 0) end = this_task::await(other);
-          if (waits == 1) end = other.wait_for(draw_time());
+          if (waits == 0) end = this_task::await(draw(2) == 0 ? other : any_event());
+          if (waits == 1) end = any_event().wait_for(draw_time());
           if (waits == 2) simulation_.yield();
+          if (waits == 3 && draw(2) == 0) end = any_target()->device.await();
+          if (waits == 4 && draw(2) == 0) wait_for(*any_target(), any_event());
           if (nests) submit(any_target(), depth + 1);
           here.inside = false;
           ++fate->ended;
