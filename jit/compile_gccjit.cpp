@@ -98,9 +98,10 @@ class GccjitToolchain final : public Toolchain {
 
   /// Compiles of one process share libgccjit's state, which breaks some: GCC 12.2 finds an
   /// instruction of its own unrecognizable in any but the first. So where a helper dies that has
-  /// compiled before, a new one is asked.
+  /// compiled before, a new one is asked. Where that one dies too, as GCC 12.2 does of some
+  /// loops that it makes vectors of, another is asked to leave vectors to schedules.
   Answer ask(const CompileUnit& unit, const std::string& source,
-             const wire::CompileRequest& request, const Patience& patience) const {
+             wire::CompileRequest request, const Patience& patience) const {
     for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {
       const auto helper = pool_.lease(patience, want);
       const bool is_used = helper->is_used();
@@ -110,8 +111,10 @@ class GccjitToolchain final : public Toolchain {
         return {std::move(reply), helper->take_output(), start};
       } catch (const Error& error) {
         if (error.code() == ErrorCode::cancelled) throw;
-        if (!is_used || error.code() != ErrorCode::compile_failed)
+        const bool makes_vectors = request.optimization_level > 1;
+        if (error.code() != ErrorCode::compile_failed || (!is_used && !makes_vectors))
           fail(unit, source, error.code(), error.status().message(), {});
+        if (!is_used) request.optimization_level = 1;
       }
     }
   }
