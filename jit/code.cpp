@@ -14,6 +14,7 @@
 #include "jit/process.hpp"
 #include "jit/program_text.hpp"
 #include "jit/schedule.hpp"
+#include "jit/stop_checks.hpp"
 
 namespace heddle {
 namespace {
@@ -127,13 +128,15 @@ std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
 }
 
 void schedule_code(CodeData& code, const CompileLimits& limits) {
-  if (!is_scheduled(code)) return;
   const CompileLimits own = with_own_time(limits, *code.compiler);
   LimitedWork work(code.name, own);
   work.begin("schedule");
-  code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
-                          code.options.schedule_without, code.options.contraction_tile);
-  set_scratch_entries(code);
+  if (is_scheduled(code)) {
+    code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
+                            code.options.schedule_without, code.options.contraction_tile);
+    set_scratch_entries(code);
+  }
+  code.looks_at_stop = stop_checks(code.lowered.loop).any;
 }
 
 Draft draft_program(const Program& program, const CompileOptions& options,

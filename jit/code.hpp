@@ -28,6 +28,7 @@ struct CodeData {
       lowered;  ///< final: tensors per signature entry (scratch and merge too), statics, placements
   Signature signature;
   std::vector<KernelStep> steps;
+  bool looks_at_stop = false;  ///< its kernel runs for long enough to (heddle_kernel_args::stop)
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
 };

@@ -14,6 +14,7 @@
 #include "jit/emit_c_primitives.hpp"
 #include "jit/emit_workarounds.hpp"
 #include "jit/lane_prims.hpp"
+#include "jit/stop_checks.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -46,15 +47,17 @@ typedef struct {
   heddle_kernel_status* status;
   void (*trace)(void* context, u32 statement, u32 entry, i64 offset, f64 before, f64 after);
   void* trace_context;
+  const u32* stop;
 } heddle_kernel_args;
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 )";
-static_assert(HEDDLE_KERNEL_ABI == 1 && sizeof(heddle_kernel_args) == 72 &&
+static_assert(HEDDLE_KERNEL_ABI == 2 && sizeof(heddle_kernel_args) == 80 &&
                   offsetof(heddle_kernel_args, buffers) == 8 &&
                   offsetof(heddle_kernel_args, statics) == 24 &&
                   offsetof(heddle_kernel_args, part) == 32 &&
-                  offsetof(heddle_kernel_args, trace) == 56,
+                  offsetof(heddle_kernel_args, trace) == 56 &&
+                  offsetof(heddle_kernel_args, stop) == 72,
               "the prelude repeats kernel.h");
 
 /// Deeper expressions are cut into temporaries: clang refuses more than 256 brackets.
@@ -73,6 +76,7 @@ class CKernel {
         loop_(*kernel.loop),
         nested_sums_(nested_sums(loop_.body)),
         hidden_(loop_.body),
+        stops_(stop_checks(loop_)),
         trace_(trace),
         primitives_(primitives),
         lanes_(loop_, vectors,
@@ -95,9 +99,14 @@ class CKernel {
       line("u64 zero = 0;");
       line("__asm__(\"\" : \"+r\"(zero));");
     }
+    if (stops_.any) {
+      line("const u32 never = 0;");
+      line("const u32* const stop = args->stop ? args->stop : &never;");
+    }
     const bool split = has_parallel_loops(loop_);
     if (!split) line("if (args->part != 0) return;");
     for (const StmtPtr& stmt : loop_.body) {
+      if (stops_.before(*stmt)) stop_check();
       if (!split) {
         statement(*stmt);
       } else if (stmt->kind == StmtKind::loop && stmt->mark == LoopMark::parallel) {
@@ -112,6 +121,11 @@ class CKernel {
       } else {
         statement(*stmt);
       }
+    }
+    if (stops_.any) {
+      out_ += "  goto done;\nstopped:\n";
+      line("if (args->status) args->status->code = {};", HEDDLE_KERNEL_STOPPED);
+      out_ += "done:;\n";
     }
     if (lanes_.streams()) line("__asm__ volatile(\"{}\" ::: \"memory\");", after_streaming);
     out_ += "}\n";
@@ -215,6 +229,7 @@ class CKernel {
     lanes_.forget();
     hidden_stores_ = scalar_loops_.hidden_stores(loop);
     ++depth_;
+    if (stops_.loops.contains(loop.var)) stop_check();
     for (const StmtPtr& stmt : loop.body) statement(*stmt);
     if (scalar_loops_.ends_with_asm(loop)) line("__asm__(\"\");");
     --depth_;
@@ -222,6 +237,8 @@ class CKernel {
     hidden_stores_.clear();
     lanes_.forget();
   }
+
+  void stop_check() { line("if (__atomic_load_n(stop, __ATOMIC_RELAXED)) goto stopped;"); }
 
   void sliced_loop(const Stmt& stmt) {
     const std::string count = fmt::format(
@@ -382,6 +399,7 @@ class CKernel {
   const Loop& loop_;
   const std::set<LocalId> nested_sums_;
   const HiddenTerms hidden_;
+  const StopChecks stops_;
   const bool trace_;
   CPrimitives& primitives_;
   CLanes lanes_;

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "jit/emit_gccjit_abi.hpp"
 #include "jit/emit_gccjit_lanes.hpp"
 #include "jit/emit_workarounds.hpp"
 #include "jit/gccjit_primitives.hpp"
+#include "jit/stop_checks.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -22,6 +25,7 @@ class GccjitKernel {
         loop_(*kernel.loop),
         nested_sums_(nested_sums(loop_.body)),
         hidden_(loop_.body),
+        stops_(stop_checks(loop_)),
         trace_(trace),
         lanes_(in, loop_, trace ? Target() : target),
         scalar_loops_(loop_, lanes_.plan()) {
@@ -52,6 +56,7 @@ class GccjitKernel {
       gcc_jit_extended_asm* hidden = gcc_jit_block_add_extended_asm(block_, nullptr, "");
       gcc_jit_extended_asm_add_output_operand(hidden, nullptr, "+r", zero_);
     }
+    if (stops_.any) stop_word_.emplace(in_, abi_, args_, block_);
     const bool split = has_parallel_loops(loop_);
     if (!split) {
       gcc_jit_block* whole = new_block();
@@ -61,6 +66,7 @@ class GccjitKernel {
       block_ = whole;
     }
     for (const StmtPtr& stmt : loop_.body) {
+      if (stops_.before(*stmt)) block_ = stop_word_->check(block_);
       const bool assigns = stmt->kind == StmtKind::loop || stmt->kind == StmtKind::zero ||
                            stmt->kind == StmtKind::store;
       if (!split || !assigns) {
@@ -77,6 +83,7 @@ class GccjitKernel {
         block_ = after;
       }
     }
+    if (stop_word_) block_ = stop_word_->end(block_);
     lanes_.end();
     gcc_jit_block_end_with_void_return(block_, nullptr);
   }
@@ -197,6 +204,7 @@ class GccjitKernel {
   void counted_loop(const Stmt& stmt, gcc_jit_rvalue* from, gcc_jit_rvalue* to) {
     loop(fmt::format("i{}", stmt.var), from, to, [&](gcc_jit_lvalue* counter) {
       vars_[stmt.var] = counter;
+      if (stops_.loops.contains(stmt.var)) block_ = stop_word_->check(block_);
       hidden_stores_ = scalar_loops_.hidden_stores(stmt);
       for (const StmtPtr& inner : stmt.body) statement(*inner);
       hidden_stores_.clear();
@@ -317,11 +325,8 @@ class GccjitKernel {
     assign_element(k, offset(), gcc_jit_lvalue_as_rvalue(after));
     gcc_jit_block* tell = new_block();
     gcc_jit_block* next = new_block();
-    gcc_jit_block_end_with_conditional(
-        block_, nullptr,
-        in_.compare(GCC_JIT_COMPARISON_NE, argument(abi_.trace),
-                    gcc_jit_context_null(in_.get(), abi_.trace_type)),
-        tell, next);
+    gcc_jit_block_end_with_conditional(block_, nullptr, in_.is_null(argument(abi_.trace)), next,
+                                       tell);
     gcc_jit_rvalue* args[] = {argument(abi_.trace_context),
                               in_.integer(DType::u32, assignments_++),
                               in_.integer(DType::u32, k),
@@ -384,7 +389,9 @@ class GccjitKernel {
   const Loop& loop_;
   const std::set<LocalId> nested_sums_;
   const HiddenTerms hidden_;
+  const StopChecks stops_;
   gcc_jit_lvalue* zero_ = nullptr;  // of hidden terms
+  std::optional<GccjitStopWord> stop_word_;
   const bool trace_;
   GccjitLanes lanes_;
   const ScalarLoops scalar_loops_;

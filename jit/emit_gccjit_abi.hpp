@@ -1,6 +1,7 @@
 // The kernel ABI as libgccjit knows it. Not thread-safe: it belongs to the context's thread.
 #pragma once
 
+#include "heddle/kernel.h"
 #include "jit/gccjit_primitives.hpp"
 
 namespace heddle::jit {
@@ -31,6 +32,14 @@ struct KernelAbi {
     num_parts = field(in.type(DType::u32), "num_parts");
     trace = field(trace_type, "trace");
     trace_context = field(void_ptr, "trace_context");
+    gcc_jit_field* status_fields[] = {field(in.type(DType::i32), "code"),
+                                      field(in.type(DType::i32), "detail")};
+    code = status_fields[0];
+    status_type = gcc_jit_type_get_pointer(gcc_jit_struct_as_type(
+        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_status", 2, status_fields)));
+    status = field(status_type, "status");
+    word = gcc_jit_type_get_volatile(in.type(DType::u32));
+    stop = field(gcc_jit_type_get_pointer(word), "stop");
     gcc_jit_field* args_fields[] = {field(in.type(DType::u32), "struct_size"),
                                     field(in.type(DType::u32), "abi"),
                                     buffers,
@@ -40,15 +49,82 @@ struct KernelAbi {
                                     part,
                                     num_parts,
                                     field(void_ptr, "dims"),
-                                    field(void_ptr, "status"),
+                                    status,
                                     trace,
-                                    trace_context};
+                                    trace_context,
+                                    stop};
     args_ptr = gcc_jit_type_get_pointer(gcc_jit_struct_as_type(
-        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_args", 12, args_fields)));
+        gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_args", 13, args_fields)));
   }
 
   gcc_jit_field *data, *buffers, *statics, *part, *num_parts, *trace, *trace_context;
-  gcc_jit_type *trace_type, *args_ptr;
+  gcc_jit_field *status, *code, *stop;
+  gcc_jit_type *trace_type, *args_ptr, *status_type;
+  gcc_jit_type* word;  ///< that a kernel is told to stop by
+};
+
+/// heddle_kernel_args::stop in a kernel that looks at it. Blocks that are given end here; those
+/// that come back go on.
+class GccjitStopWord {
+ public:
+  GccjitStopWord(GccjitContext& in, const KernelAbi& abi, gcc_jit_rvalue* args,
+                 gcc_jit_block*& block)
+      : in_(in), abi_(abi), args_(args), function_(gcc_jit_block_get_function(block)) {
+    gcc_jit_lvalue* never = variable(abi.word, "never");  // where there is no word
+    gcc_jit_block_add_assignment(block, nullptr, never, in.integer(DType::u32, 0));
+    word_ = variable(gcc_jit_type_get_pointer(abi.word), "stop");
+    gcc_jit_block_add_assignment(block, nullptr, word_, argument(abi.stop));
+    gcc_jit_block* without = new_block();
+    gcc_jit_block* with = new_block();
+    gcc_jit_block_end_with_conditional(block, nullptr, in.is_null(argument(abi.stop)), without,
+                                       with);
+    gcc_jit_block_add_assignment(without, nullptr, word_,
+                                 gcc_jit_lvalue_get_address(never, nullptr));
+    gcc_jit_block_end_with_jump(without, nullptr, with);
+    block = with;
+    stopped_ = new_block();
+  }
+
+  /// An aligned volatile load is the relaxed atomic one of emit_c.cpp.
+  gcc_jit_block* check(gcc_jit_block* block) {
+    gcc_jit_rvalue* set = in_.compare(GCC_JIT_COMPARISON_NE,
+                                      gcc_jit_lvalue_as_rvalue(gcc_jit_rvalue_dereference(
+                                          gcc_jit_lvalue_as_rvalue(word_), nullptr)),
+                                      in_.integer(DType::u32, 0));
+    gcc_jit_block* next = new_block();
+    gcc_jit_block_end_with_conditional(block, nullptr, set, stopped_, next);
+    return next;
+  }
+
+  /// What the kernel does last, stopped or not, is to follow.
+  gcc_jit_block* end(gcc_jit_block* block) {
+    gcc_jit_block* told = new_block();
+    gcc_jit_block* done = new_block();
+    gcc_jit_block_end_with_jump(block, nullptr, done);
+    gcc_jit_block_end_with_conditional(stopped_, nullptr, in_.is_null(argument(abi_.status)), done,
+                                       told);
+    gcc_jit_block_add_assignment(
+        told, nullptr, gcc_jit_rvalue_dereference_field(argument(abi_.status), nullptr, abi_.code),
+        in_.integer(DType::i32, HEDDLE_KERNEL_STOPPED));
+    gcc_jit_block_end_with_jump(told, nullptr, done);
+    return done;
+  }
+
+ private:
+  gcc_jit_block* new_block() { return gcc_jit_function_new_block(function_, nullptr); }
+  gcc_jit_lvalue* variable(gcc_jit_type* type, const char* name) {
+    return gcc_jit_function_new_local(function_, nullptr, type, name);
+  }
+  gcc_jit_rvalue* argument(gcc_jit_field* field) {
+    return gcc_jit_lvalue_as_rvalue(gcc_jit_rvalue_dereference_field(args_, nullptr, field));
+  }
+
+  GccjitContext& in_;
+  const KernelAbi& abi_;
+  gcc_jit_rvalue* args_;
+  gcc_jit_function* function_;
+  gcc_jit_lvalue* word_ = nullptr;
+  gcc_jit_block* stopped_ = nullptr;
 };
 
 }  // namespace heddle::jit

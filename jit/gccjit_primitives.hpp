@@ -27,6 +27,10 @@ class GccjitContext {
   [[nodiscard]] gcc_jit_type* type(DType t) const noexcept {
     return types_[static_cast<std::size_t>(machine_type(t))];
   }
+  [[nodiscard]] gcc_jit_rvalue* is_null(gcc_jit_rvalue* pointer) {
+    return compare(GCC_JIT_COMPARISON_EQ, pointer,
+                   gcc_jit_context_null(context_, gcc_jit_rvalue_get_type(pointer)));
+  }
   [[nodiscard]] gcc_jit_rvalue* literal(const Scalar& scalar);
   [[nodiscard]] gcc_jit_rvalue* integer(DType t, std::int64_t value);
   [[nodiscard]] gcc_jit_rvalue* binary(gcc_jit_binary_op op, DType t, gcc_jit_rvalue* a,

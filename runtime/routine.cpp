@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <optional>
+#include <stop_token>
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
@@ -73,12 +76,28 @@ Status Launch::launch(const std::vector<heddle_kernel_buffer>& buffers) const {
   args.status = &kernel_status;
   args.trace = trace_ ? &trace_value : nullptr;
   args.trace_context = &trace_context;
+  alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop = 0;
+  const auto raise = [&stop] {
+    // relaxed: pairs with the kernel's load, and orders nothing.
+    std::atomic_ref<std::uint32_t>(stop).store(1, std::memory_order_relaxed);
+  };
+  std::optional<std::stop_callback<decltype(raise)>> when_stopped;
+  if (linked_->code.data().looks_at_stop) {  // others end soon, and do not pay for it
+    args.stop = &stop;
+    when_stopped.emplace(this_task::stop_token(), raise);
+  }
   // relaxed: a number for people.
   execution.launches.fetch_add(1, std::memory_order_relaxed);
   Status status = execution.queue->launch(linked_->step.function(), args);
   if (status.ok()) status = execution.queue->synchronize();
   if (trace_context.thrown) std::rethrow_exception(trace_context.thrown);
   if (kernel_status.code == 0) return status;
+  if (kernel_status.code == HEDDLE_KERNEL_STOPPED) {
+    return Status(ErrorCode::cancelled,
+                  fmt::format("routine '{}' on {} was told to stop while it ran: what it writes is "
+                              "incomplete",
+                              linked_->code.name(), execution.name));
+  }
   // Devices need not look at what a kernel says; those that do say less of it.
   return Status(
       ErrorCode::device_failed,

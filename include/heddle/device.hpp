@@ -69,12 +69,15 @@ class Device {
   void await() const;
   [[nodiscard]] bool is_idle() const noexcept { return timeline().is_idle(); }
   void recover() const;
+  /// Ends queued tasks as cancelled. A routine that is running ends so too, within a second or so,
+  /// where its kernel is one of long loops (kernel.h, stop): what it writes is incomplete then.
+  /// Others run to their end.
   void cancel_pending() const noexcept { timeline().cancel_pending(); }
-  /// Ends its tasks and takes no more: submit(), allocations, links, schedules and transfers are
-  /// failed_precondition from here on (D13). Buffers and contexts keep their memory, which other
-  /// devices may go on to read; the merge buffer goes. Idempotent.
-  /// Throws Error(deadline) when a task did not end in time: it is left to end by itself, as after
-  /// sched::Device::shutdown().
+  /// Ends its tasks, those that take longer than `timeout` as cancel_pending() does, and takes no
+  /// more: submit(), allocations, links, schedules and transfers are failed_precondition from here
+  /// on (D13). Buffers and contexts keep their memory, which other devices may go on to read; the
+  /// merge buffer goes. Idempotent. Throws Error(deadline) when a task did not end in time: it is
+  /// left to end by itself, as after sched::Device::shutdown().
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_KERNEL_ABI 1u
+#define HEDDLE_KERNEL_ABI 2u
 
 /* One buffer entry of a kernel, in the order of its signature. `data` points at the first
  * element. */
@@ -25,6 +25,9 @@ typedef struct heddle_kernel_buffer {
  * round). */
 typedef void (*heddle_kernel_trace)(void* context, uint32_t statement, uint32_t entry,
                                     int64_t offset, double before, double after);
+
+/* The code of a kernel that returned because *stop said so: what it writes is incomplete. */
+#define HEDDLE_KERNEL_STOPPED 1
 
 /* Where a kernel says that it could not go on. code 0: fine. */
 typedef struct heddle_kernel_status {
@@ -45,6 +48,10 @@ typedef struct heddle_kernel_args {
   heddle_kernel_status* status;
   heddle_kernel_trace trace; /* null unless traced */
   void* trace_context;
+  /* Null, or a word that any thread may set while the kernel runs, and that long kernels read
+   * (atomically) now and then: where it is not 0 they return early, HEDDLE_KERNEL_STOPPED. Kernels
+   * that end soon do not look. */
+  const uint32_t* stop;
 } heddle_kernel_args;
 
 typedef void (*heddle_kernel_function)(const heddle_kernel_args* args);

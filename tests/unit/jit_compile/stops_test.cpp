@@ -1,0 +1,141 @@
+// Kernels that run for long look whether they are to stop.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "compilers.hpp"
+#include "jit/emit_c.hpp"
+#include "jit/stop_checks.hpp"
+#include "kernel_runner.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Sums of a hundred thousand terms that wait for one another; `rows` of them.
+std::string long_sums(const std::string& rows) {
+  return replaced(R"(buffer t0 inout f64[ROWS]
+buffer t1 input f64[100000]
+kernel {
+  for i0 in 0..ROWS {
+    let x0: f64 = t0[i0]
+    for i1 in 0..100000 {
+      x0 = add.f64(mul.f64(x0, 0.5:f64), t1[i1])
+    }
+    t0[i0] = x0
+  }
+}
+)",
+                  "ROWS", rows);
+}
+
+class StopsTest : public CompilerTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, StopsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+
+struct Told {
+  std::int32_t code = 0;
+  std::chrono::nanoseconds took{};
+  std::vector<double> rows;
+};
+
+/// The code of a kernel over `rows`, told to stop after a while by another thread, or not at all.
+Told run(heddle_kernel_function function, std::size_t rows, bool stops) {
+  Told told;
+  told.rows.assign(rows, -1);
+  std::vector<double> terms(100'000, 1);
+  const heddle_kernel_buffer entries[] = {{told.rows.data(), rows * sizeof(double)},
+                                          {terms.data(), terms.size() * sizeof(double)}};
+  heddle_kernel_status status{};
+  alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop = 0;
+  heddle_kernel_args args{};
+  args.struct_size = sizeof args;
+  args.abi = HEDDLE_KERNEL_ABI;
+  args.buffers = entries;
+  args.num_buffers = 2;
+  args.num_parts = 1;
+  args.status = &status;
+  args.stop = stops ? &stop : nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  std::thread other;
+  if (stops) {
+    other = std::thread([&] {
+      std::this_thread::sleep_for(100ms);
+      // relaxed: pairs with the kernel's load, and orders nothing.
+      std::atomic_ref<std::uint32_t>(stop).store(1, std::memory_order_relaxed);
+    });
+  }
+  function(&args);
+  told.took = std::chrono::steady_clock::now() - start;
+  if (other.joinable()) other.join();
+  told.code = status.code;
+  return told;
+}
+
+// S12: a kernel of many minutes ends when it is told to, and says so; what it did until then stays
+TEST_P(StopsTest, LongKernelsEndEarly) {
+  const auto module = make()->compile(unit_from("sums", long_sums("1000000")));
+  const Told told = run(module->function(0), 1'000'000, true);
+  EXPECT_EQ(told.code, HEDDLE_KERNEL_STOPPED);
+  EXPECT_LT(told.took, 5s);
+  EXPECT_EQ(told.rows.front(), 2.0);
+  EXPECT_EQ(told.rows.back(), -1.0);
+}
+
+// S12: where nobody may stop them they run to their end
+TEST_P(StopsTest, WithoutAWordTheyRunToTheirEnd) {
+  const auto module = make()->compile(unit_from("sums", long_sums("2000")));
+  const Told told = run(module->function(0), 2'000, false);
+  EXPECT_EQ(told.code, 0);
+  EXPECT_EQ(told.rows, std::vector<double>(2'000, 2.0));
+}
+
+// J9: it costs nothing that can be measured: iterations of a few instructions do not look, nor do
+// kernels that end soon
+TEST(StopChecksTest, AreWhereTheyCostLittle) {
+  using Vars = std::set<VarId>;
+  const StopChecks sums = stop_checks(parsed(long_sums("2000")));
+  EXPECT_TRUE(sums.any);
+  EXPECT_EQ(sums.loops, Vars{0});
+  EXPECT_FALSE(stop_checks(parsed(long_sums("100"))).any);
+  const StopChecks flat = stop_checks(parsed(R"(buffer t0 inout f32[1000000000]
+kernel {
+  for i0 in 0..1000000000 {
+    t0[i0] = add.f32(t0[i0], 1:f32)
+  }
+}
+)"));
+  EXPECT_TRUE(flat.any);
+  EXPECT_EQ(flat.loops, Vars{});
+  const StopChecks deep = stop_checks(parsed(R"(buffer t0 inout f32[1000]
+kernel {
+  for i0 in 0..1000 {
+    for i1 in 0..1000 {
+      for i2 in 0..1000000 {
+        t0[i0] = mul.f32(t0[i0], 2:f32)
+      }
+    }
+  }
+}
+)"));
+  EXPECT_EQ(deep.loops, Vars({0, 1})) << "an iteration of the outer loop alone takes a second";
+}
+
+// J9: the text of a kernel that ends soon does not know of it
+TEST(StopChecksTest, AreSeenInTheText) {
+  const std::string without = emit_c(unit_from("sums", long_sums("100")));
+  EXPECT_EQ(without.find("stopped"), std::string::npos);
+  EXPECT_EQ(without.find("args->stop"), std::string::npos);
+  const std::string with = emit_c(unit_from("sums", long_sums("2000")));
+  EXPECT_NE(with.find("i0 < 2000; ++i0) {\n    if (__atomic_load_n(stop, __ATOMIC_RELAXED)) goto "
+                      "stopped;\n"),
+            std::string::npos)
+      << with;
+  EXPECT_EQ(with.find("goto stopped"), with.rfind("goto stopped")) << with;
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
