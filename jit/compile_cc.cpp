@@ -94,7 +94,12 @@ class CcToolchain final : public Toolchain {
     Command command = command_for(source_path, library_path);
     // What the compiler drops when it is killed goes with our directory.
     command.environment.push_back("TMPDIR=" + directory.path().string());
-    const RunResult result = run_command(command, patience);
+    RunResult result = run_command(command, patience);
+    if (result.output.find("internal compiler error") != std::string::npos) {
+      // GCC 12.2 fails to make some vectors of its own: those of schedules have to do.
+      command.argv.emplace_back("-fno-tree-vectorize");
+      result = run_command(command, patience);
+    }
     if (result.killed)
       give_up(unit, source, command, result, patience, steady_clock::now() - start);
     if (!(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {

@@ -313,8 +313,8 @@ kernel {{
 }
 
 TEST_P(WorkaroundsTest, VectorsThatTheCompilerFailsToMakeAreLeftOut) {
-  // J10: libgccjit 12.2 ends with an internal error (in vect_slp_analyze_node_operations_1), in any
-  // process: a helper is asked to make no vectors but those of schedules
+  // J10: GCC 12.2 ends with an internal error (in vect_slp_analyze_node_operations_1), libgccjit in
+  // any process: both are asked to make no vectors but those of schedules
   const auto module = make()->compile(unit_from("mixed", R"(buffer t0 inout u8[14,10]
 buffer t1 input i32[14,10]
 kernel {
