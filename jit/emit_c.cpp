@@ -51,6 +51,15 @@ typedef struct {
 } heddle_kernel_args;
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
+#if defined(__x86_64__)
+#define FLOAT_REGISTER "x"
+#elif defined(__aarch64__)
+#define FLOAT_REGISTER "w"
+#elif defined(__riscv)
+#define FLOAT_REGISTER "f"
+#else
+#define FLOAT_REGISTER "m"
+#endif
 )";
 static_assert(HEDDLE_KERNEL_ABI == 2 && sizeof(heddle_kernel_args) == 80 &&
                   offsetof(heddle_kernel_args, buffers) == 8 &&
@@ -303,7 +312,8 @@ class CKernel {
       traced_store(stmt.buffer, text);
     } else {
       line("{} value = {};", storage_type(type.dtype), c_bare(text));
-      line("__asm__(\"\" : \"+{}\"(value));", asm_register(type.dtype));
+      const bool floating = type.dtype == DType::f32 || type.dtype == DType::f64;
+      line("__asm__(\"\" : \"+\" {}(value));", floating ? "FLOAT_REGISTER" : "\"r\"");
       line("t{}[{}] = value;", stmt.buffer, at);
     }
     --depth_;
