@@ -144,23 +144,22 @@ Draft draft_program(const Program& program, const CompileOptions& options,
   return {draft_code(program, name_of(program, options.name), options, compiler, limits)};
 }
 
+CompileUnit unit_of(const CodeData& code) {
+  return {symbol(code.name), {kernel_of(code, symbol(code.name))}, code.options.trace_values};
+}
+
 Code finish(Draft draft, const CompileLimits& limits) {
   CodeData& code = *draft.code;
   schedule_code(code, limits);
-  if (code.options.shared) {
-    const CompileUnit unit{
-        symbol(code.name), {kernel_of(code, symbol(code.name))}, code.options.trace_values};
-    code.steps[0].module = code.compiler->compile(unit, limits);
-  }
+  if (code.options.shared) code.steps[0].module = code.compiler->compile(unit_of(code), limits);
   return Code(std::move(draft.code));
 }
 
 KernelStep specialise(const CodeData& code,
                       std::span<const std::optional<std::uint64_t>> addresses) {
   if (code.steps[0].module) return code.steps[0];
-  KernelSource kernel = kernel_of(code, symbol(code.name));
-  kernel.addresses.assign(addresses.begin(), addresses.end());
-  CompileUnit unit{symbol(code.name), {std::move(kernel)}, code.options.trace_values};
+  CompileUnit unit = unit_of(code);
+  unit.kernels.front().addresses.assign(addresses.begin(), addresses.end());
   return KernelStep{code.compiler->compile(unit), 0};
 }
 

@@ -22,5 +22,7 @@ namespace heddle::jit {
 void schedule_code(CodeData& code, const CompileLimits& limits);
 /// For code that is scheduled.
 [[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);
+/// The same, as a unit of its own.
+[[nodiscard]] CompileUnit unit_of(const CodeData& code);
 
 }  // namespace heddle::jit

@@ -7,6 +7,7 @@
 
 #include "heddle/backend.hpp"
 #include "jit/code.hpp"
+#include "jit/code_stages.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compile_bare.hpp"
 #include "tools/bench/compiled_kernel.hpp"
@@ -73,8 +74,11 @@ class Setting {
     std::vector<jit::CompileUnit> result;
     const auto drafting =
         compiler == "cc" ? jit::make_cc_compiler({}) : jit::make_gccjit_compiler({});
-    for (const Program& program : programs(count, 0))
-      result.push_back(jit::draft_program(program, {}, drafting).unit);
+    for (const Program& program : programs(count, 0)) {
+      const jit::Draft draft = jit::draft_program(program, {}, drafting);
+      jit::schedule_code(*draft.code, {});
+      result.push_back(jit::unit_of(*draft.code));
+    }
     return result;
   }
 
