@@ -70,8 +70,8 @@ class Device {
   [[nodiscard]] bool is_idle() const noexcept { return timeline().is_idle(); }
   void recover() const;
   /// Ends queued tasks as cancelled. A routine that is running ends so too, within a second or so,
-  /// where its kernel is one of long loops (kernel.h, stop): what it writes is incomplete then.
-  /// Others run to their end.
+  /// where its kernel is one of long loops (heddle/kernel.h, stop): what it writes is incomplete
+  /// then. Others run to their end.
   void cancel_pending() const noexcept { timeline().cancel_pending(); }
   /// Ends its tasks, those that take longer than `timeout` as cancel_pending() does, and takes no
   /// more: submit(), allocations, links, schedules and transfers are failed_precondition from here

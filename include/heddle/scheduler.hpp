@@ -218,11 +218,11 @@ struct Snapshot {
 
 /// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
 /// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
-/// tasks and after a shutdown() that timed out, where it never waits. A failure that nobody has seen
-/// when its device closes, or when the process exits, goes to the log, once: seen is what status(),
-/// await() or an event gave somebody, or what became the cause of a failure elsewhere. A handle that
-/// was moved from is empty: what is asked of it is failed_precondition, and names and numbers are
-/// those of nothing.
+/// tasks and after a shutdown() that timed out, where it never waits. A failure that nobody has
+/// seen when its device closes, or when the process exits, goes to the log, once: seen is what
+/// status(), await() or an event gave somebody, or what became the cause of a failure elsewhere. A
+/// handle that was moved from is empty: what is asked of it is failed_precondition, and names and
+/// numbers are those of nothing.
 class Device {
  public:
   using Clock = Event::Clock;
@@ -266,8 +266,8 @@ class Device {
   /// Refuses new work, lets accepted tasks end until the deadline, then cancels; joins the worker
   /// (S13). `deadline` when a running task did not stop in time: it is left to end by itself, with
   /// its thread and what it uses, and the log says when it has. Nobody waits for it any more: the
-  /// handles of this device and of its scheduler go at once. A failure of the device that nobody has
-  /// seen by then goes to the log.
+  /// handles of this device and of its scheduler go at once. A failure of the device that nobody
+  /// has seen by then goes to the log.
   Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept;
