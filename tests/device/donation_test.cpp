@@ -192,7 +192,7 @@ TEST_P(DonationTest, TheFailureOfAnAcceptedUseReachesTheNewOwner) {
 TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   BackendOptions options;
   options.name = GetParam();
-  options.queue_size = 2;
+  options.scheduler.device.capacity = 2;
   const Backend small = Backend::open(options);
   const Device busy = small.physical_device(0).new_virtual_device();
   const ArrayType type{f32, {2}};

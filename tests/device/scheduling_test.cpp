@@ -109,7 +109,6 @@ TEST_P(SchedulingTest, FailuresNameTheirSiteWhereTheBackendRecordsIt) {
   const std::string here = "scheduling_test.cpp:" + std::to_string(line);
   EXPECT_THAT(text(failed.wait()), AllOf(HasSubstr("'count'"), HasSubstr(here)));
 }
-}
 
 // S17: snapshots of a backend's devices: what waits, for what, and who has to end it
 TEST_P(SchedulingTest, SnapshotsNameWhatDevicesWaitFor) {
