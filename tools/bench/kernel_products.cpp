@@ -143,7 +143,7 @@ Alternative multiply_adds(const char* name, std::size_t rounds) {
 std::vector<Alternative> multiply_add_limits(std::int64_t count) {
   if (!limits_are_written()) return {};
   const std::size_t rounds = static_cast<std::size_t>(count) / limit_multiply_adds_per_round;
-  return {multiply_adds<limit_multiply_adds>("multiply-add peak", rounds),
+  return {multiply_adds<limit_multiply_adds>(multiply_add_peak, rounds),
           multiply_adds<limit_multiply_adds_from_cache>("multiply-adds from L1", rounds)};
 }
 

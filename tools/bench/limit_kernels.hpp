@@ -16,6 +16,8 @@ inline constexpr std::size_t limit_multiply_adds_per_round = 24 * 16;
 /// matrix product's do: six loads for eight of them. Processors lower their clock for it.
 void limit_multiply_adds_from_cache(std::size_t rounds);
 
+/// What the first of them is called in the table.
+inline constexpr const char* multiply_add_peak = "multiply-add peak";
 /// Whether they are written for this processor; else they are plain loops, and no limits.
 [[nodiscard]] bool limits_are_written() noexcept;
 
