@@ -95,14 +95,21 @@ TEST(NetworkTest, GradientIsTheDerivativeOfTheLoss) {
   EXPECT_EQ(compared, 2 * (3 * 4 + 4 + 4 * 3 + 3));
 }
 
-// O52: the partial last shard. Seven images of eight rows and seven rows of one shard agree.
+/// Of equal sizes, and equal up to the order of sums.
+void expect_same_sums(const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 1e-13 * (1 + std::abs(b[k])));
+}
+
+// O52: the partial last shard. Seven images of eight rows and seven rows of one shard agree, though
+// processors may sum seven rows in another order than eight.
 TEST(NetworkTest, PaddingRowsCountForNothing) {
   const GradientRunner padded(8, 8), exact(7, 7);
   padded.run(0);
   exact.run(0);
   EXPECT_EQ(padded.metrics()[images], 7);
-  EXPECT_EQ(padded.metrics(), exact.metrics());
-  for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(padded.gradient(p), exact.gradient(p));
+  expect_same_sums(padded.metrics(), exact.metrics());
+  for (std::size_t p = 0; p < 4; ++p) expect_same_sums(padded.gradient(p), exact.gradient(p));
 }
 
 // J2: metrics count a correct image once; the sum of gradients over classes vanishes per image.
