@@ -26,7 +26,7 @@ double count(const Stmt& loop) {
   return static_cast<double>(loop.to) - static_cast<double>(loop.from);
 }
 
-class Finder {
+class StopFinder {
  public:
   StopChecks found;
 
@@ -58,7 +58,7 @@ class Finder {
 }  // namespace
 
 StopChecks stop_checks(const Loop& loop) {
-  Finder finder;
+  StopFinder finder;
   if (finder.work(loop.body) < long_kernel) return {};
   finder.found.any = true;
   finder.mark(loop.body);

@@ -25,7 +25,7 @@
 #include "unit/jit_compile/compilers.hpp"
 #include "unit/jit_compile/kernel_runner.hpp"
 
-namespace heddle::jit::testing {
+namespace heddle::jit::testing::recurrences {
 namespace {
 
 constexpr std::uint64_t programs_per_unit = 50;
@@ -346,4 +346,4 @@ TEST(RecurrenceFuzzTest, CompiledEqualsInterpreted) {
 }
 
 }  // namespace
-}  // namespace heddle::jit::testing
+}  // namespace heddle::jit::testing::recurrences

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "cached.hpp"
+#include "child_process.hpp"
 #include "jit/temp_dir.hpp"
 
 namespace heddle::jit::testing {
@@ -28,24 +29,6 @@ std::uint64_t new_seed() {
   const std::uint64_t seed = std::random_device{}();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   return seed;
-}
-
-/// A process that does `work` and ends with what that returns.
-pid_t start(const std::function<bool()>& work) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  bool good = false;
-  try {
-    good = work();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "child: %s\n", error.what());
-  }
-  _exit(good ? 0 : 1);
-}
-
-bool ended_well(pid_t child) {
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 CompileKey key_of(std::uint64_t n) { return KeyHasher().add(std::to_string(n)).finish(); }

@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "child_process.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {
@@ -19,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A process that makes a temporary directory with a file in it, and then does nothing.
-class Maker {
+class DirectoryMaker {
  public:
-  explicit Maker(const ToolOptions& options) {
+  explicit DirectoryMaker(const ToolOptions& options) {
     int report[2];
     if (pipe(report) != 0) throw std::runtime_error("pipe failed");
     pid_ = fork();
@@ -39,9 +40,9 @@ class Maker {
     close(report[0]);
     if (n > 0) path_ = std::string(name, static_cast<std::size_t>(n));
   }
-  ~Maker() { kill_it(); }
-  Maker(const Maker&) = delete;
-  Maker& operator=(const Maker&) = delete;
+  ~DirectoryMaker() { kill_it(); }
+  DirectoryMaker(const DirectoryMaker&) = delete;
+  DirectoryMaker& operator=(const DirectoryMaker&) = delete;
 
   void kill_it() {
     if (pid_ <= 0) return;
@@ -56,22 +57,11 @@ class Maker {
   fs::path path_;
 };
 
-/// Whether `work` says so in a process of its own.
-pid_t start(const std::function<bool()>& work) {
-  const pid_t child = fork();
-  if (child == 0) _exit(work() ? 0 : 1);
-  return child;
-}
-bool ended_well(pid_t child) {
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 TEST(TempDirTest, WhatKilledProcessesLeftIsSweptAndWhatIsUsedIsNot) {
   // J10: killed hosts leave nothing for long
   const Scratch scratch;
   const ToolOptions options = scratch.options();
-  Maker killed(options), living(options);
+  DirectoryMaker killed(options), living(options);
   ASSERT_TRUE(fs::exists(killed.path() / "file"));
   killed.kill_it();
   ASSERT_TRUE(fs::exists(killed.path() / "file")) << "nobody swept yet";

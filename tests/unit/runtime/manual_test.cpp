@@ -38,7 +38,7 @@ bool readable(int descriptor, int milliseconds) {
   return ::poll(&waited, 1, milliseconds) == 1;
 }
 
-Program increment(const Tensor& x) {
+Program count_up(const Tensor& x) {
   Index i;
   Program p("count");
   p << (x(i) += 1);
@@ -52,7 +52,7 @@ TEST(ManualBackendTest, RunsInTheHostsLoop) {
   const Device device = backend.physical_device(0).new_virtual_device();
   const Device other = backend.physical_device(1).new_virtual_device();
   const Tensor x("x", i32, {2});
-  const Code code = backend.compile(increment(x));
+  const Code code = backend.compile(count_up(x));
   const Routine run = Context(device).link(code), beside = Context(other).link(code);
   const int descriptor = backend.descriptor();  // readable until the host has looked once
   while (backend.poll()) {
@@ -87,7 +87,7 @@ TEST(ManualBackendTest, DevicesWaitForEachOther) {
   Index i;
   Program add("add");
   add << (x(i) += merge(x)(i));
-  const Routine source = Context(device).link(backend.compile(increment(x)));
+  const Routine source = Context(device).link(backend.compile(count_up(x)));
   const Routine consumer = Context(other).link(backend.compile(add));
   TransferOptions after;
   after.after = {source.schedule()};
