@@ -12,17 +12,17 @@
 namespace heddle::jit {
 namespace {
 
-[[noreturn]] void broken(const char* text) { throw Error(ErrorCode::internal, text); }
+[[noreturn]] void impossible(const char* text) { throw Error(ErrorCode::internal, text); }
 
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) broken("affine index: sum leaves 64 bits");
+  if (__builtin_add_overflow(a, b, &sum)) impossible("affine index: sum leaves 64 bits");
   return sum;
 }
 
 std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) broken("affine index: product leaves 64 bits");
+  if (__builtin_mul_overflow(a, b, &product)) impossible("affine index: product leaves 64 bits");
   return product;
 }
 
@@ -83,7 +83,7 @@ ValuePtr make_op(Op op, std::vector<ValuePtr> args) {
   types.reserve(args.size());
   for (const ValuePtr& arg : args) types.push_back(arg->dtype);
   const auto typing = type_op(op, types);
-  if (!typing) broken("operation on operands without a common type");
+  if (!typing) impossible("operation on operands without a common type");
   for (std::size_t k = 0; k < args.size(); ++k) {
     const bool condition = op == Op::where && k == 0;
     args[k] = make_cast(std::move(args[k]), condition ? DType::bool_ : typing->operands);

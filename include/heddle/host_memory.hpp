@@ -26,8 +26,9 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   const std::size_t rounded =
       bytes == 0 ? host_alignment : (bytes + host_alignment - 1) / host_alignment * host_alignment;
   if (rounded < bytes) return nullptr;
-  void* const data = std::aligned_alloc(alignment, rounded);
-  if (data != nullptr && huge)
+  void* data = nullptr;  // aligned_alloc() would take whole multiples of the alignment alone
+  if (::posix_memalign(&data, alignment, rounded) != 0) return nullptr;
+  if (huge)
     static_cast<void>(::madvise(data, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE));
   return data;
 }
