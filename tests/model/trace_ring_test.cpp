@@ -51,22 +51,6 @@ struct WriteAgainstRead : rl::test_suite<WriteAgainstRead<mutation, writers>, wr
   void after() { ring.reset(); }
 };
 
-template <class Scenario>
-void expect_holds() {
-  const Verdict complete = explore<Scenario>(rl::sched_bound, 3, 100'000'000);
-  EXPECT_TRUE(complete.holds) << complete.report;
-  const Verdict random = explore<Scenario>(rl::sched_random, 0, 500'000);
-  EXPECT_TRUE(random.holds) << random.report;
-  std::printf("%llu schedules with up to 3 preemptions, %llu random ones\n",
-              static_cast<unsigned long long>(complete.schedules),
-              static_cast<unsigned long long>(random.schedules));
-}
-
-template <class Mutant>
-void expect_caught() {
-  EXPECT_FALSE(explore<Mutant>(rl::sched_random, 0, 500'000).holds);
-}
-
 // S17: traces drop, and never tear
 TEST(ModelTest, TraceRingBetweenWriterAndReader) {
   expect_holds<WriteAgainstRead<Mutation::none>>();

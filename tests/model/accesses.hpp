@@ -1,0 +1,181 @@
+// Every access of the shipped templates as a mutant of its own, for tests/model/mutate.py.
+//
+// HEDDLE_MODEL_ACCESSES=FILE has a model test write down each access that its scenarios make, and
+// how often the thread's next access came from the same function. HEDDLE_MODEL_MUTANT=
+// NAME:LINE:COLUMN:MUTATION plants one mutant there. Either way tests skip the mutants that they
+// name themselves. One thread runs all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <source_location>
+#include <string>
+
+namespace heddle::model {
+
+using Where = std::source_location;
+
+/// What a mutant leaves out of shipped code: a model that does not notice is worth nothing.
+/// `symmetric` is none: barriers do nothing, and the protocols know it.
+enum class Mutation {
+  none,
+  symmetric,
+  no_light,
+  no_heavy,
+  no_release,
+  no_acquire,
+  no_seq_cst,   ///< release and acquire instead
+  relaxed,      ///< no order at all
+  no_exchange,  ///< a load and a store instead
+  no_lower,     ///< flags are not lowered: stores of false are left out
+  clears,       ///< what is masked out of a word is all of it
+  swapped,      ///< of two stores that release, the second one comes first
+  drop,         ///< nothing is stored
+  late          ///< stored after the thread's next access
+};
+constexpr std::array mutation_names = {
+    "none",    "symmetric",   "no_light", "no_heavy", "no_release", "no_acquire", "no_seq_cst",
+    "relaxed", "no_exchange", "no_lower", "clears",   "swapped",    "drop",       "late"};
+
+/// "lane.hpp" of a path.
+inline const char* base_name(const char* path) {
+  const char* const slash = std::strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+/// The mutant that the environment asks for.
+struct PlantedAccess {
+  std::string file;
+  unsigned line = 0, column = 0;
+  Mutation mutation = Mutation::none;
+
+  /// Read once; malformed: the process ends with a message.
+  static const PlantedAccess& get() {
+    static const PlantedAccess planted = read();
+    return planted;
+  }
+  [[nodiscard]] bool is_at(const Where& at) const {
+    return mutation != Mutation::none && at.line() == line && at.column() == column &&
+           file == base_name(at.file_name());
+  }
+
+ private:
+  static PlantedAccess read() {
+    const char* const text = std::getenv("HEDDLE_MODEL_MUTANT");
+    if (text == nullptr) return {};
+    PlantedAccess result;
+    std::array<char, 64> file{}, mutation{};
+    if (std::sscanf(text, "%63[^:]:%u:%u:%63s", file.data(), &result.line, &result.column,
+                    mutation.data()) == 4) {
+      result.file = file.data();
+      for (std::size_t k = 0; k < mutation_names.size(); ++k)
+        if (std::strcmp(mutation.data(), mutation_names[k]) == 0)
+          result.mutation = static_cast<Mutation>(k);
+    }
+    if (result.mutation != Mutation::none) return result;
+    std::fprintf(stderr, "HEDDLE_MODEL_MUTANT=%s (expected NAME:LINE:COLUMN:MUTATION)\n", text);
+    std::exit(2);
+  }
+};
+
+/// What the scenarios access, when somebody asks for it.
+class AccessLog {
+ public:
+  static AccessLog& get() {
+    static AccessLog log(std::getenv("HEDDLE_MODEL_ACCESSES"));
+    return log;
+  }
+  [[nodiscard]] bool on() const { return path_ != nullptr; }
+
+  /// `kind`: load, store, both or a barrier; `order` as std::memory_order has it.
+  void note(const Where& at, const char* kind, int order, unsigned thread) {
+    if (!on()) return;
+    Entry* const before = last_[thread % last_.size()];
+    if (before != nullptr && before->function == at.function_name()) before->followed = true;
+    last_[thread % last_.size()] = find(at, kind, order);
+  }
+  /// The thread's next access is not the one that comes after its last one.
+  void begin() { last_.fill(nullptr); }
+
+  ~AccessLog() {
+    if (!on()) return;
+    std::FILE* const out = std::fopen(path_, "w");
+    if (out == nullptr) return;
+    for (std::size_t k = 0; k < count_; ++k) {
+      const Entry& e = entries_[k];
+      std::fprintf(out, "%s:%u:%u %s %d %d\n", e.file, e.line, e.column, e.kind, e.order,
+                   e.followed ? 1 : 0);
+    }
+    std::fclose(out);
+  }
+
+ private:
+  struct Entry {
+    const char* file;
+    const char* function;
+    const char* kind;
+    unsigned line, column;
+    int order;
+    bool followed;
+  };
+
+  explicit AccessLog(const char* path) : path_(path) {}
+
+  Entry* find(const Where& at, const char* kind, int order) {
+    const char* const file = base_name(at.file_name());
+    for (std::size_t k = 0; k < count_; ++k) {
+      Entry& e = entries_[k];
+      if (e.line == at.line() && e.column == at.column() && std::strcmp(e.file, file) == 0)
+        return &e;
+    }
+    if (count_ == entries_.size()) std::abort();
+    entries_[count_] = {file, at.function_name(), kind, at.line(), at.column(), order, false};
+    return &entries_[count_++];
+  }
+
+  const char* path_;
+  std::array<Entry, 1024> entries_{};  // does not grow: Relacy has its own operator new
+  std::size_t count_ = 0;
+  std::array<Entry*, 16> last_{};
+};
+
+/// Whether this run is about one access: the mutants that tests name themselves are left out.
+inline bool one_by_one() {
+  return PlantedAccess::get().mutation != Mutation::none || AccessLog::get().on();
+}
+
+/// Stores that mutants make too late, a thread each.
+class LateStores {
+ public:
+  struct Waiting {
+    void* atomic = nullptr;
+    std::uint64_t value = 0;
+    int order = 0;
+    void (*store)(const Waiting&) = nullptr;
+  };
+
+  static LateStores& get() {
+    static LateStores stores;
+    return stores;
+  }
+  void put_off(unsigned thread, const Waiting& store) {
+    waiting_[thread % waiting_.size()] = store;
+  }
+  /// The thread made another access.
+  void make_up(unsigned thread) {
+    Waiting& waiting = waiting_[thread % waiting_.size()];
+    if (waiting.store == nullptr) return;
+    const Waiting now = waiting;
+    waiting = {};
+    now.store(now);
+  }
+  void begin() { waiting_.fill({}); }
+
+ private:
+  std::array<Waiting, 16> waiting_{};
+};
+
+}  // namespace heddle::model
