@@ -95,7 +95,8 @@ class CcToolchain final : public Toolchain {
     // What the compiler drops when it is killed goes with our directory.
     command.environment.push_back("TMPDIR=" + directory.path().string());
     RunResult result = run_command(command, patience);
-    if (result.output.find("internal compiler error") != std::string::npos) {
+    if (!result.killed && !result.exit.success() &&
+        result.output.find("internal compiler error") != std::string::npos) {
       // GCC 12.2 fails to make some vectors of its own: those of schedules have to do.
       command.argv.emplace_back("-fno-tree-vectorize");
       result = run_command(command, patience);

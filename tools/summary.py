@@ -54,6 +54,7 @@ CONDITIONS = {
                              LARGE_TEST_BYTES,
     "no-valgrind": lambda: not shutil.which("valgrind"),
     "no-spin": lambda: not shutil.which("spin"),
+    "one-processor": lambda: len(os.sched_getaffinity(0)) < 2,
 }
 
 
