@@ -4,28 +4,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <tuple>
 
+#include "scheduler/never_destroyed.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
 namespace {
 
+using Statuses = std::array<Status, static_cast<std::size_t>(ErrorCode::internal) + 1>;
+
 /// What is left of the text of an old failure: one copy for each code.
 Status without_text(ErrorCode code) noexcept {
-  static const std::vector<Status> statuses = [] {
-    std::vector<Status> made;
-    for (int k = 0; k <= static_cast<int>(ErrorCode::internal); ++k) {
-      made.emplace_back(static_cast<ErrorCode>(k),
-                        fmt::format("an older failure of a timeline that had more than {} since; "
-                                    "its text is no longer kept",
-                                    tuning::failure_texts_max));
+  static NeverDestroyed<const Statuses> statuses([] {
+    Statuses made;
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      made[k] = Status(static_cast<ErrorCode>(k), [] {
+        return fmt::format(
+            "an older failure of a timeline that had more than {} since; its text "
+            "is no longer kept",
+            tuning::failure_texts_max);
+      });
     }
     return made;
-  }();
-  return statuses[std::min(static_cast<std::size_t>(code), statuses.size() - 1)];
+  }());
+  return (*statuses)[std::min(static_cast<std::size_t>(code), std::tuple_size_v<Statuses> - 1)];
 }
 
 struct Closed {
@@ -35,7 +42,7 @@ struct Closed {
 };
 /// Never destroyed: events are asked during exit too.
 Closed& closed() noexcept {
-  static auto* const all = new Closed;
+  static NeverDestroyed<Closed> all;
   return *all;
 }
 
@@ -127,9 +134,12 @@ Outcome outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept
     return at->second.of(ticket);
   if (timeline > all.forgotten) return {};
   return {Status(ErrorCode::unavailable,
-                 fmt::format("how this task ended is no longer known: its device was closed, and "
-                             "{} others that had failures since",
-                             tuning::closed_timelines_max)),
+                 [&] {
+                   return fmt::format(
+                       "how this task ended is no longer known: its device was closed, and "
+                       "{} others that had failures since",
+                       tuning::closed_timelines_max);
+                 }),
           false};
 }
 

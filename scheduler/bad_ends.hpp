@@ -3,10 +3,11 @@
 // thread.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "heddle/status.hpp"
 
@@ -61,7 +62,8 @@ class BadEnds {
   [[nodiscard]] Run* find(std::uint64_t ticket) noexcept {
     return const_cast<Run*>(std::as_const(*this).find(ticket));
   }
-  std::vector<Run> runs_;  // by ticket
+  /// By ticket. The first needs no memory, so that there always is one to stretch.
+  boost::container::small_vector<Run, 1> runs_;
 };
 
 /// Keeps the bad ends of a timeline that was closed; the latest tuning::closed_timelines_max of

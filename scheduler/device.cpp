@@ -8,6 +8,7 @@
 #include "scheduler/fork.hpp"
 #include "scheduler/hooks.hpp"
 #include "scheduler/log.hpp"
+#include "scheduler/never_destroyed.hpp"
 #include "scheduler/pool.hpp"
 #include "scheduler/threads.hpp"
 #include "scheduler/watchdog.hpp"
@@ -27,14 +28,16 @@ namespace {
 
 /// What is asked of a handle that holds nothing.
 Status empty_handle(const char* what) {
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("an empty {} handle (moved from or never set): use the one that it was "
-                            "moved to, or open another",
-                            what));
+  return Status(ErrorCode::failed_precondition, [&] {
+    return fmt::format(
+        "an empty {} handle (moved from or never set): use the one that it was "
+        "moved to, or open another",
+        what);
+  });
 }
 /// The name of nothing.
 const std::string& no_name() noexcept {
-  static const auto* const name = new std::string("(empty handle)");
+  static NeverDestroyed<const std::string> name("(empty handle)");
   return *name;
 }
 
@@ -74,8 +77,8 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
 }
 
 Event Device::refuse_memory(Label label) noexcept {
-  return Timeline::refused(
-      Status(ErrorCode::exhausted, fmt::format("no memory for task '{}'", label.c_str())));
+  return Timeline::refused(Status(
+      ErrorCode::exhausted, [&] { return fmt::format("no memory for task '{}'", label.c_str()); }));
 }
 
 Event Device::refuse_empty() noexcept { return Timeline::refused(empty_handle("Device")); }
@@ -173,10 +176,12 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   [[nodiscard]] bool forked() const noexcept { return sched::fork_generation() != fork_generation; }
   [[nodiscard]] Status refusal_if_forked() const {
     if (!forked()) return {};
-    return Status(ErrorCode::unavailable,
-                  fmt::format("scheduler '{}': forked: this process is a child of the one that "
-                              "made it; make another",
-                              options.name));
+    return Status(ErrorCode::unavailable, [&] {
+      return fmt::format(
+          "scheduler '{}': forked: this process is a child of the one that "
+          "made it; make another",
+          options.name);
+    });
   }
   /// What runs manual devices; null when there are none.
   [[nodiscard]] std::shared_ptr<Pool> host_pool() {

@@ -6,6 +6,7 @@
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/hooks.hpp"
+#include "scheduler/log.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/worker.hpp"
 
@@ -41,11 +42,13 @@ bool DeviceCore::inside_own_task() const noexcept {
 }
 
 Status DeviceCore::own_task_refusal(const char* what) const {
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("device '{}': {} inside its own task '{}' could not end before the "
-                            "task does; do it from another "
-                            "thread or device",
-                            timeline_->name(), what, current_task()->device->label()));
+  return Status(ErrorCode::failed_precondition, [&] {
+    return fmt::format(
+        "device '{}': {} inside its own task '{}' could not end before the "
+        "task does; do it from another "
+        "thread or device",
+        timeline_->name(), what, current_task()->device->label());
+  });
 }
 
 Event DeviceCore::record() noexcept {
@@ -67,9 +70,10 @@ Status DeviceCore::await(Deadline deadline) noexcept {
     const Waited waited = wait_here(ended, deadline, spin());
     if (waited == Waited::stopped || waited == Waited::refused) return status_of(waited, ended);
     if (waited == Waited::late) {
-      return Status(ErrorCode::deadline,
-                    fmt::format("device '{}': {} tasks had not ended at the deadline",
-                                timeline_->name(), last - std::min(last, timeline_->completed())));
+      return Status(ErrorCode::deadline, [&] {
+        return fmt::format("device '{}': {} tasks had not ended at the deadline", timeline_->name(),
+                           last - std::min(last, timeline_->completed()));
+      });
     }
     const std::lock_guard lock(control_);
     // Somebody may have recovered before this thread woke: what it waited for failed all the same.
@@ -136,7 +140,7 @@ Status DeviceCore::recover() noexcept {
 
 void DeviceCore::cancel_pending() noexcept {
   if (timeline_->in_forked_child()) return;
-  std::stop_source running;
+  std::stop_source running(std::nostopstate);
   {
     const std::lock_guard lock(control_);
     running = stop_source_;
@@ -175,10 +179,12 @@ Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
   tell_poison();
   if (all) return {};
   if (runner_) look();  // it may have ended meanwhile
-  return Status(ErrorCode::deadline,
-                fmt::format("device '{}': task '{}' did not end by the deadline, nor when asked to "
-                            "stop; it is left to end by itself",
-                            timeline_->name(), label()));
+  return Status(ErrorCode::deadline, [&] {
+    return fmt::format(
+        "device '{}': task '{}' did not end by the deadline, nor when asked to "
+        "stop; it is left to end by itself",
+        timeline_->name(), label());
+  });
 }
 
 void DeviceCore::stop_worker(bool join) noexcept {
@@ -200,9 +206,12 @@ void DeviceCore::tell_left_ended() noexcept {
   if (left_.load(std::memory_order_relaxed) == nullptr || !drained()) return;
   // acquire: pairs with the release in shutdown().
   const char* const label = left_.exchange(nullptr, std::memory_order_acquire);
-  log(LogLevel::warn, fmt::format("device '{}': task '{}', which a shutdown left to end by itself, "
-                                  "has ended",
-                                  timeline_->name(), label));
+  log_made(LogLevel::warn, [&] {
+    return fmt::format(
+        "device '{}': task '{}', which a shutdown left to end by itself, "
+        "has ended",
+        timeline_->name(), label);
+  });
 }
 
 /// What is queued ends without anybody holding this device.
@@ -238,7 +247,7 @@ std::shared_ptr<void> DeviceCore::abandon() noexcept {
   }
   if (Status status = shutdown(options_.drain_max);
       !status.ok() && status.code() != ErrorCode::unavailable) {
-    log(LogLevel::warn, status.to_string());
+    log_made(LogLevel::warn, [&] { return status.to_string(); });
   }
   timeline_->tell_unseen();
   return drained() ? std::move(runner_owner_) : nullptr;

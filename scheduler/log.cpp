@@ -1,11 +1,15 @@
 // Logging: one level and one hook for the process.
 #include "scheduler/log.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
+
+#include "scheduler/never_destroyed.hpp"
 
 namespace heddle {
 namespace {
@@ -18,13 +22,13 @@ struct Level {
 std::atomic<Level> level_now{Level{}};
 static_assert(std::atomic<Level>::is_always_lock_free);
 
-std::mutex& hook_mutex() {
-  static auto* const mutex = new std::mutex();  // never destroyed: workers may log during exit
+std::mutex& hook_mutex() noexcept {
+  static sched::NeverDestroyed<std::mutex> mutex;  // workers may log during exit
   return *mutex;
 }
 
-std::shared_ptr<const LogHook>& hook_slot() {
-  static auto* const hook = new std::shared_ptr<const LogHook>();
+std::shared_ptr<const LogHook>& hook_slot() noexcept {
+  static sched::NeverDestroyed<std::shared_ptr<const LogHook>> hook;
   return *hook;
 }
 
@@ -57,7 +61,7 @@ LogLevel log_level() noexcept {
   if (seen.source != Source::nobody) return seen.level;
   // Nobody has opened anything yet, so there is nobody to throw to.
   if (const Status status = sched::read_log_level(); !status.ok())
-    log(LogLevel::error, status.to_string());
+    sched::log_made(LogLevel::error, [&] { return status.to_string(); });
   // relaxed: see read_log_level().
   return level_now.load(std::memory_order_relaxed).level;
 }
@@ -79,9 +83,9 @@ void log(LogLevel level, std::string_view text) noexcept {
     if (hook) {
       (*hook)(level, text);
     } else {
-      const std::string line = std::string("heddle: ") + names[static_cast<std::size_t>(level)] +
-                               ": " + std::string(text) + "\n";
-      std::fwrite(line.data(), 1, line.size(), stderr);
+      // In one call, so that lines of several threads do not mix; it takes no memory.
+      std::fprintf(stderr, "heddle: %s: %.*s\n", names[static_cast<std::size_t>(level)],
+                   static_cast<int>(std::min<std::size_t>(text.size(), INT_MAX)), text.data());
     }
   } catch (...) {  // a hook's own trouble must not become a task's
   }

@@ -18,5 +18,17 @@ namespace sched {
 /// is as if it was not set.
 [[nodiscard]] Status read_log_level() noexcept;
 
+/// Sends the line that `make` returns, where `level` is on. Where there is no memory for it, a line
+/// says that much.
+template <class Make>
+void log_made(LogLevel level, const Make& make) noexcept {
+  if (level > log_level()) return;
+  try {
+    heddle::log(level, make());
+  } catch (...) {
+    heddle::log(level, "there was no memory for what was to be said here");
+  }
+}
+
 }  // namespace sched
 }  // namespace heddle

@@ -10,6 +10,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/log.hpp"
 #include "scheduler/pool_descriptor.hpp"
 #include "scheduler/processors.hpp"
 #include "scheduler/sanitizers.hpp"
@@ -64,8 +65,10 @@ void Pool::start_workers(unsigned count, bool pin) {
           [self = shared_from_this(), &place = sleepers_.join()] { self->work(place); }));
     } catch (const Error& e) {
       if (k == 0) throw;
-      log(LogLevel::warn, fmt::format("pool '{}' has {} of {} workers: {}", name_, k, count,
-                                      e.status().to_string()));
+      log_made(LogLevel::warn, [&] {
+        return fmt::format("pool '{}' has {} of {} workers: {}", name_, k, count,
+                           e.status().to_string());
+      });
       return;
     }
   }

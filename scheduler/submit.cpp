@@ -5,6 +5,8 @@
 #include "scheduler/admission.hpp"
 #include "scheduler/fork.hpp"
 #include "scheduler/hooks.hpp"
+#include "scheduler/log.hpp"
+#include "scheduler/never_destroyed.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/thread_number.hpp"
 #include "scheduler/worker.hpp"
@@ -62,7 +64,7 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
     if (const std::uint64_t ticket = reserve(thread_number()))
       return publish(ticket, label, ops, from);
   }
-  static const SubmitOptions* const defaults = new SubmitOptions;  // also needed during exit
+  static NeverDestroyed<const SubmitOptions> defaults;
   TaskNote note;
   return submit_carefully(label, note, ops, from, *defaults);
 }
@@ -93,8 +95,8 @@ std::uint64_t DeviceCore::reserve_admitted(TaskNote& note, std::size_t asked, bo
 Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
                                    const SubmitOptions& options, Admission* admission) noexcept {
   const auto refuse = [&](Status why) {
-    if (log_level() >= LogLevel::debug)
-      log(LogLevel::debug, fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()));
+    log_made(LogLevel::debug,
+             [&] { return fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()); });
     return timeline_->refuse(std::move(why));
   };
   note.contain = options.contain;
@@ -150,8 +152,10 @@ Status DeviceCore::make_room(const SubmitOptions& options) noexcept {
   if (lane_.closed()) return {};  // not full: the next try says so
   const FullPolicy policy = options.full.value_or(options_.full);
   const auto full = [&](const char* more) {
-    return Status(ErrorCode::exhausted, fmt::format("device '{}': its queue of {} tasks is full{}",
-                                                    timeline_->name(), lane_.capacity(), more));
+    return Status(ErrorCode::exhausted, [&] {
+      return fmt::format("device '{}': its queue of {} tasks is full{}", timeline_->name(),
+                         lane_.capacity(), more);
+    });
   };
   if (policy == FullPolicy::fail) return full("");
   if (inside_own_task()) return full(", and the submitting task must end before a slot frees");
@@ -170,17 +174,22 @@ Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexc
     case Waited::stopped:
       return status_of(Waited::stopped, slot);
     case Waited::refused:
-      return Status(ErrorCode::exhausted,
-                    fmt::format("device '{}': its queue of {} tasks is full, and its running task "
-                                "waits, in a cycle, for the task that submits",
-                                timeline_->name(), lane_.capacity()),
-                    status_of(Waited::refused, slot));
+      return Status(
+          ErrorCode::exhausted,
+          [&] {
+            return fmt::format(
+                "device '{}': its queue of {} tasks is full, and its running task "
+                "waits, in a cycle, for the task that submits",
+                timeline_->name(), lane_.capacity());
+          },
+          status_of(Waited::refused, slot));
     case Waited::late:
       break;
   }
-  return Status(ErrorCode::deadline,
-                fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
-                            timeline_->name(), lane_.capacity()));
+  return Status(ErrorCode::deadline, [&] {
+    return fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
+                       timeline_->name(), lane_.capacity());
+  });
 }
 
 /// Why nothing may be submitted now; ok when it may.
@@ -191,9 +200,10 @@ Status DeviceCore::refusal() const noexcept {
     if (!poison_.ok()) return poison_;  // seen by who asks the event that is refused
   }
   if (lane_.closed()) {
-    return Status(ErrorCode::unavailable,
-                  fmt::format("device '{}' is shut down and takes no new tasks; open another",
-                              timeline_->name()));
+    return Status(ErrorCode::unavailable, [&] {
+      return fmt::format("device '{}' is shut down and takes no new tasks; open another",
+                         timeline_->name());
+    });
   }
   return {};
 }
@@ -207,11 +217,13 @@ Status DeviceCore::check_producer() noexcept {
       first == me) {
     return {};
   }
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("device '{}' was opened with single_producer, and another thread "
-                            "submits to it already; submit "
-                            "from that thread, or open it without",
-                            timeline_->name()));
+  return Status(ErrorCode::failed_precondition, [&] {
+    return fmt::format(
+        "device '{}' was opened with single_producer, and another thread "
+        "submits to it already; submit "
+        "from that thread, or open it without",
+        timeline_->name());
+  });
 }
 
 Event DeviceCore::wait(const Event& event) noexcept {

@@ -7,6 +7,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/log.hpp"
 #include "scheduler/spin.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/what.hpp"
@@ -104,7 +105,8 @@ void Timeline::run_callback(const Callback& callback) noexcept {
   try {
     callback();
   } catch (const std::exception& e) {
-    log(LogLevel::error, std::string("an event callback threw: ") + what_of(e));
+    log_made(LogLevel::error,
+             [&] { return fmt::format("an event callback threw: {}", what_of(e)); });
   } catch (...) {
     log(LogLevel::error, "an event callback threw something that is no std::exception");
   }
@@ -121,11 +123,13 @@ bool Timeline::in_forked_child() const noexcept {
 }
 
 Status Timeline::fork_refusal() const noexcept {
-  return Status(ErrorCode::unavailable,
-                fmt::format("timeline '{}': forked: this process is a child of the one that made "
-                            "it, and who would end its "
-                            "tickets is not here; open a new one",
-                            name_));
+  return Status(ErrorCode::unavailable, [&] {
+    return fmt::format(
+        "timeline '{}': forked: this process is a child of the one that made "
+        "it, and who would end its "
+        "tickets is not here; open a new one",
+        name_);
+  });
 }
 
 Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
@@ -174,20 +178,22 @@ void Timeline::tell_unseen(std::uint64_t ticket) noexcept {
     const std::lock_guard lock(mutex_);
     if (told_here()) unseen = bad_ends_.take_unseen(ticket);
   }
-  if (!unseen.ok()) log(LogLevel::error, "nobody asked for this failure: " + unseen.to_string());
+  if (unseen.ok()) return;
+  log_made(LogLevel::error, [&] { return "nobody asked for this failure: " + unseen.to_string(); });
 }
 
 void Timeline::tell_unseen() noexcept {
   BadEnds::Unseen unseen;
-  std::string more;
   {
     const auto lock = lock_or_fork();
     if (lock && told_here()) unseen = bad_ends_.take_unseen();
-    if (unseen.count > 1) more = fmt::format(" (nor for {} more of '{}')", unseen.count - 1, name_);
   }
   if (unseen.count == 0) return;
-  log(LogLevel::error,
-      fmt::format("nobody asked for this failure{}: {}", more, unseen.one.to_string()));
+  log_made(LogLevel::error, [&] {
+    const std::string more =
+        unseen.count > 1 ? fmt::format(" (nor for {} more of '{}')", unseen.count - 1, name_) : "";
+    return fmt::format("nobody asked for this failure{}: {}", more, unseen.one.to_string());
+  });
 }
 
 void Timeline::at_exit() noexcept {
@@ -325,9 +331,10 @@ Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcep
     const std::uint64_t handed_out = tickets_.load(std::memory_order_relaxed);
     const std::uint64_t ended = timeline_->completed();
     if (ticket <= ended || ticket > handed_out) {
-      return Status(ErrorCode::invalid_argument,
-                    fmt::format("timeline '{}': signal of ticket {} (expected {} to {})", name(),
-                                ticket, ended + 1, handed_out));
+      return Status(ErrorCode::invalid_argument, [&] {
+        return fmt::format("timeline '{}': signal of ticket {} (expected {} to {})", name(), ticket,
+                           ended + 1, handed_out);
+      });
     }
     if (!status.ok()) timeline_->note(ticket, ticket, End::failed, status, true);
     due = timeline_->advance(ticket);
@@ -341,11 +348,14 @@ ExternalState::~ExternalState() {
   // relaxed: pairs with the count in next(); this is the last handle.
   const std::uint64_t last = tickets_.load(std::memory_order_relaxed);
   if (timeline_->completed() >= last) return;
-  timeline_->note(
-      timeline_->completed() + 1, last, End::failed,
-      Status(ErrorCode::unavailable,
-             fmt::format("timeline '{}' was destroyed before this ticket was signalled", name())),
-      true);
+  timeline_->note(timeline_->completed() + 1, last, End::failed,
+                  Status(ErrorCode::unavailable,
+                         [&] {
+                           return fmt::format(
+                               "timeline '{}' was destroyed before this ticket was signalled",
+                               name());
+                         }),
+                  true);
   timeline_->complete(last);
 }
 

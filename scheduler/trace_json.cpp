@@ -13,6 +13,7 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
+#include "scheduler/never_destroyed.hpp"
 
 namespace heddle {
 namespace {
@@ -139,7 +140,7 @@ class Writer {
 }  // namespace
 
 const std::string& Trace::name_of(std::uint64_t track) const noexcept {
-  static const auto* const unknown = new std::string("?");  // also used during exit
+  static sched::NeverDestroyed<const std::string> unknown("?");
   const auto at = names.find(track);
   return at != names.end() ? at->second : *unknown;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "scheduler/never_destroyed.hpp"
 #include "scheduler/task_context.hpp"
 #include "scheduler/timeline.hpp"
 #include "scheduler/worker.hpp"
@@ -16,7 +17,7 @@ namespace heddle::sched {
 namespace {
 
 std::mutex& graph_mutex() noexcept {
-  static auto* const mutex = new std::mutex;  // never destroyed: devices are used during exit
+  static NeverDestroyed<std::mutex> mutex;  // devices are used during exit
   return *mutex;
 }
 
@@ -133,20 +134,17 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
       if (count < hops_max) hops[count] = {at, at->id(), Walk::wait_of(*at)};
     }
   }
-  try {
+  return Status(ErrorCode::failed_precondition, [&] {
     std::string cycle;
     for (std::size_t k = 0; k < std::min(count, hops_max); ++k) cycle += ", " + hops[k].text();
     if (count > hops_max) cycle += fmt::format(", and so on: {} more", count - hops_max);
-    return Status(
-        ErrorCode::failed_precondition,
-        fmt::format("task '{}' of device '{}' (ticket {}) cannot wait for {}: that would close a "
-                    "cycle of waits, of which none could end{}; submit what comes after that event "
-                    "as a task of its own, with the event in its `after`",
-                    task.device->label(), task.device->timeline().name(), task.ticket,
-                    event.to_string(), cycle));
-  } catch (...) {
-    return Status(ErrorCode::failed_precondition, {});  // no memory to say which
-  }
+    return fmt::format(
+        "task '{}' of device '{}' (ticket {}) cannot wait for {}: that would close a cycle of "
+        "waits, of which none could end{}; submit what comes after that event as a task of its "
+        "own, with the event in its `after`",
+        task.device->label(), task.device->timeline().name(), task.ticket, event.to_string(),
+        cycle);
+  });
 }
 
 void WaitGraph::leave(const TaskContext& task, WaitManner manner) noexcept {

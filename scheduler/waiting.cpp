@@ -33,10 +33,12 @@ Status await_until(const Event& event, std::optional<Event::Clock::time_point> d
   if (event.done()) return event.status();
   const TaskContext* const task = current_task();
   if (waits_for_itself(event.timeline(), event.ticket())) {
-    return Status(ErrorCode::failed_precondition,
-                  fmt::format("task '{}' (ticket {}) waits for {}, which can only end after it; "
-                              "submit a task that comes after that event instead",
-                              task->device->label(), task->ticket, event.to_string()));
+    return Status(ErrorCode::failed_precondition, [&] {
+      return fmt::format(
+          "task '{}' (ticket {}) waits for {}, which can only end after it; "
+          "submit a task that comes after that event instead",
+          task->device->label(), task->ticket, event.to_string());
+    });
   }
   const Timeline& timeline = *Timeline::of(event);
   if (timeline.in_forked_child()) return timeline.fork_refusal();
@@ -48,8 +50,9 @@ Status status_of(Waited waited, const Event& event) {
     case Waited::done:
       return event.status();
     case Waited::late:
-      return Status(ErrorCode::deadline,
-                    fmt::format("{} had not ended at the deadline", event.to_string()));
+      return Status(ErrorCode::deadline, [&] {
+        return fmt::format("{} had not ended at the deadline", event.to_string());
+      });
     case Waited::refused:
       return current_task()->device->take_wait_refusal();
     case Waited::stopped:
@@ -57,12 +60,14 @@ Status status_of(Waited waited, const Event& event) {
   }
   const TaskContext* const task = current_task();
   if (task == nullptr) {
-    return Status(ErrorCode::cancelled,
-                  fmt::format("nobody in this simulation will end {}", event.to_string()));
+    return Status(ErrorCode::cancelled, [&] {
+      return fmt::format("nobody in this simulation will end {}", event.to_string());
+    });
   }
-  return Status(ErrorCode::cancelled,
-                fmt::format("task '{}' was asked to stop while it waited for {}",
-                            task->device->label(), event.to_string()));
+  return Status(ErrorCode::cancelled, [&] {
+    return fmt::format("task '{}' was asked to stop while it waited for {}", task->device->label(),
+                       event.to_string());
+  });
 }
 
 /// Says in snapshots what the running task waits for.

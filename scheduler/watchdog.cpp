@@ -10,6 +10,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
+#include "scheduler/log.hpp"
 #include "scheduler/parker.hpp"
 #include "scheduler/threads.hpp"
 #include "scheduler/timeline.hpp"
@@ -71,7 +72,8 @@ struct Watchdog::Watch {
       try {
         look_once(finder);
       } catch (const std::exception& e) {
-        log(LogLevel::error, std::string("a watchdog's look or report threw: ") + what_of(e));
+        log_made(LogLevel::error,
+                 [&] { return fmt::format("a watchdog's look or report threw: {}", what_of(e)); });
       } catch (...) {
         log(LogLevel::error, "a watchdog's report threw something that is no std::exception");
       }

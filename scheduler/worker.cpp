@@ -29,11 +29,7 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   } catch (const Error& e) {
     failure = e.status();
   } catch (const std::exception& e) {
-    try {
-      failure = Status(ErrorCode::device_failed, what_of(e));
-    } catch (...) {
-      failure = Status(ErrorCode::device_failed, {});  // no memory for its text
-    }
+    failure = Status(ErrorCode::device_failed, [&] { return what_of(e); });
   } catch (...) {
     failure = Status(ErrorCode::device_failed, "threw something that is no std::exception");
   }
@@ -148,7 +144,9 @@ bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexce
   if (health_.cancelled(ticket)) {
     drop(ticket, End::cancelled,
          Status(ErrorCode::cancelled,
-                fmt::format("device '{}': cancelled before it ran", timeline_->name())),
+                [&] {
+                  return fmt::format("device '{}': cancelled before it ran", timeline_->name());
+                }),
          note.contain);
     return true;
   }
@@ -214,26 +212,33 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
           looks_again ? arm(event) : sleep_until_ended(event, {drain_until_, false, true});
       if (!waited) return false;
       if (*waited == Waited::refused) {
-        refusal = Status(ErrorCode::device_failed,
-                         fmt::format("{} comes after {}, and cannot wait for it",
-                                     describe(ticket, note), event.to_string()),
-                         take_wait_refusal());
+        refusal = Status(
+            ErrorCode::device_failed,
+            [&] {
+              return fmt::format("{} comes after {}, and cannot wait for it",
+                                 describe(ticket, note), event.to_string());
+            },
+            take_wait_refusal());
         return true;
       }
       if (*waited != Waited::done) {
-        refusal = Status(ErrorCode::cancelled,
-                         fmt::format("device '{}': cancelled while it waited for {}",
-                                     timeline_->name(), event.to_string()));
+        refusal = Status(ErrorCode::cancelled, [&] {
+          return fmt::format("device '{}': cancelled while it waited for {}", timeline_->name(),
+                             event.to_string());
+        });
         return true;
       }
     }
     // Whoever sees this task's end sees that failure in it.
     if (Status ended = event.status(); !ended.ok()) {
       contained = Timeline::outcome_of(event).contained;
-      refusal = Status(ErrorCode::device_failed,
-                       fmt::format("{} came after {}, which ended badly", describe(ticket, note),
-                                   event.to_string()),
-                       shortened(std::move(ended)));
+      refusal = Status(
+          ErrorCode::device_failed,
+          [&] {
+            return fmt::format("{} came after {}, which ended badly", describe(ticket, note),
+                               event.to_string());
+          },
+          shortened(std::move(ended)));
       return true;
     }
   }
@@ -265,7 +270,9 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept
     return;
   }
   std::exception_ptr exception = result.exception();
-  Status failure(ErrorCode::device_failed, describe(ticket, note) + " failed", std::move(result));
+  Status failure(
+      ErrorCode::device_failed, [&] { return describe(ticket, note) + " failed"; },
+      std::move(result));
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 
@@ -280,7 +287,11 @@ void DeviceCore::end_badly(std::uint64_t ticket, const TaskNote& note, Status wh
     poison_ = why;
     skip_reason_ = Status(
         ErrorCode::device_failed,
-        fmt::format("device '{}': skipped because of an earlier failure", timeline_->name()), why);
+        [&] {
+          return fmt::format("device '{}': skipped because of an earlier failure",
+                             timeline_->name());
+        },
+        why);
     poison_ticket_ = ticket;
     health_.poison();
   }

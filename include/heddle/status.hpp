@@ -2,13 +2,16 @@
 // Owns no state; every function here may be called from any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace heddle {
@@ -48,12 +51,23 @@ class Status {
  public:
   Status() noexcept = default;
 
-  /// Never throws: when there is no memory for the text, the code alone survives.
+  /// Never throws: when there is no memory to keep the text, the code survives, with the message
+  /// "out of memory".
   Status(ErrorCode code, std::string message, Status cause = {},
+         std::source_location where = std::source_location::current()) noexcept
+      : Status(code, [&message] { return std::move(message); }, std::move(cause), where) {}
+  Status(ErrorCode code, const char* message, Status cause = {},
+         std::source_location where = std::source_location::current()) noexcept
+      : Status(code, [message] { return message; }, std::move(cause), where) {}
+  /// With the text that `make` returns, so that nothing is thrown where there is no memory to make
+  /// it either.
+  template <class Make>
+    requires std::is_invocable_r_v<std::string, const Make&>
+  Status(ErrorCode code, const Make& make, Status cause = {},
          std::source_location where = std::source_location::current()) noexcept {
     if (code == ErrorCode::ok) return;
     try {
-      Detail detail{code, std::move(message), where};
+      Detail detail{code, make(), where};
       if (cause.detail_) {
         detail.causes = cause.detail_->causes + 1;
         detail.root = cause.root().detail_;
@@ -61,7 +75,7 @@ class Status {
       }
       detail_ = keep(std::move(detail));
     } catch (...) {
-      detail_ = out_of_memory();
+      detail_ = without_text(code);
     }
   }
 
@@ -170,11 +184,22 @@ class Status {
     freeing = false;
   }
 
-  static std::shared_ptr<const Detail> out_of_memory() noexcept {
-    // Built on first use and never destroyed, so it may be handed out during exit.
-    static const auto* const detail = new std::shared_ptr<const Detail>(
-        new Detail{ErrorCode::exhausted, "out of memory", std::source_location::current()});
-    return *detail;
+  /// Takes no memory: the text fits into the string itself, and nobody counts who holds it. Never
+  /// destroyed, so it may be handed out during exit.
+  static std::shared_ptr<const Detail> without_text(ErrorCode code) noexcept {
+    constexpr std::size_t codes = static_cast<std::size_t>(ErrorCode::internal) + 1;
+    alignas(Detail) static unsigned char bytes[codes][sizeof(Detail)];
+    static const bool made = [] {
+      for (std::size_t k = 0; k < codes; ++k) {
+        ::new (static_cast<void*>(bytes[k]))
+            Detail{static_cast<ErrorCode>(k), "out of memory", std::source_location::current()};
+      }
+      return true;
+    }();
+    static_cast<void>(made);
+    const auto at = std::min(static_cast<std::size_t>(code), codes - 1);
+    return {std::shared_ptr<const Detail>(),
+            std::launder(reinterpret_cast<const Detail*>(bytes[at]))};
   }
 
   std::shared_ptr<const Detail> detail_;

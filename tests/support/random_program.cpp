@@ -171,6 +171,7 @@ class Generator {
   Statement statement() {
     indices_.clear();
     values_.clear();
+    if (options_.large && chance(20)) return reduction();
     const Tensor& target = pick(tensors_);
     const Access at = target.at(subscripts(target, chance(90)));
     const bool assigns = chance(options_.large ? 25 : 40);
@@ -205,6 +206,35 @@ class Generator {
         return at = minimum(value);
       default:
         return at = chance(50) ? all(value) : any(value);
+    }
+  }
+
+  /// Whole axes, of which those that the target takes no index of are reduced.
+  Statement reduction() {
+    grow_ = false;
+    const Tensor& source = pick(tensors_);
+    std::vector<Subscript> whole;
+    for (const std::int64_t extent : source.dims()) whole.push_back(fresh(extent, false));
+    Expr term = source.at(whole);
+    if (chance(40)) term = term * short_term();
+    const Tensor& target = pick(tensors_);
+    const Access at = target.at(subscripts(target, false));
+    switch (below(8)) {
+      case 0:
+      case 1:
+        return at += term;
+      case 2:
+        return at -= term;
+      case 3:
+        return at = sum(term);
+      case 4:
+        return at = product(term);
+      case 5:
+        return at.max_with(term);
+      case 6:
+        return at = minimum(term);
+      default:
+        return at *= term;
     }
   }
 
