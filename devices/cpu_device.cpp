@@ -46,11 +46,11 @@ class CpuDevice final : public PhysicalDevice {
   const Properties& properties() const noexcept override { return properties_; }
 
   Status allocate(std::size_t bytes, void** data) noexcept override {
-    // Overcommit would grant what the machine never has, and the first write would end the process.
-    const bool possible = properties_.bytes_total == 0 || bytes <= properties_.bytes_total;
-    *data = possible ? allocate_host(bytes) : nullptr;
+    // The pools of this process see to it that no more is granted than the machine has.
+    *data = allocate_host(bytes);
     if (*data != nullptr) return {};
-    return Status(ErrorCode::exhausted, "no memory for " + std::to_string(bytes) + " bytes");
+    return Status(ErrorCode::exhausted,
+                  [bytes] { return "no memory for " + std::to_string(bytes) + " bytes"; });
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
   std::unique_ptr<Queue> new_queue() override { return std::make_unique<CpuQueue>(); }

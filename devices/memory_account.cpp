@@ -19,7 +19,7 @@ void MemoryAccount::leave(MemoryPool& pool) noexcept {
   std::erase(pools_, &pool);
 }
 
-bool MemoryAccount::take(std::uint64_t bytes) {
+bool MemoryAccount::take(std::uint64_t bytes) noexcept {
   const std::uint64_t most = limit_().bytes;
   // relaxed: a number that only has to add up, here and below (pairs with itself).
   std::uint64_t taken = taken_.load(std::memory_order_relaxed);
@@ -45,7 +45,7 @@ std::string MemoryAccount::to_string() const {
   const MemoryLimit limit = limit_();
   // relaxed: a number for people.
   const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
-  std::string text = "the limit is " + std::to_string(limit.bytes) + " bytes (" + limit.source +
+  std::string text = "the limit is " + std::to_string(limit.bytes) + " bytes (" + *limit.source +
                      "), of which " + std::to_string(taken) + " are taken";
   std::vector<std::pair<MemoryHolder, std::string>> holders;
   {
@@ -81,7 +81,9 @@ std::shared_ptr<MemoryAccount> account_of(const PhysicalDevice& device) {
   auto account = slot.lock();
   if (!account) {
     const Properties& properties = device.properties();
-    const MemoryLimit own{properties.bytes_total, "memory of device '" + properties.name + "'"};
+    const MemoryLimit own{
+        properties.bytes_total,
+        std::make_shared<const std::string>("memory of device '" + properties.name + "'")};
     slot = account = std::make_shared<MemoryAccount>([own] { return own; });
   }
   return account;

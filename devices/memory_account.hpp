@@ -25,15 +25,18 @@ struct MemoryHolder {
 
 class MemoryAccount {
  public:
-  explicit MemoryAccount(std::function<MemoryLimit()> limit) : limit_(std::move(limit)) {}
+  /// `limit` may change; it does not throw after its first call, which is made here.
+  explicit MemoryAccount(std::function<MemoryLimit()> limit) : limit_(std::move(limit)) {
+    static_cast<void>(limit_());
+  }
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
   void join(MemoryPool& pool);
   void leave(MemoryPool& pool) noexcept;
 
-  /// false: it would pass the bound, and nothing is taken. Throws std::bad_alloc.
-  [[nodiscard]] bool take(std::uint64_t bytes);
+  /// false: it would pass the bound, and nothing is taken.
+  [[nodiscard]] bool take(std::uint64_t bytes) noexcept;
   void give_back(std::uint64_t bytes) noexcept;
   /// Its pools give what they keep for reuse back to their devices.
   void trim() const noexcept;

@@ -14,7 +14,7 @@ namespace heddle::dev {
 namespace {
 
 void tighten(MemoryLimit& limit, std::uint64_t bytes, const std::string& source) {
-  if (bytes < limit.bytes) limit = {bytes, source};
+  if (bytes < limit.bytes) limit = {bytes, std::make_shared<const std::string>(source)};
 }
 
 /// The number in a file; "max", nonsense and missing files are none.
@@ -47,10 +47,13 @@ MemoryLimit lasting_limit(const std::string& root) {
 
 MemoryLimit host_memory_limit(const std::string& root) {
   static const MemoryLimit here = lasting_limit("");
+  static const auto address_space = std::make_shared<const std::string>("RLIMIT_AS");
   MemoryLimit limit = root.empty() ? here : lasting_limit(root);
   rlimit space{};
-  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-    tighten(limit, space.rlim_cur, "RLIMIT_AS");
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+      space.rlim_cur < limit.bytes) {
+    limit = {space.rlim_cur, address_space};
+  }
   return limit;
 }
 

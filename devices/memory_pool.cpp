@@ -23,14 +23,23 @@ std::size_t round_up(std::size_t bytes, std::size_t step) noexcept {
 
 MemoryPool::MemoryPool(std::shared_ptr<PhysicalDevice> device, MemoryPoolOptions options)
     : device_(std::move(device)), options_(std::move(options)), accounts_(accounts_of(*device_)) {
-  if (!options_.own.source.empty())
+  if (options_.own.source)
     accounts_.push_back(std::make_shared<MemoryAccount>([own = options_.own] { return own; }));
-  for (const auto& account : accounts_) account->join(*this);
+  try {
+    for (const auto& account : accounts_) account->join(*this);
+  } catch (...) {
+    leave();
+    throw;
+  }
 }
 
 MemoryPool::~MemoryPool() {
-  for (const auto& account : accounts_) account->leave(*this);
+  leave();
   trim();
+}
+
+void MemoryPool::leave() noexcept {
+  for (const auto& account : accounts_) account->leave(*this);
 }
 
 std::size_t MemoryPool::size_class(std::size_t bytes) noexcept {
@@ -93,14 +102,15 @@ Status MemoryPool::take_fresh(std::size_t size, void** data) {
     trim_all();
     status = device_->allocate(size, data);
   }
-  if (!status.ok()) {
-    for (const auto& account : accounts_) account->give_back(size);
-  }
-  return status;
+  if (status.ok()) return status;
+  for (const auto& account : accounts_) account->give_back(size);
+  // The host has no more, though the bounds would allow it: who has most is what helps.
+  if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
+  return Status(ErrorCode::exhausted, accounts_.front()->to_string(), std::move(status));
 }
 
 /// The account that has no room; null when all have.
-MemoryAccount* MemoryPool::take_from_accounts(std::size_t size) {
+MemoryAccount* MemoryPool::take_from_accounts(std::size_t size) noexcept {
   for (auto at = accounts_.begin(); at != accounts_.end(); ++at) {
     if ((*at)->take(size)) continue;
     MemoryAccount* const bound = at->get();

@@ -68,8 +68,9 @@ class MemoryPool {
   Status allocate_block(std::size_t bytes, void** data, const Holder& holder);
   [[nodiscard]] void* take_cached(std::size_t size) noexcept;
   Status take_fresh(std::size_t size, void** data);
-  [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size);
+  [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size) noexcept;
   void trim_all() noexcept;
+  void leave() noexcept;
   void give_back(void* data, std::size_t size) noexcept;
   void note(void* data, std::size_t bytes, std::size_t size, const Holder& holder);
 

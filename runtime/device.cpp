@@ -137,7 +137,8 @@ Device PhysicalDevice::new_virtual_device() const {
   state->execution->queue = state->execution->physical->new_queue();
   dev::MemoryPoolOptions memory{state->execution->name, {}};
   if (const auto most = backend_->options.bytes_max)
-    memory.own = {*most, "BackendOptions::bytes_max or HEDDLE_BYTES_MAX"};
+    memory.own = {*most, std::make_shared<const std::string>(
+                             "BackendOptions::bytes_max or HEDDLE_BYTES_MAX")};
   state->execution->pool =
       std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
   state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));

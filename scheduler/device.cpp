@@ -297,15 +297,10 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
     const std::lock_guard lock(core_->mutex);
     core_->closed = true;
   }
-  const auto deadline = sched::deadline_after(timeout);
-  Status first;
-  for (const auto& device : core_->live()) {
-    const auto left =
-        std::max<std::chrono::nanoseconds>(deadline - sched::now(), std::chrono::nanoseconds(0));
-    Status status = device->shutdown(left);
-    if (first.ok()) first = std::move(status);
-  }
-  return first;
+  const auto live = core_->live();
+  std::vector<sched::DeviceCore*> devices;
+  for (const auto& device : live) devices.push_back(device.get());
+  return sched::DeviceCore::shutdown(devices, timeout);
 }
 
 std::vector<sched::Snapshot> Scheduler::snapshot() const { return core().snapshot(); }

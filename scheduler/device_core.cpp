@@ -159,20 +159,57 @@ std::stop_token DeviceCore::stop_token() noexcept {
 }
 
 Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {
+  DeviceCore* const self = this;
+  return shutdown({&self, 1}, timeout);
+}
+
+Status DeviceCore::shutdown(std::span<DeviceCore* const> devices,
+                            std::chrono::nanoseconds timeout) noexcept {
+  Status first;
+  const auto keep_first = [&first](Status status) {
+    if (first.ok()) first = std::move(status);
+  };
+  for (DeviceCore* const device : devices) keep_first(device->close());
+  const auto drain_until = [devices](Clock::time_point deadline) {
+    bool all = true;
+    for (DeviceCore* const device : devices) all = device->drain(deadline) && all;
+    return all;
+  };
+  if (!drain_until(deadline_after(timeout))) {
+    for (DeviceCore* const device : devices) {
+      if (!device->drained() && device->may_shut_down()) device->cancel_pending();
+    }
+    drain_until(now() + tuning::stop_grace);
+  }
+  for (DeviceCore* const device : devices) keep_first(device->stop());
+  return first;
+}
+
+bool DeviceCore::may_shut_down() const noexcept {
+  return !timeline_->in_forked_child() && !inside_own_task();
+}
+
+/// Takes no more tasks. Why this thread cannot wait for those that it has; ok: it can.
+Status DeviceCore::close() noexcept {
   if (Status status = forked(); !status.ok()) return status;
   lane_.close();
   if (inside_own_task()) return own_task_refusal("shutdown");
   simulated_point();
-  const auto deadline = deadline_after(timeout);
-  const auto ended = [this](Clock::time_point until) {
-    const Event last = timeline_->event(lane_.tickets());
-    return wait_here(last, until, spin(), false) == Waited::done;
-  };
-  bool all = ended(deadline);
-  if (!all) {
-    cancel_pending();
-    all = ended(now() + tuning::stop_grace);
-  }
+  return {};
+}
+
+/// Whether all that it was asked to do, which is no more, has ended by then, or is not for this
+/// thread to wait for.
+bool DeviceCore::drain(Clock::time_point deadline) noexcept {
+  if (!may_shut_down()) return true;
+  const Event last = timeline_->event(lane_.tickets());
+  return wait_here(last, deadline, spin(), false) == Waited::done;
+}
+
+/// The end of a shutdown: without those of its tasks that have not ended yet.
+Status DeviceCore::stop() noexcept {
+  if (!may_shut_down()) return {};
+  const bool all = drained();
   // release: pairs with the exchange in tell_left_ended().
   if (!all) left_.store(label(), std::memory_order_release);
   stop_worker(all);

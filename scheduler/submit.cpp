@@ -132,6 +132,7 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
       ticket = reserve(producer_number());
     }
     if (ticket != 0) {
+      Event taken(place_, ticket);  // first: an inline task may drop the device's last handle
       if (simulation != nullptr) simulation->point_in_submit();
       if (trace::submits_on()) trace::record_submit(id_, ticket);
       if (note.contain || note.is_wait || note.after || options_.record_sites) {
@@ -141,7 +142,7 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
       }
       if (simulation != nullptr) simulation->point();
       set_going();
-      return timeline_->event(ticket);
+      return taken;
     }
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -67,6 +68,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status recover() noexcept;
   void cancel_pending() noexcept;
   Status shutdown(std::chrono::nanoseconds timeout) noexcept;
+  /// Together, within one deadline and one grace; the first failure.
+  static Status shutdown(std::span<DeviceCore* const> devices,
+                         std::chrono::nanoseconds timeout) noexcept;
   /// The last handle went: as shutdown(drain_max), but never waits inside one of its own tasks.
   /// Returns what the caller lets go of last.
   [[nodiscard]] std::shared_ptr<void> abandon() noexcept;
@@ -193,6 +197,10 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] bool drained() const noexcept;
   [[nodiscard]] Status own_task_refusal(const char* what) const;
   [[nodiscard]] Status forked() const noexcept;
+  [[nodiscard]] bool may_shut_down() const noexcept;
+  [[nodiscard]] Status close() noexcept;
+  [[nodiscard]] bool drain(Clock::time_point deadline) noexcept;
+  [[nodiscard]] Status stop() noexcept;
   void stop_worker(bool join) noexcept;
   void tell_left_ended() noexcept;
   void abandon_inside() noexcept;

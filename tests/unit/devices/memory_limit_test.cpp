@@ -34,13 +34,13 @@ class Machine {
 TEST(MemoryLimitTest, TightestOfNestedGroupsCounts) {
   const Machine machine("0::/user/job/step\n");
   const std::uint64_t all = machine.limit().bytes;
-  EXPECT_EQ(machine.limit().source, "the machine's memory");
+  EXPECT_EQ(*machine.limit().source, "the machine's memory");
   machine.write("sys/fs/cgroup/user/job/step/memory.max", "max\n");
   machine.write("sys/fs/cgroup/user/job/memory.max", "300000000\n");
   machine.write("sys/fs/cgroup/user/memory.max", "400000000\n");
   machine.write("sys/fs/cgroup/memory.max", "max\n");
   EXPECT_EQ(machine.limit().bytes, 300'000'000u);
-  EXPECT_EQ(machine.limit().source,
+  EXPECT_EQ(*machine.limit().source,
             (machine.root() / "sys/fs/cgroup/user/job/memory.max").string());
   machine.write("sys/fs/cgroup/user/memory.max", "200000000\n");
   EXPECT_EQ(machine.limit().bytes, 200'000'000u);
@@ -59,7 +59,7 @@ TEST(MemoryLimitTest, ReadsTheFirstVersionToo) {
   machine.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "250000000\n");
   machine.write("sys/fs/cgroup/cpu,cpuacct/job/memory.limit_in_bytes", "1\n");
   EXPECT_EQ(machine.limit().bytes, 250'000'000u);
-  EXPECT_THAT(machine.limit().source, HasSubstr("memory/job/memory.limit_in_bytes"));
+  EXPECT_THAT(*machine.limit().source, HasSubstr("memory/job/memory.limit_in_bytes"));
   machine.write("sys/fs/cgroup/unified/init.scope/memory.max", "150000000\n");
   EXPECT_EQ(machine.limit().bytes, 150'000'000u);
 }
@@ -80,7 +80,7 @@ TEST(MemoryLimitTest, AddressSpaceCounts) {
   const MemoryLimit limit = host_memory_limit();
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_EQ(limit.bytes, std::uint64_t{1} << 20);
-  EXPECT_EQ(limit.source, "RLIMIT_AS");
+  EXPECT_EQ(*limit.source, "RLIMIT_AS");
   EXPECT_NE(host_memory_limit().bytes, limit.bytes);
 }
 

@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <new>
 #include <random>
 #include <thread>
 
 #include "devices/memory_pool.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 
 namespace heddle::dev {
 namespace {
@@ -30,10 +32,16 @@ class CountingDevice final : public PhysicalDevice {
     const std::lock_guard lock(mutex_);
     ++asked;
     if (bytes > capacity_ - taken_) return Status(ErrorCode::exhausted, "the device is full");
-    *data = std::aligned_alloc(64, bytes);
+    void* const block = std::aligned_alloc(64, bytes);
+    try {
+      sizes_[block] = bytes;
+    } catch (const std::bad_alloc&) {
+      std::free(block);
+      return Status(ErrorCode::exhausted, "the device keeps no account");
+    }
     taken_ += bytes;
     most = std::max(most, taken_);
-    sizes_[*data] = bytes;
+    *data = block;
     return {};
   }
   void release(void* data, std::size_t bytes) noexcept override {
@@ -60,11 +68,16 @@ class CountingDevice final : public PhysicalDevice {
   std::map<void*, std::size_t> sizes_;
 };
 
+/// All bounds of a test.
+std::shared_ptr<const std::string> the_source() {
+  return std::make_shared<const std::string>("the test's bound");
+}
+
 std::shared_ptr<CountingDevice> device_of(std::uint64_t capacity, std::uint64_t declared = 0) {
   return std::make_shared<CountingDevice>(capacity, declared);
 }
 
-MemoryPoolOptions bounded(std::uint64_t bytes) { return {"dev:0.0", {bytes, "the test's bound"}}; }
+MemoryPoolOptions bounded(std::uint64_t bytes) { return {"dev:0.0", {bytes, the_source()}}; }
 
 void* take(MemoryPool& pool, std::size_t bytes, const char* label = "a buffer") {
   void* data = nullptr;
@@ -259,6 +272,56 @@ TEST(MemoryPoolTest, ThreadsKeepTheBoundTogether) {
   EXPECT_EQ(device->taken(), 0u);
   EXPECT_LE(device->most, 100'000u);
   EXPECT_GT(refused, 0);
+}
+
+// D3: what a device refuses by itself names who has most too
+TEST(MemoryPoolTest, ADeviceThatIsFullTellsWhoHasMost) {
+  MemoryPool pool(device_of(8192), bounded(1 << 20));
+  void* const held = take(pool, 8192, "the one that fills it");
+  EXPECT_THAT(refusal(pool, 64), AllOf(HasSubstr("the device is full"),
+                                       HasSubstr("the one that fills it on dev:0.0 (8192)")));
+  pool.release(held);
+}
+
+// D3: a block that there is no memory to keep account of takes nothing from any bound
+TEST(MemoryPoolTest, WithoutMemoryNothingIsTaken) {
+  MemoryPool pool(device_of(4096, 4096), bounded(4096));
+  for (std::uint64_t granted = 0; granted < 10; ++granted) {
+    void* data = nullptr;
+    Status status;
+    {
+      const NoMemory none(granted);
+      status = pool.allocate(4096, &data);
+    }
+    if (status.ok()) pool.release(data);
+    pool.trim();
+    pool.release(take(pool, 4096));
+  }
+}
+
+// D3: pools that could not be made are in no account
+TEST(MemoryPoolTest, APoolWithoutMemoryIsForgotten) {
+  MemoryPool whole(device_of(4096, 4096));
+  for (std::uint64_t granted = 0; granted < 20; ++granted) {
+    auto device = device_of(4096, 4096);
+    MemoryPoolOptions options = bounded(4096);
+    const NoMemory none(granted);
+    try {
+      const MemoryPool pool(std::move(device), std::move(options));
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  EXPECT_THAT(refusal(whole, 8192), HasSubstr("the limit is"));
+}
+
+// D3
+TEST(CpuDeviceTest, RefusesWhatTheMachineCannotGive) {
+  const auto device = make_cpu_device();
+  void* data = &data;
+  const Status status = device->allocate(std::size_t{1} << 60, &data);
+  EXPECT_EQ(status.code(), ErrorCode::exhausted);
+  EXPECT_THAT(status.to_string(), HasSubstr("1152921504606846976 bytes"));
+  EXPECT_EQ(data, nullptr);
 }
 
 }  // namespace

@@ -7,18 +7,25 @@
 namespace {
 thread_local std::uint64_t count = 0;
 thread_local bool refuses = false;
+thread_local std::uint64_t still_granted = 0;
 }  // namespace
 
 namespace heddle {
 std::uint64_t allocations() noexcept { return count; }
-NoMemory::NoMemory() noexcept { refuses = true; }
+NoMemory::NoMemory(std::uint64_t granted) noexcept {
+  still_granted = granted;
+  refuses = true;
+}
 NoMemory::~NoMemory() { refuses = false; }
 }  // namespace heddle
 
 // All forms that the others do not end up in, also where a sanitizer has its own of each.
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   ++count;
-  if (refuses) return nullptr;
+  if (refuses && still_granted-- == 0) {
+    still_granted = 0;
+    return nullptr;
+  }
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void* operator new(std::size_t bytes) {

@@ -9,10 +9,10 @@ namespace heddle {
 /// How often the calling thread has called operator new.
 [[nodiscard]] std::uint64_t allocations() noexcept;
 
-/// While it lives, the calling thread gets no memory.
+/// While it lives, the calling thread gets no memory; before that, `granted` more times.
 class NoMemory {
  public:
-  NoMemory() noexcept;
+  explicit NoMemory(std::uint64_t granted = 0) noexcept;
   ~NoMemory();
   NoMemory(const NoMemory&) = delete;
   NoMemory& operator=(const NoMemory&) = delete;

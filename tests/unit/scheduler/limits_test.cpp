@@ -142,6 +142,32 @@ TEST_P(LimitsTest, LastHandleMayGoInsideItsOwnTask) {
   EXPECT_TRUE(event.wait().ok());
 }
 
+// S10, S13: also of a task with options, whose failure is not lost with the device
+TEST_P(LimitsTest, LastHandleMayGoInsideATaskWithOptions) {
+  sched::SubmitOptions contain;
+  contain.contain = true;
+  std::optional<Scheduler> scheduler(std::in_place);
+  std::latch released(1);
+  Event event;
+  {
+    auto device = std::make_shared<Device>(scheduler->new_device(options("suicidal")));
+    if (GetParam() == Mode::inline_) scheduler.reset();
+    auto* const raw = device.get();
+    event = raw->submit(
+        "last",
+        [device = std::move(device), &released]() mutable {
+          device.reset();
+          released.count_down();
+          throw std::runtime_error("in the last task");
+        },
+        contain);
+  }
+  if (scheduler) scheduler->poll();
+  released.wait();
+  EXPECT_EQ(event.wait().code(), ErrorCode::device_failed);
+  EXPECT_EQ(event.status().root().message(), "in the last task");
+}
+
 // S4
 TEST_P(LimitsTest, SingleProducerRefusesASecondThread) {
   DeviceOptions o = options("solo");

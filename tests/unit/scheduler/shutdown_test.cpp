@@ -136,6 +136,24 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
   EXPECT_EQ(lines_with(ended), 3);
 }
 
+// S13: all are asked to stop at once, rather than each when the one before was given up, which
+// would take 3 seconds
+TEST_P(LeftTaskTest, ManyShareOneGrace) {
+  constexpr unsigned count = 30;
+  SchedulerOptions workers;
+  workers.workers = count;
+  Scheduler scheduler(workers);
+  const std::vector<Stubborn> tasks(count);
+  std::vector<Device> devices;
+  for (const Stubborn& task : tasks) {
+    devices.push_back(scheduler.new_device(options("work")));
+    devices.back().submit("stubborn", Stubborn(task));
+    task.wait_until_begun();
+  }
+  EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
+  for (const Stubborn& task : tasks) task.release();
+}
+
 // S13: a second shutdown waits as long as it is told to
 TEST_P(LeftTaskTest, MayBeWaitedForAgain) {
   const Device device = open("work");
