@@ -8,6 +8,7 @@
 #include "jit/element.hpp"
 #include "runtime/copying.hpp"
 #include "runtime/submit.hpp"
+#include "scheduler/log.hpp"
 
 namespace heddle::rt {
 
@@ -61,6 +62,8 @@ void BufferState::note_use(const Event& event) noexcept {
   }
   uses_.push_back(event);  // order() made room
 }
+
+void BufferState::begin_with(const Event& first_values) { former_.push_back(first_values); }
 
 std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::size_t bytes,
                                               const std::string& what, std::uint64_t tensor) {
@@ -128,12 +131,53 @@ Status finish(Status status, dev::Queue& queue) {
 
 }  // namespace
 
-void zero_fill(const DeviceState& device, const BufferView& view, const Tensor* tensor) {
+namespace {
+
+class FirstValues final : public Work {
+ public:
+  FirstValues(std::shared_ptr<Execution> execution, const BufferView& view,
+              std::optional<HostArray> host)
+      : execution_(std::move(execution)),
+        data_(place_of(view).data),
+        bytes_(view.num_bytes()),
+        host_(std::move(host)) {}
+  ~FirstValues() override {
+    if (!accepted || done_) return;  // else it is dropped by the consumer, in its turn
+    if (const Status status = run(); !status.ok()) {
+      sched::log_made(LogLevel::error, [&] {
+        return fmt::format("{}: memory has no first values: {}", execution_->name,
+                           status.to_string());
+      });
+    }
+  }
+  Status run() override {
+    done_ = true;
+    dev::Queue& queue = *execution_->queue;
+    return finish(host_ ? queue.from_host(data_, host_->data(), bytes_) : queue.zero(data_, bytes_),
+                  queue);
+  }
+
+ private:
+  const std::shared_ptr<Execution> execution_;
+  std::byte* const data_;
+  const std::size_t bytes_;
+  const std::optional<HostArray> host_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+void submit_first_values(const DeviceState& device, const BufferView& view,
+                         const std::optional<HostArray>& host, const Tensor* tensor) {
   if (view.num_bytes() == 0) return;
-  submit(device, "zero", only(view, true, tensor),
-         [execution = device.execution, data = place_of(view).data, bytes = view.num_bytes()] {
-           return finish(execution->queue->zero(data, bytes), *execution->queue);
-         });
+  const Accesses accesses = only(view, true, tensor);
+  const sched::Label label = host ? sched::Label("from_host") : sched::Label("zero");
+  const Event event =
+      Door(device, label, accesses)
+          .submit_work(std::make_unique<FirstValues>(device.execution, view, host), {});
+  BufferState& buffer = *view.buffer().state();
+  const std::lock_guard lock(buffer.mutex);
+  buffer.begin_with(event);
 }
 
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
@@ -187,7 +231,7 @@ Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
   }
   Buffer buffer(rt::allocate(*device.state()->execution, static_cast<std::size_t>(*bytes),
                              "a buffer " + type.to_string()));
-  rt::zero_fill(*device.state(), BufferView(buffer, type));
+  rt::submit_first_values(*device.state(), BufferView(buffer, type));
   return buffer;
 }
 

@@ -66,10 +66,12 @@ class BufferState {
   void order(std::uint64_t timeline, sched::TaskNote& note);
   /// That use was accepted; on its timeline it is the last so far. Under the lock.
   void note_use(const Event& event) noexcept;
+  /// Uses on other timelines come after this one, which gives the memory its first values.
+  void begin_with(const Event& first_values);
 
  private:
   std::vector<Event> uses_;    // the last of each timeline
-  std::vector<Event> former_;  // those of former owners
+  std::vector<Event> former_;  // those of former owners, and that of the first values
 };
 
 struct Load;  // runtime/merge.hpp
@@ -124,8 +126,12 @@ void require_writable(const BufferView& view);
 /// A buffer of the array's own memory, for a device that shares it.
 [[nodiscard]] std::shared_ptr<BufferState> borrow(const Execution& execution,
                                                   const HostArray& host);
-/// Puts zeroing of the view on the device's timeline.
-void zero_fill(const DeviceState& device, const BufferView& view, const Tensor* tensor = nullptr);
+/// Puts the first values of fresh memory, which nobody knows yet, on the device's timeline: those
+/// of the host array, else zeros. What the memory held before is never seen: uses on other
+/// timelines come after that, and a task that is skipped or cancelled puts them there all the same.
+void submit_first_values(const DeviceState& device, const BufferView& view,
+                         const std::optional<HostArray>& host = std::nullopt,
+                         const Tensor* tensor = nullptr);
 
 /// Host memory of a transfer; `array` keeps it when it is a tensor's own.
 struct HostMemory {

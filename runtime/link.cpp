@@ -50,7 +50,8 @@ class Linker {
                                                   {},
                                                   {}});
     note_accesses(*linked);
-    for (const auto& [view, tensor] : fresh_) zero_fill(*parent_->device, view, &tensor);
+    for (const auto& [view, tensor] : fresh_)
+      submit_first_values(*parent_->device, view, std::nullopt, &tensor);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
     log(LogLevel::debug,
@@ -204,9 +205,7 @@ class Linker {
 
   BufferView upload(const Tensor& tensor, const HostArray& host) {
     BufferView view = make_buffer(tensor, true);
-    submit_from_host(*parent_->device, view,
-                     {host.data(), host.num_bytes(), std::make_shared<const HostArray>(host)},
-                     &tensor, {});
+    submit_first_values(*parent_->device, view, host, &tensor);
     return view;
   }
 

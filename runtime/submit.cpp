@@ -91,6 +91,7 @@ Status Door::enter(sched::TaskNote& note) noexcept {
 void Door::leave(const Event* taken) noexcept {
   if (taken != nullptr) {
     for (const Access& access : accesses_->list()) state_of(access).note_use(*taken);
+    work_->accepted = true;
   }
   unlock();
 }

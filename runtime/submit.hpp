@@ -39,6 +39,7 @@ class Work {
   virtual ~Work() = default;
   [[nodiscard]] virtual Status run() = 0;
   std::vector<std::shared_ptr<const Memory>> kept;
+  bool accepted = false;  ///< as a task
 };
 
 /// Checks and notes the uses of one submit, at the moment at which it takes its ticket. No lock is

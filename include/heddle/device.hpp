@@ -127,8 +127,10 @@ class Buffer {
   explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
   Buffer(const Buffer&) = default;
   Buffer& operator=(const Buffer&) = default;
-  /// Zero-filled. Throws exhausted naming the bytes, what bounds them and who has most,
-  /// invalid_argument on overflow.
+  /// Zero-filled by a task of the device; the first use on another one waits for that. Throws
+  /// exhausted naming the bytes, what bounds them and who has most, and invalid_argument on
+  /// overflow. It waits for nothing: the memory of a buffer that is gone is free once the tasks
+  /// that were submitted with it have ended, so await() the device where memory is tight.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once its memory was donated.

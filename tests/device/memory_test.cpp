@@ -129,5 +129,72 @@ TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
   EXPECT_EQ(then.context().read<float>(more)[9'999], 1);
 }
 
+/// Fresh memory that held something else, on a device whose tasks wait until told to go on.
+class FirstValuesTest : public MemoryTest {
+ protected:
+  FirstValuesTest() {
+    {
+      const BufferView dirty(Buffer::allocate(device, type), type);
+      EXPECT_TRUE(dirty.from_host(device, bytes(std::vector<float>(1000, 7))).wait().ok());
+    }
+    device.await();
+    EXPECT_GT(device.statistics().bytes_cached, 0u);
+    device.wait(opened);
+  }
+  std::vector<float> values_of(const BufferView& view, const Device& reader) {
+    std::vector<float> values(1000, -1);
+    const Event event = view.to_host(reader, std::as_writable_bytes(std::span(values)));
+    EXPECT_TRUE(event.wait().ok()) << event.status().to_string();
+    return values;
+  }
+  void open() { EXPECT_TRUE(gate.signal(opened.ticket()).ok()); }
+
+  const ArrayType type{f32, {1000}};
+  sched::ExternalTimeline gate{"gate"};
+  const Event opened = gate.next();
+};
+HEDDLE_CONFORMANCE_SUITE(FirstValuesTest);
+
+// D2, S11: a failure before them skips the tasks that put them there, which do so all the same
+TEST_P(FirstValuesTest, AreThereAfterAFailureAndAfterRecovery) {
+  const Event failed = device.submit("fails", [] { throw std::runtime_error("before"); });
+  const BufferView view(Buffer::allocate(device, type), type);
+  Tensor sum("sum", f32, {1000});
+  sum.set_mode(MemoryMode::on_device);
+  const Tensor ones("ones", HostArray::of({1000}, std::vector<float>(1000, 1)),
+                    MemoryMode::hosted_nonconstant);
+  Index i;
+  Program p("p");
+  p << (sum(i) += ones(i));
+  const Routine routine = Context(device).link(backend.compile(p));
+  open();
+  EXPECT_FALSE(failed.wait().ok());
+  device.recover();
+  EXPECT_THAT(values_of(view, device), Each(0));
+  EXPECT_TRUE(routine.schedule().wait().ok());
+  EXPECT_THAT(routine.context().read<float>(sum), Each(1));
+}
+
+// D2, S12
+TEST_P(FirstValuesTest, AreThereAfterTheyWereCancelled) {
+  const BufferView view(Buffer::allocate(device, type), type);
+  device.cancel_pending();
+  device.await();
+  EXPECT_THAT(values_of(view, device), Each(0));
+}
+
+// D2: another device waits for them, so that they overwrite nothing that it wrote
+TEST_P(FirstValuesTest, OtherDevicesComeAfterThem) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const BufferView view(Buffer::allocate(device, type), type);
+  const std::vector<float> twos(1000, 2);
+  const Event written = view.from_host(other, bytes(twos));
+  EXPECT_FALSE(written.done());
+  open();
+  EXPECT_TRUE(written.wait().ok());
+  device.await();
+  EXPECT_THAT(values_of(view, device), Each(2));
+}
+
 }  // namespace
 }  // namespace heddle
