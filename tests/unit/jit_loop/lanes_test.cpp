@@ -110,8 +110,9 @@ struct Illegal {
 };
 
 Loop with_body(const char* body) {
-  return parsed(std::string("buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nkernel {\n") + body +
-                "\n}\n");
+  return parsed(std::string("buffer t0 inout f32[64]\nbuffer t1 input f32[64]\nstatic s0 range 4\n"
+                            "kernel {\n") +
+                body + "\n}\n");
 }
 
 void expect_refusal(const Illegal& each) {
@@ -133,10 +134,13 @@ TEST(VerifyMarksTest, RefusesWhatIsNoSetOfLanes) {
            Illegal{"let x0: f32 = 0:f32 lanes i0 in 0..8 { x0 = t1[i0] }", "iterations share"},
            Illegal{"lanes i0 in 0..8 { let x0: f32[2] = 0:f32 }", "declares a block"},
            Illegal{"unroll i0 in 0..5000 { t0[0] = 1:f32 }", "copies"},
+           Illegal{"lanes i0 in 0..5000 { let x0: f32 = 1:f32 }", "copies"},
            Illegal{"let x0: f32[4] = 0:f32 x0[4] = 1:f32", "axis 0 of x0"},
            Illegal{"let x0: f32[4] = 0:f32 x0 = 1:f32", "takes 1 subscripts"},
            Illegal{"let x0: f32[0] = 0:f32", "extent of 0"},
            Illegal{"let x0: f32[100000] = 0:f32", "beyond"},
+           Illegal{"let x0: f32[4611686018427387904,8] = 0:f32", "beyond"},
+           Illegal{"let x0: f32[4] = 0:f32 x0[s0] = 1:f32", "x0 is subscripted by a static index"},
            Illegal{"prefetchw t1[0]", "prefetchw to t1"},
            Illegal{"prefetchw t0[64]", "axis 0 of t0"},
            Illegal{"prefetch t0[128]", "axis 0 of t0"},

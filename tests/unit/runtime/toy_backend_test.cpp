@@ -19,6 +19,7 @@ using testing::HasSubstr;
 std::atomic<int> launches{0};
 std::atomic<bool> broken{false};
 std::atomic<bool> full{false};
+std::atomic<bool> takes_no_data{false};
 
 class ToyQueue final : public dev::Queue {
  public:
@@ -27,6 +28,7 @@ class ToyQueue final : public dev::Queue {
     return {};
   }
   Status from_host(void* data, const void* host, std::size_t bytes) noexcept override {
+    if (takes_no_data) return Status(ErrorCode::device_failed, "the toy takes no data");
     return copy(data, host, bytes);
   }
   Status to_host(void* host, const void* data, std::size_t bytes) noexcept override {
@@ -87,6 +89,32 @@ TEST(ToyBackendTest, RunsProgramsOnItsOwnDevice) {
   EXPECT_THAT(run.context().read<float>(x), ElementsAre(1, 1));
   EXPECT_EQ(launches, before + 1);
   EXPECT_THAT(device.name(), HasSubstr("toy:0."));
+}
+
+// S10, D6: a merge whose copy fails is a failure, and its consumer does not run
+TEST(ToyBackendTest, FailedMergesFailTheirDevice) {
+  const Tensor x("x", f32, {2});
+  const Backend cc = Backend::open("cc");
+  const Routine source =
+      Context(cc.physical_device(0).new_virtual_device()).link(cc.compile(increment(x)));
+  EXPECT_TRUE(source.schedule().wait().ok());
+  Index i;
+  Program add("add");
+  add << (x(i) += merge(x)(i));
+  const Code code = toy().compile(add);
+  for (const bool at_once : {false, true}) {
+    const Device device = toy().physical_device(0).new_virtual_device();
+    const Routine consumer = Context(device).link(code);
+    EXPECT_THAT(consumer.context().read<float>(x), ElementsAre(0, 0));
+    takes_no_data = true;
+    const Event event = at_once ? merge(consumer, source.context(), MergeMode::copy)
+                                : load_merge(consumer, source.context(), MergeMode::copy).event;
+    EXPECT_EQ(event.wait().code(), ErrorCode::device_failed) << at_once;
+    takes_no_data = false;
+    EXPECT_THAT(event.status().to_string(), HasSubstr("the toy takes no data"));
+    device.recover();
+    EXPECT_THAT(consumer.context().read<float>(x), ElementsAre(0, 0));
+  }
 }
 
 // D5, D6: another memory space is staged, and a stream becomes a copy that says so
