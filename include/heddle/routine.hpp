@@ -257,7 +257,8 @@ Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mo
                     const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());
 /// As above for any tensor and device; a routine that expects another is refused when it is
-/// scheduled. One that writes what is streamed copies it before it runs; counters say so.
+/// scheduled. A routine that writes what it would read by a stream copies that first; counters say
+/// so. Nobody keeps others from changing what is streamed before its consumer has run.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());
