@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 
 #include "jit/emit_c_lanes.hpp"
+#include "jit/emit_c_prelude.hpp"
 #include "jit/emit_c_primitives.hpp"
 #include "jit/emit_workarounds.hpp"
 #include "jit/lane_prims.hpp"
@@ -19,62 +19,13 @@
 namespace heddle::jit {
 namespace {
 
-// Must match kernel.h; the unit is self-contained so that no include path is needed.
-constexpr std::string_view prelude = R"(typedef _Bool bool;
-typedef __UINT8_TYPE__ u8;
-typedef __INT8_TYPE__ i8;
-typedef __UINT16_TYPE__ u16;
-typedef __INT16_TYPE__ i16;
-typedef __INT32_TYPE__ i32;
-typedef __UINT32_TYPE__ u32;
-typedef __INT64_TYPE__ i64;
-typedef __UINT64_TYPE__ u64;
-typedef float f32;
-typedef double f64;
-
-typedef struct { void* data; u64 bytes; } heddle_kernel_buffer;
-typedef struct { i32 code; i32 detail; } heddle_kernel_status;
-typedef struct {
-  u32 struct_size;
-  u32 abi;
-  const heddle_kernel_buffer* buffers;
-  u32 num_buffers;
-  u32 num_statics;
-  const i64* statics;
-  u32 part;
-  u32 num_parts;
-  const i64* dims;
-  heddle_kernel_status* status;
-  void (*trace)(void* context, u32 statement, u32 entry, i64 offset, f64 before, f64 after);
-  void* trace_context;
-  const u32* stop;
-} heddle_kernel_args;
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__x86_64__)
-#define FLOAT_REGISTER "x"
-#elif defined(__aarch64__)
-#define FLOAT_REGISTER "w"
-#elif defined(__riscv)
-#define FLOAT_REGISTER "f"
-#else
-#define FLOAT_REGISTER "m"
-#endif
-)";
-static_assert(HEDDLE_KERNEL_ABI == 2 && sizeof(heddle_kernel_args) == 80 &&
-                  offsetof(heddle_kernel_args, buffers) == 8 &&
-                  offsetof(heddle_kernel_args, statics) == 24 &&
-                  offsetof(heddle_kernel_args, part) == 32 &&
-                  offsetof(heddle_kernel_args, trace) == 56 &&
-                  offsetof(heddle_kernel_args, stop) == 72,
-              "the prelude repeats kernel.h");
-
 /// Deeper expressions are cut into temporaries: clang refuses more than 256 brackets.
 constexpr int expression_depth_max = 40;
 
 struct Text {
   std::string text;  // needs no parentheses
   int depth = 0;
+  TermFacts facts = 0;
 };
 
 class CKernel {
@@ -367,36 +318,46 @@ class CKernel {
 
   Text nested(const Value& v) {
     count_step();
-    switch (v.kind) {
-      case ValueKind::constant:
-        return {c_literal(v.scalar)};
-      case ValueKind::load:
-        return {loaded(v.buffer, affine(flatten(loop_.buffers[v.buffer].type, v.subscripts)))};
-      case ValueKind::local:
-        return {local(v.local, v.subscripts)};
-      case ValueKind::embed:
-        return {v.index.terms.empty() ? c_literal(Scalar::of_int(DType::i64, v.index.constant))
-                                      : fmt::format("({})", affine(v.index))};
-      case ValueKind::op:
-      case ValueKind::cast:
-        break;
-    }
     std::vector<std::string> args;
+    std::vector<TermFacts> facts;
     Text result;
-    for (std::size_t k = 0; k < v.args.size(); ++k) {
-      Text text = nested(*v.args[k]);
-      if (k == 1 && subtracts_unsigned_zero(v)) text = {temporary(v.dtype, text.text)};
-      if (hidden_.hides(v, k))
-        text.text = primitives_.apply(hide_function(v.dtype), {text.text, "zero"});
+    for (const ValuePtr& arg : v.args) {
+      Text text = nested(*arg);
       result.depth = std::max(result.depth, text.depth + 1);
       args.push_back(std::move(text.text));
+      facts.push_back(text.facts);
     }
-    result.text =
-        primitives_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
-                                                  : cast_function(v.args[0]->dtype, v.dtype),
-                          args);
-    if (result.depth > expression_depth_max) result = {temporary(v.dtype, result.text)};
+    result.facts = hidden_.facts(v, facts);
+    if (subtracts_unsigned_zero(v)) args[1] = temporary(v.dtype, args[1]);
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      if (HiddenTerms::hides(v, k, facts))
+        args[k] = primitives_.apply(hide_function(v.dtype), {args[k], "zero"});
+    }
+    result.text = applied(v, args);
+    if (result.depth > expression_depth_max) {
+      result.text = temporary(v.dtype, result.text);
+      result.depth = 0;
+    }
     return result;
+  }
+
+  std::string applied(const Value& v, const std::vector<std::string>& args) {
+    switch (v.kind) {
+      case ValueKind::constant:
+        return c_literal(v.scalar);
+      case ValueKind::load:
+        return loaded(v.buffer, affine(flatten(loop_.buffers[v.buffer].type, v.subscripts)));
+      case ValueKind::local:
+        return local(v.local, v.subscripts);
+      case ValueKind::embed:
+        return v.index.terms.empty() ? c_literal(Scalar::of_int(DType::i64, v.index.constant))
+                                     : fmt::format("({})", affine(v.index));
+      case ValueKind::op:
+        return primitives_.apply(op_function(v.op, v.args.back()->dtype), args);
+      case ValueKind::cast:
+        return primitives_.apply(cast_function(v.args[0]->dtype, v.dtype), args);
+    }
+    return {};
   }
 
   std::string temporary(DType type, const std::string& value) {
@@ -434,7 +395,7 @@ std::string emit_c(const CompileUnit& unit, const Target& target) {
   }
   return fmt::format(
       "// unit {}: generated by heddle, kernel ABI {}\n{}\n{}{}EXPORT const u32 {} = {};\n{}",
-      comment_text(unit.name), HEDDLE_KERNEL_ABI, prelude, primitives.definitions(),
+      comment_text(unit.name), HEDDLE_KERNEL_ABI, c_prelude, primitives.definitions(),
       vectors.definitions(), unit_abi_symbol, HEDDLE_KERNEL_ABI, kernels);
 }
 

@@ -356,7 +356,30 @@ class GccjitKernel {
     return sum;
   }
 
-  gcc_jit_rvalue* value(const Value& v) {
+  gcc_jit_rvalue* value(const Value& v) { return nested(v).value; }
+
+  struct Nested {
+    gcc_jit_rvalue* value;
+    TermFacts facts;
+  };
+  Nested nested(const Value& v) {
+    std::vector<gcc_jit_rvalue*> args;
+    std::vector<TermFacts> facts;
+    for (const ValuePtr& arg : v.args) {
+      const Nested operand = nested(*arg);
+      args.push_back(operand.value);
+      facts.push_back(operand.facts);
+    }
+    if (subtracts_unsigned_zero(v))
+      args[1] = gcc_jit_lvalue_as_rvalue(local(in_.type(v.dtype), "y", args[1]));
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      if (HiddenTerms::hides(v, k, facts))
+        args[k] = in_.apply(hide_function(v.dtype), {args[k], gcc_jit_lvalue_as_rvalue(zero_)});
+    }
+    return {applied(v, std::move(args)), hidden_.facts(v, facts)};
+  }
+
+  gcc_jit_rvalue* applied(const Value& v, std::vector<gcc_jit_rvalue*> args) {
     switch (v.kind) {
       case ValueKind::constant:
         return in_.literal(v.scalar);
@@ -367,20 +390,11 @@ class GccjitKernel {
       case ValueKind::embed:
         return affine(v.index);
       case ValueKind::op:
+        return in_.apply(op_function(v.op, v.args.back()->dtype), std::move(args));
       case ValueKind::cast:
-        break;
+        return in_.apply(cast_function(v.args[0]->dtype, v.dtype), std::move(args));
     }
-    std::vector<gcc_jit_rvalue*> args;
-    for (const ValuePtr& arg : v.args) args.push_back(value(*arg));
-    if (subtracts_unsigned_zero(v))
-      args[1] = gcc_jit_lvalue_as_rvalue(local(in_.type(v.dtype), "y", args[1]));
-    for (std::size_t k = 0; k < args.size(); ++k) {
-      if (hidden_.hides(v, k))
-        args[k] = in_.apply(hide_function(v.dtype), {args[k], gcc_jit_lvalue_as_rvalue(zero_)});
-    }
-    return in_.apply(v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype)
-                                             : cast_function(v.args[0]->dtype, v.dtype),
-                     std::move(args));
+    return nullptr;
   }
 
   GccjitContext& in_;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -56,11 +58,13 @@ class NestedSums {
   std::map<LocalId, int> depths_;  // of the declarations
 };
 
-/// Constants that a value may be under some condition: sets of these.
-constexpr unsigned plus_zero = 1;
-constexpr unsigned minus_zero = 2;
-constexpr unsigned other_constant = 4;
-constexpr unsigned any_constant = plus_zero | minus_zero | other_constant;
+/// Bits of TermFacts. Constants that a value may be under some condition:
+constexpr TermFacts plus_zero = 1;
+constexpr TermFacts minus_zero = 2;
+constexpr TermFacts other_constant = 4;
+constexpr TermFacts any_constant = plus_zero | minus_zero | other_constant;
+/// It may come from another iteration, or be computed from what does.
+constexpr TermFacts carried = 8;
 
 /// Of operations without conditions.
 bool is_plain(const Value& v) {
@@ -92,32 +96,24 @@ class SummedBuffers {
  public:
   std::set<BufferId> found;
 
-  /// Whether there was anything new.
-  bool block(const Block& body) {
-    bool changed = false;
-    for (const StmtPtr& stmt : body) {
-      if (stmt->kind == StmtKind::loop) {
-        loops_.push_back(stmt->var);
-        changed |= block(stmt->body);
-        loops_.pop_back();
-      }
-      if (stmt->value) changed |= note(*stmt);
-    }
-    return changed;
+  explicit SummedBuffers(const Block& body) {
+    block(body);
+    for (const Stmt* const store : stores_)
+      if (!found.contains(store->buffer) && reads_itself(*store)) found.insert(store->buffer);
   }
 
  private:
-  bool note(const Stmt& stmt) {
-    std::set<BufferId> read;
-    walk(*stmt.value, [&](const Value& v) {
-      if (v.kind == ValueKind::load) read.insert(v.buffer);
-      if (v.kind == ValueKind::local) read.merge(std::set(sources_[v.local]));
-    });
-    if (stmt.kind == StmtKind::store)
-      return read.contains(stmt.buffer) && stays(stmt) && found.insert(stmt.buffer).second;
-    const std::size_t before = sources_[stmt.local].size();
-    sources_[stmt.local].merge(read);
-    return sources_[stmt.local].size() != before;
+  void block(const Block& body) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop) {
+        loops_.push_back(stmt->var);
+        block(stmt->body);
+        loops_.pop_back();
+      }
+      if (stmt->kind == StmtKind::store && stays(*stmt)) stores_.push_back(stmt.get());
+      const bool sets = stmt->kind == StmtKind::declare || stmt->kind == StmtKind::assign;
+      if (sets) values_[stmt->local].push_back(stmt->value.get());
+    }
   }
 
   /// Some loop stores to one element again.
@@ -130,12 +126,69 @@ class SummedBuffers {
     return std::ranges::any_of(loops_, [&](VarId var) { return !moving.contains(var); });
   }
 
-  std::vector<VarId> loops_;  // around
-  std::map<LocalId, std::set<BufferId>> sources_;
+  /// Directly, or through locals.
+  bool reads_itself(const Stmt& store) const {
+    bool reads = false;
+    std::set<LocalId> met;
+    std::vector<const Value*> next{store.value.get()};
+    while (!next.empty()) {
+      const Value* const value = next.back();
+      next.pop_back();
+      walk(*value, [&](const Value& v) {
+        reads |= v.kind == ValueKind::load && v.buffer == store.buffer;
+        if (v.kind != ValueKind::local || !met.insert(v.local).second) return;
+        const auto at = values_.find(v.local);
+        if (at != values_.end()) next.insert(next.end(), at->second.begin(), at->second.end());
+      });
+    }
+    return reads;
+  }
+
+  std::vector<VarId> loops_;         // around
+  std::vector<const Stmt*> stores_;  // that stay
+  std::map<LocalId, std::vector<const Value*>> values_;
+};
+
+/// The values of a kernel, and which of them are worked out from which.
+struct ValueGraph {
+  struct Node {
+    const Value* value = nullptr;
+    TermFacts facts = 0;
+    std::vector<std::size_t> operands, readers;
+    std::vector<const Stmt*> kept_by;
+  };
+  std::vector<Node> nodes;  // operands first
+  std::map<BufferId, std::vector<std::size_t>> loads;
+  std::map<LocalId, std::vector<std::size_t>> locals;
+
+  explicit ValueGraph(const Block& body) {
+    walk(body, [this](const Stmt& stmt) {
+      if (stmt.value) nodes[add(*stmt.value)].kept_by.push_back(&stmt);
+    });
+  }
+
+  [[nodiscard]] std::vector<TermFacts> of_operands(const Node& node) const {
+    std::vector<TermFacts> of;
+    for (const std::size_t k : node.operands) of.push_back(nodes[k].facts);
+    return of;
+  }
+
+ private:
+  std::size_t add(const Value& value) {
+    count_step();
+    Node node{&value, 0, {}, {}, {}};
+    for (const ValuePtr& arg : value.args) node.operands.push_back(add(*arg));
+    const std::size_t at = nodes.size();
+    for (const std::size_t k : node.operands) nodes[k].readers.push_back(at);
+    if (value.kind == ValueKind::load) loads[value.buffer].push_back(at);
+    if (value.kind == ValueKind::local) locals[value.local].push_back(at);
+    nodes.push_back(std::move(node));
+    return at;
+  }
 };
 
 /// Whether the operand is the sum where it is one of these constants.
-bool leaves_sum(const Value& sum, std::size_t k, unsigned constants) {
+bool leaves_sum(const Value& sum, std::size_t k, TermFacts constants) {
   if (sum.op == Op::add) return (constants & minus_zero) != 0;
   return sum.op == Op::sub && k == 1 && (constants & plus_zero) != 0;
 }
@@ -154,89 +207,88 @@ std::set<LocalId> nested_sums(const Block& body) {
 }
 
 HiddenTerms::HiddenTerms(const Block& body) {
-  SummedBuffers sums;
-  while (sums.block(body)) {
-  }
-  summed_ = std::move(sums.found);
+  for (const BufferId buffer : SummedBuffers(body).found) buffers_[buffer] = carried;
   walk(body, [this](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::assign) carried_.insert(stmt.local);
-    if (stmt.kind == StmtKind::zero) stored_[stmt.buffer] = plus_zero;
+    if (stmt.kind == StmtKind::assign) locals_[stmt.local] = carried;
+    if (stmt.kind == StmtKind::zero) buffers_[stmt.buffer] |= plus_zero;
   });
-  for (bool changed = true; changed;) {
-    changed = false;
-    walk(body, [&](const Stmt& stmt) {
-      if (!stmt.value) return;
-      const bool stores = stmt.kind == StmtKind::store;
-      if (!stores && is_carried(*stmt.value)) changed |= carried_.insert(stmt.local).second;
-      unsigned& known = stores ? stored_[stmt.buffer] : constants_[stmt.local];
-      const unsigned before = std::exchange(known, known | constants(*stmt.value));
-      changed |= known != before;
-    });
+  ValueGraph graph(body);
+  // Facts spread to who reads them, whichever way that is in the order of statements.
+  std::deque<std::size_t> next(graph.nodes.size());
+  std::iota(next.begin(), next.end(), std::size_t{0});
+  const auto spread = [&next](TermFacts& known, TermFacts facts, const auto& readers) {
+    const TermFacts before = std::exchange(known, known | facts);
+    if (known != before) next.insert(next.end(), readers.begin(), readers.end());
+    return known != before;
+  };
+  for (; !next.empty(); next.pop_front()) {
+    ValueGraph::Node& node = graph.nodes[next.front()];
+    if (!spread(node.facts, facts(*node.value, graph.of_operands(node)), node.readers)) continue;
+    for (const Stmt* const stmt : node.kept_by) {
+      if (stmt->kind == StmtKind::store) {
+        spread(buffers_[stmt->buffer], node.facts & any_constant, graph.loads[stmt->buffer]);
+      } else {
+        spread(locals_[stmt->local], node.facts, graph.locals[stmt->local]);
+      }
+    }
   }
-  walk_values(body, [this](const Value& v) {
-    for (std::size_t k = 0; k < v.args.size(); ++k) any_ = any_ || hides(v, k);
-  });
+  for (const ValueGraph::Node& node : graph.nodes) {
+    const std::vector<TermFacts> of = graph.of_operands(node);
+    for (std::size_t k = 0; k < of.size(); ++k) any_ = any_ || hides(*node.value, k, of);
+  }
 }
 
-bool HiddenTerms::hides(const Value& value, std::size_t k) const {
+bool HiddenTerms::hides(const Value& value, std::size_t k, std::span<const TermFacts> of) {
   if (value.kind != ValueKind::op || !is_floating(value.dtype)) return false;
-  const bool sums = value.op == Op::add || value.op == Op::sub;
-  if (sums && !is_carried(*value.args[1 - k])) return false;  // which is cheaper to ask
-  if (sums) return hides_term(value, k, constants(*value.args[k]));
-  return value.op == Op::where && k > 0 && is_carried(*value.args[k]) &&
-         is_carried(*value.args[3 - k]);
+  if (value.op == Op::where) return k > 0 && (of[k] & of[3 - k] & carried) != 0;
+  return (value.op == Op::add || value.op == Op::sub) && (of[1 - k] & carried) != 0 &&
+         value.args[k]->kind != ValueKind::constant && leaves_sum(value, k, of[k]);
 }
 
-bool HiddenTerms::hides_term(const Value& sum, std::size_t k, unsigned constants) const {
-  return sum.args[k]->kind != ValueKind::constant && leaves_sum(sum, k, constants) &&
-         is_carried(*sum.args[1 - k]);
-}
-
-bool HiddenTerms::is_carried(const Value& value) const {
-  if (value.kind == ValueKind::local) return carried_.contains(value.local);
-  if (value.kind == ValueKind::load) return summed_.contains(value.buffer);
-  return std::ranges::any_of(value.args, [this](const ValuePtr& arg) { return is_carried(*arg); });
-}
-
-unsigned HiddenTerms::constants(const Value& value) const {
+TermFacts HiddenTerms::facts(const Value& value, std::span<const TermFacts> of) const {
+  count_step();
+  const auto known = [](const auto& facts, auto id) {
+    const auto at = facts.find(id);
+    return at == facts.end() ? TermFacts{0} : at->second;
+  };
   switch (value.kind) {
     case ValueKind::constant:
       if (!is_floating(value.dtype) || value.scalar.f != 0) return other_constant;
       return std::signbit(value.scalar.f) ? minus_zero : plus_zero;
-    case ValueKind::load: {
-      const auto at = stored_.find(value.buffer);
-      return at == stored_.end() ? 0 : at->second;
-    }
-    case ValueKind::local: {
-      const auto at = constants_.find(value.local);
-      return at == constants_.end() ? 0 : at->second;
-    }
+    case ValueKind::load:
+      return known(buffers_, value.buffer);
+    case ValueKind::local:
+      return known(locals_, value.local);
     case ValueKind::embed:
       return any_constant;
     case ValueKind::op:
     case ValueKind::cast:
       break;
   }
-  std::vector<unsigned> of;  // the operands
-  for (const ValuePtr& arg : value.args) of.push_back(constants(*arg));
-  if (value.kind == ValueKind::op) return constants(value, of);
+  TermFacts facts = 0;
+  for (const TermFacts each : of) facts |= each & carried;
+  return facts | (value.kind == ValueKind::op ? constants_of_op(value, of)
+                                              : constants_of_cast(value, of[0] & any_constant));
+}
+
+TermFacts HiddenTerms::constants_of_cast(const Value& value, TermFacts of) {
   const Value& from = *value.args[0];
   if (is_floating(from.dtype) && !is_floating(value.dtype)) return any_constant;
   // Small constants become zeros of smaller types.
   const bool keeps = is_floating(from.dtype) && size_of(from.dtype) <= size_of(value.dtype);
-  return keeps || of[0] == 0 ? of[0] : any_constant;
+  return keeps || of == 0 ? of : any_constant;
 }
 
-unsigned HiddenTerms::constants(const Value& value, std::span<const unsigned> of) const {
+TermFacts HiddenTerms::constants_of_op(const Value& value, std::span<const TermFacts> of) {
   const bool floating = is_floating(value.dtype);
-  const auto may_be = [](unsigned each) { return each != 0; };
+  const auto may_be = [](TermFacts each) { return (each & any_constant) != 0; };
   if (is_plain(value)) {
     const bool sums = value.op == Op::add || value.op == Op::sub;
-    if (floating && sums && (hides_term(value, 0, of[0]) || hides_term(value, 1, of[1]))) return 0;
+    if (sums && (hides(value, 0, of) || hides(value, 1, of))) return 0;
     // 0 * x is 0 of integers.
     if (floating ? !std::ranges::all_of(of, may_be) : std::ranges::none_of(of, may_be)) return 0;
     if (!floating || !sums) return any_constant;
-    const unsigned added = value.op == Op::add ? minus_zero : plus_zero;
+    const TermFacts added = value.op == Op::add ? minus_zero : plus_zero;
     const bool is_minus = (of[0] & minus_zero) != 0 && (of[1] & added) != 0;
     return plus_zero | other_constant | (is_minus ? minus_zero : 0);
   }
@@ -284,10 +336,9 @@ bool ScalarLoops::ends_with_asm(const Stmt& loop) const {
   return at != guards_.end() && at->second.ends_with_asm;
 }
 
-const std::set<BufferId>& ScalarLoops::hidden_stores(const Stmt& loop) const {
-  static const std::set<BufferId> none;
+std::set<BufferId> ScalarLoops::hidden_stores(const Stmt& loop) const {
   const auto at = guards_.find(loop.var);
-  return at == guards_.end() ? none : at->second.hidden_stores;
+  return at == guards_.end() ? std::set<BufferId>() : at->second.hidden_stores;
 }
 
 std::string_view asm_register(DType type) noexcept {

@@ -25,6 +25,9 @@ namespace heddle::jit {
 /// becoming vectors: terms in order wait for one another anyway.
 [[nodiscard]] std::set<LocalId> nested_sums(const Block& body);
 
+/// What HiddenTerms asks of a value: a set of bits.
+using TermFacts = unsigned;
+
 /// Floating sums that stay as they are under some condition. For vectors, GCC 12.2 makes
 /// x + (c ? t : 0) of c ? x + t : x, and so 0 of -0 (convert_scalar_cond_reduction in
 /// gcc/tree-if-conv.cc); and it makes that one of x - (c ? -1 : 0), and of other terms that a
@@ -34,19 +37,18 @@ class HiddenTerms {
   explicit HiddenTerms(const Block& body);
   /// Whether any is in `body`.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// Whether operand `k` of `value`, of `body` or of copies of its statements, is one.
-  [[nodiscard]] bool hides(const Value& value, std::size_t k) const;
+  /// Of a value of `body`, or of copies of its statements, by those of its operands.
+  [[nodiscard]] TermFacts facts(const Value& value, std::span<const TermFacts> of_operands) const;
+  /// Whether operand `k` of such a value is one.
+  [[nodiscard]] static bool hides(const Value& value, std::size_t k,
+                                  std::span<const TermFacts> of_operands);
 
  private:
-  bool hides_term(const Value& sum, std::size_t k, unsigned constants) const;
-  bool is_carried(const Value& value) const;
-  unsigned constants(const Value& value) const;
-  unsigned constants(const Value& op, std::span<const unsigned> of_operands) const;
+  static TermFacts constants_of_cast(const Value& cast, TermFacts of_operand);
+  static TermFacts constants_of_op(const Value& op, std::span<const TermFacts> of_operands);
 
-  std::set<LocalId> carried_;              // that may come from another iteration
-  std::set<BufferId> summed_;              // likewise, elements of buffers
-  std::map<LocalId, unsigned> constants_;  // that they may be under some condition
-  std::map<BufferId, unsigned> stored_;    // likewise, elements of buffers
+  std::map<BufferId, TermFacts> buffers_;  // of their elements
+  std::map<LocalId, TermFacts> locals_;
   bool any_ = false;
 };
 
@@ -63,7 +65,7 @@ class ScalarLoops {
   [[nodiscard]] bool ends_with_asm(const Stmt& loop) const;
   /// What the loop's own statements store to these buffers passes through an empty asm statement:
   /// of innermost loops, as GCC then keeps values of the iteration before in registers.
-  [[nodiscard]] const std::set<BufferId>& hidden_stores(const Stmt& loop) const;
+  [[nodiscard]] std::set<BufferId> hidden_stores(const Stmt& loop) const;
 
  private:
   struct Guard {
