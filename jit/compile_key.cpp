@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "heddle/status.hpp"
+#include "scheduler/never_destroyed.hpp"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -106,9 +107,9 @@ std::string instruction_sets() { return {}; }
 }  // namespace
 
 const std::string& processor_stamp() {
-  static const std::string stamp =
-      fmt::format("{} {:x} {:x}", instruction_sets(), getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
-  return stamp;
+  static sched::NeverDestroyed<const std::string> stamp(
+      fmt::format("{} {:x} {:x}", instruction_sets(), getauxval(AT_HWCAP), getauxval(AT_HWCAP2)));
+  return *stamp;
 }
 
 }  // namespace heddle::jit

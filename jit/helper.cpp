@@ -11,6 +11,8 @@
 #include <fstream>
 #include <thread>
 
+#include "scheduler/never_destroyed.hpp"
+
 namespace heddle::jit {
 namespace fs = std::filesystem;
 namespace {
@@ -64,8 +66,9 @@ std::vector<fs::path> helper_places(const ToolOptions& options) {
   const auto add = [&places](const fs::path& directory) {
     places.push_back((directory / "heddle-compile").lexically_normal());
   };
-  static const std::optional<fs::path> here = own_directory();  // asked for with each compile
-  if (here) {
+  // Asked for with each compile, during exit too.
+  static sched::NeverDestroyed<const std::optional<fs::path>> own(own_directory());
+  if (const std::optional<fs::path>& here = *own) {
     add(*here);
     // From the library's directory to libexec as installed, wherever the tree was moved to.
     add(*here / HEDDLE_HELPER_DIR_FROM_LIB);

@@ -166,7 +166,8 @@ inline PrimValue magnitude(PrimValue a) { return call("__builtin_fabsf", "__buil
 /// To the nearest whole number, of two the even one.
 inline PrimValue rint(PrimValue a) { return call("__builtin_rintf", "__builtin_rint", {a}); }
 
-/// Functions that are made when they are first asked for, and stay. Any thread.
+/// Functions that are made when they are first asked for, and stay. Any thread. To be held where
+/// they are never destroyed, as compiles may run during exit.
 template <std::size_t count>
 class MadeFunctions {
  public:

@@ -9,6 +9,7 @@
 #include "jit/primitive_builder.hpp"
 #include "jit/primitives_math.hpp"
 #include "jit/threefry.hpp"
+#include "scheduler/never_destroyed.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -326,11 +327,12 @@ bool PrimFunction::is_single() const noexcept {
 }
 
 const PrimFunction& op_function(Op op, DType operands, bool scales) {
-  static MadeFunctions<op_count * dtype_count * 2> functions;
+  static sched::NeverDestroyed<MadeFunctions<op_count * dtype_count * 2>> functions;
   const std::size_t k =
       static_cast<std::size_t>(op) * dtype_count + static_cast<std::size_t>(operands);
-  return functions.get(2 * k + (scales ? 1 : 0),
-                       [&] { return make_function(op, operands, scales); });
+  return (*functions).get(2 * k + (scales ? 1 : 0), [&] {
+    return make_function(op, operands, scales);
+  });
 }
 
 }  // namespace heddle::jit

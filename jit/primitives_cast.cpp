@@ -5,6 +5,7 @@
 
 #include "jit/primitive_builder.hpp"
 #include "jit/primitives.hpp"
+#include "scheduler/never_destroyed.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -87,9 +88,10 @@ PrimFunction make_function(DType from, DType to) {
 }  // namespace
 
 const PrimFunction& cast_function(DType from, DType to) {
-  static MadeFunctions<dtype_count * dtype_count> functions;
-  return functions.get(static_cast<std::size_t>(from) * dtype_count + static_cast<std::size_t>(to),
-                       [&] { return make_function(from, to); });
+  static sched::NeverDestroyed<MadeFunctions<dtype_count * dtype_count>> functions;
+  return (*functions)
+      .get(static_cast<std::size_t>(from) * dtype_count + static_cast<std::size_t>(to),
+           [&] { return make_function(from, to); });
 }
 
 }  // namespace heddle::jit

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "heddle/status.hpp"
+#include "scheduler/never_destroyed.hpp"
 
 namespace heddle::jit {
 namespace fs = std::filesystem;
@@ -124,11 +125,14 @@ void sweep(const fs::path& directory) {
 
 /// Once in a process for each root: looking through a large /tmp takes a while.
 void sweep_once(const fs::path& root) {
-  static std::mutex mutex;
-  static std::set<fs::path> swept;  // guarded by mutex
+  struct Swept {
+    std::mutex mutex;
+    std::set<fs::path> roots;  // guarded by mutex
+  };
+  static sched::NeverDestroyed<Swept> swept;  // compiles may run during exit
   {
-    const std::scoped_lock lock(mutex);
-    if (!swept.insert(root).second) return;
+    const std::scoped_lock lock((*swept).mutex);
+    if (!(*swept).roots.insert(root).second) return;
   }
   std::error_code error;
   std::vector<fs::path> found;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <tuple>
+#include <atomic>
+#include <cstddef>
 
 #include "jit/lanes.hpp"
 
@@ -34,16 +34,23 @@ int cost_of(const Prim& prim) {
   }
 }
 
-/// Of an operation or a cast alone, remembered: building the primitive function takes longer.
+/// Of an operation or a cast alone, remembered: building the primitive function takes longer. What
+/// remembers has no destructor, as compiles may run during exit.
 int own_cost(const Value& v) {
-  using Key = std::tuple<ValueKind, Op, DType, DType>;
-  thread_local std::map<Key, int> known;
-  const Key key{v.kind, v.op, v.args.back()->dtype, v.dtype};
-  const auto [at, is_new] = known.try_emplace(key, 0);
-  if (is_new) {
-    for (const Prim& prim : lane_function(v, Target{}).code) at->second += cost_of(prim);
-  }
-  return at->second;
+  constexpr std::size_t casts = op_count;  // a row of its own, behind those of operations
+  static constinit std::array<std::atomic<int>, (op_count + 1) * dtype_count * dtype_count> known{};
+  const std::size_t row = v.kind == ValueKind::op ? static_cast<std::size_t>(v.op) : casts;
+  const auto from = static_cast<std::size_t>(v.args.back()->dtype);
+  std::atomic<int>& cost =
+      known[(row * dtype_count + from) * dtype_count + static_cast<std::size_t>(v.dtype)];
+  // relaxed: a number, which publishes nothing; whoever finds none works out the same (pairs with
+  // the store below).
+  if (const int found = cost.load(std::memory_order_relaxed); found != 0) return found - 1;
+  int sum = 0;
+  for (const Prim& prim : lane_function(v, Target{}).code) sum += cost_of(prim);
+  // relaxed: see above.
+  cost.store(sum + 1, std::memory_order_relaxed);
+  return sum;
 }
 
 void add_cost(const Value& value, int limit, int& cost) {
