@@ -53,6 +53,12 @@ int each_file(int directory, const F& f) {
   return 0;
 }
 
+/// Whether a flaw is none that another version, or another attempt, would not find too.
+bool is_for_nobody(CacheReason flaw) noexcept {
+  return flaw == &KernelCacheCounters::corrupt || flaw == &KernelCacheCounters::truncated ||
+         flaw == &KernelCacheCounters::foreign;
+}
+
 std::int64_t used_ns(const struct stat& info) {
   constexpr std::int64_t ns = 1'000'000'000;
   constexpr std::int64_t seconds_max = std::numeric_limits<std::int64_t>::max() / ns - 1;
@@ -244,27 +250,30 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
   constexpr std::int64_t first = std::numeric_limits<std::int64_t>::min();
   const std::int64_t latest = latest_use_ns();
   std::vector<File> files;
-  std::uint64_t total = 0;  // of what is sound
+  std::uint64_t total = 0;  // of what may be of use
   Freed freed;
   const int error = each_file(directory, [&](const std::string& name, const struct stat& info) {
     const auto bytes = static_cast<std::uint64_t>(info.st_size);
     const CacheFileKind kind = kind_of_cache_file(name);
     if (kind == CacheFileKind::temporary) remove_if_abandoned(directory, name);
     if (kind != CacheFileKind::entry) return;
-    if (is_damaged(directory, name)) {
-      constexpr std::uint64_t block = 512;  // of stat; holes have none
-      files.push_back(
-          {first, name, std::min(bytes, block * static_cast<std::uint64_t>(info.st_blocks))});
+    const CacheReason flaw = flaw_of_entry(directory, name);
+    constexpr std::uint64_t block = 512;  // of stat; holes, which only flawed ones have, have none
+    const std::uint64_t taken =
+        flaw == nullptr ? bytes
+                        : std::min(bytes, block * static_cast<std::uint64_t>(info.st_blocks));
+    if (is_for_nobody(flaw)) {
+      files.push_back({first, name, taken});
     } else {
-      files.push_back({used_ns(info) <= latest ? used_ns(info) : first + 1, name, bytes});
-      total += bytes;
+      files.push_back({used_ns(info) <= latest ? used_ns(info) : first + 1, name, taken});
+      total += taken;
     }
   });
   if (error != 0) freed = {0, 0, 0, 1, errno_text(error)};
   std::ranges::sort(files, std::less<>());
   for (const File& file : files) {
-    const bool damaged = file.used == first;
-    if (total <= bytes_max && !damaged) break;
+    const bool useless = file.used == first;
+    if (total <= bytes_max && !useless) break;
     const int refused = remove_file(directory, file.name, freed);
     if (refused != 0 && refused != ENOENT) continue;
     if (refused == 0) {
@@ -272,7 +281,7 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
       freed.bytes += file.bytes;
       count(&KernelCacheCounters::evicted);
     }
-    if (!damaged) total -= file.bytes;
+    if (!useless) total -= file.bytes;
   }
   freed.left = total;
   return freed;

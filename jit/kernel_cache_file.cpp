@@ -249,13 +249,11 @@ std::optional<CacheEntry> read_cache_entry(int directory, const std::string& nam
   return entry;
 }
 
-bool is_damaged(int directory, const std::string& name) {
+CacheReason flaw_of_entry(int directory, const std::string& name) {
   CacheTrouble trouble;
   std::string info;
   const FileDescriptor file = open_cache_file(directory, name, trouble);
-  if (file && read_head(file.get(), name, info, trouble)) return false;
-  return trouble.reason == &KernelCacheCounters::corrupt ||
-         trouble.reason == &KernelCacheCounters::truncated;
+  return file && read_head(file.get(), name, info, trouble) ? nullptr : trouble.reason;
 }
 
 std::vector<std::byte> cache_entry_head(const CompileKey& key, std::string_view info,

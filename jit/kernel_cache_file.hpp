@@ -48,8 +48,8 @@ inline constexpr const char* cache_counters_file = "counters";
 /// The entry called `name` if it is whole, of this format and undamaged; marked as used when `use`.
 [[nodiscard]] std::optional<CacheEntry> read_cache_entry(int directory, const std::string& name,
                                                          bool use, CacheTrouble& trouble);
-/// Whether its head, or its size, shows that it is no whole entry. It may be whole and unreadable.
-[[nodiscard]] bool is_damaged(int directory, const std::string& name);
+/// Null where owner, head and size are those of a whole entry; else what is wrong with it.
+[[nodiscard]] CacheReason flaw_of_entry(int directory, const std::string& name);
 /// Header and line of information of an entry; its content follows them in the file.
 [[nodiscard]] std::vector<std::byte> cache_entry_head(const CompileKey& key, std::string_view info,
                                                       std::span<const std::byte> content);

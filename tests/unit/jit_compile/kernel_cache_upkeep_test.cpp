@@ -71,18 +71,27 @@ TEST_F(UpkeepTest, EntriesOfTheFutureGoFirst) {
 
 TEST_F(UpkeepTest, AHugeEntryThatIsNoneEvictsNothing) {
   // J11: holes have a size; its file goes, and all that is sound stays
-  for (int n = 0; n < 4; ++n) ASSERT_TRUE(store(n));
+  for (int n = 0; n < 3; ++n) ASSERT_TRUE(store(n));
   ASSERT_TRUE(store(9));
   fs::resize_file(path(9), std::uint64_t{1} << 40);  // was sound once
   const fs::path hole = path(8);
   write_file(hole, "");
   fs::resize_file(hole, std::uint64_t{1} << 40);
+  // One of another version's, and one that others could have written.
+  std::string other_format = read_text(path(0));
+  other_format[8] = 99;
+  write_file(path(6), other_format);
+  write_file(path(7), "");
+  fs::permissions(path(7), fs::perms(0666));
+  for (const int n : {6, 7}) fs::resize_file(path(n), std::uint64_t{1} << 40);
   KernelCache other({scratch_.path() / "cache", 64 << 10});  // looks at its first entry
   ASSERT_TRUE(other.store(key_of(5), "entry", content_));
-  for (const int n : {0, 1, 2, 3, 5}) EXPECT_TRUE(holds(n)) << n;
+  for (const int n : {0, 1, 2, 5}) EXPECT_TRUE(holds(n)) << n;
   EXPECT_FALSE(holds(8));
   EXPECT_FALSE(holds(9));
-  EXPECT_EQ(other.counters().evicted, 2u);
+  EXPECT_FALSE(fs::exists(path(7)));
+  EXPECT_TRUE(fs::exists(path(6))) << "of use to another version, and small";
+  EXPECT_EQ(other.counters().evicted, 3u);
 }
 
 TEST_F(UpkeepTest, TornEntriesAreMisses) {
