@@ -161,10 +161,27 @@ class CKernel {
       }
       return;
     }
+    counted_loop(stmt, index_literal(stmt.from), index_literal(stmt.to));
+  }
+
+  void counted_loop(const Stmt& stmt, const std::string& from, const std::string& to) {
+    const std::int64_t period = stops_.period(stmt);
+    if (period <= 1) return plain_loop(stmt, from, to);
+    const std::string at = fmt::format("i{}_at", stmt.var);
+    const std::string next = fmt::format("i{}_next", stmt.var);
+    line("for (i64 {0} = {1}, {2}; {0} < {3}; {0} = {2}) {{", at, from, next, to);
+    ++depth_;
+    stop_check();
+    line("{0} = (u64){1} - (u64){2} > {3}u ? {2} + {3} : {1};", next, to, at, period);
+    plain_loop(stmt, at, next);
+    --depth_;
+    line("}}");
+  }
+
+  void plain_loop(const Stmt& stmt, const std::string& from, const std::string& to) {
     // Schedules say what is unrolled: more of it would not fit the registers.
     if (lanes_.has_vector_loop(stmt.body) && stmt.to - stmt.from > 1) line("#pragma GCC unroll 1");
-    line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), index_literal(stmt.from),
-         index_literal(stmt.to));
+    line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(stmt.var), from, to);
     repeated(stmt);
   }
 
@@ -189,7 +206,7 @@ class CKernel {
     lanes_.forget();
     hidden_stores_ = scalar_loops_.hidden_stores(loop);
     ++depth_;
-    if (stops_.loops.contains(loop.var)) stop_check();
+    if (stops_.period(loop) == 1) stop_check();
     for (const StmtPtr& stmt : loop.body) statement(*stmt);
     if (scalar_loops_.ends_with_asm(loop)) line("__asm__(\"\");");
     --depth_;
@@ -210,8 +227,7 @@ class CKernel {
         "const i64 i{}_to = {} + (i64)((unsigned __int128){} * (args->part + 1ull) / "
         "args->num_parts);",
         stmt.var, from, count);
-    line("for (i64 {0} = i{1}_from; {0} < i{1}_to; ++{0}) {{", variable(stmt.var), stmt.var);
-    repeated(stmt);
+    counted_loop(stmt, fmt::format("i{}_from", stmt.var), fmt::format("i{}_to", stmt.var));
   }
 
   void zero(const Stmt& stmt) {

@@ -202,9 +202,21 @@ class GccjitKernel {
   }
 
   void counted_loop(const Stmt& stmt, gcc_jit_rvalue* from, gcc_jit_rvalue* to) {
+    const std::int64_t period = stops_.period(stmt);
+    if (period <= 1) return plain_loop(stmt, from, to);
+    block_ =
+        stop_word_->loop(block_, from, to, period,
+                         [&](gcc_jit_block* block, gcc_jit_rvalue* first, gcc_jit_rvalue* end) {
+                           block_ = block;
+                           plain_loop(stmt, first, end);
+                           return block_;
+                         });
+  }
+
+  void plain_loop(const Stmt& stmt, gcc_jit_rvalue* from, gcc_jit_rvalue* to) {
     loop(fmt::format("i{}", stmt.var), from, to, [&](gcc_jit_lvalue* counter) {
       vars_[stmt.var] = counter;
-      if (stops_.loops.contains(stmt.var)) block_ = stop_word_->check(block_);
+      if (stops_.period(stmt) == 1) block_ = stop_word_->check(block_);
       hidden_stores_ = scalar_loops_.hidden_stores(stmt);
       for (const StmtPtr& inner : stmt.body) statement(*inner);
       hidden_stores_.clear();

@@ -96,6 +96,43 @@ class GccjitStopWord {
     return next;
   }
 
+  /// A loop from `from` to `to` that looks every `period` iterations: run(block, from, to) makes
+  /// the one over those in between, and gives back the block that it ends with.
+  template <class Run>
+  gcc_jit_block* loop(gcc_jit_block* block, gcc_jit_rvalue* from, gcc_jit_rvalue* to,
+                      std::int64_t period, const Run& run) {
+    gcc_jit_type* index = in_.type(DType::i64);
+    gcc_jit_lvalue *at = variable(index, "at"), *end = variable(index, "end"),
+                   *next = variable(index, "next");
+    const auto value = [](gcc_jit_lvalue* v) { return gcc_jit_lvalue_as_rvalue(v); };
+    const auto minus = [&](gcc_jit_rvalue* a, gcc_jit_rvalue* b) {
+      gcc_jit_type* wide = in_.type(DType::u64);  // where the difference of any two fits
+      return in_.binary(GCC_JIT_BINARY_OP_MINUS, DType::u64, in_.cast(a, wide), in_.cast(b, wide));
+    };
+    gcc_jit_block *head = new_block(), *body = new_block(), *part = new_block(),
+                  *inner = new_block(), *after = new_block();
+    gcc_jit_block_add_assignment(block, nullptr, at, from);
+    gcc_jit_block_add_assignment(block, nullptr, end, to);
+    gcc_jit_block_end_with_jump(block, nullptr, head);
+    gcc_jit_block_end_with_conditional(
+        head, nullptr, in_.compare(GCC_JIT_COMPARISON_LT, value(at), value(end)), body, after);
+    body = check(body);
+    gcc_jit_block_add_assignment(body, nullptr, next, value(end));
+    gcc_jit_block_end_with_conditional(
+        body, nullptr,
+        in_.compare(GCC_JIT_COMPARISON_GT, minus(value(end), value(at)),
+                    in_.integer(DType::u64, period)),
+        part, inner);
+    gcc_jit_block_add_assignment(
+        part, nullptr, next,
+        in_.binary(GCC_JIT_BINARY_OP_PLUS, DType::i64, value(at), in_.integer(DType::i64, period)));
+    gcc_jit_block_end_with_jump(part, nullptr, inner);
+    inner = run(inner, value(at), value(next));
+    gcc_jit_block_add_assignment(inner, nullptr, at, value(next));
+    gcc_jit_block_end_with_jump(inner, nullptr, head);
+    return after;
+  }
+
   /// What the kernel does last, stopped or not, is to follow.
   gcc_jit_block* end(gcc_jit_block* block) {
     gcc_jit_block* told = new_block();

@@ -1,6 +1,9 @@
 // See stop_checks.hpp.
 #include "jit/stop_checks.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -17,6 +20,8 @@ constexpr double long_kernel = 1e8;
 constexpr double iteration_min = 20'000;
 /// Iterations of more may take long themselves.
 constexpr double iteration_max = 1e8;
+/// Of shorter iterations so much is done between two looks: a millisecond or less.
+constexpr double between_looks = 1e6;
 /// Most lanes of a vector of numbers that schedules make.
 constexpr double lanes_max = 16;
 /// Of one value; what is above makes no difference.
@@ -46,7 +51,12 @@ class StopFinder {
       const bool runs = stmt->kind == StmtKind::loop && stmt->from < stmt->to;
       if (!runs || stmt->mark == LoopMark::lanes || stmt->mark == LoopMark::unroll) continue;
       const double iteration = iterations_.at(stmt->var);
-      if (iteration >= iteration_min) found.loops.insert(stmt->var);
+      if (iteration >= iteration_min) {
+        found.every[stmt->var] = 1;
+      } else if (iteration * count(*stmt) >= long_kernel) {
+        const auto enough = static_cast<std::uint64_t>(between_looks / std::max(iteration, 1.0));
+        found.every[stmt->var] = static_cast<std::int64_t>(std::bit_ceil(enough));
+      }
       if (iteration > iteration_max) mark(stmt->body);
     }
   }

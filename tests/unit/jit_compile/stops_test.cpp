@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -33,6 +35,19 @@ kernel {
                   "ROWS", rows);
 }
 
+/// One loop of short iterations, which add to one element; from 5.
+std::string long_loop(const std::string& iterations) {
+  return replaced(R"(buffer t0 inout f64[1]
+buffer t1 input f64[100000]
+kernel {
+  for i0 in 5..ITERATIONS {
+    t0[0] = add.f64(t0[0], t1[0])
+  }
+}
+)",
+                  "ITERATIONS", iterations);
+}
+
 class StopsTest : public CompilerTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, StopsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
 
@@ -41,6 +56,19 @@ struct Told {
   std::chrono::nanoseconds took{};
   std::vector<double> rows;
 };
+
+heddle_kernel_args args_of(std::span<const heddle_kernel_buffer> entries,
+                           heddle_kernel_status& status, const std::uint32_t* stop) {
+  heddle_kernel_args args{};
+  args.struct_size = sizeof args;
+  args.abi = HEDDLE_KERNEL_ABI;
+  args.buffers = entries.data();
+  args.num_buffers = static_cast<std::uint32_t>(entries.size());
+  args.num_parts = 1;
+  args.status = &status;
+  args.stop = stop;
+  return args;
+}
 
 /// The code of a kernel over `rows`, told to stop after a while by another thread, or not at all.
 Told run(heddle_kernel_function function, std::size_t rows, bool stops) {
@@ -51,14 +79,7 @@ Told run(heddle_kernel_function function, std::size_t rows, bool stops) {
                                           {terms.data(), terms.size() * sizeof(double)}};
   heddle_kernel_status status{};
   alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop = 0;
-  heddle_kernel_args args{};
-  args.struct_size = sizeof args;
-  args.abi = HEDDLE_KERNEL_ABI;
-  args.buffers = entries;
-  args.num_buffers = 2;
-  args.num_parts = 1;
-  args.status = &status;
-  args.stop = stops ? &stop : nullptr;
+  const heddle_kernel_args args = args_of(entries, status, stops ? &stop : nullptr);
   const auto start = std::chrono::steady_clock::now();
   std::thread other;
   if (stops) {
@@ -93,13 +114,67 @@ TEST_P(StopsTest, WithoutAWordTheyRunToTheirEnd) {
   EXPECT_EQ(told.rows, std::vector<double>(2'000, 2.0));
 }
 
+// S12: so does one loop of short iterations, which looks now and then
+TEST_P(StopsTest, LongFlatLoopsEndEarly) {
+  const auto module = make()->compile(unit_from("flat", long_loop("1000000000000")));
+  const Told told = run(module->function(0), 1, true);
+  EXPECT_EQ(told.code, HEDDLE_KERNEL_STOPPED);
+  EXPECT_LT(told.took, 5s);
+}
+
+// S12: and goes on where it was, each iteration once, in parts of a kernel too
+TEST_P(StopsTest, LoopsThatLookNowAndThenLoseNoIteration) {
+  const auto flat = make()->compile(unit_from("flat", long_loop("100000012")));
+  EXPECT_EQ(run(flat->function(0), 1, false).rows, std::vector<double>{100'000'006.0});
+  const auto split = make()->compile(unit_from("split", R"(buffer t0 inout f64[100000]
+buffer t1 input f64[100000]
+kernel {
+  parallel i0 in 0..100000 {
+    for i1 in 0..1000 {
+      t0[i0] = add.f64(t0[i0], t1[i1])
+    }
+  }
+}
+)"));
+  EXPECT_EQ(run(split->function(0), 100'000, false).rows, std::vector<double>(100'000, 999.0));
+}
+
+// S12: of loops that are short each, those are left out that come after it was told to stop
+TEST_P(StopsTest, LaterLoopsAreLeftOut) {
+  const CompileUnit unit = unit_from("later", R"(buffer t0 inout f64[2]
+buffer t1 inout u32[1]
+kernel {
+  for i0 in 0..30000000 {
+    t0[0] = add.f64(t0[0], 1:f64)
+  }
+  t1[0] = 1:u32
+  for i1 in 0..30000000 {
+    t0[1] = add.f64(t0[1], 1:f64)
+  }
+}
+)");
+  const StopChecks checks = stop_checks(*unit.kernels.front().loop);
+  ASSERT_TRUE(checks.any && checks.every.empty());
+  const auto module = make()->compile(unit);
+  double sums[2] = {};
+  alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop = 0;
+  // The kernel itself asks, between the loops.
+  const heddle_kernel_buffer entries[] = {{sums, sizeof sums}, {&stop, sizeof stop}};
+  heddle_kernel_status status{};
+  const heddle_kernel_args args = args_of(entries, status, &stop);
+  module->function(0)(&args);
+  EXPECT_EQ(status.code, HEDDLE_KERNEL_STOPPED);
+  EXPECT_EQ(sums[0], 30'000'000.0);
+  EXPECT_EQ(sums[1], 0.0);
+}
+
 // J9: it costs nothing that can be measured: iterations of a few instructions do not look, nor do
 // kernels that end soon
 TEST(StopChecksTest, AreWhereTheyCostLittle) {
-  using Vars = std::set<VarId>;
+  using Every = std::map<VarId, std::int64_t>;
   const StopChecks sums = stop_checks(parsed(long_sums("2000")));
   EXPECT_TRUE(sums.any);
-  EXPECT_EQ(sums.loops, Vars{0});
+  EXPECT_EQ(sums.every, (Every{{0, 1}}));
   EXPECT_FALSE(stop_checks(parsed(long_sums("100"))).any);
   const StopChecks flat = stop_checks(parsed(R"(buffer t0 inout f32[1000000000]
 kernel {
@@ -109,7 +184,9 @@ kernel {
 }
 )"));
   EXPECT_TRUE(flat.any);
-  EXPECT_EQ(flat.loops, Vars{});
+  EXPECT_EQ(flat.every.size(), 1u);
+  EXPECT_GE(flat.every.at(0), 100'000) << "iterations between two looks";
+  EXPECT_LE(flat.every.at(0), 10'000'000);
   const StopChecks deep = stop_checks(parsed(R"(buffer t0 inout f32[1000]
 kernel {
   for i0 in 0..1000 {
@@ -121,7 +198,8 @@ kernel {
   }
 }
 )"));
-  EXPECT_EQ(deep.loops, Vars({0, 1})) << "an iteration of the outer loop alone takes a second";
+  EXPECT_EQ(deep.every, (Every{{0, 1}, {1, 1}}))
+      << "an iteration of the outer loop alone takes a second";
 }
 
 // J9: the text of a kernel that ends soon does not know of it
