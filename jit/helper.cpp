@@ -37,16 +37,11 @@ fs::path mapped_file() {
   return {};
 }
 
-/// The directory of the library (or program) that holds this code.
-std::optional<fs::path> own_directory() {
-  fs::path file = mapped_file();
+/// The same file, as the loader was asked for it.
+fs::path loaded_file() {
   Dl_info info{};
-  if (file.empty() && dladdr(reinterpret_cast<const void*>(&helper_places), &info) != 0 &&
-      info.dli_fname != nullptr)
-    file = info.dli_fname;
-  std::error_code error;
-  if (!file.is_absolute() || (file = fs::canonical(file, error), error)) return std::nullopt;
-  return file.parent_path();
+  const bool known = dladdr(reinterpret_cast<const void*>(&helper_places), &info) != 0;
+  return known && info.dli_fname != nullptr ? info.dli_fname : fs::path();
 }
 
 Command helper_command(const ToolOptions& options, const fs::path& path,
@@ -60,6 +55,15 @@ Command helper_command(const ToolOptions& options, const fs::path& path,
 
 }  // namespace
 
+std::optional<fs::path> code_directory(const fs::path& mapped, const fs::path& loaded) {
+  for (const fs::path& file : {mapped, loaded}) {
+    std::error_code error;
+    const fs::path found = file.is_absolute() ? fs::canonical(file, error) : fs::path();
+    if (!found.empty() && !error) return found.parent_path();
+  }
+  return std::nullopt;
+}
+
 std::vector<fs::path> helper_places(const ToolOptions& options) {
   if (!options.compile_helper.empty()) return {options.compile_helper};
   std::vector<fs::path> places;
@@ -67,7 +71,8 @@ std::vector<fs::path> helper_places(const ToolOptions& options) {
     places.push_back((directory / "heddle-compile").lexically_normal());
   };
   // Asked for with each compile, during exit too.
-  static sched::NeverDestroyed<const std::optional<fs::path>> own(own_directory());
+  static sched::NeverDestroyed<const std::optional<fs::path>> own(
+      code_directory(mapped_file(), loaded_file()));
   if (const std::optional<fs::path>& here = *own) {
     add(*here);
     // From the library's directory to libexec as installed, wherever the tree was moved to.
@@ -82,7 +87,11 @@ fs::path find_helper(const ToolOptions& options) {
     if (const auto found = find_program(fs::absolute(place).string(), {})) return *found;
     tried += "\n  " + place.string();
   }
-  if (tried.empty()) tried = " nothing, as /proc, which says where the library is, is missing";
+  if (tried.empty()) {
+    tried =
+        " nothing, as nobody says where this library is: /proc is missing, or the library's "
+        "file was replaced since it was loaded, and the loader knows a relative path alone";
+  }
   throw Error(
       ErrorCode::unavailable,
       fmt::format("heddle-compile, which compiles for gccjit, was not found as an executable "

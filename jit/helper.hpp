@@ -23,6 +23,11 @@ namespace heddle::jit {
 /// Where heddle-compile is looked for, in this order; an explicit place is the only one. All others
 /// follow from where this library lies: whoever may write there may run code as its user anyway.
 [[nodiscard]] std::vector<std::filesystem::path> helper_places(const ToolOptions& options);
+/// The directory of a library (or program) that the kernel says is mapped from one file, and the
+/// loader loaded from another name: of the file that was replaced since, the kernel's says so,
+/// "/lib/libheddle.so (deleted)", and is none. nullopt where neither is an absolute path of a file.
+[[nodiscard]] std::optional<std::filesystem::path> code_directory(
+    const std::filesystem::path& mapped, const std::filesystem::path& loaded);
 /// Throws Error(unavailable) naming all places and the setting that overrides them.
 [[nodiscard]] std::filesystem::path find_helper(const ToolOptions& options);
 

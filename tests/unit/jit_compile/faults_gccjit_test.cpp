@@ -146,6 +146,19 @@ TEST(HelperTest, IsLookedForBesideTheLibraryAndNowhereElse) {
                   (here / HEDDLE_HELPER_DIR_FROM_LIB / "heddle-compile").lexically_normal()));
 }
 
+TEST(HelperTest, IsFoundWhereTheLibraryWasReplacedMeanwhile) {
+  // J10: an upgrade of the package while programs run
+  const Scratch scratch;
+  const auto library = scratch.path() / "libheddle.so";
+  const auto deleted = library.string() + " (deleted)";
+  write_file(library, "the new one");
+  const auto here = std::filesystem::canonical(scratch.path());
+  EXPECT_EQ(code_directory(deleted, library), here);
+  EXPECT_EQ(code_directory({}, library), here);
+  EXPECT_EQ(code_directory(library, "libheddle.so"), here);
+  EXPECT_EQ(code_directory(deleted, "libheddle.so"), std::nullopt) << "relative to who knows what";
+}
+
 TEST(HelperTest, OneThatIsNoHelperIsUnavailable) {
   // J10: handshake
   const Scratch scratch;
