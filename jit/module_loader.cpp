@@ -174,13 +174,40 @@ std::string obstacle(const std::string& path) {
   return {};
 }
 
-/// Throws Error(unavailable) when the system is in the way, compile_failed when the library is.
-LibraryHandle open_library(const std::string& path, const ModuleInfo& info) {
+/// What the segments of a library take in memory, whose headers are in order.
+std::uint64_t memory_bytes(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0;
+  const auto header = read_at<Elf64_Ehdr>(bytes, 0);
+  for (std::uint64_t k = 0; k < header->e_phnum; ++k) {
+    const auto segment = read_at<Elf64_Phdr>(bytes, header->e_phoff + k * sizeof(Elf64_Phdr));
+    if (segment->p_type == PT_LOAD) sum += segment->p_memsz;
+  }
+  return sum;
+}
+
+/// Whether the system has no memory for a library that dlopen() failed on, as that `said`.
+bool lacks_memory(std::uint64_t bytes, const std::string& said) {
+  if (said.find(errno_text(ENOMEM)) != std::string::npos) return true;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return errno == ENOMEM;
+  munmap(mapped, bytes);
+  return false;
+}
+
+/// Throws Error(unavailable) when the system is in the way, exhausted when there is no memory,
+/// compile_failed when the library is at fault.
+LibraryHandle open_library(const std::string& path, const Library& library,
+                           const ModuleInfo& info) {
   LibraryHandle handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (handle) return handle;
   const std::string said = dlerror();
   if (const std::string why = obstacle(path); !why.empty())
     throw Error(ErrorCode::unavailable, why);
+  if (const std::uint64_t bytes = memory_bytes(library.bytes); lacks_memory(bytes, said)) {
+    throw Error(ErrorCode::exhausted,
+                fmt::format("there is no memory to load unit '{:.200}', which takes {} bytes: {}",
+                            info.unit_name, bytes, said));
+  }
   refuse(info, "dlopen: " + said);
 }
 
@@ -195,9 +222,9 @@ LibraryHandle open_from_file(const Library& library, const ModuleInfo& info,
   const auto path = directory.path() / fmt::format("unit-{}.so", next_number());
   write_file(path, {reinterpret_cast<const char*>(library.bytes.data()), library.bytes.size()});
   check_sum(read_file(path, library_bytes_max), library, info);
-  return open_library(path.string(), info);
+  return open_library(path.string(), library, info);
 } catch (const Error& error) {
-  if (error.code() == ErrorCode::compile_failed) throw;
+  if (error.code() != ErrorCode::unavailable) throw;
   throw Error(error.code(),
               fmt::format("cannot load unit '{:.200}', which is sound: from memory: {}; from a "
                           "temporary file: {}; mount /proc, or set HEDDLE_TEMP_DIR to a directory "
@@ -249,11 +276,11 @@ std::shared_ptr<const Module> load_module(const Library& library, ModuleInfo inf
   LibraryHandle handle;
   if (const std::string path = info.library_file.string(); !path.empty()) {
     keep_library(library, path);
-    handle = open_library(path, info);
+    handle = open_library(path, library, info);
   } else {
     try {
       fd = far_away(seal(library, info));
-      handle = open_library(unique_path(fd.get()), info);
+      handle = open_library(unique_path(fd.get()), library, info);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
       handle = open_from_file(library, info, error.status());

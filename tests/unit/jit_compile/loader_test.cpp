@@ -4,11 +4,16 @@
 #include <execinfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
+#include "child_process.hpp"
 #include "jit/compile_link.hpp"
 #include "jit/emit_c.hpp"
 #include "jit/module_loader.hpp"
@@ -16,6 +21,7 @@
 #include "jit/temp_dir.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"
+#include "support/failure.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -135,6 +141,28 @@ TEST(LoaderTest, MissingAndForeignSymbolsAreRefused) {
               HasSubstr("kernel ABI is 999"));
   EXPECT_THAT(refusal(library_from("void heddle_gone(void); void f(void) { heddle_gone(); }")),
               HasSubstr("heddle_gone"));
+}
+
+TEST(LoaderTest, MissingMemoryIsNotTheLibrarysFault) {
+  // J10, J11: so an entry of the cache stays, which is sound
+  const Library library = library_from(
+      "const unsigned heddle_unit_abi = 2; char heddle_big[1u << 30];"
+      "char* heddle_run_k(void) { return heddle_big; }");
+  static_cast<void>(load_module(library, {"unit", {"k"}, "", {}}));
+  const pid_t child = start([&] {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit limit{};
+    if (getrlimit(RLIMIT_AS, &limit) != 0) return false;
+    limit.rlim_cur = pages * static_cast<std::uint64_t>(getpagesize()) + (256u << 20);
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+    const Status status =
+        failure([&] { static_cast<void>(load_module(library, {"unit", {"k"}, "", {}})); });
+    std::fprintf(stderr, "%s\n", status.to_string().c_str());
+    return status.code() == ErrorCode::exhausted &&
+           status.to_string().find("'unit'") != std::string::npos;
+  });
+  EXPECT_TRUE(ended_well(child));
 }
 
 TEST(LoaderTest, LibrariesLoadedTogetherStayApart) {
