@@ -187,8 +187,7 @@ class Finder {
   }
 
   void add(Place place, Access access) {
-    if (place.is_block && (made_.contains(place.id) || plan_.in_registers.contains(place.id)))
-      return;
+    if (place.is_block && made_.contains(place.id)) return;
     std::vector<Access>& known = accesses_[place];
     // More than these are not looked at, so they need not be told apart.
     const bool few = known.size() * known.size() <= pairs_max;

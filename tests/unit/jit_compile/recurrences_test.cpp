@@ -119,6 +119,16 @@ kernel {
 }
 )");
   EXPECT_NE(inner.find("(value));\n      t0["), std::string::npos) << inner;
+  const std::string block = c_of(R"(buffer t0 inout f32[9]
+kernel {
+  let x0: f32[9] = 1:f32
+  for i0 in 0..8 {
+    x0[i0 + 1] = add.f32(x0[i0], t0[i0])
+  }
+  t0[0] = x0[8]
+}
+)");
+  EXPECT_NE(block.find("];\n    __asm__(\"\");\n  }\n"), std::string::npos) << block;
 }
 
 }  // namespace

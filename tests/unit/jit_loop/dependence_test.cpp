@@ -80,6 +80,58 @@ kernel {
   EXPECT_EQ(found.at(0), (std::set<Place>{{false, 0}, {false, 1}}));
 }
 
+// J9: local blocks carry what buffers do, but for those that are made in the loop's iterations
+TEST(DependenceTest, FollowsLocalBlocks) {
+  const Loop diagonal = parsed(R"(buffer t0 output f32[]
+kernel {
+  let x0: f32[9,9] = 1:f32
+  for i0 in 0..8 {
+    for i1 in 0..8 {
+      x0[i0 + 1, i1 + 1] = x0[i0, i1]
+    }
+  }
+  t0[] = x0[8,8]
+}
+)");
+  const auto found = carried_dependences(diagonal, plan_lanes(diagonal, Target()));
+  EXPECT_EQ(carrying(diagonal), std::set<VarId>{0});
+  EXPECT_EQ(found.at(0), (std::set<Place>{{true, 0}}));
+  EXPECT_EQ(carrying(parsed(R"(buffer t0 output f32[8]
+kernel {
+  for i0 in 0..8 {
+    let x0: f32[9] = 1:f32
+    for i1 in 0..8 {
+      x0[i1 + 1] = x0[i1]
+    }
+    t0[i0] = x0[8]
+  }
+}
+)")),
+            std::set<VarId>{1});
+}
+
+// J9: what cannot be told, or takes long to, carries one
+TEST(DependenceTest, GivesUpOnManyPairsAndWideNumbers) {
+  const auto stores = [](int count) {
+    std::string body;
+    for (int k = 0; k < count; ++k) body += fmt::format("    t0[70*i0 + {}] = 1:f32\n", k);
+    return carrying(
+        parsed("buffer t0 output f32[560]\nkernel {\n  for i0 in 0..8 {\n" + body + "  }\n}\n"));
+  };
+  EXPECT_EQ(stores(64), std::set<VarId>{});
+  EXPECT_EQ(stores(65), std::set<VarId>{0}) << "more than 4,096 pairs";
+  // i0 is 0, so the accesses are nine apart; their coefficients are 2^64 - 2 apart.
+  const auto wide = [](const std::string& written, const std::string& read) {
+    return carrying(
+        parsed("buffer t0 inout f32[20]\nkernel {\n  for i0 in 0..1 {\n"
+               "    for i1 in 0..8 {\n      t0[" +
+               written + "] = t0[" + read + "]\n    }\n  }\n}\n"));
+  };
+  EXPECT_EQ(wide("7*i0 + i1", "-7*i0 + i1 + 9"), std::set<VarId>{});
+  EXPECT_EQ(wide("9223372036854775807*i0 + i1", "-9223372036854775807*i0 + i1 + 9"),
+            std::set<VarId>{1});
+}
+
 /// Two accesses `row * i0 + column * i1 + constant` on each of two axes.
 struct Pair {
   using Subscript = std::array<std::int64_t, 3>;
