@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -65,29 +66,59 @@ void prune(const fs::path& directory, std::size_t count) {
   for (std::size_t k = 0; k + count < files.size(); ++k) fs::remove(files[k].second, error);
 }
 
-/// Not by std::filesystem, whose way of opening directories needs fcntl(), which is not everywhere
-/// allowed.
-void remove_tree(const fs::path& path) {
-  struct Close {
-    void operator()(DIR* stream) const noexcept { closedir(stream); }
-  };
-  if (const std::unique_ptr<DIR, Close> stream(opendir(path.c_str())); stream) {
-    while (const dirent* const entry = readdir(stream.get())) {
-      const std::string_view name = entry->d_name;
-      if (name == "." || name == "..") continue;
-      if (unlink((path / name).c_str()) != 0 && errno == EISDIR) remove_tree(path / name);
-    }
-  }
-  rmdir(path.c_str());
-}
-
 // A temporary directory holds a file whose lock says that its maker lives: the kernel drops it with
 // the maker's last descriptor. The file comes first into the directory, so that whatever holds
 // other things without it is being removed, or was when its remover died. Only names of this
 // prefix are swept: heddle-XXXXXX are of versions that lock nothing, and of file systems that
 // cannot.
 constexpr std::string_view swept_prefix = "heddle-tmp-";
-constexpr const char* lock_file = ".lock";
+constexpr std::string_view lock_file = ".lock";
+
+struct CloseStream {
+  void operator()(DIR* stream) const noexcept { closedir(stream); }
+};
+
+/// Calls f(name) for each entry while that returns true. Not by std::filesystem, whose way of
+/// opening directories needs fcntl(), which is not everywhere allowed. Whether all were met.
+template <class F>
+bool each_entry(const fs::path& directory, const F& f) {
+  const std::unique_ptr<DIR, CloseStream> stream(opendir(directory.c_str()));
+  const dirent* entry = nullptr;
+  while (stream && (entry = readdir(stream.get())) != nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && !f(name)) return false;
+  }
+  return true;
+}
+
+/// Removes what is in a directory but the file called `but`, in up to `steps`, which it counts
+/// down. Whether all that went that could.
+bool empty_tree(const fs::path& directory, std::string_view but, std::size_t& steps) {
+  return each_entry(directory, [&](std::string_view name) {
+    if (name == but) return true;
+    if (steps == 0) return false;
+    --steps;
+    const fs::path path = directory / name;
+    if (unlink(path.c_str()) == 0 || errno != EISDIR) return true;
+    if (!empty_tree(path, {}, steps)) return false;
+    rmdir(path.c_str());
+    return true;
+  });
+}
+
+/// Removes a directory whose lock is ours, or that has none. The lock goes last and closed: where
+/// files are another machine's, what is open keeps a name, and a directory with it.
+void remove_tree(const fs::path& directory, FileDescriptor lock, std::size_t& steps) {
+  if (!empty_tree(directory, lock_file, steps)) return;
+  lock.reset();
+  unlink((directory / lock_file).c_str());
+  rmdir(directory.c_str());
+}
+
+void remove_whole(const fs::path& directory, FileDescriptor lock) {
+  std::size_t steps = std::numeric_limits<std::size_t>::max();
+  remove_tree(directory, std::move(lock), steps);
+}
 
 enum class Lock : std::uint8_t { taken, lost, unsupported };
 
@@ -104,8 +135,9 @@ Lock lock_fresh(const fs::path& directory, FileDescriptor& lock) {
   return same ? Lock::taken : Lock::lost;
 }
 
-/// Removes a directory whose maker is gone; leaves one that is used, or not ours, as it is.
-void sweep(const fs::path& directory) {
+/// Removes a directory whose maker is gone, in up to `steps`; leaves one that is used, or not ours,
+/// as it is.
+void sweep(const fs::path& directory, std::size_t& steps) {
   struct stat info{};
   if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
   if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) return;
@@ -120,10 +152,10 @@ void sweep(const fs::path& directory) {
     if (!lock && errno != ENOENT) return;
   }
   if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
-  remove_tree(directory);
+  remove_tree(directory, std::move(lock), steps);
 }
 
-/// Once in a process for each root: looking through a large /tmp takes a while.
+/// Once in a process for each root, and not for long: a compile waits for it.
 void sweep_once(const fs::path& root) {
   struct Swept {
     std::mutex mutex;
@@ -134,13 +166,11 @@ void sweep_once(const fs::path& root) {
     const std::scoped_lock lock((*swept).mutex);
     if (!(*swept).roots.insert(root).second) return;
   }
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(root, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(swept_prefix)) found.push_back(entry->path());
-  }
-  for (const fs::path& directory : found) sweep(directory);
+  std::size_t steps = swept_entries_max;
+  each_entry(root, [&](std::string_view name) {
+    if (name.starts_with(swept_prefix)) sweep(root / name, steps);
+    return steps != 0 && --steps != 0;
+  });
 }
 
 }  // namespace
@@ -167,7 +197,7 @@ TempDir::TempDir(const ToolOptions& options) {
     if (lock == Lock::taken) return;
     lock_.reset();
     if (lock == Lock::lost) continue;  // a sweeper's now
-    remove_tree(path_);
+    remove_whole(path_, {});
     break;
   }
   path_ = make("heddle-");
@@ -177,7 +207,7 @@ TempDir::TempDir(TempDir&& other) noexcept
     : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 TempDir::~TempDir() {
-  if (!path_.empty()) remove_tree(path_);
+  if (!path_.empty()) remove_whole(path_, std::move(lock_));
 }
 
 void write_file(const fs::path& path, std::string_view text) {

@@ -14,9 +14,13 @@
 
 namespace heddle::jit {
 
+/// Some 50 ms on a local disk.
+inline constexpr std::size_t swept_entries_max = 10'000;
+
 /// A directory of mode 0700 that vanishes with its contents on destruction. What killed processes
-/// left goes when another process makes its first one there: a lock, held as long as the directory
-/// is used, tells the dead from the living, whatever pid namespace or machine they are of.
+/// left goes when another process makes its first one there, which looks at swept_entries_max
+/// entries at most, those that it removes included: a lock, held as long as the directory is used,
+/// tells the dead from the living, whatever pid namespace or machine they are of.
 class TempDir {
  public:
   /// Throws Error(unavailable) naming the directory and the reason.

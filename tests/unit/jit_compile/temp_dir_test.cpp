@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -85,6 +88,48 @@ TEST(TempDirTest, WhatKilledProcessesLeftIsSweptAndWhatIsUsedIsNot) {
     EXPECT_TRUE(fs::is_symlink(link));
     EXPECT_TRUE(fs::exists(old / "rest"));
   }
+}
+
+TEST(TempDirTest, SweepingHasAnEnd) {
+  // J10: a compile does not wait for thousands of files to go; what is left goes with the next
+  const Scratch scratch;
+  const ToolOptions options = scratch.options();
+  DirectoryMaker killed(options);
+  fs::create_directory(killed.path() / "many");
+  for (std::size_t k = 0; k < swept_entries_max + 100; ++k)
+    write_file(killed.path() / "many" / std::to_string(k), "");
+  killed.kill_it();
+  const auto sweep = [&] {
+    return ended_well(start([&] { return TempDir(options).path() != ""; }));
+  };
+  EXPECT_TRUE(sweep());
+  EXPECT_TRUE(fs::exists(killed.path() / "many"));
+  EXPECT_TRUE(sweep());
+  EXPECT_FALSE(fs::exists(killed.path()));
+}
+
+TEST(TempDirTest, TheLockGoesLastAndClosed) {
+  // J10: of NFS: what is open and removed keeps a name there, and its directory with it
+  const Scratch scratch;
+  auto directory = std::make_unique<TempDir>(scratch.options());
+  write_file(directory->path() / "file", "content");
+  const FileDescriptor watch(inotify_init1(IN_CLOEXEC));
+  ASSERT_GE(inotify_add_watch(watch.get(), directory->path().c_str(), IN_DELETE | IN_CLOSE_WRITE),
+            0);
+  directory.reset();
+  std::string seen;
+  alignas(inotify_event) char events[4096];
+  const ssize_t bytes = read(watch.get(), events, sizeof events);
+  for (ssize_t at = 0; at < bytes;) {
+    inotify_event event;
+    std::memcpy(&event, events + at, sizeof event);
+    if (event.len != 0) {
+      seen += (event.mask & IN_DELETE) != 0 ? "removed " : "closed ";
+      seen += std::string(events + at + sizeof event) + "; ";
+    }
+    at += static_cast<ssize_t>(sizeof event + event.len);
+  }
+  EXPECT_EQ(seen, "removed file; closed .lock; removed .lock; ");
 }
 
 TEST(TempDirTest, MakersAndSweepersNeverMeet) {
