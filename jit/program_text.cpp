@@ -16,9 +16,9 @@ namespace {
 constexpr std::uint64_t tree_nodes_max = 500;
 
 /// Text that takes so many bytes, and no more.
-class BoundedText {
+class CutText {
  public:
-  explicit BoundedText(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+  explicit CutText(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
   void put(std::string_view part) {
     is_cut_ = is_cut_ || part.size() > bytes_max_ - text_.size();
@@ -243,7 +243,7 @@ class ProgramPrinter {
     out_.put(")");
   }
 
-  BoundedText out_;
+  CutText out_;
   // Of the statement at hand: indices without a label, and parts that have a name.
   std::unordered_map<std::uint64_t, std::string> indices_;
   std::unordered_map<const ExprNode*, std::string> parts_;
