@@ -45,6 +45,15 @@ std::string name_of(const Program& program, const std::string& asked) {
   return name;
 }
 
+CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
+                            std::chrono::nanoseconds spent) {
+  if (const auto own = compiler.timeout()) {
+    const Deadline end = deadline_after(*own) - spent;
+    limits.deadline = limits.deadline ? std::min(*limits.deadline, end) : end;
+  }
+  return limits;
+}
+
 std::string symbol(const std::string& name) {
   std::string text;
   for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
@@ -86,15 +95,6 @@ void require_statements(const Program& program, const std::string& name) {
                           name, program.empty() ? "no statement" : "comments alone"));
 }
 
-/// What is left of `limits` where the compiler's own time begins now.
-CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler) {
-  if (const auto own = compiler.timeout()) {
-    const Deadline end = deadline_after(*own);
-    limits.deadline = limits.deadline ? std::min(*limits.deadline, end) : end;
-  }
-  return limits;
-}
-
 /// Traced, every assignment is told in the order of the program.
 bool is_scheduled(const CodeData& code) {
   return code.options.schedule == Schedule::automatic && !code.options.trace_values;
@@ -112,7 +112,8 @@ std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
   code->options = options;
   code->compiler = compiler;
   code->steps.resize(1);
-  const CompileLimits own = with_own_time(limits, *compiler);
+  const auto start = std::chrono::steady_clock::now();
+  const CompileLimits own = with_own_time(limits, *compiler, {});
   LimitedWork work(code->name, own);
   if (is_scheduled(*code) && options.contraction_tile)
     check_tile(*options.contraction_tile, compiler->target());
@@ -124,12 +125,12 @@ std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
   code->lowered = optimize(code->unoptimized, optimize_options);
   work.begin("sign");
   code->signature = make_signature(code->lowered.loop);
+  code->draft_time = std::chrono::steady_clock::now() - start;
   return code;
 }
 
 void schedule_code(CodeData& code, const CompileLimits& limits) {
-  const CompileLimits own = with_own_time(limits, *code.compiler);
-  LimitedWork work(code.name, own);
+  LimitedWork work(code.name, limits);
   work.begin("schedule");
   if (is_scheduled(code)) {
     code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
@@ -150,8 +151,9 @@ CompileUnit unit_of(const CodeData& code) {
 
 Code finish(Draft draft, const CompileLimits& limits) {
   CodeData& code = *draft.code;
-  schedule_code(code, limits);
-  if (code.options.shared) code.steps[0].module = code.compiler->compile(unit_of(code), limits);
+  const CompileLimits own = with_own_time(limits, *code.compiler, code.draft_time);
+  schedule_code(code, own);
+  if (code.options.shared) code.steps[0].module = code.compiler->compile(unit_of(code), own);
   return Code(std::move(draft.code));
 }
 

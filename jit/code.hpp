@@ -29,6 +29,7 @@ struct CodeData {
   Signature signature;
   std::vector<KernelStep> steps;
   bool looks_at_stop = false;  ///< its kernel runs for long enough to (heddle_kernel_args::stop)
+  std::chrono::nanoseconds draft_time{};  ///< of the compiler's own time, up to the signature
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
 };

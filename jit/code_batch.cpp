@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -125,12 +126,16 @@ class BatchRun {
 
   void compile(std::size_t part) {
     CompileUnit& unit = draft_.parts[part];
+    std::chrono::nanoseconds spent{};
+    for (const std::size_t position : draft_.positions[part])
+      spent += draft_.codes[position]->draft_time;
+    const CompileLimits limits = with_own_time(limits_, *draft_.compiler, spent);
     for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
       CodeData& code = *draft_.codes[draft_.positions[part][k]];
-      schedule_code(code, limits_);
+      schedule_code(code, limits);
       unit.kernels[k] = kernel_of(code, std::move(unit.kernels[k].name));
     }
-    const auto module = draft_.compiler->compile(unit, limits_);
+    const auto module = draft_.compiler->compile(unit, limits);
     for (const std::size_t position : draft_.positions[part])
       draft_.codes[position]->steps[0].module = module;
     if (draft_.progress) tell(draft_.positions[part]);
@@ -204,7 +209,7 @@ CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& sp
   const std::size_t parts = draft.parts.size();
   if (parts == 0) {  // postponed
     for (const auto& code : draft.codes)
-      if (code) schedule_code(*code, limits);
+      if (code) schedule_code(*code, with_own_time(limits, *code->compiler, code->draft_time));
   }
   const auto run = std::make_shared<BatchRun>(std::move(draft), limits);
   spread(parts, [run] { run->work(); });

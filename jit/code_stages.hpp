@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -18,7 +19,10 @@ namespace heddle::jit {
                                                    const CompileOptions& options,
                                                    const std::shared_ptr<const Compiler>& compiler,
                                                    const CompileLimits& limits);
-/// The last stage before a compiler's. Within `limits`, and the compiler's own time.
+/// What is left of `limits`, and of the compiler's own time, of which that much was spent.
+[[nodiscard]] CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
+                                          std::chrono::nanoseconds spent);
+/// The last stage before a compiler's. Within `limits`.
 void schedule_code(CodeData& code, const CompileLimits& limits);
 /// For code that is scheduled.
 [[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);

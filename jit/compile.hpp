@@ -86,7 +86,7 @@ class Compiler {
   [[nodiscard]] virtual Status available() const = 0;
   /// One line: command and version, for `heddle info`.
   [[nodiscard]] virtual std::string describe() const = 0;
-  /// What one compile takes at most, and what the stages before it take at most; none: no end.
+  /// What a compile takes at most, with the stages before it; none: no end.
   [[nodiscard]] virtual std::optional<std::chrono::milliseconds> timeout() const noexcept {
     return std::nullopt;
   }

@@ -49,7 +49,8 @@ struct BackendOptions {
   std::optional<std::vector<std::string>> cflags{};
   std::optional<std::string> isa{};  ///< "portable", "avx2" or "avx512": at most the processor's
   std::optional<std::string> compile_helper{};
-  /// What a compiler may take for a unit, and what the stages before it may for a program: 60 s.
+  /// What heddle's stages and the compiler may take for a program, together; of a batch, for each
+  /// unit of up to four. What postponed code takes at link is a compile of its own: 60 s.
   std::optional<std::chrono::milliseconds> compile_timeout{};
   std::optional<std::string> temp_dir{};
   std::optional<std::string> dump_dir{};
