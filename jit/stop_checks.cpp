@@ -1,7 +1,6 @@
 // See stop_checks.hpp.
 #include "jit/stop_checks.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -20,7 +19,9 @@ constexpr double long_kernel = 1e8;
 constexpr double iteration_min = 20'000;
 /// Iterations of more may take long themselves.
 constexpr double iteration_max = 1e8;
-/// Of shorter iterations so much is done between two looks: a millisecond or less.
+/// Shorter ones are of some 20 instructions, and compilers add one where the loop is cut.
+constexpr double part_iteration_min = 100;
+/// Of iterations between these so much is done between two looks: a millisecond or less.
 constexpr double between_looks = 1e6;
 /// Most lanes of a vector of numbers that schedules make.
 constexpr double lanes_max = 16;
@@ -53,8 +54,8 @@ class StopFinder {
       const double iteration = iterations_.at(stmt->var);
       if (iteration >= iteration_min) {
         found.every[stmt->var] = 1;
-      } else if (iteration * count(*stmt) >= long_kernel) {
-        const auto enough = static_cast<std::uint64_t>(between_looks / std::max(iteration, 1.0));
+      } else if (iteration >= part_iteration_min && iteration * count(*stmt) >= long_kernel) {
+        const auto enough = static_cast<std::uint64_t>(between_looks / iteration);
         found.every[stmt->var] = static_cast<std::int64_t>(std::bit_ceil(enough));
       }
       if (iteration > iteration_max) mark(stmt->body);
