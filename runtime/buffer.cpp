@@ -9,6 +9,7 @@
 #include "runtime/copying.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/log.hpp"
+#include "scheduler/timeline.hpp"
 
 namespace heddle::rt {
 
@@ -28,42 +29,63 @@ BufferState::BufferState(std::shared_ptr<const Memory> block,
 
 namespace {
 
-bool ended_well(const Event& event) { return event.done() && event.status().ok(); }
+auto on(std::uint64_t timeline) noexcept {
+  return [timeline](const Event& use) noexcept { return use.timeline() == timeline; };
+}
+
+/// Nobody is told by this: whoever made the use, or waits for it, sees how it ended.
+bool ended_well(const Event& use) noexcept {
+  return use.done() && sched::Timeline::outcome_of(use).status.ok();
+}
 
 }  // namespace
+
+bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use) : use.done(); }
 
 std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
   auto next = std::make_shared<BufferState>(memory, physical, device);
   next->constant = constant;
-  next->former_ = uses_;
-  next->former_.insert(next->former_.end(), former_.begin(), former_.end());
-  std::erase_if(next->former_, ended_well);
+  for (const Event& use : uses_) next->former_.push_back({use, true});
+  for (const auto& [use, heeded] : former_) {
+    // An owner that had a use was told of former failures, or has overwritten what they left.
+    if (std::ranges::none_of(uses_, on(use.timeline())))
+      next->former_.push_back({use, heeded && uses_.empty()});
+  }
+  std::erase_if(next->former_, &Former::over);
   memory.reset();
   taken_at = where;
   return next;
 }
 
-void BufferState::order(std::uint64_t timeline, sched::TaskNote& note) {
-  const auto here = [timeline](const Event& use) { return use.timeline() == timeline; };
-  if (std::ranges::any_of(uses_, here)) return;  // it came after them, and this after it
-  if (!uses_.empty()) std::erase_if(uses_, ended_well);
-  std::erase_if(former_, ended_well);
-  for (const Event& use : former_) {
-    if (!here(use)) note.come_after(use);
+void BufferState::order(std::uint64_t timeline, bool overwrites, sched::TaskNote& note) {
+  const bool first = std::ranges::none_of(uses_, on(timeline));
+  std::erase_if(former_, &Former::over);
+  if (former_.empty()) std::erase_if(uses_, ended_well);  // else they tell where it was told of
+  for (const auto& [use, heeded] : former_) {
+    if (on(timeline)(use)) continue;  // it comes after that anyway
+    // An earlier use here does not stand for it while it runs: it may have ended without its gate.
+    if (use.done() && (overwrites || !first)) continue;
+    note.come_after(use, heeded && !overwrites);
   }
   uses_.reserve(uses_.size() + 1);
 }
 
-void BufferState::note_use(const Event& event) noexcept {
-  for (Event& use : uses_) {
-    if (use.timeline() != event.timeline()) continue;
-    use = event;
-    return;
+void BufferState::note_use(const Event& event, bool overwrites) noexcept {
+  const auto here = on(event.timeline());
+  if (overwrites) {
+    for (Former& former : former_) former.heeded = false;
   }
-  uses_.push_back(event);  // order() made room
+  if (const auto last = std::ranges::find_if(uses_, here); last != uses_.end()) {
+    *last = event;
+  } else {
+    uses_.push_back(event);  // order() made room
+  }
 }
 
-void BufferState::begin_with(const Event& first_values) { former_.push_back(first_values); }
+void BufferState::begin_with(const Event& first_values) {
+  former_.push_back({first_values, false});
+  uses_.clear();  // it was the only one
+}
 
 std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::size_t bytes,
                                               const std::string& what, std::uint64_t tensor) {
@@ -119,9 +141,9 @@ void require_writable(const BufferView& view) {
 
 namespace {
 
-Accesses only(const BufferView& view, bool writes, const Tensor* tensor) {
+Accesses only(const BufferView& view, Use use, const Tensor* tensor) {
   Accesses accesses;
-  accesses.add({&view, writes, tensor});
+  accesses.add({&view, use, tensor});
   return accesses;
 }
 
@@ -170,7 +192,7 @@ class FirstValues final : public Work {
 void submit_first_values(const DeviceState& device, const BufferView& view,
                          const std::optional<HostArray>& host, const Tensor* tensor) {
   if (view.num_bytes() == 0) return;
-  const Accesses accesses = only(view, true, tensor);
+  const Accesses accesses = only(view, Use::overwrite, tensor);
   const sched::Label label = host ? sched::Label("from_host") : sched::Label("zero");
   const Event event =
       Door(device, label, accesses)
@@ -183,7 +205,7 @@ void submit_first_values(const DeviceState& device, const BufferView& view,
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
                        const Tensor* tensor, const sched::SubmitOptions& options) {
   return submit(
-      device, "from_host", only(view, true, tensor),
+      device, "from_host", only(view, Use::overwrite, tensor),
       [execution = device.execution, data = place_of(view).data,
        host = std::move(host)]() -> Status {
         if (host.bytes == 0) return {};
@@ -195,7 +217,7 @@ Event submit_from_host(const DeviceState& device, const BufferView& view, HostMe
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
                      const Tensor* tensor, const sched::SubmitOptions& options) {
   return submit(
-      device, "to_host", only(view, false, tensor),
+      device, "to_host", only(view, Use::read, tensor),
       [execution = device.execution, data = place_of(view).data,
        host = std::move(host)]() -> Status {
         if (host.bytes == 0) return {};
@@ -311,8 +333,8 @@ Event BufferView::copy_from(const Device& device, const BufferView& source,
                             source.type().to_string(), type_.to_string()));
   }
   rt::Accesses accesses;
-  accesses.add({this, true, nullptr});
-  accesses.add({&source, false, nullptr});
+  accesses.add({this, rt::Use::overwrite, nullptr});
+  accesses.add({&source, rt::Use::read, nullptr});
   return rt::submit(
       *device.state(), "copy", accesses,
       [execution = device.state()->execution,

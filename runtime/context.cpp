@@ -159,7 +159,7 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
                             tensor.label(), tensor.type().to_string(), view.to_string()));
   }
   rt::require_reach(view, *state_->device->execution);
-  rt::require_live({&view, false, &tensor}, fmt::format("context '{}'", label()));
+  rt::require_live({&view, rt::Use::read, &tensor}, fmt::format("context '{}'", label()));
   if (held) {
     throw Error(
         ErrorCode::failed_precondition,

@@ -61,17 +61,24 @@ class BufferState {
 
   /// Hands the memory on. Under the lock, of one that has it.
   [[nodiscard]] std::shared_ptr<BufferState> give_up(std::source_location where);
-  /// What a next use on `timeline` has to come after: uses of former owners elsewhere. Under the
-  /// lock, which the caller keeps until note_use(). Throws std::bad_alloc.
-  void order(std::uint64_t timeline, sched::TaskNote& note);
+  /// What a next use on `timeline` has to come after: uses of former owners elsewhere.
+  /// `overwrites`: it writes all of the memory and reads none. Under the lock, which the caller
+  /// keeps until note_use(). Throws std::bad_alloc.
+  void order(std::uint64_t timeline, bool overwrites, sched::TaskNote& note);
   /// That use was accepted; on its timeline it is the last so far. Under the lock.
-  void note_use(const Event& event) noexcept;
-  /// Uses on other timelines come after this one, which gives the memory its first values.
+  void note_use(const Event& event, bool overwrites) noexcept;
+  /// Uses on other timelines come after this one, which gives the memory its first values however
+  /// it ends.
   void begin_with(const Event& first_values);
 
  private:
-  std::vector<Event> uses_;    // the last of each timeline
-  std::vector<Event> former_;  // those of former owners, and that of the first values
+  struct Former {
+    Event use;
+    bool heeded;  // its failure is one of what this owner finds in the memory
+    [[nodiscard]] bool over() const noexcept;
+  };
+  std::vector<Event> uses_;     // the last of each timeline
+  std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
 };
 
 struct Load;  // runtime/merge.hpp

@@ -164,7 +164,7 @@ class Linker {
   }
 
   const BufferView& checked(const Tensor& tensor, const BufferView& view) const {
-    require_live({&view, false, &tensor},
+    require_live({&view, Use::read, &tensor},
                  fmt::format("routine '{}' on {}", code_.name(), parent_->device->execution->name));
     return view;
   }
@@ -249,6 +249,11 @@ class Linker {
     }
   }
 
+  static Use use_of(const jit::SignatureEntry& entry) {
+    if (!entry.writes) return Use::read;
+    return entry.overwrites_whole ? Use::overwrite : Use::change;
+  }
+
   /// What a launch hands to the kernel, and what it touches.
   static void note_accesses(Linked& linked) {
     const jit::CodeData& data = linked.code.data();
@@ -257,7 +262,7 @@ class Linker {
       linked.buffers.push_back(
           {view ? place_of(*view).data : nullptr, view ? view->num_bytes() : 0});
       if (view)
-        linked.accesses.add({&*view, data.signature.entries[k].writes, &data.lowered.tensors[k]});
+        linked.accesses.add({&*view, use_of(data.signature.entries[k]), &data.lowered.tensors[k]});
     }
   }
 

@@ -184,7 +184,7 @@ class ConsumerDoor final : public SlotDoor {
 
   /// The launch reads `view`, in place or in a copy of its own.
   void use(const BufferView& view, const Tensor& tensor, bool in_place) {
-    accesses_.add({&view, false, &tensor});
+    accesses_.add({&view, Use::read, &tensor});
     const std::size_t bytes = view.num_bytes();
     if (in_place) {
       read_.buffer = {place_of(view).data, bytes};
@@ -258,7 +258,7 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
     loading.copy = std::make_shared<Copy>();
   }
   Accesses accesses;
-  accesses.add({source.view, false, source.tensor});
+  accesses.add({source.view, Use::read, source.tensor});
   LoadDoor door(device, accesses, *source.view, loading);
   return door.submit(
       [execution = device.execution, loading]() -> Status {

@@ -42,11 +42,13 @@ constexpr sched::TaskOps work_ops{
 
 }  // namespace
 
-void Accesses::add(const Access& access) {
+void Accesses::add(Access access) {
+  if (access.use == Use::overwrite && access.view->num_bytes() != state_of(access).bytes)
+    access.use = Use::change;
   const auto at = std::ranges::lower_bound(list_, &state_of(access), std::less<>(),
                                            [](const Access& other) { return &state_of(other); });
   if (at != list_.end() && &state_of(*at) == &state_of(access)) {
-    at->writes = at->writes || access.writes;
+    if (at->use != access.use) at->use = Use::change;
   } else {
     list_.insert(at, access);
   }
@@ -78,7 +80,7 @@ Status Door::enter(sched::TaskNote& note) noexcept {
         return why;
       }
       kept().push_back(buffer.memory);
-      buffer.order(device_.timeline->id(), note);
+      buffer.order(device_.timeline->id(), access.use == Use::overwrite, note);
     }
     return {};
   } catch (...) {
@@ -90,7 +92,8 @@ Status Door::enter(sched::TaskNote& note) noexcept {
 
 void Door::leave(const Event* taken) noexcept {
   if (taken != nullptr) {
-    for (const Access& access : accesses_->list()) state_of(access).note_use(*taken);
+    for (const Access& access : accesses_->list())
+      state_of(access).note_use(*taken, access.use == Use::overwrite);
     work_->accepted = true;
   }
   unlock();

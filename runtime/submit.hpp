@@ -13,17 +13,24 @@
 
 namespace heddle::rt {
 
+enum class Use : std::uint8_t {
+  read,
+  change,     ///< writes some of it, or reads it too
+  overwrite,  ///< writes all of it before it reads any
+};
+
 /// A use of a buffer. Points to what the caller keeps during the call.
 struct Access {
   const BufferView* view;
-  bool writes;
+  Use use;
   const Tensor* tensor;  ///< for messages; null: none is known
 };
 
 /// What a task touches: each buffer once, in the order in which all threads lock them.
 class Accesses {
  public:
-  void add(const Access& access);
+  /// What is an overwrite for a view into the buffer is a change of the buffer.
+  void add(Access access);
   [[nodiscard]] const std::vector<Access>& list() const noexcept { return list_; }
 
  private:

@@ -59,8 +59,8 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
       fmt::format("copy '{}' from {} to {}", tensor.label(),
                   source.state()->device->execution->name, device->execution->name));
   rt::Accesses accesses;
-  accesses.add({&*to, true, &tensor});
-  accesses.add({&from, false, &tensor});
+  accesses.add({&*to, rt::Use::overwrite, &tensor});
+  accesses.add({&from, rt::Use::read, &tensor});
   Event event = rt::submit(
       *device, "copy", accesses,
       [execution = device->execution,

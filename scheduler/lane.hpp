@@ -28,17 +28,23 @@
 
 namespace heddle::sched {
 
+/// What a task comes after.
+struct Awaited {
+  Event event;
+  bool heeded = true;  ///< when it ended badly, the task is skipped
+};
+
 /// What is to be known about some tasks, apart from the slots so that these are one line each.
 struct TaskNote {
   bool contain = false;
   bool is_wait = false;  ///< Device::wait(): a failed event poisons the device
-  std::unique_ptr<std::vector<Event>> after{};  ///< null: starts as soon as its turn comes
-  std::source_location site{};                  ///< that submitted it, on devices that record sites
+  std::unique_ptr<std::vector<Awaited>> after{};  ///< null: starts as soon as its turn comes
+  std::source_location site{};  ///< that submitted it, on devices that record sites
 
   /// Throws std::bad_alloc.
-  void come_after(const Event& event) {
-    if (!after) after = std::make_unique<std::vector<Event>>();
-    after->push_back(event);
+  void come_after(const Event& event, bool heeded = true) {
+    if (!after) after = std::make_unique<std::vector<Awaited>>();
+    after->push_back({event, heeded});
   }
 };
 

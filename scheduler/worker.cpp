@@ -205,7 +205,7 @@ void DeviceCore::end_unrun(std::uint64_t ticket, const TaskNote& note, Status re
 /// why it must not run; `contained`: that failure was contained where it happened.
 bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                            bool& contained) noexcept {
-  for (const Event& event : *note.after) {
+  for (const auto& [event, heeded] : *note.after) {
     if (!event.done()) {
       const bool looks_again = runner_ && !(drain_until_ && now() >= *drain_until_);
       const std::optional<Waited> waited =
@@ -229,6 +229,7 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
         return true;
       }
     }
+    if (!heeded) continue;
     // Whoever sees this task's end sees that failure in it.
     if (Status ended = event.status(); !ended.ok()) {
       contained = Timeline::outcome_of(event).contained;

@@ -135,10 +135,13 @@ class Buffer {
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once its memory was donated.
   [[nodiscard]] bool live() const noexcept;
-  /// Gives the memory up to a new handle. What was accepted before runs normally, and the first use
-  /// of the new handle on each timeline comes after it, on the device side; when it failed, so does
-  /// that use. This handle and its copies are dead from here on: using them, and tensors and
-  /// routines in them, is failed_precondition naming tensor or type, `where` and its function.
+  /// Gives the memory up to a new handle. What was accepted before runs normally, and uses of the
+  /// new handle come after it, on the device side. When the last of it on a device ended badly, so
+  /// does the first use of the new handle on each other device, and what is accepted meanwhile; but
+  /// not what overwrites the memory whole, nor what comes after that. How its own uses ended is
+  /// what a new owner hands on, once it had one. This handle and its copies are dead from here on:
+  /// using them, and tensors and routines in them, is failed_precondition naming tensor or type,
+  /// `where` and its function.
   [[nodiscard]] Buffer donate(std::source_location where = std::source_location::current()) const;
   [[nodiscard]] const std::shared_ptr<rt::BufferState>& state() const noexcept { return state_; }
   [[nodiscard]] std::string to_string() const;

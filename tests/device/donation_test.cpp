@@ -188,6 +188,97 @@ TEST_P(DonationTest, TheFailureOfAnAcceptedUseReachesTheNewOwner) {
   EXPECT_TRUE(other.submit("goes on", [] {}).wait().ok());  // it was contained
 }
 
+// D17: a new owner's use that ended without waiting for the donor's, because it was cancelled,
+// skipped or came after what failed, does not let the next one overtake these
+TEST_P(DonationTest, NoUseOfANewOwnerOvertakesAcceptedUses) {
+  const ArrayType type{f32, {3}};
+  const Tensor t("t", type.dtype, type.dims), copied("copied", type.dtype, type.dims);
+  Index i;
+  Program p("p");
+  p << (copied(i) = t(i));
+  const Code code = backend.compile(p);
+  enum class Way { cancelled, skipped, refused };
+  for (const Way way : {Way::cancelled, Way::skipped, Way::refused}) {
+    const Device other = another();
+    const Buffer buffer = Buffer::allocate(device, type);
+    const Routine fives = filler(device, t, whole(buffer, type), 5);
+    device.await();
+    sched::ExternalTimeline gate("gate"), door("door");
+    const Event opened = gate.next(), unlocked = door.next();
+    device.wait(opened);
+    fives.schedule();
+    const Buffer next = buffer.donate();
+    const Routine use = Context(other).with(t, whole(next, type)).link(code);
+    other.await();
+    ScheduleOptions options;
+    if (way == Way::refused) {
+      options.contain = true;
+      options.after = {unlocked};
+    } else if (way == Way::skipped) {
+      other.wait(unlocked);
+    }
+    const Event first = use.schedule({}, options);
+    if (way == Way::cancelled) {
+      other.cancel_pending();
+    } else {
+      EXPECT_TRUE(door.signal(unlocked.ticket(), Status(ErrorCode::internal, "broken")).ok());
+    }
+    EXPECT_FALSE(first.wait().ok());
+    if (way == Way::skipped) other.recover();
+    std::vector<float> seen(3);
+    const Event second = read(other, whole(next, type), seen);
+    EXPECT_EQ(second.wait_for(10ms).code(), ErrorCode::deadline);
+    EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+    EXPECT_TRUE(second.wait().ok()) << text(second.status());
+    EXPECT_THAT(seen, Each(5));
+  }
+}
+
+// D17, S10: who overwrites the memory whole reads nothing that a failed use left, so it runs, and
+// after it all is well; before that each owner is told once on each device
+TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
+  const ArrayType type{f32, {2}};
+  const Tensor t("t", type.dtype, type.dims);
+  const Device other = another();
+  ScheduleOptions failing;
+  failing.contain = true;
+  failing.trace = [](const TracedValue&) { throw std::runtime_error("broken sensor"); };
+  for (const bool pending : {false, true}) {
+    Buffer buffer = Buffer::allocate(device, type);
+    device.await();
+    sched::ExternalTimeline gate("gate");
+    const Event opened = gate.next();
+    if (pending) device.wait(opened);
+    const Event broken = filler(device, t, whole(buffer, type), 1, true).schedule({}, failing);
+    if (!pending) {
+      EXPECT_FALSE(broken.wait().ok());
+    }
+    Event last;
+    for (int k = 0; k < 3; ++k) {
+      buffer = buffer.donate();
+      last = filler(k % 2 == 0 ? other : device, t, whole(buffer, type), k).schedule();
+      if (!pending) {
+        EXPECT_TRUE(last.wait().ok()) << text(last.status());
+      }
+    }
+    EXPECT_EQ(last.done(), !pending);  // it comes after it all the same
+    EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+    EXPECT_TRUE(last.wait().ok()) << text(last.status());
+    EXPECT_FALSE(broken.wait().ok());
+    std::vector<float> values(2);
+    EXPECT_TRUE(read(another(), whole(buffer.donate(), type), values).wait().ok());
+    EXPECT_THAT(values, Each(2));
+  }
+  const Buffer buffer = Buffer::allocate(device, type);
+  EXPECT_FALSE(filler(device, t, whole(buffer, type), 1, true).schedule({}, failing).wait().ok());
+  std::vector<float> values(2);
+  // Its owner never used it, so the next one is told.
+  const Buffer taken = buffer.donate().donate();
+  EXPECT_FALSE(read(other, whole(taken, type), values).wait().ok());
+  for (int k = 0; k < 2; ++k) EXPECT_TRUE(read(other, whole(taken, type), values).wait().ok());
+  EXPECT_TRUE(read(another(), whole(taken.donate(), type), values).wait().ok());
+}
+
 // D17, S4: who waits for room in a queue holds nothing that the running task needs to donate
 TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   BackendOptions options;

@@ -180,6 +180,7 @@ TEST_P(FirstValuesTest, AreThereAfterTheyWereCancelled) {
   const BufferView view(Buffer::allocate(device, type), type);
   device.cancel_pending();
   device.await();
+  EXPECT_THAT(values_of(view, backend.physical_device(0).new_virtual_device()), Each(0));
   EXPECT_THAT(values_of(view, device), Each(0));
 }
 
