@@ -1,9 +1,12 @@
 // Contexts: what they hold, and moving values between host and device.
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "runtime/context_state.hpp"
+#include "scheduler/task_context.hpp"
 
 namespace heddle {
 namespace rt {
@@ -228,6 +231,32 @@ void require_access(const Tensor& tensor, DType dtype, std::size_t count) {
 
 }  // namespace
 
+namespace {
+
+/// Host memory for a transfer that the caller waits for. The wait of a task may end before the
+/// transfer does, which then goes on without the caller: it gets memory of its own there.
+rt::HostMemory waited_for(const rt::DeviceState& device, const Tensor& tensor, void* data,
+                          std::size_t bytes) {
+  constexpr std::uint64_t any_ticket = ~std::uint64_t{0};
+  if (sched::waits_for_itself(device.timeline->id(), any_ticket)) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("task '{}' of {} would wait for a transfer of tensor '{}' on that "
+                            "device, which can only run after it; use to_host() or from_host(), "
+                            "which do not wait",
+                            this_task::label(), device.execution->name, tensor.label()));
+  }
+  if (!this_task::running()) return {data, bytes, nullptr};
+  auto own = std::make_shared<const HostArray>(tensor.type());
+  return {own->data(), bytes, own};
+}
+
+/// Between the caller's memory and what a transfer has for it.
+void move_bytes(void* to, const void* from, std::size_t bytes) noexcept {
+  if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
 void Context::write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
                           std::size_t count) const {
   const BufferView target = view(tensor);
@@ -235,16 +264,17 @@ void Context::write_bytes(const Tensor& tensor, DType dtype, std::span<const std
   rt::require_writable(target);
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(bytes.data());
-  throw_if_failed(
-      rt::submit_from_host(*state_->device, target, {data, bytes.size(), nullptr}, &tensor).wait());
+  const rt::HostMemory host = waited_for(*state_->device, tensor, data, bytes.size());
+  move_bytes(host.data, data, bytes.size());
+  throw_if_failed(rt::submit_from_host(*state_->device, target, host, &tensor).wait());
 }
 
 void Context::read_bytes(const Tensor& tensor, DType dtype, std::span<std::byte> bytes) const {
   const BufferView source = view(tensor);
   require_access(tensor, dtype, bytes.size() / size_of(dtype));
-  throw_if_failed(
-      rt::submit_to_host(*state_->device, source, {bytes.data(), bytes.size(), nullptr}, &tensor)
-          .wait());
+  const rt::HostMemory host = waited_for(*state_->device, tensor, bytes.data(), bytes.size());
+  throw_if_failed(rt::submit_to_host(*state_->device, source, host, &tensor).wait());
+  move_bytes(bytes.data(), host.data, bytes.size());
 }
 
 void Context::require_readable(const Tensor& tensor, DType dtype) const {

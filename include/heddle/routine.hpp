@@ -150,7 +150,8 @@ class Context {
                    std::source_location where = std::source_location::current()) const;
 
   /// Writes and waits. Throws invalid_argument for another dtype or count, not_found, or the
-  /// device's failure.
+  /// device's failure; in tasks also what their waits end with, failed_precondition in one of this
+  /// device. `values` are the caller's again, however it ends.
   template <class T>
   void write(const Tensor& tensor, std::span<const T> values) const {
     write_bytes(tensor, dtype_of_v<T>, std::as_bytes(values), values.size());

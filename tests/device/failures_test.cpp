@@ -11,6 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::AnyOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -197,6 +199,65 @@ TEST_P(FailuresTest, ThrowingTraceHookFailsItsRunOnly) {
               AllOf(HasSubstr("'traced'"), HasSubstr("no room for traces")));
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(run.schedule().wait().ok());
+}
+
+// D4, S16: what could only run after the task that waits for it is refused before it is submitted
+TEST_P(FailuresTest, ReadingAndWritingInATaskOfTheDeviceIsRefused) {
+  const Tensor x("x", f32, {2});
+  const Routine run = counter(device, x);
+  const Context& here = run.context();
+  run.schedule();
+  device.await();
+  const std::vector<float> sevens{7, 7};
+  const std::function<void()> waits[] = {[&] { static_cast<void>(here.read<float>(x)); },
+                                         [&] { here.write(x, sevens); }};
+  for (const auto& wait : waits) {
+    Status refused;
+    const std::uint64_t before = device.timeline().counters().submitted;
+    EXPECT_TRUE(device.submit("peek", [&] { refused = failure(wait); }).wait().ok());
+    EXPECT_EQ(device.timeline().counters().submitted, before + 1);
+    EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(refused), AllOf(HasSubstr("'peek'"), HasSubstr("'x'"), HasSubstr("to_host")));
+  }
+  EXPECT_THAT(here.read<float>(x), ElementsAre(1, 1));
+}
+
+// D4, S12: a wait that ends before the transfer leaves the device nothing of the caller's to touch
+TEST_P(FailuresTest, TransfersOutliveWaitsButTouchNoMemoryOfTheCaller) {
+  constexpr std::size_t count = 1000;
+  const Tensor x("x", f32, {count});
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Routine run = counter(device, x);
+  const Context& here = run.context();
+  run.schedule();
+  device.await();
+  sched::ExternalTimeline gate("gate");
+  std::vector<float> mine(count, 7);
+  std::vector<std::vector<float>> later;
+  const std::function<void()> waits[] = {[&] { static_cast<void>(here.read<float>(x)); },
+                                         [&] { here.write(x, mine); }};
+  for (const auto& wait : waits) {
+    const Event opened = gate.next();
+    device.wait(opened);
+    std::latch inside(1);
+    Status ended;
+    const Event stopped = other.submit("peek", [&] {
+      inside.count_down();
+      ended = failure(wait);
+    });
+    inside.wait();
+    other.cancel_pending();
+    static_cast<void>(stopped.wait());
+    EXPECT_EQ(ended.code(), ErrorCode::cancelled) << text(ended);
+    mine.assign(count, 9);
+    for (int k = 0; k < 10; ++k) later.emplace_back(count, 0);  // where `read` had its values
+    EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+    device.await();
+    EXPECT_THAT(later, Each(Each(0)));
+  }
+  EXPECT_THAT(here.read<float>(x),
+              AnyOf(Each(7), Each(1)));  // not submitted, if told to stop first
+  EXPECT_THAT(mine, Each(9));
 }
 
 }  // namespace
