@@ -33,12 +33,11 @@ auto on(std::uint64_t timeline) noexcept {
   return [timeline](const Event& use) noexcept { return use.timeline() == timeline; };
 }
 
-/// Nobody is told by this: whoever made the use, or waits for it, sees how it ended.
-bool ended_well(const Event& use) noexcept {
-  return use.done() && sched::Timeline::outcome_of(use).status.ok();
-}
-
 }  // namespace
+
+bool ended_well(const Event& event) noexcept {
+  return event.done() && sched::Timeline::outcome_of(event).status.ok();
+}
 
 bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use) : use.done(); }
 

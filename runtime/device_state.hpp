@@ -81,6 +81,9 @@ class BufferState {
   std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
 };
 
+/// Who asks for heddle itself: the failure is still to be seen by somebody (S10).
+[[nodiscard]] bool ended_well(const Event& event) noexcept;
+
 struct Load;  // runtime/merge.hpp
 
 /// A device's merge buffer as it will be once all submitted tasks ended.

@@ -163,7 +163,7 @@ class ConsumerDoor final : public SlotDoor {
   /// What the slot holds, which must be what the code expects (O32).
   Status find() {
     std::shared_ptr<Load>& load = slot().load;
-    if (load && load->event.done() && !load->event.status().ok()) load.reset();
+    if (load && load->event.done() && !ended_well(load->event)) load.reset();
     const Code& code = consumer_.code;
     if (!load || !(load->tensor == expected())) {
       return Status(ErrorCode::failed_precondition,
