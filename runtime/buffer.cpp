@@ -44,6 +44,7 @@ bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use
 std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
   auto next = std::make_shared<BufferState>(memory, physical, device);
   next->constant = constant;
+  next->constant_id = constant_id;
   for (const Event& use : uses_) next->former_.push_back({use, true});
   for (const auto& [use, heeded] : former_) {
     // An owner that had a use was told of former failures, or has overwritten what they left.

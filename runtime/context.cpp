@@ -6,6 +6,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "runtime/context_state.hpp"
+#include "runtime/copying.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle {
@@ -181,13 +182,27 @@ std::optional<Tensor> Context::expected_merge_tensor() const { return state_->ex
 
 namespace {
 
-using SubmitHostTransfer = Event (*)(const rt::DeviceState&, const BufferView&, rt::HostMemory,
-                                     const Tensor*, const sched::SubmitOptions&);
+enum class HostTransfer : std::uint8_t { from_host, to_host };
+
+/// Constants stay as they are: devices may be reading their host storage in place. What was
+/// uploaded of one may be brought anew from there.
+void require_unchanged_constants(const Tensor& tensor, const BufferView& view, HostTransfer what) {
+  if (what == HostTransfer::from_host) {
+    const rt::BufferState& buffer = *view.buffer().state();
+    if (buffer.borrowed || buffer.constant_id != tensor.id()) rt::require_writable(view);
+  } else if (tensor.mode() == MemoryMode::hosted_constant) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("the host storage of tensor '{}' {} cannot be written: devices may be "
+                            "reading it in place; give it mode hosted(nonconstant) to change it",
+                            tensor.label(), name(MemoryMode::hosted_constant)));
+  }
+}
 
 /// The common rule of from_host and to_host (O39, O40).
 Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
                        const TransferOptions& options, const std::source_location& where,
-                       std::string_view what, SubmitHostTransfer submit) {
+                       HostTransfer what) {
+  const std::string_view verb = what == HostTransfer::from_host ? "from_host" : "to_host";
   rt::require_open(*context.device);
   const auto view = rt::find_view(context, tensor);
   const auto host = tensor.host();
@@ -197,10 +212,14 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
             !view ? fmt::format("tensor '{}' is not in context '{}'", tensor.label(), context.label)
                   : fmt::format("tensor '{}' has no host storage", tensor.label())};
   }
-  if (view->buffer().state()->borrowed)
+  rt::require_live({&*view, rt::Use::read, &tensor},
+                   fmt::format("{} on {}", verb, context.device->execution->name));
+  if (view->buffer().state()->borrowed && rt::place_of(*view).data == host->data())
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
+  require_unchanged_constants(tensor, *view, what);
   log(LogLevel::debug,
-      fmt::format("{} '{}' on {}", what, tensor.label(), context.device->execution->name));
+      fmt::format("{} '{}' on {}", verb, tensor.label(), context.device->execution->name));
+  const auto submit = what == HostTransfer::from_host ? &rt::submit_from_host : &rt::submit_to_host;
   Event event = submit(*context.device, *view,
                        {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)},
                        &tensor, rt::submit_options(options, where));
@@ -211,12 +230,12 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
 
 Transfer Context::from_host(const Tensor& tensor, const TransferOptions& options,
                             std::source_location where) const {
-  return host_transfer(*state_, tensor, options, where, "from_host", &rt::submit_from_host);
+  return host_transfer(*state_, tensor, options, where, HostTransfer::from_host);
 }
 
 Transfer Context::to_host(const Tensor& tensor, const TransferOptions& options,
                           std::source_location where) const {
-  return host_transfer(*state_, tensor, options, where, "to_host", &rt::submit_to_host);
+  return host_transfer(*state_, tensor, options, where, HostTransfer::to_host);
 }
 
 namespace {

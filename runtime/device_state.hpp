@@ -51,9 +51,10 @@ class BufferState {
   std::byte* const data;                                ///< for who keeps the memory
   const std::size_t bytes;
   const bool borrowed;  ///< from a host array
-  /// The hosted constant that it holds, which nobody may write; else empty. Set before others know
-  /// the buffer.
+  /// The hosted constant that it holds, which nobody may write: its text, else empty, and its id.
+  /// Set before others know the buffer.
   std::string constant;
+  std::uint64_t constant_id = 0;
 
   mutable std::mutex mutex;              // guards what follows
   std::shared_ptr<const Memory> memory;  ///< null: donated

@@ -176,8 +176,10 @@ class Linker {
           host_memory()
               ? BufferView(Buffer(borrow(*parent_->device->execution, *host)), tensor.type())
               : upload(tensor, *host);
-      view.buffer().state()->constant =
+      BufferState& buffer = *view.buffer().state();
+      buffer.constant =
           fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
+      buffer.constant_id = tensor.id();
       return view;
     }
     if (host && !overwritten)

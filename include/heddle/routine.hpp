@@ -142,8 +142,9 @@ class Context {
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
 
   /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
-  /// touched when the task runs. nothing_to_do when the tensor is not here or has no
-  /// host storage.
+  /// touched when the task runs. nothing_to_do when the tensor is not here or has no host storage;
+  /// in_place when that is its memory here. Constants do not change: from_host into the memory of
+  /// one is failed_precondition unless it brings that one anew, and so is to_host of one.
   Transfer from_host(const Tensor& tensor, const TransferOptions& options = {},
                      std::source_location where = std::source_location::current()) const;
   Transfer to_host(const Tensor& tensor, const TransferOptions& options = {},

@@ -61,6 +61,44 @@ TEST_P(HostedTest, ConstantsRefuseEveryWrite) {
   EXPECT_TRUE(other.copy_from(device, view).wait().ok());
 }
 
+// D4, D17: in_place is said of the tensor's own host storage alone; a transfer elsewhere moves the
+// values, or is refused where it would change a constant, and donated memory is refused in any case
+TEST_P(HostedTest, InPlaceMeansTheSameMemory) {
+  const HostArray host = HostArray::range({f32, {3}}), storage = HostArray::range({f32, {3}});
+  const Tensor c("c", host, MemoryMode::hosted_constant), y("y", f32, {3});
+  const Tensor alias("alias", storage, MemoryMode::hosted_nonconstant);
+  storage.set(0, 7);
+  Index i;
+  Program use("use");
+  use << (y(i) = c(i) + 1.0);
+  const Routine run = Context(device).link(backend.compile(use));
+  const Context& here = run.context();
+  const auto refused = [&](const auto& transfer) {
+    const Status status = failure(transfer);
+    EXPECT_EQ(status.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(text(status), AllOf(HasSubstr("'c'"), HasSubstr("hosted(constant)")));
+  };
+  // The constant in memory that is not its host storage.
+  const BufferView view(Buffer::allocate(device, c.type()), c.type());
+  const Context apart = Context(device).with(c, view);
+  refused([&] { static_cast<void>(apart.to_host(c)); });
+  EXPECT_EQ(apart.from_host(c).outcome, TransferOutcome::scheduled);
+  EXPECT_THAT(apart.read<float>(c), ElementsAre(0, 1, 2));
+  // Another tensor in the constant's memory.
+  const Context aliased = Context(device).with(alias, here.view(c));
+  refused([&] { static_cast<void>(aliased.from_host(alias)); });
+  const Transfer moved = aliased.to_host(alias);
+  EXPECT_EQ(moved.outcome, TransferOutcome::scheduled);
+  EXPECT_TRUE(moved.event.wait().ok());
+  EXPECT_THAT(storage.values<float>(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
+  const Buffer taken = here.view(c).buffer().donate();
+  EXPECT_THAT(text(failure([&] { static_cast<void>(here.from_host(c)); })),
+              AllOf(HasSubstr("'c'"), HasSubstr("donate")));
+  // It is the constant's memory still, whoever has it.
+  refused([&] { BufferView(taken, c.type()).from_host(device, bytes({4, 5, 6})); });
+}
+
 // D4: code that was compiled before the tensor became a constant does not write to it either
 TEST_P(HostedTest, CodeCompiledEarlierMayNotAssignAConstant) {
   const HostArray host = HostArray::range({f32, {3}});
