@@ -9,6 +9,7 @@ namespace heddle {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -167,6 +168,52 @@ TEST_P(MergingTest, MergesOfTwoThreadsDoNotMix) {
   other.await();
   EXPECT_EQ(other.statistics().merges_copied, static_cast<std::uint64_t>(rounds));
   EXPECT_EQ(other.statistics().merges_streamed, static_cast<std::uint64_t>(rounds));
+}
+
+// D6, D7, D8: loads, merges and consumers that several threads submit to one device: whoever is
+// accepted reads one tensor, whole, and it is the one that it expects
+TEST_P(MergingTest, LoadsAndConsumersOfSeveralThreadsDoNotMix) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  constexpr int rounds = 200;
+  const Tensor g("g", f32, {64}), h("h", f32, {300}), seen("seen", f32, {64});
+  const Routine one = filler(device, g, 1), ten = filler(device, g, 10), far = filler(device, h, 7);
+  for (const Routine* source : {&one, &ten, &far}) EXPECT_TRUE(source->schedule().wait().ok());
+  Index i;
+  Program look("look");
+  look << (seen(i) = merge(g)(i));
+  const Code code = backend.compile(look);
+  std::latch start(4);
+  const auto often = [&](const auto& step) {
+    return std::thread([&start, step] {
+      start.arrive_and_wait();
+      for (int k = 0; k < rounds; ++k) step(k);
+    });
+  };
+  const auto load = [&](const Tensor& t, const Routine& source, int k) {
+    const MergeMode mode = k % 2 == 0 ? MergeMode::copy : MergeMode::stream;
+    static_cast<void>(load_merge(other, t, source.context(), mode));
+  };
+  std::thread threads[] = {
+      often([&](int k) { load(g, k % 3 == 0 ? one : ten, k); }),
+      often([&](int k) { load(h, far, k); }), often([&, mine = Context(other).link(code)](int k) {
+        const Routine& source = k % 3 == 0 ? one : ten;
+        merge(mine, source.context(), k % 2 == 0 ? MergeMode::copy : MergeMode::stream);
+        EXPECT_THAT(mine.context().read<float>(seen), Each(k % 3 == 0 ? 1 : 10));
+      }),
+      often([&, mine = Context(other).link(code)](int /*k*/) {
+        const Status refused = failure([&] { mine.schedule(); });
+        if (refused.ok()) {
+          EXPECT_THAT(mine.context().read<float>(seen), AnyOf(Each(1), Each(10)));
+        } else {
+          EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+        }
+      })};
+  for (std::thread& thread : threads) thread.join();
+  other.await();
+  load(g, one, 0);
+  const Routine last = Context(other).link(code);
+  last.schedule();
+  EXPECT_THAT(last.context().read<float>(seen), Each(1));
 }
 
 // D8: a refused merge changes nothing: what was loaded before stays, and an empty buffer empty;
