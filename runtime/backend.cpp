@@ -55,7 +55,19 @@ void require_helper(const BackendOptions& options, const Asked& asked) {
                           path.string()));
 }
 
+/// What devices would refuse, or could not work with, is told before there are any.
 void check(const BackendOptions& options) {
+  if (const auto capacity = options.scheduler.device.capacity;
+      capacity && (*capacity == 0 || *capacity > sched::capacity_max)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::scheduler.device.capacity is {} (expected 1 to {})",
+                            *capacity, sched::capacity_max));
+  }
+  if (options.bytes_max == std::uint64_t{0}) {
+    throw Error(ErrorCode::invalid_argument,
+                "BackendOptions::bytes_max is 0 (expected 1 or more; unset, the machine bounds "
+                "its devices)");
+  }
   if (options.virtual_devices && *options.virtual_devices < 1) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("BackendOptions::virtual_devices is {} (expected 1 or more)",

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
 
@@ -94,6 +95,24 @@ TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
     const Variable best("HEDDLE_BACKEND", "");
     told("HEDDLE_COMPILE_HELPER", [] { static_cast<void>(Backend::open()); });
     EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");
+  }
+}
+
+// S4, D3, bad input: what no device could work with is told before there is one
+TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
+  const std::pair<std::string, std::function<void(BackendOptions&)>> cases[] = {
+      {"device.capacity is 0 ", [](BackendOptions& o) { o.scheduler.device.capacity = 0; }},
+      {"device.capacity is " + std::to_string(sched::capacity_max + 1),
+       [](BackendOptions& o) { o.scheduler.device.capacity = sched::capacity_max + 1; }},
+      {"bytes_max is 0 ", [](BackendOptions& o) { o.bytes_max = 0; }}};
+  for (const auto& [told, set] : cases) {
+    BackendOptions options;
+    options.name = "sync_cc";
+    set(options);
+    const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(status.to_string(),
+                AllOf(HasSubstr("BackendOptions::"), HasSubstr(told), HasSubstr("expected 1 ")));
   }
 }
 
