@@ -40,8 +40,14 @@ PhysicalDevice Device::physical_device() const {
 }
 const sched::Device& Device::timeline() const noexcept { return *state_->timeline; }
 
-void Device::await() const { throw_if_failed(timeline().await()); }
-void Device::recover() const { throw_if_failed(timeline().recover()); }
+void Device::await() const {
+  rt::require_open(*state_);
+  throw_if_failed(timeline().await());
+}
+void Device::recover() const {
+  rt::require_open(*state_);
+  throw_if_failed(timeline().recover());
+}
 void Device::finalize(std::chrono::nanoseconds timeout) const {
   // release: pairs with the acquire in open_status(). Before the shutdown, so that whoever is
   // refused by that finds out why.

@@ -74,10 +74,10 @@ class Device {
   /// then. Others run to their end.
   void cancel_pending() const noexcept { timeline().cancel_pending(); }
   /// Ends its tasks, those that take longer than `timeout` as cancel_pending() does, and takes no
-  /// more: submit(), allocations, links, schedules and transfers are failed_precondition from here
-  /// on (D13). Buffers and contexts keep their memory, which other devices may go on to read; the
-  /// merge buffer goes. Idempotent. Throws Error(deadline) when a task did not end in time: it is
-  /// left to end by itself, as after sched::Device::shutdown().
+  /// more: submit(), await(), recover(), allocations, links, schedules and transfers are
+  /// failed_precondition from here on (D13). Buffers and contexts keep their memory, which other
+  /// devices may go on to read; the merge buffer goes. Idempotent. Throws Error(deadline) when a
+  /// task did not end in time: it is left to end by itself, as after sched::Device::shutdown().
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;

@@ -54,6 +54,8 @@ TEST_P(FinalisingTest, FinalisedThingsRefuseByNameAndChildrenGoOn) {
         [&] { view.copy_from(device, view); },
         [&] { static_cast<void>(copy(t, run.context(), run.context())); },
         [&] { static_cast<void>(load_merge(device, t, run.context(), MergeMode::copy)); },
+        [&] { device.await(); },
+        [&] { device.recover(); },
         [&] { throw_if_failed(device.submit("late", [] {}).status()); }};
     for (const auto& use : uses) {
       const Status refused = failure(use);
