@@ -253,9 +253,16 @@ void Backend::finalize(std::chrono::nanoseconds timeout) const {
   }
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const Status compiles = state_->compiles.shutdown(timeout);
-  throw_if_failed(state_->scheduler.shutdown(
+  const Status devices = state_->scheduler.shutdown(
       std::max(std::chrono::nanoseconds(0),
-               std::chrono::nanoseconds(deadline - std::chrono::steady_clock::now()))));
+               std::chrono::nanoseconds(deadline - std::chrono::steady_clock::now())));
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& weak : state_->executions) {
+      if (const auto execution = weak.lock()) execution->merge.clear();
+    }
+  }
+  throw_if_failed(devices);
   throw_if_failed(compiles);
 }
 

@@ -25,6 +25,7 @@ struct BackendState {
   Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
   std::mutex mutex;
   std::vector<int> opened;  // virtual devices per physical one, ever; guarded by mutex
+  std::vector<std::weak_ptr<Execution>> executions;  // of its devices; guarded by mutex
   std::atomic<bool> finalized{false};
 };
 

@@ -29,6 +29,14 @@ void require_open(const DeviceState& device) {
   if (Status why = open_status(device); !why.ok()) throw Error(std::move(why));
 }
 
+void MergeSlot::clear() noexcept {
+  std::shared_ptr<Load> load_before;  // these go after the lock
+  std::shared_ptr<const Memory> own_before;
+  const std::lock_guard lock(mutex);
+  load_before.swap(load);
+  own_before.swap(own);
+}
+
 }  // namespace rt
 
 const std::string& Device::name() const noexcept { return state_->execution->name; }
@@ -53,14 +61,7 @@ void Device::finalize(std::chrono::nanoseconds timeout) const {
   // refused by that finds out why.
   state_->finalized.store(true, std::memory_order_release);
   const Status status = timeline().shutdown(timeout);
-  {
-    rt::MergeSlot& slot = state_->execution->merge;
-    std::shared_ptr<rt::Load> load;  // goes after the lock
-    std::shared_ptr<const rt::Memory> own;
-    const std::lock_guard lock(slot.mutex);
-    load.swap(slot.load);
-    own.swap(slot.own);
-  }
+  state_->execution->merge.clear();
   throw_if_failed(status);
 }
 
@@ -149,6 +150,8 @@ Device PhysicalDevice::new_virtual_device() const {
   state->execution->pool =
       std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
   state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
+  std::erase_if(backend_->executions, [](const auto& weak) { return weak.expired(); });
+  backend_->executions.push_back(state->execution);
   ++backend_->opened[ordinal];
   return Device(std::move(state));
 }

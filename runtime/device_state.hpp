@@ -92,6 +92,9 @@ struct MergeSlot {
   std::mutex mutex;  // guards what follows; held while a task that changes or reads it is submitted
   std::shared_ptr<Load> load;         ///< null: empty
   std::shared_ptr<const Memory> own;  ///< grow-only; queued tasks keep what they use
+
+  /// Its device takes no more tasks.
+  void clear() noexcept;
 };
 
 /// What tasks of a device use. The queue: its tasks only, one at a time.

@@ -120,6 +120,25 @@ TEST_P(FinalisingTest, FinalisedContextsFreeTheirMemory) {
   EXPECT_EQ(in_use(), before);
 }
 
+// D6, D13: the merge buffer of a device that was finalised goes, by itself or with its backend
+TEST_P(FinalisingTest, MergeBuffersGoWithTheirDevices) {
+  const Tensor t("t", f32, {1000});
+  Index i;
+  Program p("p");
+  p << (t(i) = Expr(1.0));
+  const Routine source = Context(device).link(backend.compile(p));
+  EXPECT_TRUE(source.schedule().wait().ok());
+  for (const bool whole : {false, true}) {
+    const Backend owner = Backend::open(GetParam());
+    const Device other = owner.physical_device(0).new_virtual_device();
+    const Transfer loaded = load_merge(other, t, source.context(), MergeMode::copy);
+    EXPECT_TRUE(loaded.event.wait().ok());
+    EXPECT_EQ(other.statistics().bytes_in_use, 4000u);
+    whole ? owner.finalize() : other.finalize();
+    EXPECT_EQ(other.statistics().bytes_in_use, 0u);
+  }
+}
+
 // D13, S2: finalising while others use the context refuses them or lets them end
 TEST_P(FinalisingTest, ContextsAreFinalisedFromAnyThread) {
   const Tensor t("t", i32, {4});
