@@ -64,12 +64,15 @@ Status Copy::operator()(const Execution& execution) const noexcept {
     }
     return {};
   } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::exhausted,
-                  fmt::format("{}: no host memory for a queue between {} and {} ({} bytes)", what,
-                              *from.device, *to.device, bytes));
+    return Status(ErrorCode::exhausted, [&] {
+      return fmt::format("{}: no host memory for a queue between {} and {} ({} bytes)", what,
+                         *from.device, *to.device, bytes);
+    });
   } catch (const std::exception& e) {
-    return Status(ErrorCode::device_failed, fmt::format("{}: no queue between {} and {}: {}", what,
-                                                        *from.device, *to.device, e.what()));
+    return Status(ErrorCode::device_failed, [&] {
+      return fmt::format("{}: no queue between {} and {}: {}", what, *from.device, *to.device,
+                         e.what());
+    });
   }
 }
 

@@ -10,17 +10,19 @@
 namespace heddle {
 namespace rt {
 
-Status open_status(const DeviceState& device) {
+Status open_status(const DeviceState& device) noexcept {
   // acquire: pairs with the releases in Backend::finalize() and Device::finalize().
   if (device.backend->finalized.load(std::memory_order_acquire)) {
-    return Status(ErrorCode::failed_precondition,
-                  fmt::format("backend '{}' was finalised, and device '{}' with it; open another",
-                              device.backend->spec.name, device.execution->name));
+    return Status(ErrorCode::failed_precondition, [&] {
+      return fmt::format("backend '{}' was finalised, and device '{}' with it; open another",
+                         device.backend->spec.name, device.execution->name);
+    });
   }
   // acquire: as above.
   if (device.finalized.load(std::memory_order_acquire)) {
-    return Status(ErrorCode::failed_precondition,
-                  fmt::format("device '{}' was finalised; open another", device.execution->name));
+    return Status(ErrorCode::failed_precondition, [&] {
+      return fmt::format("device '{}' was finalised; open another", device.execution->name);
+    });
   }
   return {};
 }

@@ -118,7 +118,7 @@ struct DeviceState {
 };
 
 /// ok, or failed_precondition naming the device or backend that was finalised.
-[[nodiscard]] Status open_status(const DeviceState& device);
+[[nodiscard]] Status open_status(const DeviceState& device) noexcept;
 /// Throws that.
 void require_open(const DeviceState& device);
 /// Throws invalid_argument when the device cannot address the view: memory of another space.

@@ -24,8 +24,9 @@ class SlotDoor : public Door {
     } catch (const Error& e) {
       status = e.status();
     } catch (...) {
-      status = Status(ErrorCode::exhausted, fmt::format("no memory to use the merge buffer of {}",
-                                                        device().execution->name));
+      status = Status(ErrorCode::exhausted, [&] {
+        return fmt::format("no memory to use the merge buffer of {}", device().execution->name);
+      });
     }
     if (status.ok()) status = Door::enter(note);
     if (!status.ok()) {

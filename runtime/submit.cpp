@@ -85,8 +85,9 @@ Status Door::enter(sched::TaskNote& note) noexcept {
     return {};
   } catch (...) {
     unlock();
-    return Status(ErrorCode::exhausted, fmt::format("no memory to submit '{}' on {}",
-                                                    label_.c_str(), device_.execution->name));
+    return Status(ErrorCode::exhausted, [&] {
+      return fmt::format("no memory to submit '{}' on {}", label_.c_str(), device_.execution->name);
+    });
   }
 }
 

@@ -1,0 +1,92 @@
+// What runs out of host memory at any point is refused, thrown or an event's end; never the end of
+// the process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <new>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+/// Tasks run where they are submitted: on the thread that has no memory.
+class RuntimeNoMemoryTest : public testing::Test {
+ protected:
+  Backend backend = Backend::open("sync_cc");
+  Device device = backend.physical_device(0).new_virtual_device();
+};
+
+// D3, D17: whatever uses a buffer, at whichever allocation it fails; and all goes on afterwards
+TEST_F(RuntimeNoMemoryTest, UsesOfBuffersAreRefusedWherever) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const HostArray storage({f32, {4}});
+  const Tensor x("a tensor whose name is longer than a string holds in itself", storage);
+  Index i;
+  Program fill("fill"), add("add");
+  fill << (x(i) = Expr(1.0));
+  add << (x(i) += merge(x)(i));
+  const Routine run = Context(device).link(backend.compile(fill));
+  const Routine consumer = Context(other).link(backend.compile(add));
+  const BufferView view = run.context().view(x);
+  const Buffer mine = Buffer::allocate(device, x.type());
+  std::vector<float> values(4);
+  const std::function<Event()> uses[] = {
+      [&] { return run.schedule(); }, [&] { return run.context().to_host(x).event; },
+      [&] { return view.to_host(other, std::as_writable_bytes(std::span(values))); },
+      // Overlapping: staged.
+      [&] {
+        return BufferView(mine, {f32, {3}}, 4).copy_from(device, BufferView(mine, {f32, {3}}));
+      },
+      [&] { return copy(x, run.context(), consumer.context()).event; },
+      [&] { return load_merge(consumer, run.context(), MergeMode::copy).event; },
+      [&] { return consumer.schedule(); },
+      [&] { return merge(consumer, run.context(), MergeMode::copy); },
+      [&] { return merge(consumer, run.context(), MergeMode::stream); },
+      [&] {
+        const BufferView fresh(Buffer::allocate(other, x.type()).donate(), x.type());
+        return fresh.copy_from(device, view);
+      }};
+  for (const auto& use : uses) {
+    int failures = 0;
+    for (bool ran = false; !ran; ++failures) {
+      ASSERT_LT(failures, 1000);
+      Event event;
+      try {
+        const NoMemory none(static_cast<std::uint64_t>(failures));
+        event = use();
+        ran = event.status().ok();
+      } catch (const Error&) {
+      } catch (const std::bad_alloc&) {
+      }
+      for (const Device& one : {device, other}) EXPECT_TRUE(one.timeline().recover().ok());
+    }
+    EXPECT_GT(failures, 1);
+  }
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(x), Each(1));
+  EXPECT_TRUE(view.to_host(other, std::as_writable_bytes(std::span(values))).wait().ok());
+  EXPECT_THAT(values, Each(1));
+}
+
+// D13: a refusal by a device that was finalised keeps its code
+TEST_F(RuntimeNoMemoryTest, RefusalsOfFinalisedDevicesKeepTheirCode) {
+  std::vector<ErrorCode> codes;
+  codes.reserve(2);
+  for (const bool whole : {false, true}) {
+    whole ? backend.finalize() : device.finalize();
+    const NoMemory none;
+    codes.push_back(device.submit("late", [] {}).status().code());
+  }
+  EXPECT_THAT(codes, ElementsAre(ErrorCode::failed_precondition, ErrorCode::failed_precondition));
+}
+
+}  // namespace
+}  // namespace heddle
