@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/copying.hpp"
+#include "scheduler/log.hpp"
 #include "scheduler/task_context.hpp"
 
 namespace heddle {
@@ -217,8 +217,9 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
   if (view->buffer().state()->borrowed && rt::place_of(*view).data == host->data())
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
   require_unchanged_constants(tensor, *view, what);
-  log(LogLevel::debug,
-      fmt::format("{} '{}' on {}", verb, tensor.label(), context.device->execution->name));
+  sched::log_made(LogLevel::debug, [&] {
+    return fmt::format("{} '{}' on {}", verb, tensor.label(), context.device->execution->name);
+  });
   const auto submit = what == HostTransfer::from_host ? &rt::submit_from_host : &rt::submit_to_host;
   Event event = submit(*context.device, *view,
                        {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)},

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/copying.hpp"
+#include "scheduler/log.hpp"
 
 namespace heddle {
 namespace rt {
@@ -54,8 +54,9 @@ class Linker {
       submit_first_values(*parent_->device, view, std::nullopt, &tensor);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
-    log(LogLevel::debug,
-        fmt::format("linked '{}' on {}", code_.name(), parent_->device->execution->name));
+    sched::log_made(LogLevel::debug, [&] {
+      return fmt::format("linked '{}' on {}", code_.name(), parent_->device->execution->name);
+    });
     return Routine(std::make_shared<const RoutineState>(RoutineState{code_, child_}));
   }
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <stop_token>
 
-#include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "runtime/merge.hpp"
+#include "scheduler/log.hpp"
 
 namespace heddle {
 namespace rt {
@@ -163,11 +163,10 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
   submit.full = options.full;
   submit.deadline = options.deadline;
   submit.site = where;
-  if (log_level() >= LogLevel::debug) {
-    log(LogLevel::debug,
-        fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
-                    routine.code.name(), device.execution->name));
-  }
+  sched::log_made(LogLevel::debug, [&] {
+    return fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
+                       routine.code.name(), device.execution->name);
+  });
   // The task keeps `code` while it is being submitted.
   if (!routine.code.data().signature.merge)
     return Door(device, code.label, code.accesses).submit_work(std::move(launch), submit);

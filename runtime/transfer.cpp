@@ -1,9 +1,9 @@
 // Moving tensors between devices: copies and merge buffers. Tasks on the destination's timeline.
 #include <fmt/format.h>
 
-#include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "runtime/merge.hpp"
+#include "scheduler/log.hpp"
 
 namespace heddle {
 namespace {
@@ -20,8 +20,10 @@ Transfer load(const rt::DeviceState& device, const rt::MergeSource& source,
               const std::source_location& where) {
   const bool borrow =
       source.mode == MergeMode::stream && rt::may_borrow(*device.execution, *source.view, consumer);
-  log(LogLevel::debug, fmt::format("merge '{}' into {} ({})", source.tensor->label(),
-                                   device.execution->name, borrow ? "streamed" : "copied"));
+  sched::log_made(LogLevel::debug, [&] {
+    return fmt::format("merge '{}' into {} ({})", source.tensor->label(), device.execution->name,
+                       borrow ? "streamed" : "copied");
+  });
   Event event = rt::submit_load(device, source, borrow, rt::submit_options(options, where));
   return {borrow ? TransferOutcome::streamed : TransferOutcome::copied, std::move(event), {}};
 }
@@ -55,9 +57,10 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
     return {TransferOutcome::nothing_to_do, {}, "source and destination share their memory"};
   }
   rt::require_writable(*to);
-  log(LogLevel::debug,
-      fmt::format("copy '{}' from {} to {}", tensor.label(),
-                  source.state()->device->execution->name, device->execution->name));
+  sched::log_made(LogLevel::debug, [&] {
+    return fmt::format("copy '{}' from {} to {}", tensor.label(),
+                       source.state()->device->execution->name, device->execution->name);
+  });
   rt::Accesses accesses;
   accesses.add({&*to, rt::Use::overwrite, &tensor});
   accesses.add({&from, rt::Use::read, &tensor});

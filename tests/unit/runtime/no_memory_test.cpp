@@ -88,5 +88,37 @@ TEST_F(RuntimeNoMemoryTest, RefusalsOfFinalisedDevicesKeepTheirCode) {
   EXPECT_THAT(codes, ElementsAre(ErrorCode::failed_precondition, ErrorCode::failed_precondition));
 }
 
+// S21: a message that nobody hears costs no memory either
+TEST_F(RuntimeNoMemoryTest, UnheardMessagesAreNotMade) {
+  const HostArray storage({f32, {4}});
+  const Tensor x("a tensor whose name is longer than a string holds in itself", storage);
+  Index i;
+  Program fill("fill"), add("add");
+  fill << (x(i) = Expr(1.0));
+  add << (x(i) += merge(x)(i));
+  const Code code = backend.compile(fill);
+  const Routine run = Context(device).link(code);
+  const Routine consumer = Context(device).link(backend.compile(add));
+  const std::function<void()> acts[] = {
+      [&] { static_cast<void>(Context(device).link(code)); }, [&] { run.schedule(); },
+      [&] { static_cast<void>(run.context().to_host(x)); },
+      [&] { static_cast<void>(copy(x, run.context(), consumer.context())); },
+      [&] { static_cast<void>(load_merge(consumer, run.context(), MergeMode::copy)); }};
+  set_log_hook([](LogLevel /*level*/, std::string_view /*text*/) {});
+  for (const auto& act : acts) {
+    const auto cost = [&](LogLevel level) {
+      set_log_level(level);
+      const std::uint64_t before = allocations();
+      act();
+      return allocations() - before;
+    };
+    static_cast<void>(cost(LogLevel::debug));  // what is kept from the first time on
+    const std::uint64_t heard = cost(LogLevel::debug);
+    EXPECT_LT(cost(LogLevel::warn), heard);
+  }
+  set_log_level(LogLevel::warn);
+  set_log_hook({});
+}
+
 }  // namespace
 }  // namespace heddle
