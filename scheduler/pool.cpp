@@ -322,8 +322,12 @@ std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexc
     Timeline::of(event)->uncall(call);
     if (!count_.empty()) wake_one();  // as above
     return event.done();
-  } catch (const std::bad_alloc&) {
-    return std::nullopt;
+  } catch (const std::bad_alloc&) {  // no place to sleep in, and there may be no other host
+    while (!event.done()) {
+      if (deadline && Clock::now() >= *deadline) return false;
+      if (!poll(deadline)) ::sched_yield();
+    }
+    return true;
   }
 }
 

@@ -174,7 +174,9 @@ Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexc
       return {};
     case Waited::stopped:
       return status_of(Waited::stopped, slot);
-    case Waited::refused:
+    case Waited::refused: {
+      Status why = status_of(Waited::refused, slot);
+      if (why.code() == ErrorCode::exhausted) return why;  // no memory to wait
       return Status(
           ErrorCode::exhausted,
           [&] {
@@ -183,7 +185,8 @@ Status DeviceCore::wait_for_slot(std::uint64_t tickets, Deadline deadline) noexc
                 "waits, in a cycle, for the task that submits",
                 timeline_->name(), lane_.capacity());
           },
-          status_of(Waited::refused, slot));
+          std::move(why));
+    }
     case Waited::late:
       break;
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <memory>
 
 #include "heddle/observe.hpp"
 #include "scheduler/fork.hpp"
@@ -94,7 +95,9 @@ void Timeline::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
     bury(id(), std::move(bad_ends_));
-    bad_ends_ = {};
+    // Made anew: a vector that was moved from needs memory for its first entry.
+    std::destroy_at(&bad_ends_);
+    std::construct_at(&bad_ends_);
     // release: pairs with the acquire in reached() and outcome(): its ends are buried.
     id_.store(0, std::memory_order_release);
   }

@@ -150,8 +150,19 @@ Waited DeviceCore::wait_in_task(const Event& event, Deadline deadline, bool heed
   const WaitLimits limits{until, deadline.has_value(), heeds_stop};
   if (Fiber* const fiber = current_task()->fiber; fiber != nullptr)
     waited = suspend_until_ended(*fiber, event, limits);
+  // The thread may be the one that is to end what it would sleep for.
+  if (!waited && runner_ && !until) return refuse_wait(event);
   if (!waited) waited = sleep_until_ended(event, limits);
   return bounded && *waited == Waited::late ? Waited::stopped : *waited;
+}
+
+/// There is no memory for leaving this thread to others meanwhile.
+Waited DeviceCore::refuse_wait(const Event& event) noexcept {
+  wait_refusal_ = Status(ErrorCode::exhausted, [&] {
+    return fmt::format("device '{}': no memory to wait for {}", timeline_->name(),
+                       event.to_string());
+  });
+  return Waited::refused;
 }
 
 /// Leaves the running task's fiber until `event` is done; nullopt: it cannot.
@@ -239,7 +250,7 @@ std::optional<Waited> DeviceCore::arm(const Event& event) noexcept {
     });
   } catch (...) {  // no memory to be called back
     WaitGraph::leave(task, {});
-    return sleep_until_ended(event, {drain_until_, false, true});
+    return refuse_wait(event);
   }
   armed_.event = event;
   if (event.done()) {

@@ -212,13 +212,15 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
           looks_again ? arm(event) : sleep_until_ended(event, {drain_until_, false, true});
       if (!waited) return false;
       if (*waited == Waited::refused) {
+        Status why = take_wait_refusal();
+        const bool no_memory = why.code() == ErrorCode::exhausted;
         refusal = Status(
-            ErrorCode::device_failed,
+            no_memory ? ErrorCode::exhausted : ErrorCode::device_failed,
             [&] {
               return fmt::format("{} comes after {}, and cannot wait for it",
                                  describe(ticket, note), event.to_string());
             },
-            take_wait_refusal());
+            std::move(why));
         return true;
       }
       if (*waited != Waited::done) {

@@ -161,6 +161,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] std::optional<Waited> suspend_until_ended(Fiber& fiber, const Event& event,
                                                           const WaitLimits& limits) noexcept;
   [[nodiscard]] Waited sleep_until_ended(const Event& event, const WaitLimits& limits) noexcept;
+  [[nodiscard]] Waited refuse_wait(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> arm(const Event& event) noexcept;
   void disarm() noexcept;
   void end_unrun(std::uint64_t ticket, const TaskNote& note, Status refusal,
