@@ -49,6 +49,10 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
+  if (!done() && place_.timeline->in_forked_child()) {
+    return sched::run_nested(
+        [why = place_.timeline->fork_refusal(), callback = std::move(callback)] { callback(why); });
+  }
   std::function<void()> call = [self = *this, callback = std::move(callback)] {
     callback(self.status());
   };
@@ -66,6 +70,7 @@ void Event::then(const Executor& executor, std::function<void(const Status&)> ca
 }
 
 FileDescriptor Event::fd() const {
+  if (!done() && place_.timeline->in_forked_child()) throw Error(place_.timeline->fork_refusal());
   const auto eventfd_or_throw = [](int fd) {
     if (fd < 0) {
       throw Error(ErrorCode::exhausted,

@@ -103,6 +103,8 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
   if (options_.record_sites) note.site = options.site.value_or(label.site());
   for (const Event& event : options.after) {
     if (event.done() && Timeline::outcome_of(event).status.ok()) continue;
+    if (!event.done() && Timeline::of(event)->in_forked_child())
+      return refuse(Timeline::of(event)->fork_refusal());
     if (waits_for_itself(id_, event.ticket()) && event.timeline() == id_ &&
         event.ticket() > lane_.tickets()) {
       return refuse(own_task_refusal("waiting for a later ticket"));

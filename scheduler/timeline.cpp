@@ -322,11 +322,14 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
 }
 
 Event ExternalState::next() noexcept {
+  if (timeline_->in_forked_child()) return timeline_->refuse(timeline_->fork_refusal());
   // relaxed: handing out numbers; signal() reads it under its lock.
   return timeline_->event(tickets_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcept {
+  // What waits for it here is the parent's too, and would run in both.
+  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
   bool due = false;
   {
     const std::lock_guard lock(signalling_);
@@ -335,6 +338,12 @@ Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcep
     const std::uint64_t ended = timeline_->completed();
     if (ticket <= ended || ticket > handed_out) {
       return Status(ErrorCode::invalid_argument, [&] {
+        if (ended == handed_out) {
+          return fmt::format(
+              "timeline '{}': signal of ticket {}, and no ticket is outstanding: "
+              "next() hands them out",
+              name(), ticket);
+        }
         return fmt::format("timeline '{}': signal of ticket {} (expected {} to {})", name(), ticket,
                            ended + 1, handed_out);
       });

@@ -335,6 +335,7 @@ TEST_P(DeviceTest, ExternalTimelinesWaitFailAndRefuseNonsense) {
   EXPECT_THAT(text(device.await()), HasSubstr("lost"));
   EXPECT_TRUE(stream.signal(3).ok());
   EXPECT_TRUE(three.wait().ok());
+  EXPECT_THAT(text(stream.signal(4)), HasSubstr("no ticket is outstanding"));
 }
 
 // S17
@@ -373,6 +374,41 @@ TEST_P(DeviceTest, ForkedChildGetsUnavailable) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_TRUE(gate.signal(pending.ticket()).ok());
   EXPECT_TRUE(device.await().ok());
+}
+
+// S14: what a forked child inherited runs nothing there, whoever signals, and nobody is left
+// waiting
+TEST_P(DeviceTest, ForkedChildRunsNothingThatItInherited) {
+  const Device device = open("work");
+  sched::ExternalTimeline gate("gate");
+  const Event pending = gate.next();
+  device.wait(pending);
+  int runs = 0;
+  const Event task = device.submit("inherited", [&] { ++runs; });
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ErrorCode told = ErrorCode::ok, thrown = ErrorCode::ok;
+    pending.then([&](const Status& status) { told = status.code(); });
+    try {
+      static_cast<void>(task.fd());
+    } catch (const Error& e) {
+      thrown = e.code();
+    }
+    sched::SubmitOptions after;
+    after.after = {pending};
+    const Event mine = Scheduler().new_device(options("child")).submit("behind", [] {}, after);
+    const bool good = gate.signal(pending.ticket()).code() == ErrorCode::unavailable &&
+                      gate.next().status().code() == ErrorCode::unavailable &&
+                      told == ErrorCode::unavailable && thrown == ErrorCode::unavailable &&
+                      mine.status().code() == ErrorCode::unavailable && runs == 0;
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(gate.signal(pending.ticket()).ok());
+  EXPECT_TRUE(task.wait().ok());
+  EXPECT_EQ(runs, 1);
 }
 
 }  // namespace
