@@ -206,6 +206,13 @@ bool DeviceCore::drain(Clock::time_point deadline) noexcept {
   return wait_here(last, deadline, spin(), false) == Waited::done;
 }
 
+namespace {
+/// What a shutdown leaves to end by itself, by the label of what ran.
+std::string left_task(const char* label) {
+  return *label == '\0' ? "what is queued" : fmt::format("task '{}'", label);
+}
+}  // namespace
+
 /// The end of a shutdown: without those of its tasks that have not ended yet.
 Status DeviceCore::stop() noexcept {
   if (!may_shut_down()) return {};
@@ -218,9 +225,9 @@ Status DeviceCore::stop() noexcept {
   if (runner_) look();  // it may have ended meanwhile
   return Status(ErrorCode::deadline, [&] {
     return fmt::format(
-        "device '{}': task '{}' did not end by the deadline, nor when asked to "
+        "device '{}': {} did not end by the deadline, nor when asked to "
         "stop; it is left to end by itself",
-        timeline_->name(), label());
+        timeline_->name(), left_task(label()));
   });
 }
 
@@ -245,9 +252,9 @@ void DeviceCore::tell_left_ended() noexcept {
   const char* const label = left_.exchange(nullptr, std::memory_order_acquire);
   log_made(LogLevel::warn, [&] {
     return fmt::format(
-        "device '{}': task '{}', which a shutdown left to end by itself, "
+        "device '{}': {}, which a shutdown left to end by itself, "
         "has ended",
-        timeline_->name(), label);
+        timeline_->name(), left_task(label));
   });
 }
 

@@ -257,6 +257,7 @@ Waited Simulator::wait_for(const Done& done, Deadline deadline) {
 void Simulator::run(DeviceCore& device) noexcept {
   const std::uint64_t lost = options_.lost_turns_one_in;
   if (lost != 0 && hooks() == this && draw(lost) == 0) {
+    static_cast<void>(actor_of(device));  // what is left of it is looked at in the end
     lost_.push_back(device.shared_from_this());
     return;
   }

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "heddle/observe.hpp"
 #include "tests/support/seeds.hpp"
@@ -185,6 +187,32 @@ TEST(SimulationTest, WhatHangsIsNamed) {
   }
   EXPECT_EQ(host_end.code(), ErrorCode::cancelled);
   EXPECT_EQ(task_end.code(), ErrorCode::cancelled);
+}
+
+// S18: a device that was never told is named, whoever submitted, and though nobody waits for it
+TEST(SimulationTest, DevicesThatGotNoTurnAreNamed) {
+  for (const bool from_a_host : {false, true}) {
+    std::vector<std::string> lines;
+    set_log_hook([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+    bool ran = false;
+    {
+      SimulationOptions options = quiet(1);
+      options.lost_turns_one_in = 1;
+      Simulation simulation(options);
+      const Device device = simulation.scheduler().new_device("lost");
+      const auto submit = [&] { device.submit("task", [&] { ran = true; }); };
+      if (from_a_host) {
+        simulation.host("host", submit);
+      } else {
+        submit();
+      }
+      EXPECT_THAT(simulation.run().status.to_string(),
+                  AllOf(HasSubstr("tasks were left: lost"), HasSubstr("1 queued")));
+      EXPECT_FALSE(ran);
+    }
+    set_log_hook({});
+    EXPECT_THAT(lines, testing::Each(testing::Not(HasSubstr("task ''"))));
+  }
 }
 
 // S18
