@@ -213,14 +213,20 @@ void Pool::run_timers() noexcept {
 
 // Turns.
 
-void Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept {
+/// Whether a task went on, or ended.
+bool Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept {
+  bool any = true;
   if (ready.fiber) {
     const bool ended = ready.fiber->resume();
     leave_fiber(std::move(ready.fiber), ended);
-  } else if (ready.device->take_turn(fiber, tasks_max)) {
-    push(std::move(ready));
+  } else {
+    const auto device = std::move(ready.device);
+    const std::uint64_t before = device->timeline().completed();
+    if (device->take_turn(fiber, tasks_max)) push({device, nullptr});
+    any = device->timeline().completed() != before;
   }
   ready = {};
+  return any;
 }
 
 /// The next thing for this visitor; false: it is to go.
@@ -258,12 +264,14 @@ void Pool::go_round(Visit& visit, Fiber* fiber) noexcept {
   const bool once = visit.kind == Visit::Kind::once;
   Ready ready;
   while (next(visit, ready)) {
-    visit.any = true;
+    const bool any_before = std::exchange(visit.any, true);  // as for a task that leaves this fiber
     visit.over = once;
-    give_turn(ready, fiber, once ? 1 : tuning::turn_tasks_max);
+    const bool any = give_turn(ready, fiber, once ? 1 : tuning::turn_tasks_max);
     // A task waited: its visitor, who owns `visit`, has gone on, and this fiber ends in another's.
     if (fiber != nullptr && fiber->suspensions() != suspensions) return;
-    if (once) return;
+    visit.any = any_before || any;
+    visit.over = once && any;
+    if (visit.over) return;
     if (visit.deadline && Clock::now() >= *visit.deadline) break;
   }
   visit.over = true;
@@ -287,13 +295,18 @@ void Pool::visit(Visit& visit) noexcept {
 bool Pool::poll(Deadline deadline) noexcept {
   Visit mine(*this, Visit::Kind::poll, deadline);
   while (!mine.over) visit(mine);
-  // acquire: pairs with the store in descriptor().
-  if (auto* const descriptor = descriptor_.load(std::memory_order_acquire)) {
-    descriptor->clear();
-    descriptor->set_alarm(timers_.next());
-    if (!count_.empty()) descriptor->signal();  // came meanwhile
-  }
+  settle_descriptor();
   return mine.any;
+}
+
+/// After a host's stay: its descriptor is readable for what is ready, or will be in time.
+void Pool::settle_descriptor() noexcept {
+  // acquire: pairs with the store in descriptor().
+  PoolDescriptor* const descriptor = descriptor_.load(std::memory_order_acquire);
+  if (descriptor == nullptr) return;
+  descriptor->clear();
+  descriptor->set_alarm(timers_.next());
+  if (!count_.empty()) descriptor->signal();  // came meanwhile
 }
 
 bool Pool::run_one(Deadline deadline) noexcept {
@@ -303,6 +316,7 @@ bool Pool::run_one(Deadline deadline) noexcept {
     mine.place = &stay.place;
     while (!mine.over) visit(mine);
     if (!count_.empty()) wake_one();  // this thread may have been woken for it
+    settle_descriptor();
     return mine.any;
   } catch (const std::bad_alloc&) {
     return poll(deadline);
@@ -321,6 +335,7 @@ std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexc
     while (!mine.over) visit(mine);
     Timeline::of(event)->uncall(call);
     if (!count_.empty()) wake_one();  // as above
+    settle_descriptor();
     return event.done();
   } catch (const std::bad_alloc&) {  // no place to sleep in, and there may be no other host
     while (!event.done()) {
@@ -337,8 +352,10 @@ int Pool::descriptor() {
   PoolDescriptor* mine = descriptor_.load(std::memory_order_relaxed);
   if (mine == nullptr) {
     mine = new PoolDescriptor;
-    // seq_cst: pairs with the loads of its users. It is readable at first, for what came before.
+    // seq_cst: pairs with the loads of its users. Until it is settled it is readable, for what came
+    // before.
     descriptor_.store(mine, std::memory_order_seq_cst);
+    settle_descriptor();
   }
   return mine->get();
 }

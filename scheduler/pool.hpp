@@ -72,10 +72,11 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   void drop_ready() noexcept;
   [[nodiscard]] bool take(moodycamel::ConsumerToken& token, Ready& ready) noexcept;
   [[nodiscard]] bool empty_inbox(Ready& first) noexcept;
-  void give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept;
+  [[nodiscard]] bool give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept;
   void visit(Visit& visit) noexcept;
   static void visit_on_fiber(void* visit) noexcept;
   void go_round(Visit& visit, Fiber* fiber) noexcept;
+  void settle_descriptor() noexcept;
   [[nodiscard]] bool next(Visit& visit, Ready& ready) noexcept;
   void sleep(Visit& visit) noexcept;
   void wake_one() noexcept;

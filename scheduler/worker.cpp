@@ -212,15 +212,13 @@ bool DeviceCore::gate_open(std::uint64_t ticket, const TaskNote& note, Status& r
           looks_again ? arm(event) : sleep_until_ended(event, {drain_until_, false, true});
       if (!waited) return false;
       if (*waited == Waited::refused) {
-        Status why = take_wait_refusal();
-        const bool no_memory = why.code() == ErrorCode::exhausted;
         refusal = Status(
-            no_memory ? ErrorCode::exhausted : ErrorCode::device_failed,
+            ErrorCode::device_failed,
             [&] {
               return fmt::format("{} comes after {}, and cannot wait for it",
                                  describe(ticket, note), event.to_string());
             },
-            std::move(why));
+            take_wait_refusal());
         return true;
       }
       if (*waited != Waited::done) {
@@ -365,14 +363,13 @@ bool DeviceCore::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   begin_trace();
   std::uint64_t known = 1;
   while (true) {
-    while (const std::uint32_t ended = step(context, tasks_max)) {
+    while (tasks_max != 0) {
+      const std::uint32_t ended = step(context, tasks_max);
+      if (ended == 0) break;
       tasks_max -= ended;
-      if (tasks_max == 0) {
-        rest();
-        return true;
-      }
     }
     rest();
+    if (tasks_max == 0 && lane_.look(timeline_->completed() + 1).published()) return true;
     if (kept_ && drained()) {
       kept = std::move(kept_);
       runner_->uncall(*drain_until_, drain_call_);

@@ -201,7 +201,7 @@ const Call calls[] = {
        const Event event = b.device->submit("t", [] {}, b.options);
        b.run_ready();
        b.signal();
-       return is(event.wait(), {ok, exhausted});
+       return is(event.wait(), {ok, failed, exhausted});
      }},
     {"submit contained after an event",
      [](Bench& b) {
@@ -212,7 +212,7 @@ const Call calls[] = {
        const Event event = b.device->submit("t", [] {}, b.options);
        b.run_ready();
        b.signal();
-       return is(event.wait(), {ok, exhausted}) && is(b.device->await(), {ok});
+       return is(event.wait(), {ok, failed, exhausted}) && is(b.device->await(), {ok});
      }},
     {"submit to a full queue", gated,
      [](Bench& b) {
@@ -227,7 +227,7 @@ const Call calls[] = {
        b.options.full = FullPolicy::deadline;
        for (int k = 0; k < 4; ++k) b.device->submit("t", [] {});
        const Event event = b.device->submit("t", [] {}, b.options);
-       const bool sensible = is(event.status(), {ok, exhausted, deadline});
+       const bool sensible = is(event.status(), {ok, exhausted, deadline, failed});
        b.signal();
        return sensible;
      }},
@@ -267,14 +267,14 @@ const Call calls[] = {
      [](Bench& b) {
        const Event event = b.device->record();
        b.signal();
-       return is(event.wait(), {ok, exhausted});
+       return is(event.wait(), {ok, failed, exhausted});
      }},
     {"a device waits", none,
      [](Bench& b) {
        const Event event = b.device->wait(b.gate);
        b.run_ready();
        b.signal();
-       return is(event.wait(), {ok, exhausted});
+       return is(event.wait(), {ok, failed, exhausted});
      }},
     {"a device waits for a failure", none,
      [](Bench& b) {

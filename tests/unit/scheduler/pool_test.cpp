@@ -394,7 +394,36 @@ TEST(ManualTest, DescriptorTellsWhenToPoll) {
   EXPECT_EQ(::poll(&readable, 1, 0), 1);
 }
 
-// S14: a turn that ended at its budget leaves the device queued for another, which never comes
+// S15: nothing is ready after the last task, nor while the next one may not begin
+TEST(ManualTest, TellsWhetherATaskRan) {
+  Scheduler scheduler;
+  pollfd readable{scheduler.descriptor(), POLLIN, 0};
+  const auto is_readable = [&] { return ::poll(&readable, 1, 0) == 1; };
+  EXPECT_FALSE(is_readable());
+  const Device device = open(scheduler, Mode::manual, "work");
+  device.submit("first", [] {});
+  device.submit("second", [] {});
+  EXPECT_TRUE(scheduler.run_one());
+  EXPECT_TRUE(is_readable());
+  EXPECT_TRUE(scheduler.run_one());
+  EXPECT_FALSE(is_readable());
+  EXPECT_FALSE(scheduler.run_one());
+  EXPECT_FALSE(scheduler.poll());
+
+  ExternalTimeline host("host");
+  device.wait(host.next());
+  EXPECT_FALSE(scheduler.run_one());
+  EXPECT_FALSE(is_readable());
+  EXPECT_TRUE(host.signal(1).ok());
+  EXPECT_TRUE(is_readable());
+  EXPECT_TRUE(scheduler.run_one());
+  EXPECT_FALSE(is_readable());
+
+  device.submit("awaited", [] {}).wait();
+  EXPECT_FALSE(is_readable());
+}
+
+// S14: a device may be left queued for a look that never comes
 TEST(ManualTest, QueuedDeviceGoesWithItsLastHandle) {
   std::weak_ptr<DeviceCore> core;
   {
@@ -404,6 +433,7 @@ TEST(ManualTest, QueuedDeviceGoesWithItsLastHandle) {
     device.submit("only one", [] {});
     EXPECT_TRUE(scheduler.run_one());
     EXPECT_TRUE(device.is_idle());
+    device.cancel_pending();
   }
   EXPECT_TRUE(core.expired());
 }
