@@ -25,7 +25,7 @@ Status without_text(ErrorCode code) noexcept {
     for (std::size_t k = 0; k < made.size(); ++k) {
       made[k] = Status(static_cast<ErrorCode>(k), [] {
         return fmt::format(
-            "an older failure of a timeline that had more than {} since; its text "
+            "neither the first failure of its timeline nor of the latest {}; its text "
             "is no longer kept",
             tuning::failure_texts_max);
       });
@@ -63,10 +63,10 @@ void BadEnds::add(std::uint64_t from, std::uint64_t to, End end, const Status& s
   } catch (...) {
     if (!runs_.empty()) runs_.back().to = to;
   }
-  if (runs_.size() > tuning::failure_texts_max) {
-    Run& old = runs_[runs_.size() - 1 - tuning::failure_texts_max];
-    old.status = without_text(old.status.code());
-  }
+  if (end == End::failed) first_failed_ = std::min(first_failed_, runs_.size() - 1);
+  if (runs_.size() <= tuning::failure_texts_max) return;
+  const std::size_t old = runs_.size() - 1 - tuning::failure_texts_max;
+  if (old != first_failed_) runs_[old].status = without_text(runs_[old].status.code());
 }
 
 const BadEnds::Run* BadEnds::find(std::uint64_t ticket) const noexcept {

@@ -62,6 +62,7 @@ class BadEnds {
   [[nodiscard]] Run* find(std::uint64_t ticket) noexcept {
     return const_cast<Run*>(std::as_const(*this).find(ticket));
   }
+  std::size_t first_failed_ = ~std::size_t{0};  // the run whose text is kept however many follow
   /// By ticket. The first needs no memory, so that there always is one to stretch.
   boost::container::small_vector<Run, 1> runs_;
 };

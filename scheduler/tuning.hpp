@@ -46,8 +46,8 @@ inline constexpr std::uint32_t tasks_per_clock_read = 64;
 /// that hosts seldom wait.
 inline constexpr std::uint32_t capacity_default = 4096;
 
-/// Events that ended badly keep their full text for this many latest failures per timeline; older
-/// ones keep their code. Bounds memory under endless fail and recover.
+/// Events that ended badly keep their full text for the first failure and this many latest ones per
+/// timeline; others keep their code. Bounds memory under endless fail and recover.
 inline constexpr std::size_t failure_texts_max = 1024;
 
 /// Closed timelines whose failures are still known to their events, at most this many. Bounds

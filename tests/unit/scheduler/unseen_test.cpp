@@ -160,6 +160,22 @@ TEST_P(UnseenTest, ContainedFailures) {
   EXPECT_THAT(lines[0], HasSubstr("nor for 1 more of 'work'"));
 }
 
+// S10: the first of thousands is told with all that it said
+TEST_P(UnseenTest, FirstOfThousands) {
+  {
+    const Device device = open("work");
+    sched::SubmitOptions contain;
+    contain.contain = true;
+    device.submit("first", [] { throw std::runtime_error("unseen"); }, contain);
+    for (int k = 0; k < 3000; ++k)
+      device.submit("later", [] { throw std::runtime_error("another"); }, contain);
+    EXPECT_TRUE(device.await().ok());
+  }
+  const auto lines = log_.with("unseen");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], testing::AllOf(HasSubstr("'first' (ticket 1)"), HasSubstr("nor for 3000")));
+}
+
 // S10: a failure that poisons another device is told as its cause
 TEST_P(UnseenTest, FailureThatGoesOnToAnotherDevice) {
   {
