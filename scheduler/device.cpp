@@ -55,6 +55,14 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
                 fmt::format("device '{}': capacity {} (expected 1 to {})", options.name, capacity,
                             capacity_max));
   }
+  if (options.full > FullPolicy::deadline) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device '{}': no policy {} for a full queue (see FullPolicy)",
+                            options.name, static_cast<int>(options.full)));
+  }
+  // Not in a simulation, which is the same on any machine.
+  if (options.processor && options.mode != Mode::simulated)
+    require_allowed(options.name, *options.processor);
   options.capacity = capacity;
   watch_forks();
   prepare_barriers();

@@ -52,7 +52,7 @@ Status sched::read_log_level() noexcept {
 
 void set_log_level(LogLevel level) noexcept {
   // relaxed: see read_log_level().
-  level_now.store({level, Source::program}, std::memory_order_relaxed);
+  level_now.store({std::min(level, LogLevel::trace), Source::program}, std::memory_order_relaxed);
 }
 
 LogLevel log_level() noexcept {
@@ -73,6 +73,7 @@ void set_log_hook(LogHook hook) {
 }
 
 void log(LogLevel level, std::string_view text) noexcept {
+  level = std::min(level, LogLevel::trace);
   if (level == LogLevel::off || level > log_level()) return;
   try {
     std::shared_ptr<const LogHook> hook;

@@ -99,6 +99,12 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
              [&] { return fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()); });
     return timeline_->refuse(std::move(why));
   };
+  if (options.full.value_or(FullPolicy::block) > FullPolicy::deadline) {
+    return refuse(Status(ErrorCode::invalid_argument, [&] {
+      return fmt::format("task '{}': no policy {} for a full queue (see FullPolicy)", label.c_str(),
+                         static_cast<int>(*options.full));
+    }));
+  }
   note.contain = options.contain;
   if (options_.record_sites) note.site = options.site.value_or(label.site());
   for (const Event& event : options.after) {

@@ -33,6 +33,8 @@ class BlockSignals {
   sigset_t before_{};
 };
 
+}  // namespace
+
 void require_allowed(const std::string& name, unsigned processor) {
   std::string known;
   for (const unsigned allowed : allowed_processors()) {
@@ -40,9 +42,11 @@ void require_allowed(const std::string& name, unsigned processor) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", allowed);
   }
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("thread '{}': this process may not use processor {} (it may use {})",
-                          name, processor, known));
+              fmt::format("'{}': this process may not use processor {} (it may use {})", name,
+                          processor, known));
 }
+
+namespace {
 
 /// A mask as the kernel wants it, of one processor; empty for none.
 std::vector<unsigned long> mask_of(std::optional<unsigned> processor) {
@@ -66,7 +70,6 @@ void bind_to(const std::vector<unsigned long>& mask) {
 
 std::thread start_thread(const std::string& name, std::optional<unsigned> processor,
                          std::function<void()> body) {
-  if (processor) require_allowed(name, *processor);
   const BlockSignals blocked;
   try {
     return std::thread(
@@ -77,8 +80,8 @@ std::thread start_thread(const std::string& name, std::optional<unsigned> proces
         });
   } catch (const std::system_error& e) {
     throw Error(ErrorCode::unavailable,
-                fmt::format("'{}': no thread could be started ({}); raise the limit on threads, or "
-                            "use mode inline",
+                fmt::format("'{}': no thread could be started ({}); raise the limit on threads or "
+                            "on address space, or use mode inline",
                             name, e.what()));
   }
 }

@@ -17,11 +17,13 @@ namespace heddle {
 
 enum class LogLevel : std::uint8_t { off, error, warn, info, debug, trace };
 
-/// Receives a finished line without a newline. It must not call back into heddle's logging
+/// Receives a finished message, without a newline at its end; one that tells causes or snapshots
+/// has several lines. It must not call back into heddle's logging
 /// settings.
 using LogHook = std::function<void(LogLevel level, std::string_view text)>;
 
-/// Messages above `level` are dropped before they are built. What the program sets here, before or
+/// Messages above `level` are dropped before they are built; a level that is none is taken for
+/// trace. What the program sets here, before or
 /// after anything is opened, wins over HEDDLE_LOG, which is then not looked at. Else that is read
 /// before the first message, and again whenever a Scheduler or a Backend is opened: these throw
 /// Error(invalid_argument) when it is malformed. Where a message comes first, a malformed value is

@@ -17,19 +17,19 @@
 #include <utility>
 #include <vector>
 
+#include "heddle/event.hpp"
 #include "heddle/status.hpp"
 
 namespace heddle {
 
 namespace sched {
-class Timeline;
 class ExternalState;
 class DeviceCore;
 struct SchedulerCore;
 class Runner;
 
-/// A task's name: errors, traces and snapshots show it. Copies a pointer; the text must live for
-/// ever.
+/// A task's name: errors, traces and snapshots show it. Copies a pointer: the text must live for
+/// ever, as a string literal does. A local buffer does not; intern() keeps a copy of its text.
 class Label {
  public:
   template <std::size_t N>
@@ -67,79 +67,6 @@ struct TaskOps {
 };
 }  // namespace sched
 
-/// An owned file descriptor.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor();
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-/// A position on a timeline: a value that outlives its device (S7), and that costs nothing to copy.
-/// How it ended is kept while its device is open, and for the latest 4096 closed devices that had
-/// failures; status() of older ones is `unavailable`. Default: already done. What it was moved from
-/// is still the same event.
-class Event {
- public:
-  using Clock = std::chrono::steady_clock;
-  /// Runs callbacks somewhere of the host's choosing.
-  using Executor = std::function<void(std::function<void()>)>;
-
-  Event() = default;
-  Event(const Event&) = default;
-  Event& operator=(const Event&) = default;
-  ~Event() = default;
-  [[nodiscard]] bool done() const noexcept;
-  /// ok while pending and after a good end; otherwise why it failed, was skipped, cancelled or
-  /// refused.
-  [[nodiscard]] Status status() const noexcept;
-  /// Blocks the caller until done; then status(). Inside a task that has to end first, because what
-  /// it waits for waits for it, through whatever devices: failed_precondition, naming the cycle.
-  Status wait() const noexcept;
-  /// As wait(), or `deadline` when the time passed first. In tasks of inline devices, which have
-  /// nobody to keep the time, it holds its thread up.
-  Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
-  Status wait_until(Clock::time_point deadline) const noexcept;
-  /// Calls back once done: on the worker that ends the task, or here and now when it is done
-  /// already. Never under a lock. What a callback throws goes to the log. On a worker it counts as
-  /// part of the task that ended: waiting there for that device is failed_precondition. A callback
-  /// within 64 others runs after these, or before its thread waits.
-  void then(std::function<void(const Status&)> callback) const;
-  void then(const Executor& executor, std::function<void(const Status&)> callback) const;
-  /// Readable once done (eventfd). Throws Error(exhausted) without descriptors.
-  [[nodiscard]] FileDescriptor fd() const;
-
-  /// false: the submission was refused; status() says why and nothing will run.
-  [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
-  [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
-  /// Identity of the timeline in this process; 0 for an event that belongs to none.
-  [[nodiscard]] std::uint64_t timeline() const noexcept { return accepted() ? place_.id : 0; }
-  /// "work#7 done"
-  [[nodiscard]] std::string to_string() const;
-
- private:
-  friend class sched::Timeline;
-  friend class sched::DeviceCore;
-  struct Place {
-    sched::Timeline* timeline = nullptr;  // in a pool that is never given back
-    std::uint64_t id = 0;                 // of the timeline that it was there
-  };
-  Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
-  explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
-  Event(const Place& refuser, Status refusal) noexcept
-      : place_(refuser), refusal_(std::move(refusal)) {}
-
-  Place place_;  // of what refused it, if something did
-  std::uint64_t ticket_ = 0;
-  Status refusal_;
-};
-
 namespace sched {
 
 /// What a submit does when the queue is full (S4).
@@ -170,7 +97,8 @@ struct DeviceOptions {
   /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
   bool record_sites = false;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
-  std::optional<unsigned> processor{};  ///< that a worker thread of its own is bound to (S19)
+  /// That a worker thread of its own is bound to (S19); other modes only check that it may be used.
+  std::optional<unsigned> processor{};
   /// How long a destructor lets accepted tasks run before it cancels them.
   std::chrono::nanoseconds drain_max = std::chrono::seconds(60);
 };
@@ -180,7 +108,8 @@ struct SubmitOptions {
   Event::Clock::time_point deadline{};
   /// The failure of this task ends it and the tasks that list its event; the device goes on (S10).
   bool contain = false;
-  /// The task starts after these; it is skipped when one of them failed, or would wait for it.
+  /// The task starts after these, which are waited for one after the other; it is skipped when one
+  /// of them failed, or would wait for it: then at once, while those that follow may still run.
   std::vector<Event> after{};
   /// What a device that records sites says; unset: where the label was written.
   std::optional<std::source_location> site{};
@@ -203,7 +132,8 @@ struct Snapshot {
   std::uint64_t queued = 0;
   std::string running;               ///< label of the running task; empty when none
   std::uint64_t running_ticket = 0;  ///< the first that has not ended; 0 when idle
-  /// At most this long; the few tasks right before it, without a pause between, may count in.
+  /// How long it has run, at most: a worker reads the clock once for several tasks in a row, so
+  /// those right before it may count in.
   std::chrono::nanoseconds running_for{0};
   std::string waiting_for;  ///< the event it waits for; empty when none
   /// Who has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
@@ -228,7 +158,8 @@ class Device {
   using Clock = Event::Clock;
 
   /// `f()` returns void or Status; a failed Status or anything thrown fails the task. Its
-  /// destructor does not throw. A refused submission gives an event that says so (accepted() is
+  /// destructor does not throw; what its copy or move throws goes to the caller, and nothing was
+  /// submitted. A refused submission gives an event that says so (accepted() is
   /// false). Takes no lock, no memory for callables of up to 48 bytes, and makes a system call only
   /// to wake a sleeping worker (S3).
   template <class F>
@@ -267,7 +198,9 @@ class Device {
   /// (S13). `deadline` when a running task did not stop in time: it is left to end by itself, with
   /// its thread and what it uses, and the log says when it has. Nobody waits for it any more: the
   /// handles of this device and of its scheduler go at once. A failure of the device that nobody
-  /// has seen by then goes to the log.
+  /// has seen by then goes to the log. It may take 100 ms beyond the deadline, which cancelled
+  /// tasks have to heed their stop token. Inside one of its own tasks: failed_precondition, and it
+  /// takes no new tasks from then on all the same.
   Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept;
@@ -325,6 +258,12 @@ class Device {
   template <class Callable>
   static bool run_callable(void* callable, Status& failure) {
     auto& f = *static_cast<Callable*>(callable);
+    if constexpr (std::is_pointer_v<Callable>) {
+      if (f == nullptr) {
+        failure = Status(ErrorCode::invalid_argument, "what was submitted is a null pointer");
+        return false;
+      }
+    }
     if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
       failure = f();
       if (!failure.ok()) return false;
@@ -353,7 +292,8 @@ class Device {
 
 /// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own
 /// I/O. A shared handle: when the last one goes, tickets that were never signalled end as failed. A
-/// handle that was moved from is empty: what it is asked for is refused as failed_precondition.
+/// handle that was moved from is empty: what it is asked for is refused as failed_precondition. One
+/// inherited by a forked child is `unavailable` there.
 class ExternalTimeline {
  public:
   explicit ExternalTimeline(std::string name);
@@ -395,24 +335,28 @@ class Scheduler {
   /// for a malformed HEDDLE_LOG (see set_log_level()).
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
-  /// for a capacity of 0 or above capacity_max, or a processor that this process may not use.
+  /// for a capacity of 0 or above capacity_max, a mode or policy that is none, or a processor that
+  /// this process may not use.
   [[nodiscard]] sched::Device new_device(std::string name);
   [[nodiscard]] sched::Device new_device(sched::DeviceOptions options);
 
   // Manual devices run in these, and in waits of threads that run no task for one of their events.
   // A turn ends up to 256 tasks of one device. Several threads may share the work.
 
-  /// Gives turns to manual devices until none is ready, or `budget` is over. Whether one was.
+  /// Gives turns to manual devices until none is ready, or `budget` is over. Whether any task went
+  /// on or ended.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max());
-  /// Gives one device a turn of one task; waits up to `budget` for one to be ready. Whether one
-  /// was.
+  /// Gives one device a turn of one task; waits up to `budget` for one to be ready. Whether it went
+  /// on or ended.
   bool run_one(std::chrono::nanoseconds budget = std::chrono::nanoseconds(0));
-  /// Readable while a manual device is ready, for the host's event loop; poll() makes it
-  /// unreadable. The scheduler's own: not to be closed. Throws Error(exhausted) without
+  /// Readable while a manual device is ready, for the host's event loop; who runs what was ready
+  /// makes it unreadable. The scheduler's own: not to be closed. Throws Error(exhausted) without
   /// descriptors.
   [[nodiscard]] int descriptor();
 
-  /// Shuts all its devices down within one deadline; the first failure is returned, all are tried.
+  /// Device::shutdown() of all its devices, within one deadline and one grace; the first failure is
+  /// returned, all are tried. Inside a task of one of them: failed_precondition for that one, and
+  /// neither it nor the scheduler takes anything new from then on all the same.
   Status shutdown(std::chrono::nanoseconds timeout);
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
 
@@ -429,7 +373,7 @@ namespace this_task {
 /// Waits inside a task; cancelled when the task is asked to stop. On a device without a thread of
 /// its own the task is suspended: whoever runs it goes on, and the task may go on in another
 /// thread, so it must not hold a mutex meanwhile. An event that can only end after this task:
-/// failed_precondition (S16).
+/// failed_precondition; no memory to be suspended: exhausted (S16).
 Status await(const Event& event) noexcept;
 [[nodiscard]] std::stop_token stop_token() noexcept;
 [[nodiscard]] const char* label() noexcept;

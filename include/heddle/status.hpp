@@ -26,9 +26,9 @@ enum class ErrorCode : std::uint8_t {
   unavailable,     ///< cannot be had here or now (backend not built in, forked child, shut down)
   exhausted,       ///< a bound was reached: queue slots, memory
   deadline,        ///< a time limit passed first
-  compile_failed,  ///< a compiler refused, died or hung
+  compile_failed,  ///< a compiler refused or died; one that hangs gives `deadline`
   device_failed,   ///< a task on a device failed; the device is poisoned
-  cancelled,       ///< ended before it ran because somebody asked so
+  cancelled,       ///< ended before it ran, or its wait did, because somebody asked it to
   internal,        ///< heddle's own fault
 };
 
@@ -86,7 +86,8 @@ class Status {
   [[nodiscard]] std::string_view message() const noexcept {
     return detail_ ? std::string_view(detail_->message) : std::string_view();
   }
-  /// The place in heddle (or the user's submit, when recorded) that raised it.
+  /// The place in heddle that raised it. Where a task was submitted, when recorded, is in the
+  /// message.
   [[nodiscard]] std::source_location where() const noexcept {
     return detail_ ? detail_->where : std::source_location();
   }
@@ -119,7 +120,8 @@ class Status {
     if (detail_ && detail_->root) root.detail_ = detail_->root;
     return root;
   }
-  /// How many causes are behind this one, one behind the other.
+  /// How many causes are behind this one, one behind the other. Of failures that go from device to
+  /// device, 64 at most: a longer chain is cut down to its root, and grows from there.
   [[nodiscard]] std::size_t causes() const noexcept { return detail_ ? detail_->causes : 0; }
 
   /// "code: message" and one line "  cause: ..." for each cause; of a long chain the first few, how

@@ -40,6 +40,34 @@ TEST_P(CallablesTest, TakesWhatCanBeCalled) {
   EXPECT_EQ(total_called, 142);
 }
 
+// S10: a null pointer fails as an empty std::function does
+TEST_P(CallablesTest, NullPointersFailTheirTask) {
+  const Device device = open("work");
+  void (*const nothing)() = nullptr;
+  sched::SubmitOptions contain;
+  contain.contain = true;
+  EXPECT_THAT(text(device.submit("nothing", nothing, contain).wait()),
+              AllOf(HasSubstr("'nothing'"), HasSubstr("null pointer")));
+  const Event empty = device.submit("empty", std::function<void()>(), contain);
+  EXPECT_EQ(empty.wait().code(), ErrorCode::device_failed);
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S4: a policy that is none is refused, by whoever is given it
+TEST_P(CallablesTest, PoliciesThatAreNoneAreRefused) {
+  const Device device = open("work");
+  sched::SubmitOptions submitted;
+  submitted.full = sched::FullPolicy(9);
+  EXPECT_THAT(text(device.submit(
+                             "task", [] {}, submitted)
+                       .status()),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("'task': no policy 9")));
+  sched::DeviceOptions opened = options("bad");
+  opened.full = sched::FullPolicy(9);
+  EXPECT_THAT([&] { static_cast<void>(scheduler_.new_device(opened)); },
+              testing::ThrowsMessage<Error>(HasSubstr("'bad': no policy 9")));
+}
+
 /// Copies throw, moves do not.
 struct ThrowsWhenCopied {
   explicit ThrowsWhenCopied(int value) : value_(value) {}

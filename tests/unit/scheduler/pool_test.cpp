@@ -266,8 +266,11 @@ TEST(PoolTest, ThreadsOfDevicesMayBePinned) {
     EXPECT_THAT(mask, ElementsAre(processor));
   }
   own.processor = 100'000;
-  EXPECT_THAT([&] { static_cast<void>(scheduler.new_device(own)); },
-              testing::ThrowsMessage<Error>(HasSubstr("may not use processor 100000")));
+  for (const Mode mode : {Mode::threaded, Mode::inline_, Mode::pooled, Mode::manual}) {
+    own.mode = mode;
+    EXPECT_THAT([&] { static_cast<void>(scheduler.new_device(own)); },
+                testing::ThrowsMessage<Error>(HasSubstr("may not use processor 100000")));
+  }
 }
 
 TEST(PoolTest, NoWorkersAreRefused) {

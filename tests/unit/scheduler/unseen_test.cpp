@@ -313,5 +313,17 @@ TEST(UnseenSimulatedTest, FailuresAreToldOnce) {
   }
 }
 
+// S21: a level that is none is taken for the one that tells most
+TEST(LogTest, LevelsThatAreNoneAreTrace) {
+  const LogLevel before = log_level();
+  const Log told;
+  set_log_level(LogLevel(99));
+  EXPECT_EQ(log_level(), LogLevel::trace);
+  set_log_level(LogLevel::info);
+  log(LogLevel(99), "above");
+  EXPECT_TRUE(told.with("above").empty());
+  set_log_level(before);
+}
+
 }  // namespace
 }  // namespace heddle

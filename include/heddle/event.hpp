@@ -1,0 +1,97 @@
+// Event: a position on a timeline, to be asked, waited for and called back by. Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "heddle/status.hpp"
+
+namespace heddle {
+
+namespace sched {
+class Timeline;
+class DeviceCore;
+}  // namespace sched
+
+/// An owned file descriptor.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+  [[nodiscard]] int get() const noexcept { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// A position on a timeline: a value that outlives its device (S7), and that costs nothing to copy.
+/// How it ended is kept while its device is open, and for the latest 4096 closed devices that had
+/// failures; status() of older ones is `unavailable`. Of failures, text and causes are kept for the
+/// first of a timeline and the latest 1024, of the others the code (S11). Default: already done.
+/// What it was moved from is still the same event.
+class Event {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Runs callbacks somewhere of the host's choosing.
+  using Executor = std::function<void(std::function<void()>)>;
+
+  Event() = default;
+  Event(const Event&) = default;
+  Event& operator=(const Event&) = default;
+  ~Event() = default;
+  [[nodiscard]] bool done() const noexcept;
+  /// ok while pending and after a good end; otherwise why it failed, was skipped, cancelled or
+  /// refused.
+  [[nodiscard]] Status status() const noexcept;
+  /// Blocks the caller until done; then status(). Inside a task that has to end first, because what
+  /// it waits for waits for it, through whatever devices: failed_precondition, naming the cycle.
+  Status wait() const noexcept;
+  /// As wait(), or `deadline` when the time passed first. It closes no cycle for waits that come
+  /// later: these are not refused, as this one ends at its deadline (S25). In tasks of inline
+  /// devices, which have nobody to keep the time, it holds its thread up.
+  Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
+  Status wait_until(Clock::time_point deadline) const noexcept;
+  /// Calls back once done: on the worker that ends the task, or here and now when it is done
+  /// already. Never under a lock. What a callback throws goes to the log. On a worker it counts as
+  /// part of the task that ended: waiting there for that device is failed_precondition. A callback
+  /// within 64 others runs after these, or before its thread waits. In a forked child, where nobody
+  /// ends what it inherited, it is called at once, with `unavailable`.
+  void then(std::function<void(const Status&)> callback) const;
+  void then(const Executor& executor, std::function<void(const Status&)> callback) const;
+  /// Readable once done (eventfd). Each call makes one, of which a pending event keeps a second
+  /// descriptor until it is done: take it once. Throws Error: exhausted without descriptors,
+  /// unavailable for a pending event in a forked child.
+  [[nodiscard]] FileDescriptor fd() const;
+
+  /// false: the submission was refused; status() says why and nothing will run.
+  [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
+  [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
+  /// Identity of the timeline in this process; 0 for an event that belongs to none.
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return accepted() ? place_.id : 0; }
+  /// "work#7 done"
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  friend class sched::Timeline;
+  friend class sched::DeviceCore;
+  struct Place {
+    sched::Timeline* timeline = nullptr;  // in a pool that is never given back
+    std::uint64_t id = 0;                 // of the timeline that it was there
+  };
+  Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
+  explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
+  Event(const Place& refuser, Status refusal) noexcept
+      : place_(refuser), refusal_(std::move(refusal)) {}
+
+  Place place_;  // of what refused it, if something did
+  std::uint64_t ticket_ = 0;
+  Status refusal_;
+};
+
+}  // namespace heddle
