@@ -1,20 +1,26 @@
 // The heddle command: info, env, explain, cache, demo, stress. Exit codes: 0 done, 1 failed, 2
 // misuse, 3 no such device or backend, or none that can be used here.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <new>
 #include <random>
 #include <string>
+#include <system_error>
 
 #include "heddle/heddle.hpp"
 #include "tools/cache.hpp"
@@ -51,6 +57,9 @@ int complain(Exit code, std::string_view words) {
   return code;
 }
 
+/// Never throws, since tasks print too; trouble shows in the end, see after_writing().
+void print_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 std::string_view without_prefix(std::string_view text) {
   constexpr std::string_view prefix = "heddle: ";
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
@@ -59,13 +68,13 @@ std::string_view without_prefix(std::string_view text) {
 int info(const Options& options) {
   const Facts facts = gather_facts();
   const std::string text = options.json ? facts_json(facts) : facts_text(facts, use_colour(stdout));
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_out(text);
   return Exit::done;
 }
 
 int env() {
   const std::string text = settings_text(settings(), use_colour(stdout));
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_out(text);
   return Exit::done;
 }
 
@@ -73,7 +82,7 @@ int cache(CacheAction action, const Options& options) {
   const CacheReport report =
       run_cache_action(action, options.cache_bytes ? &*options.cache_bytes : nullptr, options.json,
                        use_colour(stdout));
-  std::fwrite(report.text.data(), 1, report.text.size(), stdout);
+  print_out(report.text);
   return report.ok ? Exit::done : Exit::failed;
 }
 
@@ -98,6 +107,12 @@ int demo_digits(const Options& options) {
 /// The whole of a file; of standard input for "-".
 std::string contents_of(const std::string& path) {
   std::ifstream file;
+  std::error_code ignored;
+  if (path != "-" && std::filesystem::is_directory(path, ignored)) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("'{}' is a directory (expected a file of declarations and statements)", path));
+  }
   if (path != "-") file.open(path, std::ios::binary);
   std::istream& in = path == "-" ? std::cin : file;
   std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -110,14 +125,14 @@ int explain_program(const Options& options) {
   const Program program = parse_program(options.program, contents_of(options.program));
   return with_backend(options, [&](const Backend& backend) {
     const std::string text = explain(backend, program, options.explain);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print_out(text);
   });
 }
 
 std::atomic<bool> interrupted{false};
 
 void say(std::string_view line) {
-  fmt::print("{}\n", line);
+  print_out(fmt::format("{}\n", line));
   std::fflush(stdout);
 }
 
@@ -141,7 +156,7 @@ int simulate(const Options& options) {
 /// One simulation, step by step.
 int replay(std::uint64_t seed) {
   SimulationOptions options = stress::graph_options(seed);
-  options.on_step = [](const std::string& step) { fmt::print("{}\n", step); };
+  options.on_step = [](const std::string& step) { print_out(step + "\n"); };
   const SimulationReport report = stress::simulate_graph(options);
   say(fmt::format("seed {}: {} steps, hash {:016x}", seed, report.steps, report.hash));
   return report.status.ok() ? Exit::done : complain(Exit::failed, report.status.to_string());
@@ -195,6 +210,19 @@ int guarded(const Command& command) {
   }
 }
 
+/// Whole numbers in words of their own: those of the command line's library wrap and are cut.
+CLI::Validator whole(std::uint64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && at == end && number >= least) return {};
+    return fmt::format("'{}' (expected a whole number from {} to {})", text, least,
+                       ~std::uint64_t{0});
+  };
+  return {check, "UINT"};
+}
+
 void describe_demo(CLI::App& digits, Options& options) {
   demo::DigitsDemoOptions& demo = options.digits;
   digits.add_option("--devices", demo.devices, "Virtual devices (default: one per core)")
@@ -208,6 +236,7 @@ void describe_demo(CLI::App& digits, Options& options) {
       ->check(CLI::Range(1, 1437))
       ->capture_default_str();
   digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
+      ->check(whole(0))
       ->capture_default_str();
   digits.add_option(
       "--backend", options.backend,
@@ -236,17 +265,25 @@ void describe_stress(CLI::App& stress, Options& options) {
           ->check(CLI::Range(0L, 10'000'000L))
           ->capture_default_str();
   CLI::Option* const seed =
-      stress.add_option("--seed", options.seed, "The first one (default: drawn, and printed)");
-  CLI::Option* const trace = stress.add_option(
-      "--trace", options.trace, "Write a trace of the last round there, for ui.perfetto.dev");
+      stress.add_option("--seed", options.seed, "The first one (default: drawn, and printed)")
+          ->check(whole(0));
+  const auto named = [](const std::string& path) -> std::string {
+    return path.empty() ? "'' (expected the path of a file)" : "";
+  };
+  CLI::Option* const trace =
+      stress
+          .add_option("--trace", options.trace,
+                      "Write a trace of the last round there, for ui.perfetto.dev")
+          ->check(CLI::Validator(named, "PATH"));
   CLI::Option* const sims = stress
                                 .add_option("--sim", options.sims,
                                             "Simulate so many seeds instead: one thread, where the "
                                             "seed decides interleavings, time and faults")
-                                ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}))
+                                ->check(whole(1))
                                 ->excludes(seconds)
                                 ->excludes(trace);
   stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
+      ->check(whole(0))
       ->excludes(seconds)
       ->excludes(seed)
       ->excludes(trace)
@@ -271,8 +308,10 @@ void describe_cache(CLI::App& cache, Options& options) {
     CLI::App* const action = cache.add_subcommand(command.name, command.meaning);
     action->add_flag("--json", options.json, "As JSON, for programs");
     if (command.action == CacheAction::prune) {
-      action->add_option("--bytes", options.cache_bytes,
-                         "That may stay (default: HEDDLE_CACHE_BYTES_MAX)");
+      action
+          ->add_option("--bytes", options.cache_bytes,
+                       "That may stay (default: HEDDLE_CACHE_BYTES_MAX)")
+          ->check(whole(0));
     }
   }
 }
@@ -331,12 +370,34 @@ int run(int argc, char** argv) {
                   "which command? info, env, explain, cache, demo or stress; see heddle --help");
 }
 
+/// Standard streams that are closed are opened, for nobody: their numbers must not become those of
+/// files that are opened later. Writing there fails as it would have.
+void fill_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDONLY));
+  }
+}
+
+/// `code`, unless what was printed never arrived.
+int after_writing(int code) {
+  errno = 0;
+  std::cout.flush();
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0 && std::cout) return code;
+  return std::max(
+      code, complain(Exit::failed,
+                     fmt::format("standard output could not be written: {}",
+                                 error != 0 ? std::strerror(error) : "an earlier write failed")));
+}
+
 }  // namespace
 }  // namespace heddle::tools
 
 int main(int argc, char** argv) {
   try {
-    return heddle::tools::run(argc, argv);
+    heddle::tools::fill_standard_streams();
+    return heddle::tools::after_writing(heddle::tools::run(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "heddle: %s\n", error.what());
     return 1;

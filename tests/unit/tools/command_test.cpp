@@ -1,13 +1,17 @@
 // The heddle program as people and scripts meet it: output, exit codes, messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "tests/support/temp_directory.hpp"
 #include "tests/unit/tools/run_program.hpp"
 
 namespace heddle::tools {
@@ -47,6 +51,39 @@ TEST(CommandTest, MisuseExitsWithTwo) {
   expect_message(run_heddle({"weave"}), 2, "weave");
   expect_message(run_heddle({"demo", "digits", "--devices", "0"}), 2, "devices");
   expect_message(run_heddle({"demo", "digits", "--epochs", "many"}), 2, "epochs");
+}
+
+// Numbers are neither wrapped nor cut: what cannot be taken is refused, with what could
+TEST(CommandTest, NumbersOutOfRangeAreMisuse) {
+  constexpr const char* range = "a whole number from 0 to 18446744073709551615";
+  for (const char* number : {"-1", "18446744073709551616", "1.5", ""}) {
+    for (const auto& arguments : {std::vector<std::string>{"stress", "--seed"},
+                                  {"stress", "--replay"},
+                                  {"demo", "digits", "--seed"},
+                                  {"cache", "prune", "--bytes"}}) {
+      std::vector<std::string> all = arguments;
+      all.emplace_back(number);
+      expect_message(run_heddle(all), 2, arguments.back());
+      expect_message(run_heddle(all), 2, range);
+    }
+  }
+}
+
+// Output that never arrived is a failure, said on stderr
+TEST(CommandTest, OutputThatCannotBeWrittenIsAFailure) {
+  const TempDirectory folder;
+  const std::string err = folder.path() / "err";
+  for (const std::string command :
+       {"env", "info", "--version", "--help", "stress --sim 1", "stress --replay 1"}) {
+    for (const std::string to : {"> /dev/full", ">&-"}) {
+      const std::string line = HEDDLE_PROGRAM_PATH " " + command + " 2> " + err + " " + to;
+      const int status = std::system(line.c_str());
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << line << ": " << status;
+      std::ifstream file(err);
+      const std::string said((std::istreambuf_iterator<char>(file)), {});
+      EXPECT_THAT(said, HasSubstr("output could not be written")) << line;
+    }
+  }
 }
 
 // B1: what exists, what is available, and why the rest is not.

@@ -160,6 +160,9 @@ TEST_F(ExplainTest, SaysWhatIsWrong) {
   outcome = run_heddle({"explain", "/dev/null/file"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("'/dev/null/file' cannot be read"));
+  outcome = run_heddle({"explain", "/tmp"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("'/tmp' is a directory"));
   EXPECT_EQ(run_heddle({"explain"}).exit_code, 2);
 }
 

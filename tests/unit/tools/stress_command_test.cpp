@@ -100,6 +100,7 @@ TEST(StressCommandTest, MisuseExitsWithTwo) {
   expect_misuse({"stress", "--sim", "0"}, "sim");
   expect_misuse({"stress", "--sim", "5", "--trace", "x.json"}, "trace");
   expect_misuse({"stress", "--replay", "5", "--seed", "1"}, "seed");
+  expect_misuse({"stress", "--trace", ""}, "trace");
   expect_misuse({"stress", "--seconds", "1", "--trace", "/dev/null/nowhere/trace.json"},
                 "/dev/null/nowhere");
 }
