@@ -31,23 +31,21 @@ Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F comp
   sched::Device device = new_compile_device(scheduler);
   limits.stop = state->stop.get_token();
   // The task holds its own device, which closes with it.
-  auto task = [state, device, limits, compile = std::move(compile)]() mutable -> Status {
+  auto task = [state, device, limits, compile = std::move(compile)]() mutable {
     // When its time is over, the scheduler asks the task itself.
     const std::stop_callback on_shutdown(this_task::stop_token(),
                                          [&state] { state->stop.request_stop(); });
     try {
       state->value = compile(limits);
-      return {};
-    } catch (const Error& error) {
-      state->failure = std::current_exception();
-      return error.status();
-    } catch (const std::exception& error) {
-      state->failure = std::current_exception();
-      return {ErrorCode::compile_failed, error.what()};
+    } catch (...) {
+      // The device stays open while somebody may ask for the failure: it goes to the log after.
+      state->device = std::move(device);
+      throw;
     }
   };
   sched::SubmitOptions contained;  // who asks for the result is told; nobody else cares
   contained.contain = true;
+  contained.own_status = true;
   state->event = device.submit("compile", std::move(task), contained);
   if (!state->event.accepted()) throw Error(state->event.status());
   return Pending<T>(std::move(state));

@@ -37,7 +37,8 @@ struct Awaited {
 /// What is to be known about some tasks, apart from the slots so that these are one line each.
 struct TaskNote {
   bool contain = false;
-  bool is_wait = false;  ///< Device::wait(): a failed event poisons the device
+  bool own_status = false;  ///< of a contained one: its event gives what the task said, unwrapped
+  bool is_wait = false;     ///< Device::wait(): a failed event poisons the device
   std::unique_ptr<std::vector<Awaited>> after{};  ///< null: starts as soon as its turn comes
   std::source_location site{};  ///< that submitted it, on devices that record sites
 

@@ -106,6 +106,7 @@ Event DeviceCore::submit_carefully(Label label, TaskNote& note, const TaskOps& o
     }));
   }
   note.contain = options.contain;
+  note.own_status = options.contain && options.own_status;
   if (options_.record_sites) note.site = options.site.value_or(label.site());
   for (const Event& event : options.after) {
     if (event.done() && Timeline::outcome_of(event).status.ok()) continue;

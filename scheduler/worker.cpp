@@ -264,12 +264,13 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept
     const std::lock_guard lock(control_);
     asked_to_stop = stop_source_.stop_requested();
   }
-  if (asked_to_stop && result.code() == ErrorCode::cancelled) {
+  if ((asked_to_stop || note.own_status) && result.code() == ErrorCode::cancelled) {
     count(cancelled_);
     timeline_->note(ticket, ticket, End::cancelled, result, note.contain);
     finish(ticket, trace::Ended::cancelled);
     return;
   }
+  if (note.own_status) return end_badly(ticket, note, std::move(result), false);
   std::exception_ptr exception = result.exception();
   Status failure(
       ErrorCode::device_failed, [&] { return describe(ticket, note) + " failed"; },

@@ -15,18 +15,20 @@
 namespace heddle {
 
 namespace rt {
-/// What a pending compile and its waiters share. `value` and `failure` are written before the event
-/// is done and read after.
+/// What a pending compile and its waiters share. `value` and `device` are written before the event
+/// is done; `value` is read after.
 template <class T>
 struct PendingState {
   Event event;
   std::stop_source stop;
   std::optional<T> value;
-  std::exception_ptr failure;
+  std::optional<sched::Device> device;  ///< of a failure: it knows whether somebody has seen it
 };
 }  // namespace rt
 
-/// A compile under way. Dropping the last handle lets it end by itself.
+/// A compile under way. Dropping the last handle lets it end by itself. A failure that nobody has
+/// seen when it has ended and the last handle is gone goes to the log, once: seen is what get(),
+/// wait_for() or the event gave somebody. One that was cancelled does not.
 template <class T>
 class Pending {
  public:
@@ -36,19 +38,18 @@ class Pending {
   Pending& operator=(const Pending&) = default;
 
   [[nodiscard]] bool done() const noexcept { return state_->event.done(); }
-  /// Done when the compile is; fails as it did. Devices may wait for it, callbacks and descriptors
-  /// may be had of it.
+  /// Done when the compile is; fails as it did: with the Status of the Error that get() throws.
+  /// Devices may wait for it, callbacks and descriptors may be had of it.
   [[nodiscard]] const Event& event() const noexcept { return state_->event; }
   /// Waits, then gives the result, or throws what the compile threw.
   [[nodiscard]] T get() const {
     const Status status = state_->event.wait();
-    if (state_->event.done()) {
-      if (state_->value) return *state_->value;
-      if (state_->failure) std::rethrow_exception(state_->failure);
-    }
+    if (state_->event.done() && state_->value) return *state_->value;
+    if (const std::exception_ptr thrown = status.exception()) std::rethrow_exception(thrown);
     throw Error(status);
   }
-  /// Waits no longer than that; `deadline` when the compile still goes on.
+  /// Waits no longer than that; `deadline` when the compile still goes on, or ended so: done()
+  /// tells which.
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept {
     return state_->event.wait_for(timeout);
   }

@@ -108,6 +108,9 @@ struct SubmitOptions {
   Event::Clock::time_point deadline{};
   /// The failure of this task ends it and the tasks that list its event; the device goes on (S10).
   bool contain = false;
+  /// With `contain`: the event ends with the Status that the task returned or threw, as it is,
+  /// rather than with a `device_failed` that names device and task; `cancelled` is no failure.
+  bool own_status = false;
   /// The task starts after these, which are waited for one after the other; it is skipped when one
   /// of them failed, or would wait for it: then at once, while those that follow may still run.
   std::vector<Event> after{};

@@ -122,6 +122,104 @@ TEST_F(AsyncTest, ErrorsAreThoseOfTheCompile) {
   EXPECT_EQ(failure([&] { device.await(); }).root().code(), ErrorCode::compile_failed);
 }
 
+/// How often the log said that nobody had asked for a failure.
+class UnaskedFailures {
+ public:
+  UnaskedFailures() {
+    set_log_hook([this](LogLevel /*level*/, std::string_view line) {
+      if (line.find("nobody asked") != std::string_view::npos) ++lines_;
+    });
+  }
+  ~UnaskedFailures() { set_log_hook({}); }
+  UnaskedFailures(const UnaskedFailures&) = delete;
+  UnaskedFailures& operator=(const UnaskedFailures&) = delete;
+  [[nodiscard]] int lines() const { return lines_; }
+
+ private:
+  std::atomic<int> lines_{0};
+};
+
+// J10, S7: events, callbacks and waits are told what get() throws: its code and its words
+TEST_F(AsyncTest, EventsFailAsTheCompileDid) {
+  const Backend backend = Backend::open(options());
+  const auto expect_same = [](const PendingCode& pending, ErrorCode code) {
+    const Status thrown = failure([&] { static_cast<void>(pending.get()); });
+    EXPECT_EQ(thrown.code(), code);
+    EXPECT_EQ(pending.event().wait(), thrown);
+    EXPECT_EQ(pending.event().status(), thrown);
+    EXPECT_EQ(pending.wait_for(1h), thrown);
+    Status called;
+    pending.event().then([&](const Status& status) { called = status; });
+    EXPECT_EQ(called, thrown);
+  };
+  expect_same(backend.compile_async(adder("bad_one", x_, 1)), ErrorCode::compile_failed);
+  hang();
+  CompileOptions limited;
+  limited.timeout = 200ms;
+  expect_same(backend.compile_async(adder("a", x_, 1), limited), ErrorCode::deadline);
+  const PendingCode pending = backend.compile_async(adder("b", x_, 1));
+  pending.cancel();
+  expect_same(pending, ErrorCode::cancelled);
+}
+
+// S7: what was made stays, however many devices closed with failures since
+TEST_F(AsyncTest, ResultsOutliveTheMemoryOfEvents) {
+  const Backend backend = Backend::open(options());
+  const PendingCode pending = backend.compile_async(adder("add", x_, 1));
+  static_cast<void>(pending.get());
+  Scheduler scheduler;
+  sched::DeviceOptions failing;
+  failing.mode = sched::Mode::inline_;
+  for (int k = 0; k < 5000; ++k) {
+    const sched::Device device = scheduler.new_device(failing);
+    EXPECT_FALSE(device.submit("fail", [] { throw std::runtime_error("no"); }).wait().ok());
+  }
+  EXPECT_EQ(pending.get().name(), "add");
+}
+
+// S10, S13: a failure that somebody was given is not told again; one that nobody saw is, once
+TEST_F(AsyncTest, OnlyFailuresThatNobodySawAreTold) {
+  const int before = live_threads();
+  UnaskedFailures told;
+  {
+    const Backend backend = Backend::open(options());
+    const Program bad = adder("bad_one", x_, 1);
+    EXPECT_EQ(failure([&] { static_cast<void>(backend.compile_async(bad).get()); }).code(),
+              ErrorCode::compile_failed);
+    EXPECT_FALSE(backend.compile_async(bad).event().wait().ok());
+    EXPECT_FALSE(backend.compile_async(bad).wait_for(1h).ok());
+    std::atomic<bool> called{false};
+    backend.compile_async(bad).event().then([&](const Status& /*status*/) { called = true; });
+    while (!called) std::this_thread::yield();
+    {
+      const PendingCode late = backend.compile_async(bad);
+      while (!late.done()) std::this_thread::yield();
+      EXPECT_FALSE(late.event().status().ok());
+    }
+    hang();
+    {
+      const PendingCode cancelled = backend.compile_async(adder("a", x_, 1));
+      wait_until_it_hangs();
+      cancelled.cancel();
+    }
+    mend();
+  }
+  EXPECT_TRUE(threads_end(before));
+  EXPECT_EQ(told.lines(), 0);
+  {
+    const Backend backend = Backend::open(options());
+    {
+      const PendingCode ended = backend.compile_async(adder("bad_one", x_, 1));
+      while (!ended.done()) std::this_thread::yield();
+      EXPECT_EQ(told.lines(), 0) << "somebody may still ask";
+    }
+    EXPECT_EQ(told.lines(), 1);
+    static_cast<void>(backend.compile_async(adder("bad_two", x_, 1)));
+  }
+  EXPECT_TRUE(threads_end(before));
+  EXPECT_EQ(told.lines(), 2);
+}
+
 // J10: a deadline for one call
 TEST_F(AsyncTest, ACallMayHaveItsOwnDeadline) {
   hang();

@@ -186,6 +186,21 @@ TEST_P(DeviceTest, ContainedFailureLeavesTheDeviceUsable) {
   EXPECT_TRUE(device.status().ok());
 }
 
+// S10: one that asks for it has its own status in its event, and cancels itself
+TEST_P(DeviceTest, ContainedTasksMayEndWithTheirOwnStatus) {
+  const Device device = open("work");
+  sched::SubmitOptions own;
+  own.contain = own.own_status = true;
+  const Status why(ErrorCode::exhausted, "no more of it");
+  EXPECT_EQ(device.submit("say", [&] { return why; }, own).wait(), why);
+  EXPECT_EQ(device.submit("throw", [&] { throw Error(why); }, own).wait(), why);
+  const Status enough(ErrorCode::cancelled, "enough");
+  EXPECT_EQ(device.submit("cancel", [&] { return enough; }, own).wait(), enough);
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(device.counters().failed, 2u);
+  EXPECT_EQ(device.counters().cancelled, 1u);
+}
+
 // S8, S10: failure crosses devices through waits, with its root
 TEST_P(DeviceTest, WaitingForAFailedEventPoisonsWithTheSameRoot) {
   const Device a = open("a");
