@@ -70,6 +70,9 @@ bool fits(DType type, const Scalar& integer) {
   return Scalar::of_int(type, integer.i).i == integer.i;
 }
 
+/// An integer.
+std::string show(const Scalar& scalar) { return jit::print_expr(*make_literal(scalar, true)); }
+
 /// A literal takes the type of what it meets; a fraction makes integers f32, an integer must fit.
 DType meet(DType strong, const NodePtr& weak, Op op, const std::vector<NodePtr>& args) {
   if (is_floating(weak->dtype)) return is_floating(strong) ? strong : DType::f32;
@@ -171,6 +174,21 @@ std::string show_reads(const ExprNode& value) {
   return seen.empty() ? "no tensor" : seen.size() > shown_max ? text + ", ..." : text;
 }
 
+/// A literal that a tensor takes must be a value of its type; a fraction is converted, and any
+/// number is a truth value.
+void require_fit(const jit::StatementNode& statement, const NodePtr& value) {
+  const DType type = statement.target->dtype();
+  if (value->kind != ExprKind::constant || !value->weak || is_floating(value->dtype) ||
+      !is_integer(type) || fits(type, value->scalar)) {
+    return;
+  }
+  refuse(fmt::format(
+      "literal {} does not fit tensor '{}' ({}, {} to {}) in {}; to wrap it, write cast({}, {})",
+      jit::print_expr(*value), statement.target->label(), name(type),
+      show(*jit::neutral(Op::max, type)), show(*jit::neutral(Op::min, type)),
+      jit::print_statement(statement), jit::print_expr(*value), name(type)));
+}
+
 Statement assign(const Access& target, std::optional<Op> accumulate, bool neutral,
                  const Expr& value) {
   const Tensor& tensor = target.tensor();
@@ -180,6 +198,8 @@ Statement assign(const Access& target, std::optional<Op> accumulate, bool neutra
   node.subscripts = target.subscripts();
   node.accumulate = accumulate;
   node.initialize_neutral = neutral;
+  node.value = value.shared();
+  require_fit(node, value.shared());
   node.value = value.node().weak ? cast_to(value.shared(), tensor.dtype()) : value.shared();
   if (accumulate && !jit::type_op(*accumulate, std::array{tensor.dtype(), node.value->dtype})) {
     refuse(fmt::format(

@@ -188,8 +188,16 @@ class ProgramPrinter {
     out_.put(")");
   }
 
+  /// Of a literal that has met no type, the text tells it from an integer: exp(1.0) is of f64,
+  /// exp(1) of f32.
+  static std::string fraction(const ExprNode& node) {
+    std::string text = fmt::format("{}", node.scalar.f);
+    if (node.weak && text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+    return text;
+  }
+
   void constant(const ExprNode& node) {
-    out_.put(is_floating(node.dtype)      ? fmt::format("{}", node.scalar.f)
+    out_.put(is_floating(node.dtype)      ? fraction(node)
              : node.dtype == DType::bool_ ? (node.scalar.i != 0 ? "true" : "false")
              : node.dtype == DType::u64
                  ? fmt::format("{}", static_cast<std::uint64_t>(node.scalar.i))

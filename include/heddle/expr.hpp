@@ -134,8 +134,10 @@ concept Number =
 /// with it.
 class Expr {
  public:
-  /// A literal: takes the type of what it meets. An integer that does not fit that type is
-  /// invalid_argument.
+  /// A literal: takes the type of what it meets, another operand or the tensor that it is assigned
+  /// or accumulated to. An integer that does not fit that type is invalid_argument; a fraction is
+  /// converted to the type of a tensor, as in cast(), and makes integer operands f32. Literals that
+  /// meet one another alone are i64 (u64 from 2^63 on), bool or f64.
   template <Number T>
   Expr(T constant) : node_(literal(constant)) {}  // NOLINT: x(i) * 2
   template <class T>

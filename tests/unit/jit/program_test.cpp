@@ -92,6 +92,29 @@ TEST(NotationTest, RankMismatchNamesTheTensor) {
   EXPECT_THAT(refusal([&] { static_cast<void>(r(i, i) = 1.0); }), HasSubstr("1 subscripts"));
 }
 
+// J1: a literal that does not fit the tensor that takes it is refused, with what would fit
+TEST(NotationTest, LiteralsMustFitTheirTarget) {
+  const Tensor small("small", u8, {4}), n("n", i32, {4}), u("u", u64, {4}), f("f", f32, {4}),
+      truth("truth", bool_, {4});
+  Index i;
+  EXPECT_THAT(refusal([&] { static_cast<void>(small(i) = 300); }),
+              AllOf(HasSubstr("literal 300"), HasSubstr("'small' (u8, 0 to 255)"),
+                    HasSubstr("small(i0) = 300"), HasSubstr("cast(300, u8)")));
+  EXPECT_THAT(refusal([&] { static_cast<void>(small(i) += 300); }), HasSubstr("small(i0) += 300"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(small(i) *= -1); }), HasSubstr("literal -1"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(small(i) = sum(256)); }), HasSubstr("literal 256"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(n(i) = std::int64_t{1} << 40); }),
+              HasSubstr("'n' (i32, -2147483648 to 2147483647)"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(u(i) = -1); }),
+              HasSubstr("'u' (u64, 0 to 18446744073709551615)"));
+  EXPECT_EQ((small(i) = 255).node().value->scalar.i, 255);
+  EXPECT_EQ((u(i) = ~std::uint64_t{0}).node().value->scalar.i, -1);
+  EXPECT_EQ((small(i) = cast(300, u8)).node().value->scalar.i, 44);
+  EXPECT_EQ((small(i) = 300.7).node().value->scalar.i, 255) << "fractions saturate, as in cast()";
+  EXPECT_EQ((truth(i) = 300).node().value->scalar.i, 1);
+  EXPECT_EQ((f(i) = std::int64_t{1} << 40).node().value->scalar.f, 0x1p40);
+}
+
 // J1: literals take the type of what they meet
 TEST(LiteralTest, AdaptToTheOtherOperand) {
   const Tensor h("h", f16, {2}), n("n", i16, {2}), d("d", f64, {2}), flag("flag", bool_, {2});
@@ -124,6 +147,18 @@ TEST(LiteralTest, NoCommonTypeIsRefusedByName) {
                     HasSubstr("u(i0) += (n(i0) + m(i0))"), HasSubstr("cast(x, dtype)")));
   EXPECT_EQ((u(i) += 1).node().value->dtype, u64) << "literals take the type of the target";
   EXPECT_EQ((u(i) + cast(n(i), u64)).node().dtype, u64);
+}
+
+// J1, J3: a fraction that meets no type is f64, an integer f32: the text tells them apart
+TEST(LiteralTest, ThatMeetNoTypeArePrintedWithTheirKind) {
+  const Tensor r("r", f64, {4});
+  Index i;
+  const auto text = [](const Expr& value) { return jit::print_expr(value.node()); };
+  EXPECT_EQ(text(exp(Expr(1))), "exp(1)");
+  EXPECT_EQ(text(exp(Expr(1.0))), "exp(1.0)");
+  EXPECT_EQ(text(exp(Expr(-2.0))), "exp(-2.0)");
+  EXPECT_EQ(text(exp(Expr(0.5)) * 1e300), "(exp(0.5) * 1e+300)");
+  EXPECT_EQ(text(r(i) * 2.0), "(r(i0) * 2)");
 }
 
 // J5, O30: one merge tensor per program, both named
