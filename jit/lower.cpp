@@ -172,7 +172,7 @@ class Lowering {
       touch(node);
     } else if (node.accumulate && !node.initialize_neutral) {
       accumulate(node, space);
-    } else if (node.accumulate && (reduces(space) || !injective(node, space))) {
+    } else if (node.accumulate && (repeats(space) || !injective(node, space))) {
       reduce(node, space);
     } else {
       assign(node, space);  // one term per element: the neutral element changes nothing (3E)
@@ -202,14 +202,43 @@ class Lowering {
     return std::ranges::any_of(space, &SpaceAxis::reduced);
   }
 
-  /// Every index is a plain subscript on the left: each element is assigned once.
+  /// An index that is missing on the left gives an element several terms, or none.
+  static bool repeats(const std::vector<SpaceAxis>& space) {
+    return std::ranges::any_of(
+        space, [](const SpaceAxis& axis) { return axis.reduced && axis.extent != 1; });
+  }
+
+  /// The left side's indices can be told from its subscripts, as heddle/program.hpp says: each
+  /// point of their space has an element of its own.
   static bool injective(const StatementNode& node, const std::vector<SpaceAxis>& space) {
-    return std::ranges::all_of(space, [&](const SpaceAxis& axis) {
-      return std::ranges::any_of(node.subscripts, [&](const Subscript& s) {
-        return s.terms().size() == 1 && std::holds_alternative<Index>(s.terms()[0].index) &&
-               std::get<Index>(s.terms()[0].index).id() == axis.index.id();
-      });
-    });
+    std::map<std::uint64_t, std::int64_t> untold;  // extents by index
+    for (const SpaceAxis& axis : space) {
+      if (!axis.reduced && axis.extent != 1) untold.emplace(axis.index.id(), axis.extent);
+    }
+    for (std::size_t before = 0; before != untold.size();) {
+      before = untold.size();
+      for (const Subscript& s : node.subscripts) tell(s, untold);
+    }
+    return untold.empty();
+  }
+
+  /// Takes the indices from `untold` that the value of `s` tells once the others are told: where
+  /// each coefficient exceeds all that the smaller ones reach together.
+  static void tell(const Subscript& s, std::map<std::uint64_t, std::int64_t>& untold) {
+    std::map<std::uint64_t, std::uint64_t> steps;  // indices by coefficient
+    for (const auto& term : s.terms()) {
+      const auto* const index = std::get_if<Index>(&term.index);
+      if (index == nullptr || !untold.contains(index->id())) continue;
+      const bool minus = term.coefficient < 0;
+      const auto step = static_cast<std::uint64_t>(term.coefficient);
+      if (!steps.emplace(minus ? 0 - step : step, index->id()).second) return;
+    }
+    std::uint64_t reach = 0;  // within the axis, since the subscript is
+    for (const auto& [step, index] : steps) {
+      if (step <= reach) return;
+      reach += step * static_cast<std::uint64_t>(untold.at(index) - 1);
+    }
+    for (const auto& [step, index] : steps) untold.erase(index);
   }
 
   /// Gives each index its loop variable; an axis of one element is fixed at 0 (3D).
@@ -355,8 +384,7 @@ class Lowering {
         make_constant(*neutral(*node.accumulate, accumulator_type(target_type))), target_type);
     append(nest(kept, {make_store(buffer_of(*node.target), affines(*node.target, node.subscripts),
                                   start)}));
-    bind(space);
-    append(nest(space, load_join_store(node)));
+    accumulate(node, space);
   }
 
   void set_roles() {

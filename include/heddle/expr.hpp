@@ -185,9 +185,10 @@ class [[nodiscard]] Reduction {
   Expr value_;
 };
 // A target assigned a Reduction starts from the neutral element (0, 1, the lowest, the highest,
-// true, false); what it held before does not matter. Where the largest or smallest values of a
-// float row are zeros of both signs, which of them results depends on the schedule; it is the same
-// on every run.
+// true, false); what it held before does not matter, unless e reads the target where an element has
+// one term (heddle/program.hpp, Accumulation). Where the largest or smallest values of a float row
+// are zeros of both signs, which of them results depends on the schedule; it is the same on every
+// run.
 inline Reduction sum(Expr e) { return {Reduction::Kind::sum, std::move(e)}; }
 inline Reduction product(Expr e) { return {Reduction::Kind::product, std::move(e)}; }
 inline Reduction maximum(Expr e) { return {Reduction::Kind::maximum, std::move(e)}; }

@@ -13,13 +13,21 @@
 // assign it to another tensor first.
 //
 // Accumulation. t(...) += e adds the terms of an element one by one, in that order, to what the
-// element held: each step in the common type of both, then in the target's; 16-bit floats are kept
-// in f32 and rounded once per element (once per term where e reads the target, or several elements
-// of the left side's space meet in one). t(...) = sum(e) and the like set every element that they
-// reach to the neutral element before anything is read; with one term per element they are plain
-// assignments. An automatic schedule (Schedule) may add up the terms in another order where the
-// statement does not read what it writes; which one depends on extents, instruction set and cache
-// sizes.
+// element held. t(...) = sum(e) and the like start from the neutral element instead: all elements
+// that the statement reaches are set to it before anything is read. Where heddle sees that no
+// element has more than one term, t(...) = sum(e) is the assignment t(...) = e. The difference
+// shows where e reads t: a(i) = sum(a(i) + 1) adds 1 to what a held, but in r() = sum(r() + x(k)) r
+// starts from 0. heddle sees one term per element where both hold:
+//   - Indices that are missing on the left have extent 1.
+//   - The left side's other indices of more than one value can be told from its subscripts. A
+//     subscript tells its indices (those that others tell left aside) where each coefficient
+//     exceeds all that the smaller ones reach together: a(i + 3), a(2*i), a(4*i + j) with j below
+//     4, and a(i, i + j), where the first axis tells i. It does not in a(i + j).
+// Each step is taken in the common type of target and term, then converted to the target's. 16-bit
+// floats are kept in f32, and rounded once for each point of the left side's indices: per (i, j) in
+// y(i + j) += x(i, j, k); once per term where e reads the target. An automatic schedule (Schedule)
+// may add up the terms in another order where the statement does not read what it writes; which one
+// depends on extents, instruction set and cache sizes.
 #pragma once
 
 #include <optional>

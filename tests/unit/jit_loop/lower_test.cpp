@@ -147,6 +147,32 @@ TEST(LowerTest, ReductionOverItsOwnTarget) {
   EXPECT_THAT(Execution().set(a, {1, 2, 3})(q, a), ElementsAre(2, 3, 4));
 }
 
+// J2: where the subscripts tell the left side's indices, as documented, `= sum` is an assignment
+TEST(LowerTest, ReductionsOfOneTermAssign) {
+  const auto run = [](const Dims& dims, const auto& subscripts) {
+    const Tensor a("a", i32, dims);
+    Index k("k", 1);
+    Program p("one");
+    const Access at = a.at(subscripts);
+    p << (at = sum(at + 1 + 0 * embed(k)));
+    const auto size = static_cast<std::size_t>(a.num_elements());
+    return Execution().set(a, std::vector<double>(size, 5))(p, a);
+  };
+  using Subscripts = std::vector<Subscript>;
+  Index i("i", 2), j("j", 3), one("one", 1);
+  StaticIndex s("s", 1);
+  EXPECT_THAT(run({2, 4}, Subscripts{i, i + Subscript(j)}), ElementsAre(6, 6, 6, 5, 5, 6, 6, 6));
+  EXPECT_THAT(run({2, 4}, Subscripts{i, 1 - Subscript(i) + j}),
+              ElementsAre(5, 6, 6, 6, 6, 6, 6, 5));
+  EXPECT_THAT(run({8}, Subscripts{4 * Subscript(i) + j}), ElementsAre(6, 6, 6, 5, 6, 6, 6, 5));
+  EXPECT_THAT(run({6}, Subscripts{5 - 3 * Subscript(i) - j}), ElementsAre(6, 6, 6, 6, 6, 6));
+  EXPECT_THAT(run({2}, Subscripts{i + Subscript(one)}), ElementsAre(6, 6));
+  EXPECT_THAT(run({3, 2}, Subscripts{j, 1}), ElementsAre(5, 6, 5, 6, 5, 6));
+  // Two terms meet in one element: it starts from 0.
+  EXPECT_THAT(run({4}, Subscripts{i + Subscript(j)}), ElementsAre(1, 3, 3, 1));
+  EXPECT_THAT(run({5}, Subscripts{2 * Subscript(i) + j}), ElementsAre(1, 1, 3, 1, 1));
+}
+
 // J2: several iterations may meet in one element
 TEST(LowerTest, ScatteredAccumulation) {
   const Tensor a("a", f32, {2, 3}), r("r", f32, {4});
@@ -168,6 +194,15 @@ TEST(LowerTest, HalfPrecisionSumsRoundOnce) {
   p << (r() = sum(a(k)));
   // 2048 + 1 is no f16; rounding at each step would lose both ones.
   EXPECT_THAT(Execution().set(a, {2048, 1, 1})(p, r), ElementsAre(2050));
+  // Once for each point of the left side, where several of them meet in one element.
+  const Tensor b("b", f16, {2, 1, 3}), y("y", f16, {2});
+  Index i, j;
+  Program met("met"), kept("kept");
+  met << (y(i + j) = sum(b(i, j, k)));
+  kept << (y(i + j) += b(i, j, k));
+  const std::vector<double> values{2048, 1, 1, 1, 1, 2048};
+  EXPECT_THAT(Execution().set(b, values)(met, y), ElementsAre(2050, 2050));
+  EXPECT_THAT(Execution().set(b, values).set(y, {0, 0})(kept, y), ElementsAre(2050, 2050));
 }
 
 // J1: values are converted to the target's type as they are stored
