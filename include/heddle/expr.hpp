@@ -22,12 +22,14 @@ namespace jit {
 struct ExprNode;
 }
 
-/// An iteration index of statements. Its extent is inferred from the axes it subscripts, or given.
+/// An iteration index of statements. Its extent is that of the axes which it subscripts alone,
+/// t(i), and which must agree; or the one given here, which overrides these: axes may be longer
+/// then.
 class Index {
  public:
   Index();
-  /// `extent` iterations: needed only where no plain subscript fixes it. Throws invalid_argument
-  /// for a negative one.
+  /// `extent` iterations: needed where no plain subscript fixes it, or to run over less. Throws
+  /// invalid_argument for a negative one.
   template <Integer T>
   explicit Index(T extent) : Index(std::string(), Extent(extent).value) {}
   explicit Index(std::string label, std::optional<std::int64_t> extent = {});
@@ -49,7 +51,9 @@ class Index {
 /// An index whose value the caller binds at each schedule: routine.schedule({{step, 3}}).
 class StaticIndex {
  public:
-  /// Values are 0 <= v < range where a range is given; checked when a routine is scheduled.
+  /// Values are 0 <= v < range, for which every subscript must be inside its axis when the program
+  /// is described. Without a range they are those for which all its uses are, which is told by the
+  /// axes. Both are checked when a routine is scheduled.
   explicit StaticIndex(std::string label, std::optional<std::int64_t> range = {});
   StaticIndex(const StaticIndex&) = default;
   StaticIndex& operator=(const StaticIndex&) = default;
@@ -79,8 +83,8 @@ template <IntegerOrName T>
 }
 
 /// An affine subscript: constant + sum of coefficient * index, e.g. 2*i + k - 1. Numbers are of any
-/// integer type. What does not fit 64 bits is refused where the subscript is used, by an error that
-/// names tensor and axis.
+/// integer type. A coefficient or constant that does not fit 64 bits is refused where the subscript
+/// is used, by an error that names tensor and axis.
 class Subscript {
  public:
   struct Term {
@@ -131,7 +135,10 @@ concept Number =
 
 /// A value at one point of the iteration space: an immutable expression. Expressions share their
 /// parts: what is made of e = e * e, thirty times, is thirty operations, for all that heddle does
-/// with it.
+/// with it. One nests at most 1000 operations deep, beyond which operators throw invalid_argument:
+/// a part of it in a tensor helps. Tensors that a program recomputes where it reads them
+/// (MemoryMode::virtual_) may grow it to 20,000 statements: beyond, compiling throws
+/// invalid_argument if the mode was asked for, and else stores them.
 class Expr {
  public:
   /// A literal: takes the type of what it meets, another operand or the tensor that it is assigned
@@ -261,11 +268,13 @@ Expr mul3(const Expr& a, const Expr& b, const Expr& c);  ///< (a * b) * c
 /// 2011).
 Expr threefry(const Expr& key, const Expr& counter);
 Expr threefry_light(const Expr& key, const Expr& counter);  ///< 12 rounds: faster, less sure
-Expr uniform(const Expr& bits);  ///< u64 bits to f32 in [0, 1): the upper 24 times 2^-24
+/// u64 bits to f32 in [0, 1): the upper 24 times 2^-24. Other integers are converted first, as
+/// cast(bits, u64) does: small ones have no upper bits, and give 0.
+Expr uniform(const Expr& bits);
 /// Floats to integers truncate and saturate (NaN is 0), integers wrap, to bool is "not 0", to f16
 /// and bf16 goes through f32. Throws invalid_argument for a number that is no DType.
 Expr cast(const Expr& x, DType to);
-/// The value of an index expression, as i64.
+/// The value of an index expression, as i64; it wraps.
 Expr embed(const Subscript& index);
 
 }  // namespace heddle

@@ -80,13 +80,15 @@ class BoundValue {
 /// Values of static indices, taken when the routine is scheduled: {{row, 3}, {column, &cell}}.
 using Bindings = std::vector<std::pair<StaticIndex, BoundValue>>;
 
-/// One assignment of a traced run: statement number, tensor, row-major offset, value before and
-/// after.
+/// One store to memory in a traced run. A tensor that is recomputed where it is read, or lives for
+/// one run, is not traced as it is described; ask for MemoryMode::on_device. A reduction stores an
+/// element once, after its last term, unless each term has to be in memory.
 struct TracedValue {
-  std::uint32_t statement;
+  std::uint32_t statement;  ///< counts the stores of Code::loop_text() from 0, in order
   std::string tensor;
-  std::int64_t offset;
-  double before, after;
+  std::int64_t offset;  ///< row-major
+  double before;        ///< what memory held: anything, where the run has yet to assign the element
+  double after;
 };
 
 struct ScheduleOptions {

@@ -26,14 +26,25 @@ struct TensorState;
 struct StatementNode;
 }  // namespace jit
 
-/// Where a tensor's values live while routines run.
+/// Where a tensor's values live while routines run. A tensor that a program assigns and then reads
+/// itself, and for which no mode is asked, may be recomputed where it is read or live for one run
+/// only, and cannot be read back then: ask for on_device to keep it.
 ///
-/// Requests refine each other, in either order. `unset` gives way to any. A general request gives
-/// way to a special one: never_virtual to all but virtual_, device_only to local and on_device,
-/// materialized to on_device and the hosted ones, hosted_nonconstant to hosted_changed_on_devices
-/// and hosted_volatile. device_only with materialized is on_device. effectively_constant is
-/// virtual_ with virtual_, and hosted_constant with never_virtual, materialized and
-/// hosted_constant. Any other two clash: the second is refused, and both places are named.
+/// Two requests for one tensor meet in one mode, in either order:
+///
+///   the one                the other                                   gives
+///   unset                  any                                         the other
+///   never_virtual          local, device_only, on_device,              the other
+///                          materialized, hosted_*
+///   device_only            local, on_device                            the other
+///   device_only            materialized                                on_device
+///   materialized           on_device, hosted_*                         the other
+///   hosted_nonconstant     hosted_changed_on_devices, hosted_volatile  the other
+///   effectively_constant   virtual_                                    virtual_
+///   effectively_constant   never_virtual, materialized,                hosted_constant
+///                          hosted_constant
+///
+/// Any other two clash: the second is refused, and both places are named.
 enum class MemoryMode : std::uint8_t {
   unset,                 ///< no wish: decided per program
   effectively_constant,  ///< never changes: inlined, or kept as a hosted constant
@@ -77,8 +88,10 @@ class Access {
   [[nodiscard]] const Tensor& tensor() const noexcept { return *tensor_; }
   [[nodiscard]] const std::vector<Subscript>& subscripts() const noexcept { return subscripts_; }
 
-  // These throw invalid_argument where the value has no common type with the target, naming the
-  // statement, what it reads, and the types.
+  // `=` converts any value to the tensor's type, as cast() does. Accumulations, and `=` of a
+  // reduction, take each step in the common type of both: where there is none (u64 with a signed
+  // type) they throw invalid_argument, naming the statement, what it reads, and the types. All
+  // throw it for an integer literal that does not fit the tensor's type.
   Statement operator=(const Expr& value) const;
   Statement operator=(const Access& value) const { return *this = Expr(value); }
   Statement operator=(const Reduction& value) const;
