@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
@@ -52,6 +53,13 @@ std::optional<std::string> get(const char* name) {
   return std::string(value);
 }
 
+/// A word that means the same in any case.
+std::optional<std::string> get_word(const char* name) {
+  auto text = get(name);
+  if (text) *text = rt::lower(*text);
+  return text;
+}
+
 [[noreturn]] void refuse(const char* name, const std::string& value, std::string_view expected) {
   throw Error(ErrorCode::invalid_argument, fmt::format("environment variable {}='{}' (expected {})",
                                                        name, value.substr(0, 200), expected));
@@ -71,7 +79,7 @@ std::optional<T> number(const char* name, T lowest, T highest) {
 }
 
 std::optional<bool> on_or_off(const char* name) {
-  const auto text = get(name);
+  const auto text = get_word(name);
   if (!text) return std::nullopt;
   if (*text != "on" && *text != "off") refuse(name, *text, "on or off");
   return *text == "on";
@@ -121,7 +129,7 @@ void warn_of_unknown() {
 
 Status log_level_from_environment(LogLevel& level) noexcept {
   try {
-    const auto text = get("HEDDLE_LOG");
+    const auto text = get_word("HEDDLE_LOG");
     if (!text) return {};
     constexpr std::string_view names[] = {"off", "error", "warn", "info", "debug", "trace"};
     const auto* const at = std::ranges::find(names, *text);
@@ -137,6 +145,12 @@ Status log_level_from_environment(LogLevel& level) noexcept {
 }
 
 namespace rt {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
 
 std::string default_temp_dir() {
   return get("HEDDLE_TEMP_DIR").value_or(get("TMPDIR").value_or("/tmp"));
@@ -166,8 +180,11 @@ BackendOptions with_environment(BackendOptions options) {
       for (std::string word; words >> word;) options.cflags->push_back(word);
     }
   }
-  if (!options.isa && (options.isa = get("HEDDLE_ISA")))
+  if (options.isa) {
+    options.isa = lower(*options.isa);
+  } else if ((options.isa = get_word("HEDDLE_ISA"))) {
     static_cast<void>(jit::narrowed_target(*options.isa));  // malformed ones are told wherever
+  }
   if (!options.compile_helper) options.compile_helper = get("HEDDLE_COMPILE_HELPER");
   if (!options.compile_timeout) {
     if (const auto s = number<int>("HEDDLE_COMPILE_TIMEOUT", 1, 86'400))

@@ -2,6 +2,9 @@
 // thread (while nobody calls setenv).
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "heddle/backend.hpp"
 #include "jit/kernel_cache.hpp"
 
@@ -12,6 +15,8 @@ namespace heddle::rt {
 [[nodiscard]] BackendOptions with_environment(BackendOptions options);
 /// Of options that were completed; where they ask for no cache, its directory is empty.
 [[nodiscard]] jit::KernelCache::Options kernel_cache_options(const BackendOptions& options);
+/// A word that means the same in any case, in small letters.
+[[nodiscard]] std::string lower(std::string_view text);
 /// The temporary directory when none is set: TMPDIR, else /tmp.
 [[nodiscard]] std::string default_temp_dir();
 

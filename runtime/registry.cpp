@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <mutex>
 
 #include "devices/device.hpp"
@@ -39,12 +38,6 @@ Table& table() {
   static auto* const rows =
       new Table();  // never destroyed: backends may be opened by static objects
   return *rows;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
 }
 
 }  // namespace

@@ -43,6 +43,17 @@ TEST(BackendChoiceTest, EnvironmentSelectsCaseInsensitively) {
   EXPECT_EQ(Backend::open("CC").name(), "cc");  // the API wins
 }
 
+// B1: other words too, whoever says them
+TEST(BackendChoiceTest, WordsAreTakenInAnyCase) {
+  const Variable cache("HEDDLE_CACHE", "OFF"), map("HEDDLE_PERF_MAP", "Off"),
+      isa("HEDDLE_ISA", "Portable"), log("HEDDLE_LOG", "Error");
+  EXPECT_EQ(Backend::open("Sync_cc").name(), "sync_cc");
+  BackendOptions options;
+  options.name = "SYNC_CC";
+  options.isa = "PORTABLE";
+  EXPECT_EQ(Backend::open(options).name(), "sync_cc");
+}
+
 // B1, bad input: a name from the environment says so
 TEST(BackendChoiceTest, UnknownNameInTheEnvironmentNamesTheVariable) {
   const Variable set("HEDDLE_BACKEND", "opencl");
