@@ -30,8 +30,8 @@ class CompileService final : public Compiler {
     if (options.warn && cache_.enabled() && !toolchain_->recipe_is_whole()) {
       options.warn(
           fmt::format("{}: kernels are compiled anew each time and not kept, as flags of "
-                      "HEDDLE_CFLAGS may name "
-                      "files, whose content would count",
+                      "HEDDLE_CC, HEDDLE_CFLAGS or BackendOptions::cflags may name files, whose "
+                      "content would count",
                       toolchain_->name()));
     }
   }

@@ -122,12 +122,18 @@ class Space {
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       Interval reached{subscripts[axis].constant(), subscripts[axis].constant()};
       bool bounded = true;
+      std::string statics;  // for the message
       for (const auto& term : subscripts[axis].terms()) {
         std::optional<std::int64_t> extent;
         if (const auto* index = std::get_if<Index>(&term.index)) {
           extent = fixed_.at(index->id()).extent;
         } else {
-          extent = std::get<StaticIndex>(term.index).range();
+          const auto& static_index = std::get<StaticIndex>(term.index);
+          extent = static_index.range();
+          if (extent) {
+            statics += fmt::format(", where static index '{}' has range {}", static_index.label(),
+                                   *extent);
+          }
         }
         if (!extent) {
           bounded = false;
@@ -137,9 +143,9 @@ class Space {
         reached.add(term.coefficient, 0, *extent - 1);
       }
       if (!bounded || reached.inside(tensor.dims()[axis])) continue;
-      refuse(fmt::format("{} is subscripted from {} to {} (expected 0 to {})",
+      refuse(fmt::format("{} is subscripted from {} to {} (expected 0 to {}){}",
                          axis_of(tensor, axis), narrow(reached.lowest), narrow(reached.highest),
-                         tensor.dims()[axis] - 1));
+                         tensor.dims()[axis] - 1, statics));
     }
   }
 

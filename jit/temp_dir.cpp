@@ -222,7 +222,10 @@ std::vector<std::byte> read_file(const fs::path& path, std::size_t bytes_max) {
   if (!fd) fail("cannot open", path, errno);
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) fail("cannot look at", path, errno);
-  if (!S_ISREG(info.st_mode)) fail("cannot read", path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("cannot read '{}': it is no regular file", path.string()));
+  }
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max) {
     throw Error(ErrorCode::exhausted, fmt::format("'{}' has {} bytes (at most {} are read)",
                                                   path.string(), info.st_size, bytes_max));

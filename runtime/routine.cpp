@@ -121,6 +121,8 @@ std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
     if (at == statics.end()) refuse_binding(code, index, "is bound, but the routine has none such");
     auto& slot = bound[static_cast<std::size_t>(at - statics.begin())];
     if (slot) refuse_binding(code, index, "is bound twice");
+    if (const std::string mistake = value.mistake(); !mistake.empty())
+      refuse_binding(code, index, "is bound to " + mistake);
     slot = value.now();
   }
   std::vector<std::int64_t> values;
@@ -176,9 +178,11 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
 
 }  // namespace rt
 
-void BoundValue::refuse() const {
-  throw Error(ErrorCode::invalid_argument,
-              "a static index is bound to a null cell, or to a number beyond 63 bits");
+std::string BoundValue::mistake() const {
+  if (kind_ == Kind::large) {
+    return fmt::format("{}, which does not fit 63 bits", static_cast<std::uint64_t>(value_));
+  }
+  return kind_ == Kind::cell && cell_ == nullptr ? "a null cell" : "";
 }
 
 const std::string& Routine::name() const noexcept { return state_->code.name(); }

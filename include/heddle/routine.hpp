@@ -60,19 +60,22 @@ struct TransferOptions {
 /// routine is scheduled, by the scheduling thread, and never later.
 class BoundValue {
  public:
-  /// Throws invalid_argument for numbers beyond 63 bits.
   template <std::integral T>
-  BoundValue(T value) : value_(static_cast<std::int64_t>(value)) {  // NOLINT: {{row, 3}}
-    if (value_ < 0 && std::is_unsigned_v<T>) refuse();
-  }
-  /// Throws invalid_argument for a null cell.
-  BoundValue(const std::int64_t* cell) : cell_(cell) {  // NOLINT: {{row, &cell}}
-    if (cell == nullptr) refuse();
-  }
+  BoundValue(T value)  // NOLINT: {{row, 3}}
+      : kind_(static_cast<std::int64_t>(value) < 0 && std::is_unsigned_v<T> ? Kind::large
+                                                                            : Kind::number),
+        value_(static_cast<std::int64_t>(value)) {}
+  BoundValue(const std::int64_t* cell)  // NOLINT: {{row, &cell}}
+      : kind_(Kind::cell), cell_(cell) {}
+  /// Why it can be nobody's value: a number beyond 63 bits, or a null cell; empty when it can.
+  /// Scheduling with such a one throws invalid_argument, which names the index.
+  [[nodiscard]] std::string mistake() const;
+  /// Of one without a mistake.
   [[nodiscard]] std::int64_t now() const noexcept { return cell_ == nullptr ? value_ : *cell_; }
 
  private:
-  [[noreturn]] void refuse() const;
+  enum class Kind : std::uint8_t { number, large, cell };
+  Kind kind_;
   std::int64_t value_ = 0;
   const std::int64_t* cell_ = nullptr;
 };

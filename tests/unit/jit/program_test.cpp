@@ -57,6 +57,10 @@ TEST(NotationTest, AffineSubscriptsAreChecked) {
   EXPECT_THAT(refusal([&] { conv << (y(0) += x(2 * k)); }), HasSubstr("Index(extent)"));
   Index five(5);
   EXPECT_EQ(refusal([&] { conv << (y(0) += x(2 * five)); }), "");
+  const StaticIndex row("row", 12);
+  EXPECT_THAT(refusal([&] { conv << (y(0) = x(row)); }),
+              AllOf(HasSubstr("axis 0 of 'x'"), HasSubstr("0 to 11"),
+                    HasSubstr("static index 'row' has range 12")));
   EXPECT_EQ(conv.statements().size(), 2u);
 }
 

@@ -122,5 +122,28 @@ TEST(MissingToolsTest, UnwritableFoldersNameTheirSetting) {
   }
 }
 
+// J6, bad input: values that nothing can be bound to, by index and value
+TEST(BadBindingTest, NamesTheIndexAndWhatItIsBoundTo) {
+  const Backend backend = Backend::open("sync_cc");
+  const Tensor x("x", i32, {4});
+  const StaticIndex row("row");
+  Program p("set");
+  p << (x(row) = 1);
+  const Routine run =
+      Context(backend.physical_device(0).new_virtual_device()).link(backend.compile(p));
+  const auto refusal = [&](const BoundValue& value) {
+    const Status status = failure([&] { run.schedule({{row, value}}); });
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+    return status.to_string();
+  };
+  EXPECT_THAT(refusal(std::uint64_t{1} << 63),
+              AllOf(HasSubstr("'row'"), HasSubstr("9223372036854775808")));
+  EXPECT_THAT(refusal(static_cast<const std::int64_t*>(nullptr)),
+              AllOf(HasSubstr("'row'"), HasSubstr("null cell")));
+  EXPECT_THAT(refusal(4), HasSubstr("bound to 4 (expected 0 to 3)"));
+  run.schedule({{row, std::uint8_t{3}}});
+  EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(0, 0, 0, 1));
+}
+
 }  // namespace
 }  // namespace heddle
