@@ -14,6 +14,9 @@ namespace {
 
 /// Vectors of an elementwise loop in one iteration: enough to keep the loads going.
 constexpr std::int64_t unrolled_vectors = 4;
+/// Operations, loads and stores of an iteration, beyond which it has fewer vectors: that keeps the
+/// loads going too, and compilers take more than twice as long over twice the code.
+constexpr std::int64_t unrolled_steps_max = 256;
 /// Sums side by side: an addition takes four cycles, two begin in each.
 constexpr std::int64_t sums_max = 8;
 
@@ -230,6 +233,22 @@ bool is_elementwise(const Scheduling& in, const StmtPtr& nest) {
                                                     nest->body, LoopMark::lanes));
 }
 
+namespace {
+
+/// Of an iteration of an elementwise loop.
+std::int64_t vectors_at_once(const Block& body) {
+  std::int64_t steps = 0;
+  walk(body, [&](const Stmt& stmt) { steps += stmt.kind == StmtKind::store ? 1 : 0; });
+  walk_values(body, [&](const Value& v) {
+    const bool counts = v.kind == ValueKind::op || v.kind == ValueKind::load;
+    steps += counts ? 1 : 0;
+  });
+  return std::clamp<std::int64_t>(unrolled_steps_max / std::max<std::int64_t>(steps, 1), 1,
+                                  unrolled_vectors);
+}
+
+}  // namespace
+
 std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
   if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || !is_straight(nest->body))
     return std::nullopt;
@@ -243,7 +262,7 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
                      LoopMark::lanes);
   };
   // An element may depend on one that lies a vector or more before it.
-  std::int64_t tile = std::min(extent, unrolled_vectors * width);
+  std::int64_t tile = std::min(extent, vectors_at_once(nest->body) * width);
   if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) tile = width;
   if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) return std::nullopt;
   Block result;

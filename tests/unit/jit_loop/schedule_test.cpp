@@ -319,6 +319,28 @@ TEST(ScheduleTest, LoopsThatReadTheSameAreJoined) {
   EXPECT_EQ(nests(others), 4);
 }
 
+// J9: an iteration of few statements has four vectors, one of many fewer: its code, for which
+// compilers take long, stays bounded
+TEST(ScheduleTest, LongBodiesHaveFewerVectors) {
+  const Tensor a("a", i32, {64});
+  const Index i;
+  const Target target = tiny_target(Isa::avx2);
+  const auto vectors = [&](int statements) {
+    Program chain("chain");
+    for (int k = 0; k < statements; ++k) chain << (a(i) = a(i) * 3 + k);
+    const Lowered scheduled = schedule(optimize(lower(chain)), target);
+    std::int64_t most = 0;
+    walk(scheduled.loop.body, [&](const Stmt& stmt) {
+      if (stmt.mark == LoopMark::lanes) most = std::max(most, stmt.to / target.lanes(i32));
+    });
+    return most;
+  };
+  EXPECT_EQ(vectors(2), 4);
+  EXPECT_EQ(vectors(16), 4);
+  EXPECT_EQ(vectors(30), 2);
+  EXPECT_EQ(vectors(192), 1) << "in three loops";
+}
+
 // J9: outputs that no cache would hold are stored past it, unless that is left out
 TEST(ScheduleTest, LargeOutputsAreStreamed) {
   for (const std::int64_t size : {100, 20'000'000}) {
