@@ -179,7 +179,10 @@ std::vector<MemoryHolder> MemoryPool::holders() const {
     for (const auto& [holder, count] : holders_)
       result.push_back({holder.second, count.in_use, count.peak});
   }
-  std::ranges::stable_sort(result, std::ranges::greater(), &MemoryHolder::in_use);
+  // Equal ones by name, so that two looks at the same use say the same.
+  std::ranges::sort(result, [](const MemoryHolder& a, const MemoryHolder& b) {
+    return a.in_use != b.in_use ? a.in_use > b.in_use : a.label < b.label;
+  });
   return result;
 }
 

@@ -315,10 +315,10 @@ TermFacts HiddenTerms::constants_of_op(const Value& value, std::span<const TermF
 }
 
 ScalarLoops::ScalarLoops(const Loop& loop, const LanePlan& plan) {
-  const CarriedDependences carried = carried_dependences(loop, plan);
+  const CarriedDependences of_loops = carried_dependences(loop, plan);
   walk(loop.body, [&](const Stmt& stmt) {
-    const auto at = stmt.kind == StmtKind::loop ? carried.find(stmt.var) : carried.end();
-    if (at == carried.end()) return;
+    const auto at = stmt.kind == StmtKind::loop ? of_loops.find(stmt.var) : of_loops.end();
+    if (at == of_loops.end()) return;
     Guard& guard = guards_[stmt.var];
     for (const Place& place : at->second) {
       guard.ends_with_asm |= place.is_block;
