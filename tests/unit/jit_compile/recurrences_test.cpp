@@ -39,10 +39,10 @@ void expect_diagonals(const Compiler& compiler, std::string_view type) {
   CompileUnit unit;
   unit.name = "diagonals";
   for (std::size_t n = 3; n <= 20; ++n) {
-    const std::string side = std::to_string(n), moves = std::to_string(n - 1);
-    std::string text = replaced(std::string(diagonals), "N", side);
+    const std::string extent = std::to_string(n), moves = std::to_string(n - 1);
+    std::string text = replaced(std::string(diagonals), "N", extent);
     text = replaced(replaced(std::move(text), "M", moves), "T", type);
-    unit.kernels.push_back(kernel_from("n" + side, text));
+    unit.kernels.push_back(kernel_from("n" + extent, text));
   }
   const auto module = compiler.compile(unit);
   for (std::size_t n = 3; n <= 20; ++n) {
