@@ -1,4 +1,4 @@
-// HostArray: allocation, initialisers (reference 3A) and rendering.
+// HostArray: allocation, initialisers and rendering.
 #include "heddle/host_array.hpp"
 
 #include <fcntl.h>

@@ -175,7 +175,7 @@ class Lowering {
     } else if (node.accumulate && (repeats(space) || !injective(node, space))) {
       reduce(node, space);
     } else {
-      assign(node, space);  // one term per element: the neutral element changes nothing (3E)
+      assign(node, space);  // one term per element: the neutral element changes nothing
     }
   }
 
@@ -241,7 +241,7 @@ class Lowering {
     for (const auto& [step, index] : steps) untold.erase(index);
   }
 
-  /// Gives each index its loop variable; an axis of one element is fixed at 0 (3D).
+  /// Gives each index its loop variable; an axis of one element is fixed at 0.
   void bind(const std::vector<SpaceAxis>& space) {
     indices_.clear();
     for (const SpaceAxis& axis : space)

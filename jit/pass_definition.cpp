@@ -1,5 +1,5 @@
 // Which buffers can be recomputed where they are read: one element's definition, or the cause why
-// there is none (reference 3F, refusals of virtualisation). Pure; any thread.
+// there is none. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>

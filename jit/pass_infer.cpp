@@ -1,4 +1,4 @@
-// Memory-mode inference: where each tensor of a program lives (reference 3C, 3F). The user's
+// Memory-mode inference: where each tensor of a program lives. The user's
 // requests stay on the tensors; what is decided here lives in the kernel's placements, so compiling
 // has no effect on anything else (O56). Pure; any thread.
 //

@@ -1,5 +1,5 @@
-// Tracing: a symbolic run of the first iterations of each loop, to see how often cells are read
-// (reference 3F). Pure; any thread.
+// Tracing: a symbolic run of the first iterations of each loop, to see how often cells are read.
+// Pure; any thread.
 #include <algorithm>
 #include <limits>
 #include <map>

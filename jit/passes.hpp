@@ -13,7 +13,7 @@
 
 namespace heddle::jit {
 
-/// What tracing saw of one buffer (reference 3F). What is read before it is written, or never
+/// What tracing saw of one buffer. What is read before it is written, or never
 /// written, is read off all iterations by make_signature() instead.
 struct Traced {
   /// Reads of the most read cell, those of statements that assign the buffer left out.
@@ -38,7 +38,7 @@ struct Definition {
   std::vector<DefinitionPart> parts;
   std::vector<KernelUses::Position> positions;  ///< of the parts' statements
 };
-/// The definition of a buffer, or why it cannot be recomputed: a numbered cause (reference 3F).
+/// The definition of a buffer, or why it cannot be recomputed: a numbered cause.
 struct Inlinable {
   std::optional<Definition> definition;
   std::string refusal;

@@ -21,7 +21,7 @@ inline constexpr std::size_t message_text_max = 120;
 [[nodiscard]] std::string print_expr(const ExprNode& node);
 [[nodiscard]] std::string print_subscript(const Subscript& subscript);
 
-/// A name made from the comments of a nameless program (3E): punctuation becomes '_', several are
+/// A name made from the comments of a nameless program: punctuation becomes '_', several are
 /// joined by
 /// "_then_" without what they share at the start and the end; empty when there are no comments.
 [[nodiscard]] std::string name_from_comments(const Program& program);

@@ -59,7 +59,7 @@ std::uint64_t next_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// One row per rule of reference 3C, most special first.
+// One row per rule, most special first.
 std::optional<MemoryMode> try_refine(MemoryMode current, MemoryMode wanted) noexcept {
   if (current == wanted || wanted == unset) return current;
   if (current == unset) return wanted;

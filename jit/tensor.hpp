@@ -1,4 +1,4 @@
-// The state behind Tensor, and the refinement table of memory modes (reference 3C).
+// The state behind Tensor, and the refinement table of memory modes.
 // A tensor's mode and host storage are guarded by its mutex; the rest is immutable.
 #pragma once
 

@@ -228,7 +228,7 @@ void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
 
 class GoldenTest : public ::testing::TestWithParam<Golden> {};
 
-// J4, J5, J9, 3C, 3E, 3F, 3G, O26
+// J4, J5, J9, O26
 TEST_P(GoldenTest, StagesReadAsRecorded) {
   const auto file =
       std::filesystem::path(HEDDLE_GOLDEN_DIR) / (std::string(GetParam().name) + ".txt");

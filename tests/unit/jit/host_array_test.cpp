@@ -29,7 +29,7 @@ ErrorCode code_of(const std::function<void()>& f) {
   return ErrorCode::ok;
 }
 
-// O-3A: constant fill, strict and cycling
+// D4: constant fill, strict and cycling
 TEST(HostArrayTest, FillsStrictlyOrByCycling) {
   const std::vector<double> two{1, 2};
   EXPECT_THAT(elements(HostArray::fill(ArrayType{i32, {5}}, two)), ElementsAre(1, 2, 1, 2, 1));
@@ -41,13 +41,13 @@ TEST(HostArrayTest, FillsStrictlyOrByCycling) {
   EXPECT_EQ(HostArray::fill(ArrayType{i32, {0}}, {}).num_elements(), 0);
 }
 
-// O-3A: range over offsets
+// D4: range over offsets
 TEST(HostArrayTest, RangeCountsRowMajor) {
   EXPECT_THAT(elements(HostArray::range(ArrayType{bf16, {2, 2}})), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(HostArray::range(ArrayType{u8, {300}}).at(299), 43);
 }
 
-// O-3A, D10: a seed gives the same numbers everywhere, below one in every dtype
+// D10: a seed gives the same numbers everywhere, below one in every dtype
 TEST(HostArrayTest, UniformIsSeededAndInTheHalfOpenInterval) {
   for (const DType t : {f16, bf16, f32, f64}) {
     const auto a = elements(HostArray::uniform(ArrayType{t, {4096}}, 7));
@@ -65,7 +65,7 @@ TEST(HostArrayTest, UniformIsSeededAndInTheHalfOpenInterval) {
             ErrorCode::invalid_argument);
 }
 
-// O-3A: file-mapped, with both byte sizes in the message
+// D4: file-mapped, with both byte sizes in the message
 TEST(HostArrayTest, MapsAFileCopyOnWrite) {
   const std::string path = testing::TempDir() + "heddle_map.bin";
   const std::vector<float> values{1, 2, 3};
@@ -119,7 +119,7 @@ TEST(HostArrayTest, ChecksTypesCountsAndPositions) {
   EXPECT_EQ(code_of([] { HostArray(ArrayType{f32, {-2}}); }), ErrorCode::invalid_argument);
 }
 
-// O-3B: printing is bounded, whatever the size
+// D4: printing is bounded, whatever the size
 TEST(HostArrayTest, RendersWithElision) {
   EXPECT_EQ(HostArray::range(ArrayType{i32, {2, 3}}).to_string(),
             "i32[2,3] [[0, 1, 2],\n [3, 4, 5]]");

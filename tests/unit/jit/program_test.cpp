@@ -181,7 +181,7 @@ TEST(ProgramTest, SecondMergeTensorIsRefusedNamingBoth) {
   EXPECT_EQ(p.statements().size(), 1u);
 }
 
-// O-3E: recurrent tensors, order of appearance
+// J2: recurrent tensors, order of appearance
 TEST(ProgramTest, KnowsItsTensorsAndWhatItReadsFirst) {
   const Tensor a("a", f32, {4}), t("t", f32, {4}), o("o", f32, {4});
   Index i;

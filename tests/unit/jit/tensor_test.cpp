@@ -38,7 +38,7 @@ TEST(TensorTest, IsAHandleComparedByIdentity) {
   EXPECT_EQ((std::unordered_set<Tensor>{a, b, copy}.size()), 2u);
 }
 
-// J4, O-3C: the whole refinement table, row by row
+// J4: the whole refinement table, row by row
 TEST(MemoryModeTest, RefinesByTheTable) {
   using jit::try_refine;
   const MemoryMode all[] = {effectively_constant, virtual_,

@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(All, CcFaultTest, ::testing::ValuesIn(faults),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(CcFaultTest, IsAnErrorAndTheNextCompileWorks) {
-  // J10, A.4, O48
+  // J10, O48
   const Fault& fault = GetParam();
   std::string script = fault.script;
   if (const auto at = script.find("OUT "); at != std::string::npos)
@@ -217,7 +217,7 @@ TEST(CcFaultsTest, FewerInstructionsThanTheProcessorHasAreEnough) {
 }
 
 TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {
-  // A.4
+  // J10
   for (const char* directory : {"/dev/null/nowhere/temp", "/proc/self", "/etc/passwd"}) {
     ToolOptions options;
     options.temp_dir = directory;
@@ -230,7 +230,7 @@ TEST(CcFaultsTest, AnUnwritableTempDirectoryIsNamed) {
 }
 
 TEST(CcFaultsTest, AFullTempDirectoryIsAnError) {
-  // A.4: full disk
+  // J10: full disk
   const Scratch scratch;
   if (mount("none", scratch.temp().c_str(), "tmpfs", 0, "size=8k") != 0)
     GTEST_SKIP() << "cannot mount a small file system here";
@@ -274,7 +274,7 @@ TEST(CcFaultsTest, AKeptSourceIsNotWrittenThroughALink) {
 }
 
 TEST(CcFaultsTest, WorksInAHostThatIgnoresSigchld) {
-  // A.4: success is then told by the library, failure by its absence
+  // J10: success is then told by the library, failure by its absence
   const Scratch scratch;
   const auto old = signal(SIGCHLD, SIG_IGN);
   expect_works(*make_cc_compiler(scratch.options()));

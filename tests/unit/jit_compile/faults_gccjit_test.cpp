@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, GccjitFaultTest, ::testing::ValuesIn(tool_faults),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(GccjitFaultTest, IsAnErrorAndTheNextCompileWorks) {
-  // J10, A.4, O49: never the host's end
+  // J10, O49: never the host's end
   const ToolFault& fault = GetParam();
   const Scratch scratch;
   const auto flag = scratch.path() / "broken";
@@ -309,7 +309,7 @@ TEST(HelperTest, OpenAndCloseLeavesNothing) {
 }
 
 TEST(HelperTest, AForkedChildMayNotUseItsParentsHelpers) {
-  // A.4: fork in the host; the parent is unaffected
+  // J10: fork in the host; the parent is unaffected
   const Scratch scratch;
   auto compiler = make_gccjit_compiler(scratch.options());
   expect_works(*compiler, 1);
@@ -359,7 +359,7 @@ TEST(HelperTest, EndsWithItsHostAndCleansUp) {
 }
 
 TEST(HelperTest, AnUnwritableOrFullTempDirectoryIsAnError) {
-  // A.4: libgccjit calls exit(1) when the temporary directory is full
+  // J10: libgccjit calls exit(1) when the temporary directory is full
   ToolOptions options;
   options.temp_dir = "/dev/null/nowhere/temp";
   EXPECT_EQ(compile_failure(*make_gccjit_compiler(options)).code(), ErrorCode::unavailable);

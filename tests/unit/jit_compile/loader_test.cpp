@@ -107,7 +107,7 @@ TEST(LoaderTest, EveryFlippedBitIsRefused) {
 }
 
 TEST(LoaderTest, ForeignFilesAreRefused) {
-  // A.4: not ELF, another machine, not a library, corrupt tables
+  // J10: not ELF, another machine, not a library, corrupt tables
   const auto text = [](std::string_view s) {
     return std::vector<std::byte>(reinterpret_cast<const std::byte*>(s.data()),
                                   reinterpret_cast<const std::byte*>(s.data()) + s.size());

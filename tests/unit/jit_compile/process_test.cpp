@@ -61,7 +61,7 @@ TEST(ProcessTest, CollectsBothStreamsInOrder) {
 }
 
 TEST(ProcessTest, TenMegabytesKeepTheirHeadAndTail) {
-  // A.4: prints 10 MB
+  // J10: prints 10 MB
   const RunResult result = run_command(
       shell("echo first; head -c 10000000 /dev/zero | tr '\\0' x; echo; echo last"), 60s);
   EXPECT_TRUE(result.exit.success());
@@ -72,7 +72,7 @@ TEST(ProcessTest, TenMegabytesKeepTheirHeadAndTail) {
 }
 
 TEST(ProcessTest, ADeadlineEndsTheWholeGroup) {
-  // J10, A.4: hang killed by process group, no orphan
+  // J10: hang killed by process group, no orphan
   const RunResult result = run_command(shell("sleep 1000 & echo $!; exec sleep 1000"), 300ms);
   EXPECT_TRUE(result.killed);
   EXPECT_THAT(result.exit.describe(), HasSubstr("signal 9"));
@@ -84,7 +84,7 @@ TEST(ProcessTest, ADeadlineEndsTheWholeGroup) {
 }
 
 TEST(ProcessTest, WhatTheChildLeavesBehindIsEndedToo) {
-  // A.4: no orphan, and its hold on the pipe does not hold us
+  // J10: no orphan, and its hold on the pipe does not hold us
   const RunResult result = run_command(shell("sleep 1000 & echo $!"), 60s);
   EXPECT_FALSE(result.killed);
   EXPECT_TRUE(result.exit.success());
@@ -120,7 +120,7 @@ TEST(ProcessTest, EnvironmentIsPassedOnAndOverridden) {
 }
 
 TEST(ProcessTest, SignalsOfTheHostAreNotTheChildrens) {
-  // A.4: blocked and ignored signals do not reach the compiler
+  // J10: blocked and ignored signals do not reach the compiler
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
@@ -136,7 +136,7 @@ TEST(ProcessTest, SignalsOfTheHostAreNotTheChildrens) {
 }
 
 TEST(ProcessTest, WorksInAHostThatIgnoresSigchld) {
-  // A.4: the kernel reaps our children then; the status is unknown, and said to be so
+  // J10: the kernel reaps our children then; the status is unknown, and said to be so
   const auto old = signal(SIGCHLD, SIG_IGN);
   const RunResult result = run_command(shell("echo out; exit 7"), 30s);
   const RunResult hung = run_command(shell("exec sleep 1000"), 200ms);
@@ -174,7 +174,7 @@ TEST(ProcessTest, AChildThatReadsNothingTimesOut) {
 }
 
 TEST(ProcessTest, InterruptedCallsGoOn) {
-  // A.4: signals during waits
+  // J10: signals during waits
   struct sigaction action{};
   action.sa_handler = [](int) {};
   struct sigaction old{};
@@ -226,7 +226,7 @@ TEST(ProcessTest, FindsProgramsAsAShellDoes) {
 }
 
 TEST(BoundedTextTest, KeepsShortTextsWhole) {
-  // A.4
+  // J10
   BoundedText text;
   std::string all;
   while (all.size() + 7 < 2 * BoundedText::part_bytes_max) {

@@ -120,7 +120,7 @@ void run_stages(const Program& program) {
   static_cast<void>(emit_c(unit_of(lowered), target));
 }
 
-// J5, issue item 18: twice the statements take twice the steps, or little more
+// J5: twice the statements take twice the steps, or little more
 TEST(LargeProgramsTest, StagesGrowWithTheProgram) {
   constexpr int few = 300;
   for (const Shape& shape : shapes()) {
@@ -193,7 +193,7 @@ std::vector<std::pair<std::string, Stage>> stages() {
       {"emit", [](P, L, L o) { static_cast<void>(emit_c(unit_of(o), tiny_target(Isa::avx2))); }}};
 }
 
-// J10, issue item 18: time and stop tokens hold in each stage, which ends within a millisecond or
+// J10: time and stop tokens hold in each stage, which ends within a millisecond or
 // so of steps, and says which program and stage it was
 TEST(LargeProgramsTest, EachStageEndsWhenItsTimeIsOver) {
   constexpr std::uint64_t steps_max = 2048;

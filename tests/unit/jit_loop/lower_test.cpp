@@ -71,7 +71,7 @@ class Execution {
   std::vector<std::int64_t> statics_;
 };
 
-// J2, 3E: an index missing on the left is reduced; the target keeps what it held
+// J2: an index missing on the left is reduced; the target keeps what it held
 TEST(LowerTest, AccumulationKeepsTheTarget) {
   const Tensor a("a", f32, {2, 3}), r("r", f32, {2});
   Index i, k;
@@ -80,7 +80,7 @@ TEST(LowerTest, AccumulationKeepsTheTarget) {
   EXPECT_THAT(Execution().set(a, {1, 2, 3, 4, 5, 6}).set(r, {10, 20})(p, r), ElementsAre(16, 35));
 }
 
-// J2, 3E: every reduction starts from its neutral element
+// J2: every reduction starts from its neutral element
 TEST(LowerTest, ReductionsStartNeutral) {
   const Tensor a("a", i32, {2, 3}), r("r", i32, {2});
   Index i, k;
@@ -135,7 +135,7 @@ TEST(LowerTest, LoopsRunInTheDocumentedOrder) {
   EXPECT_THAT(Execution().set(x, {1, 2, 3, 4}).set(one, {1, 1})(by_columns, r), ElementsAre(28));
 }
 
-// J2, 3E: `= sum` that reads its target sees the neutral element, unless it is a plain assignment
+// J2: `= sum` that reads its target sees the neutral element, unless it is a plain assignment
 TEST(LowerTest, ReductionOverItsOwnTarget) {
   const Tensor a("a", f32, {3}), r("r", f32, {});
   Index k;
@@ -251,7 +251,7 @@ TEST(LowerTest, MergeReadsHaveTheirOwnBuffer) {
   EXPECT_EQ(make_signature(lowered.loop).merge, 1u);
 }
 
-// 3E: a whole constant zero is one zero statement; negative zero is not zero
+// J4: a whole constant zero is one zero statement; negative zero is not zero
 TEST(LowerTest, ZeroFills) {
   const Tensor a("a", f32, {2, 1, 3});
   Index i, j, k;
@@ -266,7 +266,7 @@ TEST(LowerTest, ZeroFills) {
   EXPECT_THAT(text(a(0, j, k) = 0), Not(HasSubstr("zero")));
 }
 
-// 3D: axes of one element are not iterated
+// J4: axes of one element are not iterated
 TEST(LowerTest, SizeOneAxesAreFixed) {
   const Tensor a("a", f32, {1, 5, 1}), r("r", f32, {5, 1});
   Index i, j, k;

@@ -46,7 +46,7 @@ struct PlacementTest : ::testing::Test {
   Program program{"p"};
 };
 
-// J4, 3F: what is only read is an input; with host storage a constant
+// J4: what is only read is an input; with host storage a constant
 TEST_F(PlacementTest, InputsStayInMemory) {
   const Tensor host("host", HostArray(ArrayType{f32, {4}}), hosted_constant);
   const Tensor fixed("fixed", f32, {4}), stored("stored", f32, {4}), near("near", f32, {4});
@@ -61,7 +61,7 @@ TEST_F(PlacementTest, InputsStayInMemory) {
   EXPECT_EQ(placed(program, near), on_device);
 }
 
-// J4, 3F: what is read before it is written lives between runs
+// J4: what is read before it is written lives between runs
 TEST_F(PlacementTest, RecurrentTensorsStayInMemory) {
   const Tensor host("host", HostArray(ArrayType{f32, {4}}), hosted_nonconstant);
   program << (v(i) += a(i)) << (host(i) *= 2) << (out(i) = v(i));
@@ -79,7 +79,7 @@ TEST_F(PlacementTest, ResultsAreNeverLost) {
   EXPECT_EQ(placed(program, out), on_device);
 }
 
-// J4, 3C, 3F: cells read once are recomputed, cells read more often are stored in scratch
+// J4: cells read once are recomputed, cells read more often are stored in scratch
 TEST_F(PlacementTest, IntermediatesAreVirtualOrLocal) {
   const Tensor once("once", f32, {4}), often("often", f32, {4}), fixed("fixed", f32, {4}),
       grid("grid", f32, {4, 4});
@@ -135,7 +135,7 @@ TEST_F(PlacementTest, CheapIntermediatesAreRecomputed) {
   EXPECT_LT(computed, 15);
 }
 
-// J4, 3C: requests that leave it open are forced as the reference does
+// J4: requests that leave it open are forced to the first that is allowed
 TEST_F(PlacementTest, GeneralRequestsAreForced) {
   const auto forced = [this](MemoryMode asked) {
     const Tensor t("t", f32, {4});
@@ -161,7 +161,7 @@ TEST_F(PlacementTest, InferenceHasNoSideEffects) {
   for (const Tensor& tensor : {a, v, out}) EXPECT_EQ(tensor.mode(), unset);
 }
 
-// J4, issue item 9: a request that the program cannot keep names tensor, place, reason and cure
+// J4: a request that the program cannot keep names tensor, place, reason and cure
 TEST_F(PlacementTest, ImpossibleRequestsAreRefused) {
   const auto with = [](MemoryMode mode, auto&& add) {
     const Tensor t("asked", f32, {4});
@@ -185,7 +185,7 @@ TEST_F(PlacementTest, ImpossibleRequestsAreRefused) {
                                       HasSubstr("changed_on_devices")));
 }
 
-// 3F: what cannot be recomputed is refused with its numbered cause where virtual was asked for,
+// J4: what cannot be recomputed is refused with its numbered cause where virtual was asked for,
 // and stored in scratch where it was only a proposal
 TEST_F(PlacementTest, WhatCannotBeInlinedIsStoredOrRefused) {
   program << (v(i) = a(i) + 1) << (a(i) = 0) << (out(i) = v(i));
@@ -195,7 +195,7 @@ TEST_F(PlacementTest, WhatCannotBeInlinedIsStoredOrRefused) {
                                       HasSubstr("cause 5:"), HasSubstr("ask for local")));
 }
 
-// 3F: a chain whose sources change only after the first link was inlined
+// J4: a chain whose sources change only after the first link was inlined
 TEST_F(PlacementTest, ChainsAreJudgedAsTheyBecome) {
   const Tensor w("w", f32, {4});
   program << (v(i) = a(i) + 1) << (w(i) = v(i) * 2) << (a(i) = 0) << (out(i) = w(i));
@@ -203,7 +203,7 @@ TEST_F(PlacementTest, ChainsAreJudgedAsTheyBecome) {
   EXPECT_EQ(placed(program, w), local);
 }
 
-// 3F: definitions of several statements are recomputed whole
+// J4: definitions of several statements are recomputed whole
 TEST_F(PlacementTest, AccumulatedTensorsCanBeVirtual) {
   const Tensor m("m", f32, {4, 4});
   program << (v(i) = 1) << (v(i) += m(i, j) * a(j)) << (v(i) = relu(v(i)))
@@ -213,7 +213,7 @@ TEST_F(PlacementTest, AccumulatedTensorsCanBeVirtual) {
   EXPECT_EQ(final.tensors.size(), 3u);
 }
 
-// 3F: recomputation that would double at each step stops at a limit
+// J4: recomputation that would double at each step stops at a limit
 TEST_F(PlacementTest, InliningDoesNotExplode) {
   std::vector<Tensor> chain{a};
   for (int level = 0; level < 40; ++level) {
@@ -236,7 +236,7 @@ std::string cause(const std::string& body) {
   return found.refusal.starts_with("8") ? other : found.refusal;
 }
 
-// 3F: each refusal of virtualisation has its cause
+// J4: each refusal of virtualisation has its cause
 TEST(DefinitionTest, CausesAreNumbered) {
   const std::string define = "for i0 in 0..4 { t1[i0] = t0[i0] }\n";
   const std::string use = "for i9 in 0..4 { t2[i9] = t1[i9] }\n";
@@ -262,7 +262,7 @@ TEST(DefinitionTest, CausesAreNumbered) {
   EXPECT_EQ(cause(define + "t2[0] = t1[s0]\n"), "");
 }
 
-// 3F: a definition keeps its inner loops and locals, and loses those over its axes
+// J4: a definition keeps its inner loops and locals, and loses those over its axes
 TEST(DefinitionTest, AxesAreStripped) {
   const Loop loop = parsed(
       "buffer t0 input f32[4,3]\nbuffer t1 scratch f32[4]\nkernel {\n"
@@ -275,7 +275,7 @@ TEST(DefinitionTest, AxesAreStripped) {
   EXPECT_EQ(found.definition->parts[0].body.size(), 3u);
 }
 
-// 3F: visits are counted per cell, constants known, huge nests cut short
+// J4: visits are counted per cell, constants known, huge nests cut short
 TEST(TraceTest, CountsVisitsOfTheMostReadCell) {
   const auto traced = [](const std::string& body) {
     return trace(

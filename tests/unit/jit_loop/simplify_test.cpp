@@ -68,7 +68,7 @@ TEST(SimplifyTest, FloatIdentitiesAreExact) {
   EXPECT_EQ(real("pow.f32(t0[0], 2:f32)"), "pow.f32(t0[0], 2:f32)");
 }
 
-// J5, issue item 4: carelessness about NaN and infinity only where asked for
+// J5: carelessness about NaN and infinity only where asked for
 TEST(SimplifyTest, FastMathIsCareless) {
   EXPECT_EQ(loose("add.f32(t0[0], 0:f32)"), "t0[0]");
   EXPECT_EQ(loose("mul.f32(t0[0], -0:f32)"), "0:f32");
