@@ -18,7 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-Program increment(const Tensor& x) {
+Program adds_one(const Tensor& x) {
   Index i;
   Program p("inc");
   p << (x(i) += 1.0);
@@ -39,8 +39,8 @@ void expect_refusal(ErrorCode code, const testing::Matcher<std::string>& text, c
 // J8, bad input
 TEST(RefusalsTest, BatchesTakeANameForEachProgram) {
   const Backend backend = Backend::open("null");
-  const std::vector<Program> programs{increment(Tensor("a", f32, {4})),
-                                      increment(Tensor("b", f32, {4}))};
+  const std::vector<Program> programs{adds_one(Tensor("a", f32, {4})),
+                                      adds_one(Tensor("b", f32, {4}))};
   BatchOptions options;
   options.names = {"one"};
   expect_refusal(ErrorCode::invalid_argument, AllOf(HasSubstr("2 programs"), HasSubstr("1 names")),
@@ -69,7 +69,7 @@ TEST(RefusalsTest, ABackendWithoutDevicesIsUnavailable) {
 TEST(RefusalsTest, AFinalisedBackendCompilesNoBatches) {
   const Backend backend = Backend::open("null");
   backend.finalize();
-  const std::vector<Program> programs{increment(Tensor("a", f32, {4}))};
+  const std::vector<Program> programs{adds_one(Tensor("a", f32, {4}))};
   const auto finalised = AllOf(HasSubstr("'null'"), HasSubstr("finalised"));
   expect_refusal(ErrorCode::failed_precondition, finalised,
                  [&] { static_cast<void>(backend.compile_batch(programs)); });
@@ -82,7 +82,7 @@ TEST(RefusalsTest, AFinalisedDeviceSaysSoThoughItFailedToo) {
   const Backend backend = Backend::open("cc");
   const Device device = backend.physical_device(0).new_virtual_device();
   const Tensor x("x", f32, {4});
-  const Routine routine = Context(device).link(backend.compile(increment(x)));
+  const Routine routine = Context(device).link(backend.compile(adds_one(x)));
   EXPECT_FALSE(device.submit("fails", [] { throw std::runtime_error("earlier"); }).wait().ok());
   static_cast<void>(failure([&] { device.finalize(); }));
   expect_refusal(ErrorCode::failed_precondition, HasSubstr("finalised"),
@@ -94,7 +94,7 @@ TEST(RefusalsTest, FailedDevicesLinkNothing) {
   const Backend backend = Backend::open("cc");
   const Device device = backend.physical_device(0).new_virtual_device();
   const Tensor x("x", f32, {4});
-  const Code code = backend.compile(increment(x));
+  const Code code = backend.compile(adds_one(x));
   const Context linked = Context(device).link(code).context();
   EXPECT_FALSE(device.submit("fails", [] { throw std::runtime_error("earlier"); }).wait().ok());
   expect_refusal(ErrorCode::device_failed, HasSubstr("earlier"),
@@ -106,7 +106,7 @@ TEST(RefusalsTest, WithPutsNoTensorIntoAContextThatHasIt) {
   const Backend backend = Backend::open("cc");
   const Device device = backend.physical_device(0).new_virtual_device();
   const Tensor x("x", f32, {4});
-  const Context context = Context(device).link(backend.compile(increment(x))).context();
+  const Context context = Context(device).link(backend.compile(adds_one(x))).context();
   const BufferView other(Buffer::allocate(device, x.type()), x.type());
   expect_refusal(ErrorCode::failed_precondition, AllOf(HasSubstr("'x'"), HasSubstr("already")),
                  [&] { static_cast<void>(context.with(x, other)); });
@@ -120,7 +120,7 @@ TEST(RefusalsTest, NothingIsLoadedForAConsumerThatIsFinalised) {
   Index i;
   Program add("add");
   add << (x(i) += merge(x)(i));
-  const Context source = Context(device).link(backend.compile(increment(x))).context();
+  const Context source = Context(device).link(backend.compile(adds_one(x))).context();
   const Routine consumer = Context(device).link(backend.compile(add));
   consumer.context().finalize();
   expect_refusal(ErrorCode::failed_precondition, HasSubstr("finalised"),
