@@ -140,18 +140,22 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
 // would take 3 seconds
 TEST_P(LeftTaskTest, ManyShareOneGrace) {
   constexpr unsigned count = 30;
-  SchedulerOptions workers;
-  workers.workers = count;
-  Scheduler scheduler(workers);
+  const int threads = live_threads();
   const std::vector<Stubborn> tasks(count);
-  std::vector<Device> devices;
-  for (const Stubborn& task : tasks) {
-    devices.push_back(scheduler.new_device(options("work")));
-    devices.back().submit("stubborn", Stubborn(task));
-    task.wait_until_begun();
+  {
+    SchedulerOptions workers;
+    workers.workers = count;
+    Scheduler scheduler(workers);
+    std::vector<Device> devices;
+    for (const Stubborn& task : tasks) {
+      devices.push_back(scheduler.new_device(options("work")));
+      devices.back().submit("stubborn", Stubborn(task));
+      task.wait_until_begun();
+    }
+    EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
   }
-  EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
   for (const Stubborn& task : tasks) task.release();
+  EXPECT_TRUE(threads_end(threads));  // who logs the ends looks at this test
 }
 
 // S13: a second shutdown waits as long as it is told to
