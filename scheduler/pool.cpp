@@ -243,7 +243,10 @@ bool Pool::next(Visit& visit, Ready& ready) noexcept {
   while (true) {
     run_timers();
     if (called_away()) return hand_on_time(false);
-    if (take(visit.token, ready)) return hand_on_time(true);
+    if (take(visit.token, ready)) {
+      if (count_.more()) wake_one();
+      return hand_on_time(true);
+    }
     if (visit.kind == Visit::Kind::poll) return false;
     count_.begin_look();
     const Clock::time_point alarm = timers_.next();

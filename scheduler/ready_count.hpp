@@ -76,7 +76,13 @@ class ReadyCount {
     // seq_cst: pairs with the load in must_wake(): who found this one looking has added before, and
     // is seen below.
     looking_.fetch_sub(1, std::memory_order_seq_cst);
-    return ready_.load(std::memory_order_seq_cst) != 0 && must_wake();  // seq_cst: as above
+    return more();
+  }
+  /// After having taken one without looking, as who was woken does: there may be more for which
+  /// nobody was woken. true: the caller has to wake a sleeper.
+  [[nodiscard]] bool more() const noexcept {
+    // seq_cst: pairs with the addition in add(), as in end_look().
+    return ready_.load(std::memory_order_seq_cst) != 0 && must_wake();
   }
 
   /// Counts a sleeper, who can be woken from here on. false: something is ready; it has to take
