@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -40,10 +41,13 @@ constexpr std::array mutation_names = {
     "none",    "symmetric",   "no_light", "no_heavy", "no_release", "no_acquire", "no_seq_cst",
     "relaxed", "no_exchange", "no_lower", "clears",   "swapped",    "drop",       "late"};
 
-/// "lane.hpp" of a path.
-inline const char* base_name(const char* path) {
+/// "lane.hpp" of a path to "scheduler/lane.hpp"; null: no template, but a scenario's own code.
+inline const char* template_name(const char* path) {
+  static constexpr char folder[] = "scheduler/";
+  constexpr std::ptrdiff_t length = sizeof folder - 1;
   const char* const slash = std::strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
+  if (slash == nullptr || slash + 1 - path < length) return nullptr;
+  return std::strncmp(slash + 1 - length, folder, length) == 0 ? slash + 1 : nullptr;
 }
 
 /// The mutant that the environment asks for.
@@ -58,8 +62,9 @@ struct PlantedAccess {
     return planted;
   }
   [[nodiscard]] bool is_at(const Where& at) const {
-    return mutation != Mutation::none && at.line() == line && at.column() == column &&
-           file == base_name(at.file_name());
+    if (mutation == Mutation::none || at.line() != line || at.column() != column) return false;
+    const char* const name = template_name(at.file_name());
+    return name != nullptr && file == name;
   }
 
  private:
@@ -81,7 +86,7 @@ struct PlantedAccess {
   }
 };
 
-/// What the scenarios access, when somebody asks for it.
+/// What the scenarios access in the templates, when somebody asks for it.
 class AccessLog {
  public:
   static AccessLog& get() {
@@ -95,7 +100,8 @@ class AccessLog {
     if (!on()) return;
     Entry* const before = last_[thread % last_.size()];
     if (before != nullptr && before->function == at.function_name()) before->followed = true;
-    last_[thread % last_.size()] = find(at, kind, order);
+    const char* const file = template_name(at.file_name());
+    last_[thread % last_.size()] = file == nullptr ? nullptr : find(file, at, kind, order);
   }
   /// The thread's next access is not the one that comes after its last one.
   void begin() { last_.fill(nullptr); }
@@ -124,8 +130,7 @@ class AccessLog {
 
   explicit AccessLog(const char* path) : path_(path) {}
 
-  Entry* find(const Where& at, const char* kind, int order) {
-    const char* const file = base_name(at.file_name());
+  Entry* find(const char* file, const Where& at, const char* kind, int order) {
     for (std::size_t k = 0; k < count_; ++k) {
       Entry& e = entries_[k];
       if (e.line == at.line() && e.column == at.column() && std::strcmp(e.file, file) == 0)

@@ -63,6 +63,87 @@ TEST(EdgesModelTest, NeverQuiet) {
   expect_caught<NeverQuiet>({"::ring(", Mutation::clears});
 }
 
+// Once the consumer is up, producers pay nothing again.
+struct QuietAgain : rl::test_suite<QuietAgain, 2> {
+  Doorbell<Env<>> bell;
+
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      (void)bell.ring();
+    } else {
+      bell.park();
+      bell.unpark();
+    }
+  }
+  void after() { RL_ASSERT(bell.quiet()); }
+};
+
+TEST(EdgesModelTest, QuietAgain) {
+  expect_holds<QuietAgain>();
+  expect_caught<QuietAgain>({"::unpark(", Mutation::drop});
+}
+
+/// Counts what waiters pay for.
+struct CountedEnv : Env<> {
+  static void heavy_barrier(Where at = Where::current()) {
+    ++heavy;
+    Env<>::heavy_barrier(at);
+  }
+  static inline unsigned heavy = 0;
+};
+
+// Waiters of a completer that is watched already pass no heavy barrier, and one that nobody waits
+// for goes on without looking. A reused timeline is as a new one, whatever it has seen.
+struct PayNothing : rl::test_suite<PayNothing, 1> {
+  using Counted = Progress<CountedEnv, 1>;
+  Counted progress;
+
+  void before() { CountedEnv::heavy = 0; }
+  void thread(unsigned /*thread*/) {
+    RL_ASSERT(progress.expect(9, 9) && CountedEnv::heavy == 1);
+    RL_ASSERT(progress.expect(8, 8) && CountedEnv::heavy == 1);
+    RL_ASSERT(!progress.advance(1) && !progress.pass(2));
+    RL_ASSERT(progress.advance(8));
+    RL_ASSERT(progress.expect(9, 9) && CountedEnv::heavy == 1);
+    progress.expect_no_sooner_than(Counted::nobody);
+    RL_ASSERT(!progress.advance(9));
+    RL_ASSERT(progress.expect(10, 10) && CountedEnv::heavy == 2);
+    progress.restart();
+    RL_ASSERT(progress.completed() == 0 && !progress.pass(1) && !progress.look(10));
+  }
+};
+
+TEST(EdgesModelTest, PayNothing) {
+  expect_holds<PayNothing>();
+  expect_caught<PayNothing>({"::expect(", Mutation::drop});
+  expect_caught<PayNothing>({"::watch(", Mutation::drop});
+  expect_caught<PayNothing>({"::expect_no_sooner_than(", Mutation::drop});
+  expect_caught<PayNothing>({"::restart(", Mutation::drop});
+}
+
+// Who looks since somebody attracted it sees what that one wrote before, at once.
+struct AttractIsSeen : rl::test_suite<AttractIsSeen, 2> {
+  Progress<Env<>, 2> progress;
+  rl::var<unsigned> written;
+
+  void before() { written($) = 0; }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      written($) = 1;
+      progress.attract();
+    } else if (progress.pass(1)) {
+      (void)progress.look(1);
+      RL_ASSERT(written($) == 1);
+    }
+  }
+};
+
+TEST(EdgesModelTest, AttractIsSeen) {
+  expect_holds<AttractIsSeen>();
+  expect_caught<AttractIsSeen>({"::pass(", Mutation::no_acquire});
+  expect_caught<AttractIsSeen>({"::attract(", Mutation::no_release});
+}
+
 // One waits for the last ticket; while the completer stops looking at each, another one comes, who
 // waits for a ticket before. It is woken for that one: the last ends after it has gone on.
 struct EarlierTicketLater : rl::test_suite<EarlierTicketLater, 3> {
@@ -116,6 +197,29 @@ struct RestartThenWait : rl::test_suite<RestartThenWait, 2> {
 TEST(EdgesModelTest, RestartThenWait) {
   expect_holds<RestartThenWait>();
   expect_caught<RestartThenWait>({"::restart(", Mutation::no_lower});
+}
+
+// An event stays done while its timeline's place is closed and opened again (Timeline::reached).
+struct DoneStaysDone : rl::test_suite<DoneStaysDone, 2> {
+  Progress<Env<>> progress;
+  Atomic<std::uint64_t> id{1};
+
+  void before() { RL_ASSERT(!progress.advance(1)); }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      id.store(0, std::memory_order_release);
+      id.store(2, std::memory_order_relaxed);
+      progress.restart();
+    } else {
+      RL_ASSERT(progress.completed() >= 1 || id.load(std::memory_order_acquire) != 1);
+    }
+  }
+};
+
+TEST(EdgesModelTest, DoneStaysDone) {
+  expect_holds<DoneStaysDone>();
+  expect_caught<DoneStaysDone>({"::restart(", Mutation::no_release});
+  expect_caught<DoneStaysDone>({"::completed(", Mutation::no_acquire});
 }
 
 /// A note whose being written is watched.
@@ -232,6 +336,45 @@ TEST(EdgesModelTest, ReadTickets) {
   expect_holds<WithoutBias>();
   expect_caught<WithoutBias>({"::tickets(", Mutation::no_acquire});
   expect_caught<WithoutBias>({"::reserve(", Mutation::no_release});
+}
+
+// Of two that take tickets by exchange, the second sees what the first did before; who finds the
+// lane closed sees what who closed it did before.
+struct TicketsInOrder : rl::test_suite<TicketsInOrder, 3> {
+  std::optional<Lane<Env<>, 1>> lane;
+  rl::var<unsigned> before_taken[2], before_closed;
+
+  void before() {
+    const Outside memory;
+    lane.emplace(4);
+    RL_ASSERT(take(8) == 1 && take(9) == 2);  // which ends the bias
+    before_taken[0]($) = before_taken[1]($) = before_closed($) = 0;
+  }
+  void after() {
+    const Outside memory;
+    lane.reset();
+  }
+  std::uint64_t take(std::uint64_t me) {
+    return lane->reserve(me, [] { return std::uint64_t{0}; });
+  }
+  void thread(unsigned thread) {
+    if (thread == 2) {
+      before_closed($) = 1;
+      return lane->close();
+    }
+    before_taken[thread]($) = 1;
+    const std::uint64_t ticket = take(thread + 1);
+    if (ticket == 4) RL_ASSERT(before_taken[1 - thread]($) == 1);
+    if (ticket == 0 && lane->closed()) RL_ASSERT(before_closed($) == 1);
+  }
+};
+
+TEST(EdgesModelTest, TicketsInOrder) {
+  expect_holds<TicketsInOrder>();
+  expect_caught<TicketsInOrder>({"::reserve(", Mutation::no_acquire});
+  expect_caught<TicketsInOrder>({"::reserve(", Mutation::no_release});
+  expect_caught<TicketsInOrder>({"::close(", Mutation::no_release});
+  expect_caught<TicketsInOrder>({"::closed(", Mutation::no_acquire});
 }
 
 // Three take the bias away from its owner; each of them finds it outside, and sees what it did.

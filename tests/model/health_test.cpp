@@ -196,6 +196,7 @@ struct RecoverAgainstSubmit : rl::test_suite<RecoverAgainstSubmit, 3> {
   void after() {
     RL_ASSERT(device.ended[3]($) == done);
     RL_ASSERT(of_producer == 0 || device.ended[4]($) == done);
+    RL_ASSERT(device.health.plain());  // submissions cost what they did before
   }
 };
 
@@ -231,7 +232,7 @@ TEST(HealthModelTest, TwoRecover) {
 }
 
 // Three tasks are queued and cancelled, twice, before the second one ends. The third does not
-// begin; the one submitted after that does, and is not asked to stop.
+// begin; the one submitted after that does, and is not asked to stop. Then all is as before.
 struct CancelAgainstStep : rl::test_suite<CancelAgainstStep, 2> {
   Device device;
   Flag all_cancelled;
@@ -252,7 +253,10 @@ struct CancelAgainstStep : rl::test_suite<CancelAgainstStep, 2> {
       RL_ASSERT(device.submit() == 4);
     }
   }
-  void after() { RL_ASSERT(device.ended[3]($) == cancelled && device.ended[4]($) == done); }
+  void after() {
+    RL_ASSERT(device.ended[3]($) == cancelled && device.ended[4]($) == done);
+    RL_ASSERT(!device.health.careful());
+  }
 };
 
 TEST(HealthModelTest, CancelAgainstStep) {

@@ -24,6 +24,8 @@ class PoolModel {
     inbox_.push(links_[item]);
     if (count_.add()) wake_one();
   }
+  /// All have gone: none is counted as asleep, or looking.
+  [[nodiscard]] bool counts_nobody() { return !count_.add(); }
   /// A worker; who has taken the last item ends all of them, as the last device does.
   void work(unsigned me) {
     unsigned item = 0;
@@ -107,6 +109,7 @@ struct HandOff : rl::test_suite<HandOff<producers, workers>, producers + workers
     if (thread >= producers) return pool.work(thread - producers);
     for (unsigned item = thread; item < 2; item += producers) pool.push(item);
   }
+  void after() { RL_ASSERT(pool.counts_nobody()); }
 };
 
 template <class Scenario>
@@ -140,6 +143,64 @@ TEST(PoolModelTest, TwoOfEach) {
   expect_holds<HandOff<2, 2>>(-2);
   expect_caught_all<HandOff<2, 2>>();
   expect_caught<HandOff<2, 2>>({.omission = Omission::hand_on});
+}
+
+// A host leaves as it goes to sleep (Pool::run_until, whose event is done). Should it have been
+// woken for what became ready, it wakes the worker, who takes it.
+struct HostLeaves : rl::test_suite<HostLeaves, 3> {
+  sched::ReadyCount<Env<>> count;
+  sched::SleeperFlag<Env<>> flags[2];
+  Token tokens[2];
+
+  void wake_one() {
+    for (unsigned sleeper = 0; sleeper < 2; ++sleeper) {
+      if (count.wake(flags[sleeper])) return tokens[sleeper].unpark();
+    }
+  }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      static_cast<void>(count.sleep(flags[0]));
+      static_cast<void>(count.wake(flags[0]));
+      if (!count.empty() && !omitted(Omission::hand_on)) wake_one();
+    } else if (thread == 1) {
+      while (!count.take()) {
+        if (count.sleep(flags[1]) || omitted(Omission::recheck)) tokens[1].park();
+        static_cast<void>(count.wake(flags[1]));
+      }
+    } else {
+      if (count.add()) wake_one();
+    }
+  }
+};
+
+TEST(PoolModelTest, HostLeaves) {
+  expect_holds<HostLeaves>();
+  expect_caught<HostLeaves>({.omission = Omission::hand_on});
+  expect_caught<HostLeaves>({.omission = Omission::recheck});
+}
+
+// A host asks for the pool's descriptor (Pool::descriptor) while something becomes ready: whoever
+// comes second makes it readable.
+struct DescriptorAgainstPush : rl::test_suite<DescriptorAgainstPush, 2> {
+  sched::ReadyCount<Env<>> count;
+  Atomic<unsigned> opened, readable;
+
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      opened.store(1, std::memory_order_seq_cst);
+      if (!count.empty()) readable.store(1, std::memory_order_relaxed);
+    } else {
+      static_cast<void>(count.add());
+      if (opened.load(std::memory_order_seq_cst) != 0) readable.store(1, std::memory_order_relaxed);
+    }
+  }
+  void after() { RL_ASSERT(readable.load(std::memory_order_relaxed) == 1); }
+};
+
+TEST(PoolModelTest, DescriptorAgainstPush) {
+  expect_holds<DescriptorAgainstPush>();
+  expect_caught<DescriptorAgainstPush>({"::empty(", Mutation::no_seq_cst});
+  expect_caught<DescriptorAgainstPush>({"::add(", Mutation::no_seq_cst});
 }
 
 // A timer is set (Pool::call_at) while two workers go to sleep: the time is kept by one of those
