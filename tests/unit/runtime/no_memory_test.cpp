@@ -20,19 +20,21 @@ using testing::ElementsAre;
 /// Tasks run where they are submitted: on the thread that has no memory.
 class RuntimeNoMemoryTest : public testing::Test {
  protected:
+  RuntimeNoMemoryTest() {
+    Index i;
+    fill << (x(i) = Expr(1.0));
+    add << (x(i) += merge(x)(i));
+  }
   Backend backend = Backend::open("sync_cc");
   Device device = backend.physical_device(0).new_virtual_device();
+  const Tensor x{"a tensor whose name is longer than a string holds in itself",
+                 HostArray({f32, {4}})};
+  Program fill{"fill"}, add{"add"};
 };
 
 // D3, D17: whatever uses a buffer, at whichever allocation it fails; and all goes on afterwards
 TEST_F(RuntimeNoMemoryTest, UsesOfBuffersAreRefusedWherever) {
   const Device other = backend.physical_device(0).new_virtual_device();
-  const HostArray storage({f32, {4}});
-  const Tensor x("a tensor whose name is longer than a string holds in itself", storage);
-  Index i;
-  Program fill("fill"), add("add");
-  fill << (x(i) = Expr(1.0));
-  add << (x(i) += merge(x)(i));
   const Routine run = Context(device).link(backend.compile(fill));
   const Routine consumer = Context(other).link(backend.compile(add));
   const BufferView view = run.context().view(x);
@@ -90,12 +92,6 @@ TEST_F(RuntimeNoMemoryTest, RefusalsOfFinalisedDevicesKeepTheirCode) {
 
 // S21: a message that nobody hears costs no memory either
 TEST_F(RuntimeNoMemoryTest, UnheardMessagesAreNotMade) {
-  const HostArray storage({f32, {4}});
-  const Tensor x("a tensor whose name is longer than a string holds in itself", storage);
-  Index i;
-  Program fill("fill"), add("add");
-  fill << (x(i) = Expr(1.0));
-  add << (x(i) += merge(x)(i));
   const Code code = backend.compile(fill);
   const Routine run = Context(device).link(code);
   const Routine consumer = Context(device).link(backend.compile(add));

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heddle/observe.hpp"
@@ -73,6 +74,14 @@ class Stubborn {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
+/// A device on which the task runs.
+Device held_up(Scheduler& scheduler, sched::DeviceOptions options, const Stubborn& task) {
+  Device device = scheduler.new_device(std::move(options));
+  device.submit("stubborn", Stubborn(task));
+  task.wait_until_begun();
+  return device;
+}
+
 template <class Action>
 std::chrono::nanoseconds time_of(const Action& action) {
   const auto start = std::chrono::steady_clock::now();
@@ -121,11 +130,7 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
     workers.workers = 3;
     Scheduler scheduler(workers);
     std::vector<Device> devices;
-    for (const Stubborn& task : tasks) {
-      devices.push_back(scheduler.new_device(options("work")));
-      devices.back().submit("stubborn", Stubborn(task));
-      task.wait_until_begun();
-    }
+    for (const Stubborn& task : tasks) devices.push_back(held_up(scheduler, options("work"), task));
     EXPECT_EQ(scheduler.shutdown(30ms).code(), ErrorCode::deadline);
     const auto start = std::chrono::steady_clock::now();
     devices.clear();
@@ -147,11 +152,7 @@ TEST_P(LeftTaskTest, ManyShareOneGrace) {
     workers.workers = count;
     Scheduler scheduler(workers);
     std::vector<Device> devices;
-    for (const Stubborn& task : tasks) {
-      devices.push_back(scheduler.new_device(options("work")));
-      devices.back().submit("stubborn", Stubborn(task));
-      task.wait_until_begun();
-    }
+    for (const Stubborn& task : tasks) devices.push_back(held_up(scheduler, options("work"), task));
     EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
   }
   for (const Stubborn& task : tasks) task.release();
