@@ -179,11 +179,11 @@ class Context {
     const auto count = static_cast<std::size_t>(tensor.num_elements());
     if constexpr (std::is_same_v<T, bool>) {
       const auto values = std::make_unique<bool[]>(count);
-      read_bytes(tensor, dtype_of_v<T>, std::as_writable_bytes(std::span(values.get(), count)));
+      read_bytes(tensor, std::as_writable_bytes(std::span(values.get(), count)));
       return std::vector<T>(values.get(), values.get() + count);
     } else {
       std::vector<T> values(count);
-      read_bytes(tensor, dtype_of_v<T>, std::as_writable_bytes(std::span<T>(values)));
+      read_bytes(tensor, std::as_writable_bytes(std::span<T>(values)));
       return values;
     }
   }
@@ -201,7 +201,7 @@ class Context {
  private:
   void write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
                    std::size_t count) const;
-  void read_bytes(const Tensor& tensor, DType dtype, std::span<std::byte> bytes) const;
+  void read_bytes(const Tensor& tensor, std::span<std::byte> bytes) const;
   void require_readable(const Tensor& tensor, DType dtype) const;
 
   std::shared_ptr<const rt::ContextState> state_;
