@@ -53,14 +53,12 @@ class Bias {
   /// After this nobody is inside, nor will be. Any thread but the owner inside; again is cheap.
   void revoke() noexcept {
     // acquire: pairs with the release below: who finds it revoked need not wait.
-    if (owner_.load(std::memory_order_acquire) == revoked) return;
-    // acq_rel: one revoker passes the barrier, those that find `revoking` wait for it.
-    const std::uint64_t before = owner_.exchange(revoking, std::memory_order_acq_rel);
-    if (before == revoked) {
-      // release: as below.
-      owner_.store(revoked, std::memory_order_release);
-      return;
-    }
+    std::uint64_t before = owner_.load(std::memory_order_acquire);
+    do {
+      if (before == revoked) return;
+      // acquire, both: as above. `revoking` carries nothing: who finds it passes the barrier, too.
+    } while (!owner_.compare_exchange_weak(before, revoking, std::memory_order_acquire,
+                                           std::memory_order_acquire));
     if (before != unclaimed) Env::heavy_barrier();
     // acquire: pairs with the release in leave().
     while (busy_.load(std::memory_order_acquire)) Env::relax();

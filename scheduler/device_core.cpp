@@ -144,6 +144,7 @@ void DeviceCore::cancel_pending() noexcept {
   {
     const std::lock_guard lock(control_);
     running = stop_source_;
+    stop_source_used_ = true;
     health_.cancel(lane_.tickets());
     timeline_->attract();
   }
@@ -153,9 +154,23 @@ void DeviceCore::cancel_pending() noexcept {
   if (runner_) look();
 }
 
-std::stop_token DeviceCore::stop_token() noexcept {
+std::stop_token DeviceCore::stop_token(std::uint64_t ticket) noexcept {
   const std::lock_guard lock(control_);
-  return stop_source_.get_token();
+  return stop_source_of(ticket).get_token();
+}
+
+/// With control_ held. A stop request is for the tasks before it: later ones have a source that
+/// nobody has used, also when who cancels is only about to.
+std::stop_source& DeviceCore::stop_source_of(std::uint64_t ticket) noexcept {
+  if (stop_source_used_ && !health_.cancelled(ticket)) {
+    try {
+      stop_source_ = std::stop_source();
+    } catch (...) {  // without memory the next tasks cannot be asked to stop
+      stop_source_ = std::stop_source(std::nostopstate);
+    }
+    stop_source_used_ = false;
+  }
+  return stop_source_;
 }
 
 Status DeviceCore::shutdown(std::chrono::nanoseconds timeout) noexcept {

@@ -32,16 +32,16 @@ class Doorbell {
   /// After publishing. true: the caller has to wake the consumer. Any thread.
   [[nodiscard]] bool ring() noexcept {
     if (quiet()) return false;
-    // acq_rel: one takes it; the others have nothing to do. Release pairs with the exchange in
-    // park(), whose caller then sees what was published.
-    return (state_.fetch_and(always, std::memory_order_acq_rel) & parked) != 0;
+    // release: pairs with the exchange in park(), whose caller then sees what was published. One
+    // takes the flag, which tells it nothing else; the others have nothing to do.
+    return (state_.fetch_and(always, std::memory_order_release) & parked) != 0;
   }
 
   /// Before sleeping: the consumer has to look once more after this, and either sleeps or calls
   /// unpark().
   void park() noexcept {
-    // acq_rel: pairs with the exchange in ring(); and with the load in quiet(), by the barriers.
-    state_.fetch_or(parked, std::memory_order_acq_rel);
+    // acquire: pairs with the exchange in ring(); and with the load in quiet(), by the barriers.
+    state_.fetch_or(parked, std::memory_order_acquire);
     Env::heavy_barrier();
   }
   /// The consumer found something after all. A producer that still sees the flag wakes once too

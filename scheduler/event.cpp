@@ -202,7 +202,7 @@ Status await(const Event& event) noexcept { return sched::await_until(event, {})
 
 std::stop_token stop_token() noexcept {
   sched::TaskContext* const task = sched::current_task();
-  return task == nullptr ? std::stop_token() : task->device->stop_token();
+  return task == nullptr ? std::stop_token() : task->device->stop_token(task->ticket);
 }
 
 const char* label() noexcept {

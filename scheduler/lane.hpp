@@ -99,9 +99,9 @@ class Lane {
   /// No ticket is handed out from here on; those handed out stay good. Any thread.
   void close() noexcept {
     bias_.revoke();
-    // acq_rel: release pairs with the acquire in closed(); who closes sees all tickets taken
-    // before.
-    tickets_.fetch_or(closed_bit, std::memory_order_acq_rel);
+    // release: pairs with the acquire in closed(). Who closes and calls tickets() sees all that
+    // were taken before.
+    tickets_.fetch_or(closed_bit, std::memory_order_release);
   }
   [[nodiscard]] bool closed() const noexcept {
     // acquire: pairs with the release in close().
@@ -114,8 +114,8 @@ class Lane {
     if (!bias_.enter(me)) return 0;
     // relaxed: this thread alone takes tickets.
     const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
-    // acquire: pairs with the release in find_room().
-    const bool room = taken < limit_.load(std::memory_order_acquire);
+    // relaxed: written by this thread alone, as long as it can be inside.
+    const bool room = taken < limit_.load(std::memory_order_relaxed);
     // release: pairs with the acquire in tickets().
     if (room) [[likely]]
       tickets_.store(taken + 1, std::memory_order_release);

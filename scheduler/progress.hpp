@@ -51,17 +51,17 @@ class Progress {
     // seq_cst: release pairs with the acquire in completed(); the total order is that of the
     // protocol above, here and in what follows.
     completed_.store(ticket, std::memory_order_seq_cst);
-    if (due_.load(std::memory_order_seq_cst) <= ticket) {  // seq_cst: as above
+    const std::uint64_t due = due_.load(std::memory_order_seq_cst);  // seq_cst: as above
+    if (due <= ticket) {
       unasked_ = 0;
       watch();
       return true;
     }
     if (++unasked_ < unasked_max || !Env::asymmetric()) return false;
     unasked_ = 0;
-    const std::uint64_t due = due_.load(std::memory_order_seq_cst);  // seq_cst: as above
-    // acq_rel: acquire pairs with the release in attract(), whose word this may take back. The next
-    // store carries it: who finds watched_ down writes this after us.
-    look_from_.exchange(due, std::memory_order_acq_rel);
+    // acquire: pairs with the release in attract(), whose word this may take back. The next store
+    // carries it: who finds watched_ down writes this after us.
+    look_from_.exchange(due, std::memory_order_acquire);
     // seq_cst: who still found it raised in expect() is seen by the load that follows.
     watched_.store(false, std::memory_order_seq_cst);
     if (due_.load(std::memory_order_seq_cst) != due) watch();
@@ -84,9 +84,10 @@ class Progress {
     // seq_cst: the waiter's side of the protocol above, as for the next loads.
     due_.store(first, std::memory_order_seq_cst);
     if (!watched_.load(std::memory_order_seq_cst)) {
-      // release, both: the second pairs with the acquire in advance(). In this order, so that a
-      // completer that looks has nothing undone later that it does here.
-      watched_.store(true, std::memory_order_release);
+      // relaxed: the next store carries it; other waiters have the lock.
+      watched_.store(true, std::memory_order_relaxed);
+      // release: pairs with the acquire in pass(). In this order, so that a completer that looks
+      // has nothing undone later that it does here.
       look_from_.store(0, std::memory_order_release);
       Env::heavy_barrier();
     }
@@ -117,8 +118,9 @@ class Progress {
     // relaxed: read by the completer, here and in advance().
     if (look_from_.load(std::memory_order_relaxed) == 0) return;
     look_from_.store(0, std::memory_order_relaxed);  // relaxed: as above
-    // seq_cst: pairs with the load in expect(): who finds it raised sees the tickets before.
-    watched_.store(true, std::memory_order_seq_cst);
+    // relaxed: pairs with the load in expect(). Who finds it raised is in one order with all
+    // tickets so far, by the stores in look(); who does not raises it.
+    watched_.store(true, std::memory_order_relaxed);
   }
 
   // Written by the completer.

@@ -34,9 +34,11 @@ class SleeperFlag {
   }
   /// Its owner, or who wakes it. true: it was the caller who lowered it.
   [[nodiscard]] bool lower() noexcept {
-    // seq_cst, both: pair with the store in raise(). Of those who exchange, one finds it raised.
+    // seq_cst: pairs with the store in raise(). acq_rel: of those who exchange, one finds it
+    // raised, and the other sees what that one did before: an owner that leaves sees what it was
+    // woken for.
     return raised_.load(std::memory_order_seq_cst) &&
-           raised_.exchange(false, std::memory_order_seq_cst);
+           raised_.exchange(false, std::memory_order_acq_rel);
   }
 
  private:
@@ -59,7 +61,7 @@ class ReadyCount {
     std::uint32_t seen = ready_.load(std::memory_order_relaxed);
     while (seen != 0) {
       // acquire: pairs with the addition in add(). relaxed on failure: looked at again.
-      if (ready_.compare_exchange_weak(seen, seen - 1, std::memory_order_seq_cst,
+      if (ready_.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire,
                                        std::memory_order_relaxed)) {
         return true;
       }
@@ -68,8 +70,9 @@ class ReadyCount {
   }
 
   void begin_look() noexcept {
-    // seq_cst: pairs with the load in must_wake().
-    looking_.fetch_add(1, std::memory_order_seq_cst);
+    // relaxed: pairs with the load in must_wake(): who sees it late wakes one in vain; who sees it
+    // is seen in end_look().
+    looking_.fetch_add(1, std::memory_order_relaxed);
   }
   /// After having found something, or nothing. true: the caller has to wake a sleeper.
   [[nodiscard]] bool end_look() noexcept {
@@ -104,7 +107,7 @@ class ReadyCount {
   }
 
   [[nodiscard]] bool empty() const noexcept {
-    // seq_cst: pairs with the addition in add().
+    // seq_cst: pairs with the addition in add(), for who has made known where to tell of it.
     return ready_.load(std::memory_order_seq_cst) == 0;
   }
 

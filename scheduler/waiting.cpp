@@ -171,7 +171,7 @@ std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event&
   const Deadline& deadline = limits.deadline;
   try {
     before_allocation();
-    const std::stop_token stop = limits.heeds_stop ? stop_token() : std::stop_token();
+    const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
     const std::function<void()> wake = [mine = fiber.shared_from_this(), runner = runner_] {
       if (mine->unpark()) runner->resume(mine);
     };
@@ -205,7 +205,7 @@ std::optional<Waited> DeviceCore::suspend_until_ended(Fiber& fiber, const Event&
 /// Holds the thread up until `event` is done.
 Waited DeviceCore::sleep_until_ended(const Event& event, const WaitLimits& limits) noexcept {
   const Deadline& deadline = limits.deadline;
-  const std::stop_token stop = limits.heeds_stop ? stop_token() : std::stop_token();
+  const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
   const WaitManner manner{.holds_up = true, .timed = limits.timed};
   const auto ended = [&] { return event.done() || stop.stop_requested(); };
   const auto late = [&] { return deadline && now() >= *deadline; };
@@ -242,7 +242,7 @@ std::optional<Waited> DeviceCore::arm(const Event& event) noexcept {
   disarm();
   simulated_point();
   const TaskContext& task = *current_task();
-  wait_refusal_ = WaitGraph::enter(task, event, {}, stop_token());
+  wait_refusal_ = WaitGraph::enter(task, event, {}, this_task::stop_token());
   if (!wait_refusal_.ok()) return Waited::refused;
   try {
     armed_.call = Timeline::call(event, [self = weak_from_this()] {

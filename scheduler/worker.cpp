@@ -140,7 +140,10 @@ std::uint32_t DeviceCore::step_carefully(TaskContext& context) noexcept {
 
 /// Whether the task has ended.
 bool DeviceCore::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
-  renew_stop_source();
+  {
+    const std::lock_guard lock(control_);
+    health_.settle(ticket - 1);  // what was cancelled is looked at in this step
+  }
   if (health_.cancelled(ticket)) {
     drop(ticket, End::cancelled,
          Status(ErrorCode::cancelled,
@@ -262,7 +265,7 @@ void DeviceCore::end_failed(std::uint64_t ticket, const TaskNote& note) noexcept
   bool asked_to_stop = false;
   {
     const std::lock_guard lock(control_);
-    asked_to_stop = stop_source_.stop_requested();
+    asked_to_stop = stop_source_of(ticket).stop_requested();
   }
   if ((asked_to_stop || note.own_status) && result.code() == ErrorCode::cancelled) {
     count(cancelled_);
@@ -321,22 +324,6 @@ void DeviceCore::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
   }
   if (trace::on()) trace_task(ticket, ended);
   if (timeline_->advance(ticket)) call_back(ticket);
-}
-
-/// A stop request is for the task that was running: the next one gets a fresh token.
-void DeviceCore::renew_stop_source() noexcept {
-  const std::uint64_t cancels = health_.cancels();
-  const bool renew = cancels != cancels_seen_;
-  std::stop_source fresh(std::nostopstate);
-  try {
-    if (renew) fresh = std::stop_source();
-  } catch (...) {  // without memory the next tasks cannot be asked to stop
-  }
-  const std::lock_guard lock(control_);
-  // Also when nobody has requested a stop yet: who cancels may hold the old source and be about to.
-  if (renew) stop_source_.swap(fresh);
-  cancels_seen_ = cancels;
-  health_.settle(cancels, timeline_->completed());  // what was cancelled is looked at in this step
 }
 
 /// When tasks begin, roughly, for people: a clock that costs little, read now and then.

@@ -84,7 +84,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
     const char* const text = label_.load(std::memory_order_relaxed);
     return text != nullptr ? text : "";
   }
-  [[nodiscard]] std::stop_token stop_token() noexcept;
+  /// Of its task `ticket`, which runs or has just ended. Its consumer.
+  [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept;
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
   [[nodiscard]] std::chrono::nanoseconds spin() const noexcept;
@@ -153,7 +154,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void finish(std::uint64_t ticket, trace::Ended ended) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
   void rest() noexcept;
-  void renew_stop_source() noexcept;
+  [[nodiscard]] std::stop_source& stop_source_of(std::uint64_t ticket) noexcept;
 
   void work() noexcept;  // the worker thread
   void let_gather() noexcept;
@@ -221,7 +222,6 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::atomic<bool> looking_{false};  // at that task, which does not run yet
   std::atomic<std::int64_t> clock_ns_{0};
   std::atomic<std::uint64_t> failed_{0}, skipped_{0}, cancelled_{0}, parks_{0}, spins_{0};
-  std::uint64_t cancels_seen_ = 0;
   Status failure_;                    // of the task that ran
   Status wait_refusal_;               // of the latest wait that would have closed a cycle
   std::uint64_t traced_until_ = 0;    // when what was traced last ended; 0: before the trace
@@ -261,7 +261,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Event waiting_for_;  // default: nothing
   Clock::time_point waiting_since_;
   std::stop_source stop_source_;
-  std::mutex join_;  // one joiner; guards thread_
+  bool stop_source_used_ = false;  // a cancel asks by it, or has
+  std::mutex join_;                // one joiner; guards thread_
   std::thread thread_;
 
   // Devices that wait for a turn.

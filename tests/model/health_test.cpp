@@ -16,6 +16,7 @@ struct Device {
     for (auto& e : ended) e($) = not_yet;
     reason($) = 0;
     source($) = 0;
+    source_used($) = false;
   }
 
   // Producers: submit() and submit_carefully(). 0: refused.
@@ -37,19 +38,20 @@ struct Device {
   // The consumer: step(), once the ticket is published. It ends plain tasks in a row, until
   // something makes it look around.
 
-  /// The task stops when asked to; or it ends once `until` is raised.
-  void step(std::uint64_t ticket, std::uint64_t failing = 0, const Flag* until = nullptr) {
+  /// The task stops when asked to, if it heeds that, once `until` is raised.
+  void step(std::uint64_t ticket, std::uint64_t failing = 0, const Flag* until = nullptr,
+            bool heeds_stop = true) {
     while (published[ticket].load(std::memory_order_acquire) == 0) pause();
     if (!in_a_row && health.careful() && !omitted(Omission::recheck)) {
-      renew_stop_source(ticket);
+      control.lock($);
+      health.settle(ticket - 1);
+      control.unlock($);
       if (health.cancelled(ticket)) return end(ticket, cancelled);
       if (refused()) return end(ticket, skipped);
     }
-    if (until != nullptr) {
-      until->wait();
-    } else if (stopped[source($)].load(std::memory_order_relaxed) != 0) {
+    if (until != nullptr) until->wait();
+    if (heeds_stop && stopped[source_of(ticket)].load(std::memory_order_relaxed) != 0)
       return end(ticket, stopped_itself);
-    }
     if (ticket != failing) return end(ticket, done);
     if (omitted(Omission::order)) timeline.complete(ticket);
     in_a_row = false;
@@ -65,13 +67,16 @@ struct Device {
     in_a_row = !timeline.complete(ticket) || !health.careful();
     if (how != done) in_a_row = false;
   }
-  void renew_stop_source(std::uint64_t ticket) {
-    const std::uint64_t cancels = health.cancels();
+  /// stop_token()
+  unsigned source_of(std::uint64_t ticket) {
     control.lock($);
-    if (cancels != cancels_seen) source($) = source($) + 1;
-    cancels_seen = cancels;
-    health.settle(omitted(Omission::compare) ? health.cancels() : cancels, ticket - 1);
+    if (source_used($) && (!health.cancelled(ticket) || omitted(Omission::compare))) {
+      source($) = source($) + 1;
+      source_used($) = false;
+    }
+    const unsigned found = source($);
     control.unlock($);
+    return found;
   }
 
   // Controllers: recover() and cancel_pending().
@@ -92,7 +97,7 @@ struct Device {
       ++epoch;
       health.heal();
       // As if it cleared what the consumer has to look for, too.
-      if (omitted(Omission::hand_on)) health.settle(health.cancels(), ~std::uint64_t{0});
+      if (omitted(Omission::hand_on)) health.settle(~std::uint64_t{0});
     }
     if (!omitted(Omission::lock)) control.unlock($);
   }
@@ -100,6 +105,7 @@ struct Device {
   std::uint64_t cancel() {
     if (!omitted(Omission::lock)) control.lock($);
     unsigned running = source($);
+    source_used($) = !omitted(Omission::hand_on);
     const std::uint64_t upto = tickets.load(std::memory_order_acquire);
     health.cancel(upto);
     if (!omitted(Omission::wake)) timeline.attract();
@@ -119,8 +125,8 @@ struct Device {
   rl::var<std::uint64_t> reason;  // the ticket that failed; guarded by `control`, as what follows
   unsigned epoch = 1;
   bool in_a_row = false;  // the consumer's
-  std::uint64_t cancels_seen = 0;
   rl::var<unsigned> source;
+  rl::var<bool> source_used;
 };
 
 // The first of two queued tasks fails. Who awaits it sees that; what comes after is skipped, and
@@ -243,7 +249,7 @@ struct CancelAgainstStep : rl::test_suite<CancelAgainstStep, 2> {
   void thread(unsigned thread) {
     if (thread == 0) {
       device.step(1);
-      device.step(2, 0, &all_cancelled);
+      device.step(2, 0, &all_cancelled, false);
       device.step(3);
       device.step(4);
     } else {
@@ -261,10 +267,32 @@ struct CancelAgainstStep : rl::test_suite<CancelAgainstStep, 2> {
 
 TEST(HealthModelTest, CancelAgainstStep) {
   expect_holds<CancelAgainstStep>();
-  expect_caught<CancelAgainstStep>({.omission = Omission::order});
   expect_caught<CancelAgainstStep>({.omission = Omission::recheck});
   expect_caught<CancelAgainstStep>({.omission = Omission::lock});
   expect_caught<CancelAgainstStep>({.omission = Omission::wake});
+}
+
+// A task runs, or is about to, and is cancelled. It does not begin, or is asked to stop, also if it
+// looks for that later only.
+struct CancelRunning : rl::test_suite<CancelRunning, 2> {
+  Device device;
+  Flag is_cancelled;
+
+  void before() { RL_ASSERT(device.submit() == 1); }
+  void thread(unsigned thread) {
+    if (thread == 0) return device.step(1, 0, &is_cancelled);
+    device.cancel();
+    is_cancelled.raise();
+  }
+  void after() {
+    const unsigned how = device.ended[1]($);
+    RL_ASSERT(how == cancelled || how == stopped_itself);
+  }
+};
+
+TEST(HealthModelTest, CancelRunning) {
+  expect_holds<CancelRunning>();
+  expect_caught<CancelRunning>({.omission = Omission::compare});
 }
 
 // A task fails. One host recovers; another one's submission was on its way, is accepted behind the
@@ -305,8 +333,7 @@ TEST(HealthModelTest, CancelAgainstRecover) {
 }
 
 // A device that was recovered still looks at its next task closely. A cancel that came before that
-// task's ticket, and is noted while the worker looks, is for no task after it: the third one gets a
-// stop source of its own.
+// task's ticket, and is noted while the worker looks, is for no task after it.
 struct CancelBeforeNextTask : rl::test_suite<CancelBeforeNextTask, 3> {
   Device device;
   std::uint64_t upto = 0;
@@ -327,13 +354,38 @@ struct CancelBeforeNextTask : rl::test_suite<CancelBeforeNextTask, 3> {
     }
   }
   void after() {
-    if (upto == 1) RL_ASSERT(device.ended[3]($) == done);
+    if (upto == 1) RL_ASSERT(device.ended[2]($) == done && device.ended[3]($) == done);
   }
 };
 
 TEST(HealthModelTest, CancelBeforeNextTask) {
   expect_holds<CancelBeforeNextTask>();
-  expect_caught<CancelBeforeNextTask>({.omission = Omission::compare});
+  expect_caught<CancelBeforeNextTask>({.omission = Omission::order});
+  expect_caught<CancelBeforeNextTask>({.omission = Omission::hand_on});
+}
+
+// A host cancels when there is nothing left, and submits. The worker, which goes from task to task
+// in a row, may not have looked around: that task is not asked to stop all the same.
+struct CancelThenSubmit : rl::test_suite<CancelThenSubmit, 2> {
+  Device device;
+
+  void before() { RL_ASSERT(device.submit() == 1); }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device.step(1);
+      device.step(2);
+    } else {
+      device.timeline.wait(1, 0);
+      device.cancel();
+      RL_ASSERT(device.submit() == 2);
+    }
+  }
+  void after() { RL_ASSERT(device.ended[2]($) == done); }
+};
+
+TEST(HealthModelTest, CancelThenSubmit) {
+  expect_holds<CancelThenSubmit>();
+  expect_caught<CancelThenSubmit>({.omission = Omission::hand_on});
 }
 
 }  // namespace

@@ -44,7 +44,10 @@ class PoolModel {
   bool next(unsigned me, unsigned& item) {
     while (true) {
       if (stopping()) return false;
-      if (take(item)) return true;
+      if (take(item)) {
+        if (count_.more()) wake_one();
+        return true;
+      }
       count_.begin_look();
       const bool found = !count_.empty();
       const bool taken = take(item);
@@ -145,28 +148,60 @@ TEST(PoolModelTest, TwoOfEach) {
   expect_caught<HandOff<2, 2>>({.omission = Omission::hand_on});
 }
 
-// A host leaves as it goes to sleep (Pool::run_until, whose event is done). Should it have been
-// woken for what became ready, it wakes the worker, who takes it.
-struct HostLeaves : rl::test_suite<HostLeaves, 3> {
+/// Those of whom one is woken for each thing that is counted.
+template <unsigned places>
+struct Sleeping {
   sched::ReadyCount<Env<>> count;
-  sched::SleeperFlag<Env<>> flags[2];
-  Token tokens[2];
+  sched::SleeperFlag<Env<>> flags[places];
+  Token tokens[places];
 
   void wake_one() {
-    for (unsigned sleeper = 0; sleeper < 2; ++sleeper) {
+    for (unsigned sleeper = 0; sleeper < places; ++sleeper) {
       if (count.wake(flags[sleeper])) return tokens[sleeper].unpark();
     }
   }
+  void take_or_sleep(unsigned me) {
+    while (!count.take()) {
+      if (count.sleep(flags[me]) || omitted(Omission::recheck)) tokens[me].park();
+      static_cast<void>(count.wake(flags[me]));
+    }
+  }
+};
+
+// Three things become ready while a worker looks, so nobody is woken for them. It takes one and
+// wakes a second worker, who takes one without looking, and wakes the third.
+struct ThreeWorkers : rl::test_suite<ThreeWorkers, 3>, Sleeping<3> {
+  void thread(unsigned me) {
+    if (me == 0) {
+      count.begin_look();
+      for (unsigned item = 0; item < 3; ++item) {
+        if (count.add()) wake_one();
+      }
+      RL_ASSERT(count.take());
+      if (count.end_look()) wake_one();
+    } else {
+      take_or_sleep(me);
+      if (count.more() && !omitted(Omission::hand_on)) wake_one();
+    }
+  }
+};
+
+TEST(PoolModelTest, ThreeWorkers) {
+  expect_holds<ThreeWorkers>();
+  expect_caught<ThreeWorkers>({.omission = Omission::hand_on});
+  expect_caught<ThreeWorkers>({.omission = Omission::recheck});
+}
+
+// A host leaves as it goes to sleep (Pool::run_until, whose event is done). Should it have been
+// woken for what became ready, it wakes the worker, who takes it.
+struct HostLeaves : rl::test_suite<HostLeaves, 3>, Sleeping<2> {
   void thread(unsigned thread) {
     if (thread == 0) {
       static_cast<void>(count.sleep(flags[0]));
       static_cast<void>(count.wake(flags[0]));
       if (!count.empty() && !omitted(Omission::hand_on)) wake_one();
     } else if (thread == 1) {
-      while (!count.take()) {
-        if (count.sleep(flags[1]) || omitted(Omission::recheck)) tokens[1].park();
-        static_cast<void>(count.wake(flags[1]));
-      }
+      take_or_sleep(1);
     } else {
       if (count.add()) wake_one();
     }
