@@ -18,6 +18,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::SizeIs;
 
 /// Knows what it gave out; has `capacity` bytes.
@@ -31,6 +32,7 @@ class CountingDevice final : public PhysicalDevice {
   Status allocate(std::size_t bytes, void** data) noexcept override {
     const std::lock_guard lock(mutex_);
     ++asked;
+    if (!broken.ok()) return broken;
     if (bytes > capacity_ - taken_) return Status(ErrorCode::exhausted, "the device is full");
     void* const block = std::aligned_alloc(64, bytes);
     try {
@@ -58,6 +60,7 @@ class CountingDevice final : public PhysicalDevice {
   }
 
   int asked = 0;
+  Status broken;  // what it answers, if it is
   std::uint64_t most = 0;
 
  private:
@@ -280,6 +283,20 @@ TEST(MemoryPoolTest, ADeviceThatIsFullTellsWhoHasMost) {
   void* const held = take(pool, 8192, "the one that fills it");
   EXPECT_THAT(refusal(pool, 64), AllOf(HasSubstr("the device is full"),
                                        HasSubstr("the one that fills it on dev:0.0 (8192)")));
+  pool.release(held);
+}
+
+// D3: a device that cannot give memory for another reason says so itself, and nobody is to free any
+TEST(MemoryPoolTest, ABrokenDeviceIsNotFull) {
+  const auto device = device_of(8192);
+  MemoryPool pool(device, bounded(1 << 20));
+  void* const held = take(pool, 4096, "what works");
+  device->broken = Status(ErrorCode::device_failed, "the device fell off its bus");
+  void* data = nullptr;
+  const Status status = pool.allocate(4096, &data);
+  EXPECT_EQ(status.code(), ErrorCode::device_failed);
+  EXPECT_THAT(status.to_string(),
+              AllOf(HasSubstr("fell off its bus"), Not(HasSubstr("what works"))));
   pool.release(held);
 }
 
