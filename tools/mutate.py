@@ -6,7 +6,7 @@ usage: ./dev mutate [--list] [--only PATTERN] [--sample N] [--jobs N] [--suites 
 
 The checks of SOURCES are found by their form: an if that refuses, one operand of its condition, a
 return before a refusal, a call of a function that refuses. A copy of the tree in build/mutate holds
-all mutants in one build; HEDDLE_MUTANT chooses the one that is alive. Each test runs once to learn
+all mutants in one build; MUTANT_ALIVE chooses the one that is alive. Each test runs once to learn
 which checks it reaches; then each mutant meets the tests that reach it, until one fails.
 
 Exits with 1 unless each survivor is explained in tests/mutants.txt. By hand: it takes an hour or
@@ -53,8 +53,8 @@ struct State {
   unsigned alive = ~0u;
   unsigned char* seen = nullptr;
   State() {
-    if (const char* n = std::getenv("HEDDLE_MUTANT")) alive = unsigned(std::atoi(n));
-    if (const char* path = std::getenv("HEDDLE_MUTANTS_SEEN")) {
+    if (const char* n = std::getenv("MUTANT_ALIVE")) alive = unsigned(std::atoi(n));
+    if (const char* path = std::getenv("MUTANTS_SEEN")) {
       const int fd = open(path, O_RDWR | O_CLOEXEC);
       void* at = fd < 0 ? MAP_FAILED : mmap(nullptr, %d, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
       if (at != MAP_FAILED) seen = static_cast<unsigned char*>(at);
@@ -220,7 +220,7 @@ def collect(folder):
 def holds_mutants(program):
     """Whether it has checks of its own, or links the library, which has."""
     data = pathlib.Path(program).read_bytes()
-    return b"HEDDLE_MUTANTS_SEEN" in data or b"libheddle.so" in data
+    return b"MUTANTS_SEEN" in data or b"libheddle.so" in data
 
 
 def introspect(folder, what):
@@ -297,7 +297,7 @@ class Runner:
         with tempfile.NamedTemporaryFile() as seen:
             seen.truncate(max(len(self.mutants), 1))
             start = time.monotonic()
-            status = self.start(test.program, [test.name], 300, HEDDLE_MUTANTS_SEEN=seen.name)
+            status = self.start(test.program, [test.name], 300, MUTANTS_SEEN=seen.name)
             reached = pathlib.Path(seen.name).read_bytes()
         if status != 0:
             print(f"left out, as it fails by itself: {test.name} ({status})", flush=True)
@@ -320,7 +320,7 @@ class Runner:
             for program, tests in by_program.items():
                 patience = 20 + 10 * sum(self.seconds[test] for test in tests)
                 if self.start(program, [test.name for test in tests], patience,
-                              HEDDLE_MUTANT=str(mutant.number)) != 0:
+                              MUTANT_ALIVE=str(mutant.number)) != 0:
                     return [test.name for test in tests]
         return None
 

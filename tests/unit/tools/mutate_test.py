@@ -95,5 +95,5 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ.pop("HEDDLE_MUTANT", None)
+    os.environ.pop("MUTANT_ALIVE", None)
     main()
