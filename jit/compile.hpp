@@ -82,9 +82,10 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< "cc", "gccjit"
-  /// Whether it can be used here, and if not why and what to do.
+  /// Whether it is here, and if not why and what to do. Runs nothing.
   [[nodiscard]] virtual Status available() const = 0;
-  /// One line: command and version, for `heddle info`.
+  /// One line: command and version, for `heddle info`. Asks it: throws Error where it does not
+  /// tell, which no compiler that works does, or is not here.
   [[nodiscard]] virtual std::string describe() const = 0;
   /// What a compile takes at most, with the stages before it; none: no end.
   [[nodiscard]] virtual std::optional<std::chrono::milliseconds> timeout() const noexcept {

@@ -47,15 +47,10 @@ class CcToolchain final : public Toolchain {
   }
 
   std::string describe() const override {
-    const auto path = words_.empty() ? std::nullopt : find_program(words_[0], options_.environment);
-    if (!path) return fmt::format("cc: {}", available().message());
-    std::string version;
-    try {
-      version = ask_version(deadline_after(options_.compile_timeout));
-    } catch (const Error& error) {
-      version = error.status().message();
-    }
-    return fmt::format("cc: {} ({}) -O{}", path->string(), version, options_.optimization_level);
+    throw_if_failed(available());
+    const std::string version = ask_version(deadline_after(options_.compile_timeout));
+    return fmt::format("cc: {} ({}) -O{}", program().string(), version,
+                       options_.optimization_level);
   }
 
   EmittedUnit emit(const CompileUnit& unit) const override {
@@ -139,6 +134,10 @@ class CcToolchain final : public Toolchain {
     return flags;
   }
 
+  std::filesystem::path program() const {
+    return find_program(words_[0], options_.environment).value_or(words_[0]);
+  }
+
   std::string where_searched() const {
     if (words_[0].find('/') != std::string::npos) return "";
     return fmt::format(" on PATH={}",
@@ -155,7 +154,7 @@ class CcToolchain final : public Toolchain {
   Command command_for(const std::filesystem::path& source,
                       const std::filesystem::path& library) const {
     Command command{words_, environment()};
-    command.argv[0] = find_program(words_[0], options_.environment).value_or(words_[0]).string();
+    command.argv[0] = program().string();
     const auto add = [&command](const std::vector<std::string>& flags) {
       command.argv.insert(command.argv.end(), flags.begin(), flags.end());
     };
@@ -190,13 +189,16 @@ class CcToolchain final : public Toolchain {
   /// Throws Error when it cannot be run, or says nothing in time.
   std::string ask_version(const Patience& patience) const {
     Command command{words_, environment()};
-    command.argv[0] = find_program(words_[0], options_.environment).value_or(words_[0]).string();
+    command.argv[0] = program().string();
     command.argv.emplace_back("--version");
     const RunResult result = run_command(
         command, Patience(std::min(patience.deadline(), deadline_after(version_timeout_max)),
                           patience.stop()));
     if (result.killed || !(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {
-      throw Error(ErrorCode::unavailable, "does not tell its version: " + result.exit.describe());
+      throw Error(ErrorCode::unavailable,
+                  fmt::format("C compiler '{}' does not tell its version ({}); mend it, or set "
+                              "HEDDLE_CC to another",
+                              options_.cc, result.exit.describe()));
     }
     return result.output.substr(0, result.output.find('\n'));
   }

@@ -33,13 +33,9 @@ class GccjitToolchain final : public Toolchain {
   }
 
   std::string describe() const override {
-    try {
-      const auto helper = pool_.lease(deadline_after(options_.compile_timeout));
-      return fmt::format("gccjit: {} ({}) -O{}", find_helper(options_).string(),
-                         helper->hello().compiler, options_.optimization_level);
-    } catch (const Error& error) {
-      return fmt::format("gccjit: {}", error.status().message());
-    }
+    const auto helper = pool_.lease(deadline_after(options_.compile_timeout));
+    return fmt::format("gccjit: {} ({}) -O{}", find_helper(options_).string(),
+                       helper->hello().compiler, options_.optimization_level);
   }
 
   EmittedUnit emit(const CompileUnit& unit) const override {
@@ -100,8 +96,8 @@ class GccjitToolchain final : public Toolchain {
   /// instruction of its own unrecognizable in any but the first. So where a helper dies that has
   /// compiled before, a new one is asked. Where that one dies too, as GCC 12.2 does of some
   /// loops that it makes vectors of, another is asked to leave vectors to schedules.
-  Answer ask(const CompileUnit& unit, const std::string& source,
-             wire::CompileRequest request, const Patience& patience) const {
+  Answer ask(const CompileUnit& unit, const std::string& source, wire::CompileRequest request,
+             const Patience& patience) const {
     for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {
       const auto helper = pool_.lease(patience, want);
       const bool is_used = helper->is_used();

@@ -81,6 +81,7 @@ class Toolchain {
  public:
   virtual ~Toolchain() = default;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  // As those of Compiler.
   [[nodiscard]] virtual Status available() const = 0;
   [[nodiscard]] virtual std::string describe() const = 0;
 

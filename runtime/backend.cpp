@@ -134,9 +134,13 @@ std::vector<BackendInfo> Backend::list() {
   std::vector<BackendInfo> result;
   for (const BackendSpec& spec : rt::all_specs()) {
     const auto compiler = rt::make_compiler(spec, options);
-    Status status = compiler->available();
-    std::string description = status.ok() ? compiler->describe() : "";
-    result.push_back({spec.name, std::move(status), std::move(description)});
+    BackendInfo info{spec.name};
+    try {
+      info.compiler = compiler->describe();
+    } catch (const Error& error) {
+      info.status = error.status();
+    }
+    result.push_back(std::move(info));
   }
   std::ranges::move(rt::all_absent(), std::back_inserter(result));
   return result;
@@ -267,8 +271,15 @@ void Backend::finalize(std::chrono::nanoseconds timeout) const {
 }
 
 std::string Backend::to_string() const {
+  const auto compiler = [this] {
+    try {
+      return state_->compiler->describe();
+    } catch (const Error& error) {
+      return std::string(error.status().message());
+    }
+  };
   return fmt::format("backend {}: {} physical devices, {}", name(), num_physical_devices(),
-                     state_->compiler->describe());
+                     compiler());
 }
 
 }  // namespace heddle

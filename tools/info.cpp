@@ -103,10 +103,10 @@ std::string facts_text(const Facts& facts, bool colour) {
   text += "\n" + heading("Backends");
   for (const auto& [info, devices] : facts.backends) {
     const bool ok = info.status.ok();
-    text += fmt::format("  {} {:<12} {}\n",
+    text += fmt::format("  {} {:<13} {}\n",
                         paint(ok ? "\u2713" : "\u2717", ok ? Colour::good : Colour::bad, colour),
                         info.name, ok ? info.compiler : std::string(info.status.message()));
-    if (ok) text += fmt::format("    {:<12} {}\n", "", listed(devices));
+    if (ok) text += fmt::format("    {:<13} {}\n", "", listed(devices));
   }
   text += "\n" + heading("Kernel cache") + kernel_cache_text(facts.cache);
   text += "\n" + heading("Settings");

@@ -61,11 +61,11 @@ struct BackendOptions {
   std::optional<std::uint64_t> cache_bytes_max{};  ///< least recently used kernels go first
 };
 
-/// A backend that can be opened, or why not.
+/// A backend whose compiler answers, or why it cannot be used.
 struct BackendInfo {
   std::string name{};
   Status status{};
-  std::string compiler{};  ///< command and version, when available
+  std::string compiler{};  ///< command and version as it tells them; empty where it cannot be used
 };
 
 class Backend {
@@ -77,7 +77,8 @@ class Backend {
   [[nodiscard]] static Backend open();
   [[nodiscard]] static Backend open(std::string name);
   [[nodiscard]] static Backend open(BackendOptions options);
-  /// Those that exist, and those that heddle knows but lacks here, with the reason.
+  /// Those that exist, and those that heddle knows but lacks here, with the reason. Asks each
+  /// compiler what it is: one that is there but does not work is no more use than one that is not.
   [[nodiscard]] static std::vector<BackendInfo> list();
 
   [[nodiscard]] const std::string& name() const noexcept;

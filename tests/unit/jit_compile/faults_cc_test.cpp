@@ -123,7 +123,8 @@ TEST(CcFaultsTest, AMissingCompilerIsUnavailable) {
   EXPECT_EQ(by_name->available().code(), ErrorCode::unavailable);
   EXPECT_EQ(compile_failure(*by_name).code(), ErrorCode::unavailable);
   EXPECT_THAT(compile_failure(*by_name).to_string(), HasSubstr("PATH=" + scratch.tools().string()));
-  EXPECT_THAT(by_name->describe(), HasSubstr("not found"));
+  EXPECT_THAT(failure([&] { static_cast<void>(by_name->describe()); }).to_string(),
+              HasSubstr("not found"));
   for (const char* command : {"/dev/null/nowhere/cc", "", "  "}) {
     options.cc = command;
     const Status status = compile_failure(*make_cc_compiler(options));

@@ -130,6 +130,29 @@ TEST(InfoTest, SaysWhyABackendIsMissing) {
   }
 }
 
+// B1: a compiler that is there but does not work is no backend either, and nothing says it is
+TEST(InfoTest, CompilersThatDoNotAnswerAreMarked) {
+  const std::vector<std::pair<std::string, std::string>> broken{
+      {"HEDDLE_CC", "/bin/false"}, {"HEDDLE_COMPILE_HELPER", "/bin/false"}};
+  const Outcome text = run_heddle({"info"}, broken);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  const Outcome outcome = run_heddle({"info", "--json"}, broken);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  int compiling = 0;
+  for (const auto& backend : json["backends"]) {
+    const auto name = backend["name"].get<std::string>();
+    if (!name.ends_with("cc") && !name.ends_with("gccjit")) continue;
+    ++compiling;
+    EXPECT_FALSE(backend["available"].get<bool>()) << backend;
+    EXPECT_THAT(backend["reason"].get<std::string>(),
+                AllOf(HasSubstr("/bin/false"), HasSubstr("exit status 1")));
+    EXPECT_THAT(text.out, HasSubstr("\u2717 " + name + " "));
+    EXPECT_THAT(text.out, Not(HasSubstr("\u2713 " + name + " ")));
+  }
+  EXPECT_EQ(compiling, 6);
+}
+
 TEST(InfoTest, TextForPeople) {
   const Outcome outcome = run_heddle({"info"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
