@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jit/process.hpp"
+#include "scheduler/timeline.hpp"
 
 namespace heddle::rt {
 
@@ -41,6 +42,14 @@ jit::Spread spread_over(Scheduler& scheduler) {
     // Inside a task that is asked to stop, this ends early: the helpers share what they work on.
     for (const Helper& helper : helpers) static_cast<void>(helper.event.wait());
   };
+}
+
+void see_if_awaited(const Event& end) noexcept {
+  if (sched::Timeline::of(end)->waiters() == 0) return;
+  try {
+    end.then([](const Status& /*seen*/) {});
+  } catch (...) {  // no memory: it is told as well
+  }
 }
 
 }  // namespace heddle::rt
