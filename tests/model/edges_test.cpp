@@ -42,17 +42,25 @@ TEST(EdgesModelTest, SleepTwice) {
   expect_caught<SleepTwice>({"::ring(", Mutation::clears});
 }
 
-// The doorbell of a device without a thread is never quiet, whoever rings, sleeps or gets up.
-struct NeverQuiet : rl::test_suite<NeverQuiet, 2> {
-  Doorbell<Env<>> bell{true};
+/// One thread rings; the other goes to sleep, and gets up at once.
+template <bool wakes_runner>
+struct RingAndNap {
+  Doorbell<Env<>> bell{wakes_runner};
 
-  void thread(unsigned thread) {
+  void ring_or_nap(unsigned thread) {
     if (thread == 0) {
       (void)bell.ring();
     } else {
       bell.park();
       bell.unpark();
     }
+  }
+};
+
+// The doorbell of a device without a thread is never quiet, whoever rings, sleeps or gets up.
+struct NeverQuiet : rl::test_suite<NeverQuiet, 2>, RingAndNap<true> {
+  void thread(unsigned thread) {
+    ring_or_nap(thread);
     RL_ASSERT(!bell.quiet());
   }
 };
@@ -64,17 +72,8 @@ TEST(EdgesModelTest, NeverQuiet) {
 }
 
 // Once the consumer is up, producers pay nothing again.
-struct QuietAgain : rl::test_suite<QuietAgain, 2> {
-  Doorbell<Env<>> bell;
-
-  void thread(unsigned thread) {
-    if (thread == 0) {
-      (void)bell.ring();
-    } else {
-      bell.park();
-      bell.unpark();
-    }
-  }
+struct QuietAgain : rl::test_suite<QuietAgain, 2>, RingAndNap<false> {
+  void thread(unsigned thread) { ring_or_nap(thread); }
   void after() { RL_ASSERT(bell.quiet()); }
 };
 
@@ -292,37 +291,48 @@ TEST(EdgesModelTest, NoteAndCallable) {
   expect_caught<NoteAndCallable>({.omission = Omission::order});
 }
 
+/// A lane that nobody publishes in; its memory is not the model's.
+template <class LaneEnv>
+struct Tickets {
+  std::optional<Lane<LaneEnv, 1>> lane;
+
+  void open() {
+    const Outside memory;
+    lane.emplace(4);
+  }
+  void close() {
+    const Outside memory;
+    lane.reset();
+  }
+  std::uint64_t take(std::uint64_t me) {
+    return lane->reserve(me, [] { return std::uint64_t{0}; });
+  }
+};
+
 // Who reads how many tickets were taken sees what their takers did before: one that has the bias,
 // and one that came second; or two without a bias.
 template <Mutation mutation>
 struct ReadTickets : rl::test_suite<ReadTickets<mutation>, 3> {
-  std::optional<Lane<Env<mutation>, 1>> lane;
+  Tickets<Env<mutation>> tickets;
   rl::var<unsigned> before_ticket[2];
 
   void before() {
-    const Outside memory;
-    lane.emplace(4);
+    tickets.open();
     for (auto& b : before_ticket) b($) = 0;
   }
-  void after() {
-    const Outside memory;
-    lane.reset();
-  }
-  std::uint64_t take() {
-    return lane->reserve(rl::ctx().current_thread() + 1, [] { return std::uint64_t{0}; });
-  }
+  void after() { tickets.close(); }
   void thread(unsigned thread) {
     if (thread == 0) {
       before_ticket[0]($) = 1;
-      RL_ASSERT(take() != 0);
+      RL_ASSERT(tickets.take(1) != 0);
       raised.raise();
     } else if (thread == 1) {
       raised.wait();
       before_ticket[1]($) = 1;
-      RL_ASSERT(take() == 2);
+      RL_ASSERT(tickets.take(2) == 2);
     } else {
-      const std::uint64_t tickets = lane->tickets();
-      for (std::uint64_t k = 0; k < tickets; ++k) RL_ASSERT(before_ticket[k]($) == 1);
+      const std::uint64_t taken = tickets.lane->tickets();
+      for (std::uint64_t k = 0; k < taken; ++k) RL_ASSERT(before_ticket[k]($) == 1);
     }
   }
   Flag raised;
@@ -341,31 +351,24 @@ TEST(EdgesModelTest, ReadTickets) {
 // Of two that take tickets by exchange, the second sees what the first did before; who finds the
 // lane closed sees what who closed it did before.
 struct TicketsInOrder : rl::test_suite<TicketsInOrder, 3> {
-  std::optional<Lane<Env<>, 1>> lane;
+  Tickets<Env<>> tickets;
   rl::var<unsigned> before_taken[2], before_closed;
 
   void before() {
-    const Outside memory;
-    lane.emplace(4);
-    RL_ASSERT(take(8) == 1 && take(9) == 2);  // which ends the bias
+    tickets.open();
+    RL_ASSERT(tickets.take(8) == 1 && tickets.take(9) == 2);  // which ends the bias
     before_taken[0]($) = before_taken[1]($) = before_closed($) = 0;
   }
-  void after() {
-    const Outside memory;
-    lane.reset();
-  }
-  std::uint64_t take(std::uint64_t me) {
-    return lane->reserve(me, [] { return std::uint64_t{0}; });
-  }
+  void after() { tickets.close(); }
   void thread(unsigned thread) {
     if (thread == 2) {
       before_closed($) = 1;
-      return lane->close();
+      return tickets.lane->close();
     }
     before_taken[thread]($) = 1;
-    const std::uint64_t ticket = take(thread + 1);
+    const std::uint64_t ticket = tickets.take(thread + 1);
     if (ticket == 4) RL_ASSERT(before_taken[1 - thread]($) == 1);
-    if (ticket == 0 && lane->closed()) RL_ASSERT(before_closed($) == 1);
+    if (ticket == 0 && tickets.lane->closed()) RL_ASSERT(before_closed($) == 1);
   }
 };
 
