@@ -31,7 +31,7 @@ std::string SimulateResult::to_string() const {
       repeated, steps, std::chrono::duration<double>(simulated).count(), time.count());
   for (std::size_t k = 0; k < faults.size(); ++k)
     text += fmt::format(" {} {}", faults[k], fault_name(static_cast<SimulationFault>(k)));
-  return text;
+  return text + fmt::format("\n{} waits that would have closed a cycle", cycles);
 }
 
 SimulateResult simulate(const SimulateOptions& options) {
@@ -40,12 +40,13 @@ SimulateResult simulate(const SimulateOptions& options) {
   auto next_line = start + progress_pause;
   for (std::uint64_t k = 0; k < options.seeds && result.broken.ok(); ++k) {
     if (options.stop != nullptr && options.stop->load()) break;
-    const SimulationReport report = simulate_graph(graph_options(options.seed + k));
+    const GraphReport report = simulate_graph(graph_options(options.seed + k));
     result.last_seed = report.seed;
     result.broken = report.status;
     ++result.seeds;
     result.steps += report.steps;
     result.simulated += report.simulated;
+    result.cycles += report.cycles;
     for (std::size_t kind = 0; kind < report.faults.size(); ++kind)
       result.faults[kind] += report.faults[kind];
     if (report.status.ok() && report.seed % repeat_every == 0) repeat(result, report);

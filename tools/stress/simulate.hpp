@@ -23,6 +23,7 @@ struct SimulateOptions {
 
 struct SimulateResult {
   std::uint64_t seeds = 0, steps = 0, repeated = 0;
+  std::uint64_t cycles = 0;  ///< waits that were refused because they closed one
   std::chrono::duration<double> time{0};
   std::chrono::nanoseconds simulated{0};
   std::array<std::uint64_t, simulation_faults> faults{};

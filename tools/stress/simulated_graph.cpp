@@ -41,7 +41,7 @@ class Graph {
  public:
   explicit Graph(SimulationOptions options) : simulation_(std::move(options)) {}
 
-  SimulationReport run() {
+  GraphReport run() {
     const std::uint64_t devices = 1 + draw(4);
     for (std::uint64_t k = 0; k < devices; ++k) targets_.push_back(open());
     const std::uint64_t hosts = 1 + draw(4);
@@ -53,7 +53,7 @@ class Graph {
     }
     static_cast<void>(simulation_.run());
     check();
-    return simulation_.run();
+    return {simulation_.run(), cycles_};
   }
 
  private:
@@ -216,6 +216,7 @@ class Graph {
           if (waits == 1) end = any_event().wait_for(draw_time());
           if (waits == 2) simulation_.yield();
           if (waits == 3 && draw(2) == 0) end = any_target()->device.await();
+          if (end.message().find("a cycle") != std::string::npos) ++cycles_;
           if (waits == 4 && draw(2) == 0) wait_for(*any_target(), any_event());
           if (nests) submit(any_target(), depth + 1);
           here.inside = false;
@@ -302,6 +303,7 @@ class Graph {
   std::vector<std::shared_ptr<Target>> all_;
   std::vector<Promise> promises_;
   std::size_t oldest_ = 0;
+  std::uint64_t cycles_ = 0;
   Simulation simulation_;  // ends first: hosts that hang go on once more
 };
 
@@ -314,8 +316,6 @@ SimulationOptions graph_options(std::uint64_t seed) {
   return options;
 }
 
-SimulationReport simulate_graph(SimulationOptions options) {
-  return Graph(std::move(options)).run();
-}
+GraphReport simulate_graph(SimulationOptions options) { return Graph(std::move(options)).run(); }
 
 }  // namespace heddle::stress

@@ -2,6 +2,8 @@
 // and what must hold whatever happens (S1, S6, S7, S9, S12, S13). One thread.
 #pragma once
 
+#include <cstdint>
+
 #include "heddle/simulation.hpp"
 
 namespace heddle::stress {
@@ -9,7 +11,11 @@ namespace heddle::stress {
 /// What is usual for this seed: all faults, ending early in some.
 [[nodiscard]] SimulationOptions graph_options(std::uint64_t seed);
 
+struct GraphReport : SimulationReport {
+  std::uint64_t cycles = 0;  ///< waits of tasks that were refused because they closed one
+};
+
 /// Draws a graph from options.seed and runs it. The report's status names what broke.
-[[nodiscard]] SimulationReport simulate_graph(SimulationOptions options);
+[[nodiscard]] GraphReport simulate_graph(SimulationOptions options);
 
 }  // namespace heddle::stress

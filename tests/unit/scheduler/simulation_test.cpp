@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,7 +38,7 @@ class QuietLog {
   ~QuietLog() { set_log_hook({}); }
 };
 
-// S18, S1, S4, S6, S7, S9, S11, S12, S13, S14
+// S18, S1, S4, S6, S7, S9, S11, S12, S13, S14, S25
 TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
   stress::SimulateOptions options;
   options.seed = test::from_environment("HEDDLE_TEST_SEED", 1);
@@ -49,6 +50,7 @@ TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
     EXPECT_TRUE(result.faults[k] > 0 || result.seeds < 1000)
         << fault_name(static_cast<SimulationFault>(k));
   }
+  EXPECT_TRUE(result.cycles > 0 || result.seeds < 1000) << "no wait closed a cycle";
   std::printf("%s\n", result.to_string().c_str());
 }
 
@@ -125,6 +127,36 @@ TEST(SimulationTest, EmbeddersFindTheirOwnRaces) {
     const Status again = lose_an_update(lost, policy).status;
     EXPECT_THAT(again.to_string(), HasSubstr("an update was lost"));
   }
+}
+
+// S18, S25: who waits first decides which of two waits is refused, and whether one is: schedules of
+// each kind come up, and in none are both
+TEST(SimulationTest, SchedulesDecideWhichWaitIsRefused) {
+  std::array<int, 3> schedules{};  // neither was refused, the first, the second
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Simulation simulation(quiet(seed));
+    const Device a = simulation.scheduler().new_device("a");
+    const Device b = simulation.scheduler().new_device("b");
+    std::array<Event, 2> events;
+    std::array<Status, 2> ends;
+    const auto host = [&](const Device& device, std::size_t own) {
+      simulation.host("waits on " + device.name(), [&, device, own] {
+        events[own] =
+            device.submit("waits", [&, own] { ends[own] = this_task::await(events[1 - own]); });
+      });
+    };
+    host(a, 0);
+    host(b, 1);
+    ASSERT_TRUE(simulation.run().status.ok());
+    ASSERT_TRUE(ends[0].ok() || ends[1].ok()) << "seed " << seed;
+    const Status& refused = ends[0].ok() ? ends[1] : ends[0];
+    ++schedules[ends[0].ok() ? (refused.ok() ? 0 : 2) : 1];
+    if (refused.ok()) continue;
+    EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(refused.to_string(),
+                AllOf(HasSubstr("a cycle"), HasSubstr("'a'"), HasSubstr("'b'")));
+  }
+  EXPECT_THAT(schedules, testing::Each(testing::Gt(0)));
 }
 
 // S18: time goes by at no cost
