@@ -61,7 +61,8 @@ class Interpreter {
         const HostArray& array = buffers_[stmt.buffer];
         const Bounded v = value(*stmt.value);
         const std::size_t at = offset(stmt.buffer, stmt.subscripts);
-        store_element(array.type().dtype, array.data(), at, v.value);
+        const DType type = array.type().dtype;
+        store_element(type, array.data(), at, reference_cast(v.value, type));
         errors_[stmt.buffer][at] = v.error;
         return;
       }
@@ -158,7 +159,7 @@ class Interpreter {
         return {Scalar::of_int(DType::i64, index(v.index)), 0};
       case ValueKind::cast: {
         const Bounded from = value(*v.args[0]);
-        const Scalar to = convert(from.value, v.dtype);
+        const Scalar to = reference_cast(from.value, v.dtype);
         return {to, error_after_cast(to, from)};
       }
       case ValueKind::op:

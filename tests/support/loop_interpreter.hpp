@@ -13,7 +13,7 @@ namespace heddle::jit::testing {
 
 /// Runs `loop` on `buffers` (one per Loop::buffers, of its type) with these static values. Throws
 /// std::out_of_range where an access leaves its buffer and std::logic_error where a kernel is
-/// illegal otherwise. Operations are computed by scalar_reference.hpp.
+/// illegal otherwise. Operations and conversions are those of scalar_reference.hpp.
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics = {});
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "cast_reference.hpp"
 #include "compute_types.hpp"
 #include "jit/primitive_eval.hpp"
 #include "math_reference.hpp"
@@ -54,6 +55,24 @@ Scalar reference_value(Op op, DType result, std::span<const Scalar> args) {
       return scalar_of<R>(result, op_reference<R, T>(op, of[0], of[1], of[2]));
     });
   });
+}
+
+Scalar reference_cast(const Scalar& value, DType to) {
+  const bool is_large = value.dtype == DType::u64;
+  const Exact from = is_floating(value.dtype) ? static_cast<Exact>(value.f)
+                     : is_large ? static_cast<Exact>(static_cast<std::uint64_t>(value.i))
+                                : static_cast<Exact>(value.i);
+  const Exact made = converted(from, value.dtype, to);
+  Scalar result;
+  result.dtype = to;
+  if (is_floating(to)) {
+    result.f = static_cast<double>(made);
+  } else if (to == DType::u64) {
+    result.i = static_cast<std::int64_t>(static_cast<std::uint64_t>(made));
+  } else {
+    result.i = static_cast<std::int64_t>(made);
+  }
+  return result;
 }
 
 }  // namespace heddle::jit::testing

@@ -12,4 +12,7 @@ namespace heddle::jit::testing {
 /// own; throws std::logic_error where that is not within its bound of math_reference.hpp.
 [[nodiscard]] Scalar reference_value(Op op, DType result, std::span<const Scalar> args);
 
+/// `value` converted to `to`: by cast_reference.hpp.
+[[nodiscard]] Scalar reference_cast(const Scalar& value, DType to);
+
 }  // namespace heddle::jit::testing

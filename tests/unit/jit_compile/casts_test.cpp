@@ -10,76 +10,15 @@
 
 #include "compilers.hpp"
 #include "edge_values.hpp"
+#include "jit/element.hpp"
 #include "kernel_runner.hpp"
+#include "support/cast_reference.hpp"
+#include "support/scalar_reference.hpp"
 
 namespace heddle::jit::testing {
 namespace {
 
 constexpr std::size_t small_bits_count = 65536;
-
-/// The two 16-bit formats: significand bits (the hidden one included) and the smallest exponent of
-/// a unit.
-struct Format {
-  int precision;
-  int unit_exponent_min;
-  double overflow;  // results from here on are infinite
-};
-constexpr Format half_format{11, -24, 65536.0};
-constexpr Format bfloat_format{8, -133, 0x1p128};
-
-const Format& format_of(DType t) { return t == f16 ? half_format : bfloat_format; }
-
-/// The value of 16 bits, by the definition of the format.
-double decode(DType t, std::uint16_t bits) {
-  const Format& format = format_of(t);
-  const int fraction_bits = format.precision - 1;
-  const int exponent_bits = 15 - fraction_bits;
-  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
-  const int fraction = bits & ((1 << fraction_bits) - 1);
-  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
-  if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? NAN : sign * INFINITY;
-  const int hidden = exponent == 0 ? 0 : 1 << fraction_bits;
-  return sign * std::ldexp(hidden + fraction,
-                           format.unit_exponent_min + (exponent == 0 ? 0 : exponent - 1));
-}
-
-/// `value` rounded to nearest even in the format.
-double rounded(DType t, double value) {
-  if (std::isnan(value) || std::isinf(value) || value == 0) return value;
-  const Format& format = format_of(t);
-  int exponent = 0;
-  std::frexp(value, &exponent);
-  const int unit = std::max(exponent - format.precision, format.unit_exponent_min);
-  const double result = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  return std::fabs(result) >= format.overflow ? std::copysign(INFINITY, value) : result;
-}
-
-/// A value of any type: integers and floats both exact.
-using Exact = long double;
-
-/// What storing `value` in `t` and reading it back gives.
-Exact converted(Exact value, DType from, DType to) {
-  if (to == bool_) return value != 0 ? 1 : 0;
-  if (is_storage_only(to)) {
-    return static_cast<Exact>(rounded(to, static_cast<double>(static_cast<float>(value))));
-  }
-  if (to == f32) return static_cast<Exact>(static_cast<float>(value));
-  if (to == f64) return static_cast<Exact>(static_cast<double>(value));
-  const int bits = static_cast<int>(8 * size_of(to));
-  const bool is_signed = info(to).is_signed;
-  if (is_floating(from) && std::fabs(value) < 1) return 0;  // never -0
-  const Exact lowest = is_signed ? -std::ldexp(1.0L, bits - 1) : 0.0L;
-  const Exact highest = std::ldexp(1.0L, is_signed ? bits - 1 : bits) - 1;
-  if (is_floating(from)) {
-    return std::isnan(value) ? 0 : std::clamp(std::trunc(value), lowest, highest);
-  }
-  const Exact span = std::ldexp(1.0L, bits);  // integers wrap
-  Exact wrapped = std::fmod(value, span);
-  if (wrapped == 0) return 0;
-  if (wrapped < lowest) wrapped += span;
-  if (wrapped > highest) wrapped -= span;
-  return wrapped;
-}
 
 template <class T>
 T element(const std::vector<std::byte>& bytes, std::size_t k) {
@@ -177,6 +116,24 @@ void check_pair(const Pair& pair, heddle_kernel_function function) {
     ++mismatches;
     ADD_FAILURE() << name(pair.from) << " " << value << " to " << name(pair.to) << " gave " << got
                   << ", expected " << expected;
+  }
+}
+
+// J1: what is converted before there is a kernel is what a kernel would give
+TEST(ConvertTest, ConstantsAsByTheReference) {
+  for (std::size_t f = 0; f < dtype_count; ++f) {
+    const auto from = static_cast<DType>(f);
+    const std::vector<std::byte> values = values_of(from);
+    for (std::size_t t = 0; t < dtype_count; ++t) {
+      const auto to = static_cast<DType>(t);
+      for (std::size_t k = 0; k < values.size() / size_of(from); ++k) {
+        const Scalar value = load_element(from, values.data(), k);
+        const Scalar made = convert(value, to), wanted = reference_cast(value, to);
+        ASSERT_TRUE(made == wanted || (std::isnan(made.f) && std::isnan(wanted.f)))
+            << name(from) << " " << value.i << " " << value.f << " to " << name(to) << ": "
+            << made.i << " " << made.f << ", expected " << wanted.i << " " << wanted.f;
+      }
+    }
   }
 }
 
