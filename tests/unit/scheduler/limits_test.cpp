@@ -1,6 +1,7 @@
 // Bounds and ends: full queues, cancelling, shutting down, one producer, what is left behind, logs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "scheduler/sanitizers.hpp"
+#include "tests/support/failure.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
@@ -191,6 +193,26 @@ TEST(InlineDeviceTest, RunsOnTheCaller) {
   std::thread::id where;
   device.submit("here", [&] { where = std::this_thread::get_id(); });
   EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+// S15: a device whose thread cannot be started says so, and what to do; others can be opened after
+TEST(ThreadedDeviceTest, IsRefusedWhereThreadsCannotStart) {
+  Scheduler scheduler;
+  DeviceOptions o;
+  o.mode = Mode::threaded;
+  o.name = "work";
+  pthread_attr_t before;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  pthread_attr_t vast = before;
+  ASSERT_EQ(pthread_attr_setstacksize(&vast, std::size_t{1} << 60), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&vast), 0);
+  const Status refused = failure([&] { static_cast<void>(scheduler.new_device(o)); });
+  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
+  pthread_attr_destroy(&before);
+  EXPECT_EQ(refused.code(), ErrorCode::unavailable);
+  EXPECT_THAT(text(refused), testing::AllOf(HasSubstr("'work'"), HasSubstr("limit on threads"),
+                                            HasSubstr("address space"), HasSubstr("mode inline")));
+  EXPECT_TRUE(scheduler.new_device(o).submit("task", [] {}).wait().ok());
 }
 
 // S4: two running tasks blocked on each other's full queues
