@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "jit/process.hpp"
-#include "scheduler/timeline.hpp"
 
 namespace heddle::rt {
 
@@ -42,14 +41,6 @@ jit::Spread spread_over(Scheduler& scheduler) {
     // Inside a task that is asked to stop, this ends early: the helpers share what they work on.
     for (const Helper& helper : helpers) static_cast<void>(helper.event.wait());
   };
-}
-
-void see_if_awaited(const Event& end) noexcept {
-  if (sched::Timeline::of(end)->waiters() == 0) return;
-  try {
-    end.then([](const Status& /*seen*/) {});
-  } catch (...) {  // no memory: it is told as well
-  }
 }
 
 }  // namespace heddle::rt

@@ -24,10 +24,6 @@ namespace heddle::rt {
 /// outlive it.
 [[nodiscard]] jit::Spread spread_over(Scheduler& scheduler);
 
-/// Of a compile that is about to fail: who waits for its end already is told, and sees the failure,
-/// maybe only after its device has closed. So the log need not tell it.
-void see_if_awaited(const Event& end) noexcept;
-
 /// Starts `compile(limits)`, with a stop token of its own.
 template <class T, class F>
 Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F compile) {
@@ -42,7 +38,6 @@ Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F comp
     try {
       state->value = compile(limits);
     } catch (...) {
-      see_if_awaited(device.record());
       // The device stays open while somebody may ask for the failure: it goes to the log after.
       state->device = std::move(device);
       throw;

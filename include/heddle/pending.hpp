@@ -28,8 +28,7 @@ struct PendingState {
 
 /// A compile under way. Dropping the last handle lets it end by itself. A failure that nobody has
 /// seen when it has ended and the last handle is gone goes to the log, once: seen is what get(),
-/// wait_for() or the event gave somebody, or gives a thread, task or device that waits when it
-/// fails. One that was cancelled does not.
+/// wait_for() or the event gave somebody. One that was cancelled does not.
 template <class T>
 class Pending {
  public:
