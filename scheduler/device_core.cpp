@@ -263,7 +263,7 @@ void DeviceCore::stop_worker(bool join) noexcept {
 void DeviceCore::tell_left_ended() noexcept {
   // relaxed: validated by the exchange.
   if (left_.load(std::memory_order_relaxed) == nullptr || !drained()) return;
-  // acquire: pairs with the release in shutdown().
+  // acquire: pairs with the release in stop().
   const char* const label = left_.exchange(nullptr, std::memory_order_acquire);
   log_made(LogLevel::warn, [&] {
     return fmt::format(
@@ -299,7 +299,7 @@ std::shared_ptr<void> DeviceCore::abandon() noexcept {
     abandon_inside();  // what fails until the timeline closes is told there
     return nullptr;
   }
-  // acquire: pairs with the release in shutdown(). Who was told that a task goes on waits no more.
+  // acquire: pairs with the release in stop(). Who was told that a task goes on waits no more.
   if (left_.load(std::memory_order_acquire) != nullptr) {
     timeline_->tell_unseen();
     return nullptr;

@@ -86,8 +86,8 @@ class Progress {
     if (!watched_.load(std::memory_order_seq_cst)) {
       // relaxed: the next store carries it; other waiters have the lock.
       watched_.store(true, std::memory_order_relaxed);
-      // release: pairs with the acquire in pass(). In this order, so that a completer that looks
-      // has nothing undone later that it does here.
+      // release: pairs with the exchange in look(): a completer that takes this back, and then
+      // lowers watched_, does so after the store above, which would else raise it for good.
       look_from_.store(0, std::memory_order_release);
       Env::heavy_barrier();
     }

@@ -107,7 +107,8 @@ class ReadyCount {
   }
 
   [[nodiscard]] bool empty() const noexcept {
-    // seq_cst: pairs with the addition in add(), for who has made known where to tell of it.
+    // seq_cst: pairs with the addition in add(): a pool whose descriptor was opened, or that is
+    // stopped, finds what was added by who did not see that yet.
     return ready_.load(std::memory_order_seq_cst) == 0;
   }
 

@@ -79,8 +79,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] const Timeline& timeline() const noexcept { return *timeline_; }
   /// Of the task that its consumer is at, or was last.
   [[nodiscard]] const char* label() const noexcept {
-    // relaxed: pairs with the stores in step_plainly() and step_carefully() and step_carefully();
-    // inside the task it is its own.
+    // relaxed: pairs with the stores in step_plainly() and step_carefully(); inside the task it is
+    // its own.
     const char* const text = label_.load(std::memory_order_relaxed);
     return text != nullptr ? text : "";
   }

@@ -105,7 +105,7 @@ struct Device {
   std::uint64_t cancel() {
     if (!omitted(Omission::lock)) control.lock($);
     unsigned running = source($);
-    source_used($) = !omitted(Omission::hand_on);
+    source_used($) = !omitted(Omission::note);
     const std::uint64_t upto = tickets.load(std::memory_order_acquire);
     health.cancel(upto);
     if (!omitted(Omission::wake)) timeline.attract();
@@ -361,7 +361,7 @@ struct CancelBeforeNextTask : rl::test_suite<CancelBeforeNextTask, 3> {
 TEST(HealthModelTest, CancelBeforeNextTask) {
   expect_holds<CancelBeforeNextTask>();
   expect_caught<CancelBeforeNextTask>({.omission = Omission::order});
-  expect_caught<CancelBeforeNextTask>({.omission = Omission::hand_on});
+  expect_caught<CancelBeforeNextTask>({.omission = Omission::note});
 }
 
 // A host cancels when there is nothing left, and submits. The worker, which goes from task to task
@@ -385,7 +385,7 @@ struct CancelThenSubmit : rl::test_suite<CancelThenSubmit, 2> {
 
 TEST(HealthModelTest, CancelThenSubmit) {
   expect_holds<CancelThenSubmit>();
-  expect_caught<CancelThenSubmit>({.omission = Omission::hand_on});
+  expect_caught<CancelThenSubmit>({.omission = Omission::note});
 }
 
 }  // namespace

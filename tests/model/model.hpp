@@ -59,7 +59,7 @@
 namespace heddle::model {
 
 /// What a mutant leaves out of its scenario.
-enum class Omission { none, recheck, wake, order, lock, hand_on, compare };
+enum class Omission { none, recheck, wake, order, lock, hand_on, compare, note };
 
 /// What is left out now; scenarios that are no templates are mutated by it.
 struct Mutant {

@@ -1,5 +1,5 @@
-// What a conversion between two types gives, written without any of heddle's code: by the
-// definitions of the formats. Pure.
+// What a conversion between two types gives, by the definitions of the formats: without the code of
+// heddle that converts. Pure.
 #pragma once
 
 #include <algorithm>

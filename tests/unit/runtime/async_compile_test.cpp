@@ -1,6 +1,7 @@
 // Compiling while the host goes on, batches in parts, and the kernel cache as a backend has it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -215,6 +216,22 @@ TEST_F(AsyncTest, OnlyFailuresThatNobodySawAreTold) {
     }
     EXPECT_EQ(told.lines(), 1);
     static_cast<void>(backend.compile_async(adder("bad_two", x_, 1)));
+  }
+  EXPECT_TRUE(threads_end(before));
+  EXPECT_EQ(told.lines(), 2);
+}
+
+// S13: who waits without asking how it ended has not seen it: a drain, a descriptor
+TEST_F(AsyncTest, WaitersThatAskForNothingSeeNothing) {
+  const int before = live_threads();
+  UnaskedFailures told;
+  {
+    const Backend backend = Backend::open(options());
+    const FileDescriptor readable = backend.compile_async(adder("bad_one", x_, 1)).event().fd();
+    pollfd ended{readable.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&ended, 1, -1), 1);
+    static_cast<void>(backend.compile_async(adder("bad_two", x_, 1)));
+    backend.finalize();
   }
   EXPECT_TRUE(threads_end(before));
   EXPECT_EQ(told.lines(), 2);

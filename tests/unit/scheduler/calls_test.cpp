@@ -104,6 +104,27 @@ TEST_P(SubmitTest, AsksForNothingToMakeDevicesReady) {
   let_go();
 }
 
+// S9, S12: what a failure and a cancel make tasks be looked at for ends with them: a task costs
+// what it did before
+TEST(CallsTest, NothingRemainsOfFailuresAndCancels) {
+  Scheduler scheduler;
+  sched::DeviceOptions options;
+  options.mode = sched::Mode::inline_;
+  const sched::Device device = scheduler.new_device(options);
+  const auto locks_of_a_task = [&] {
+    for (int k = 0; k < 2; ++k) device.submit("is looked at", [] {});
+    const std::uint64_t before = locks_taken();
+    device.submit("task", [] {});
+    return locks_taken() - before;
+  };
+  const std::uint64_t usual = locks_of_a_task();
+  device.cancel_pending();
+  EXPECT_EQ(locks_of_a_task(), usual);
+  EXPECT_FALSE(device.submit("bad", [] { throw 1; }).wait().ok());
+  EXPECT_TRUE(device.recover().ok());
+  EXPECT_EQ(locks_of_a_task(), usual);
+}
+
 // S3: the one system call is that which wakes a sleeper
 TEST_P(SubmitTest, CallsTheSystemOnceToWakeASleeper) {
   open_held(3);

@@ -102,6 +102,41 @@ TEST_P(LimitsTest, CancelEndsQueuedTasksAndStopsAWait) {
   EXPECT_EQ(c.submitted, c.done + c.failed + c.skipped + c.cancelled);
 }
 
+// S12: after a cancel all tokens of a task are of one source, which the next cancel asks by
+TEST_P(LimitsTest, TokensOfATaskAreOfOneSource) {
+  const Device device = open("work");
+  const Device inside = device;
+  device.cancel_pending();
+  bool same = false, early = true, stopped = false;
+  EXPECT_TRUE(device
+                  .submit("asks twice",
+                          [&] {
+                            const std::stop_token first = this_task::stop_token();
+                            const std::stop_token second = this_task::stop_token();
+                            same = first == second;
+                            early = first.stop_requested();
+                            inside.cancel_pending();
+                            stopped = first.stop_requested() && second.stop_requested() &&
+                                      this_task::stop_token().stop_requested();
+                          })
+                  .wait()
+                  .ok());
+  EXPECT_TRUE(same);
+  EXPECT_FALSE(early);
+  EXPECT_TRUE(stopped);
+}
+
+// S12, S10: a cancel excuses nobody who comes after it
+TEST_P(LimitsTest, GivingUpUnaskedAfterACancelIsAFailure) {
+  const Device device = open("work");
+  device.cancel_pending();
+  const Event task = device.submit(
+      "gives up", [] { return Status(ErrorCode::cancelled, "nobody asked for that"); });
+  EXPECT_EQ(task.wait().code(), ErrorCode::device_failed);
+  EXPECT_EQ(device.status().code(), ErrorCode::device_failed);
+  EXPECT_TRUE(device.recover().ok());
+}
+
 // S13, O44
 TEST_P(LimitsTest, ShutdownDrainsThenRefuses) {
   const Device device = open("work");
