@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <latch>
 #include <mutex>
@@ -40,6 +41,38 @@ Scheduler with_workers(unsigned workers) {
   SchedulerOptions options;
   options.workers = workers;
   return Scheduler(options);
+}
+
+// S15: devices that become ready while one of three workers looks, for which it therefore wakes
+// nobody, each get a worker, though all of them keep theirs
+TEST(PoolTest, WhatComesWhileOneLooksWakesTheOthersToo) {
+  constexpr auto spin = 1ms;
+  constexpr int count = 3;
+  SchedulerOptions options;
+  options.workers = count;
+  options.device.mode = Mode::pooled;
+  options.device.spin = spin;
+  Scheduler scheduler(options);
+  std::vector<Device> devices;
+  for (int k = 0; k < count; ++k) devices.push_back(scheduler.new_device("d" + std::to_string(k)));
+  for (int round = 0; round < 50 && !HasFailure(); ++round) {
+    std::this_thread::sleep_for(3 * spin);  // all sleep
+    EXPECT_TRUE(devices.front().submit("wakes one", [] {}).wait().ok());
+    std::latch all(count);
+    std::atomic<bool> late{false};
+    for (const Device& device : devices) {
+      device.submit("keeps its worker", [&] {
+        all.count_down();
+        while (!all.try_wait() && !late) std::this_thread::yield();
+      });
+    }
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (!all.try_wait() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    EXPECT_TRUE(all.try_wait()) << "round " << round << ": a worker sleeps beside a ready device";
+    late = true;
+    for (const Device& device : devices) EXPECT_TRUE(device.await().ok());
+  }
 }
 
 // S9, S15: what the workers' queue has no memory for gets its turn all the same
