@@ -8,7 +8,7 @@
 #include <fstream>
 #include <optional>
 
-#include "scheduler/cgroups.hpp"
+#include "scheduler/threads/cgroups.hpp"
 
 namespace heddle::dev {
 namespace {

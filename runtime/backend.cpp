@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "heddle/status.hpp"
-#include "jit/code.hpp"
+#include "jit/code/code.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/config.hpp"

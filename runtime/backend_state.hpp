@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "heddle/backend.hpp"
-#include "jit/compile.hpp"
+#include "jit/toolchain/compiler.hpp"
 #include "runtime/device_state.hpp"
 
 namespace heddle::rt {

@@ -5,11 +5,11 @@
 #include <new>
 
 #include "heddle/status.hpp"
-#include "jit/element.hpp"
+#include "jit/value/element.hpp"
 #include "runtime/copying.hpp"
 #include "runtime/submit.hpp"
-#include "scheduler/log.hpp"
-#include "scheduler/timeline.hpp"
+#include "scheduler/device/timeline.hpp"
+#include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "jit/process.hpp"
+#include "jit/system/process.hpp"
 
 namespace heddle::rt {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "heddle/pending.hpp"
-#include "jit/code.hpp"
+#include "jit/code/code.hpp"
 
 namespace heddle::rt {
 

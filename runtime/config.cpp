@@ -12,8 +12,8 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
-#include "jit/target.hpp"
-#include "scheduler/log.hpp"
+#include "jit/vector/target.hpp"
+#include "scheduler/observe/log.hpp"
 
 extern char** environ;  // NOLINT: POSIX
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "heddle/backend.hpp"
-#include "jit/kernel_cache.hpp"
+#include "jit/cache/kernel_cache.hpp"
 
 namespace heddle::rt {
 

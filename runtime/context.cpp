@@ -6,8 +6,8 @@
 #include "heddle/status.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/copying.hpp"
-#include "scheduler/log.hpp"
-#include "scheduler/task_context.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/threads/task_context.hpp"
 
 namespace heddle {
 namespace rt {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "heddle/routine.hpp"
-#include "jit/code.hpp"
+#include "jit/code/code.hpp"
 #include "runtime/submit.hpp"
 
 namespace heddle::rt {

@@ -4,8 +4,8 @@
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/merge.hpp"
-#include "scheduler/processors.hpp"
-#include "scheduler/timeline.hpp"
+#include "scheduler/device/timeline.hpp"
+#include "scheduler/threads/processors.hpp"
 
 namespace heddle {
 namespace rt {

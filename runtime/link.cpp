@@ -8,7 +8,7 @@
 #include "runtime/backend_state.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/copying.hpp"
-#include "scheduler/log.hpp"
+#include "scheduler/observe/log.hpp"
 
 namespace heddle {
 namespace rt {

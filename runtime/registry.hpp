@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heddle/backend.hpp"
-#include "jit/compile.hpp"
+#include "jit/toolchain/compiler.hpp"
 
 namespace heddle::rt {
 

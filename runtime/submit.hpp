@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/device_state.hpp"
-#include "scheduler/admission.hpp"
+#include "scheduler/device/admission.hpp"
 
 namespace heddle::rt {
 

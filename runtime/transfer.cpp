@@ -3,7 +3,7 @@
 
 #include "heddle/status.hpp"
 #include "runtime/merge.hpp"
-#include "scheduler/log.hpp"
+#include "scheduler/observe/log.hpp"
 
 namespace heddle {
 namespace {

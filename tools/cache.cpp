@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "heddle/status.hpp"
-#include "jit/kernel_cache.hpp"
+#include "jit/cache/kernel_cache.hpp"
 #include "runtime/config.hpp"
 #include "tools/terminal.hpp"
 

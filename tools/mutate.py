@@ -32,8 +32,8 @@ from tidy import code_only
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutate"
 EXPLAINED = ROOT / "tests" / "mutants.txt"
-SOURCES = ("runtime/*.cpp", "runtime/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code*.cpp",
-           "jit/verify*.cpp", "jit/signature.cpp")
+SOURCES = ("runtime/*.cpp", "runtime/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code/*.cpp",
+           "jit/loop/verify*.cpp", "jit/loop/signature.cpp")
 REFUSAL = re.compile(
     r"\bthrow\b|\breturn\s+(?:heddle::)?Status\(|\b(?:broken|refuse|fail|reject|cannot|bad)\w*\("
     r"|\brule\s*=|\breturn\s+status;|\breturn\s+refused")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks what compilers do not: floors, columns, lengths, dead files, comments at atomic orderings,
-commented-out code; that documents quote and link what exists, docs/clauses.md tests above all.
+"""Checks what compilers do not: floors and rooms (tidy_includes.py), columns, lengths, dead files,
+comments at atomic orderings, commented-out code; that documents quote and link what exists,
+docs/clauses.md tests above all.
 
 usage: tidy.py [--root DIR] [--self-test | --cited]
 Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
@@ -16,6 +17,8 @@ import re
 import subprocess
 import sys
 
+from tidy_includes import Finding, INCLUDE, SOURCE, check_floors, check_rooms, resolve
+
 COLUMNS_MAX = 100
 PROSE_COLUMNS_MAX = 120  # markdown; tables, links and code blocks are free
 DATA = ("tests/golden/",)  # .txt files there are what programs print
@@ -23,17 +26,10 @@ FILE_LINES_MAX = 450
 FUNCTION_LINES_MAX = 80
 ORDER_COMMENT_REACH = 3  # lines above an ordering in which its comment may be
 
-# Top folder of an include (include/heddle counts as heddle) to its floor. Siblings share a number.
-FLOORS = {"heddle": 0, "scheduler": 1, "jit": 2, "devices": 2, "runtime": 3, "tools": 4, "tests": 4}
-# May be used by outsiders, hence must not look inside the library.
-PUBLIC_ONLY = ("tests/device/", "tests/consumers/", "examples/")
 ENVIRONMENT_READERS = ("runtime/config.cpp", "tools/", "tests/")
-SOURCE = (".cpp", ".hpp", ".h")
 BUILD_FILES = ("meson.build", "meson_options.txt", "CMakeLists.txt", ".build")
 TEXT = SOURCE + BUILD_FILES + (".py", ".md", ".txt", ".in", ".yml", ".sh")
 SELF = ("tools/tidy.py", "tests/tidy/")  # spell out what they forbid
-
-Finding = collections.namedtuple("Finding", "path line rule text")
 
 ROWS = [f"O{n}" for n in range(1, 59)]  # of the inventory, see docs/contract.md
 CLAUSE = re.compile(r"^([A-Z]\d+) +\S", re.MULTILINE)
@@ -258,49 +254,6 @@ def check_environment(tree):
 
 # --- rules on the whole tree ---
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
-
-
-def resolve(tree, path, name):
-    """The project file that `#include name` in `path` means; None when it is none of ours."""
-    beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
-    installed = name[len("heddle/"):] if name.startswith("heddle/devices/") else name
-    for candidate in (beside, "include/" + name, name, "tests/" + name, installed):
-        if candidate in tree.files:
-            return candidate
-    return None
-
-
-def floor_of(path):
-    top = path.removeprefix("include/").split("/")[0]
-    return top, FLOORS.get(top)
-
-
-def check_floors(tree):
-    for path, text in tree.with_suffix(*SOURCE):
-        top, floor = floor_of(path)
-        public_only = path.startswith(PUBLIC_ONLY)
-        for match in INCLUDE.finditer(text):
-            number = text.count("\n", 0, match.start(2)) + 1
-            target = resolve(tree, path, match.group(2))
-            if target is None:
-                if match.group(1) == '"' and match.group(2).endswith(SOURCE):
-                    yield Finding(path, number, "floors", f'"{match.group(2)}" is no file of the '
-                                  "project (expected <...> for others' headers)")
-                continue
-            into, into_floor = floor_of(target)
-            if public_only:
-                own = target.startswith(PUBLIC_ONLY) or target == "devices/device.hpp"
-                if not own and into != "heddle":
-                    yield Finding(path, number, "floors", f"{target} included by what users could "
-                                  "have written (expected installed headers alone)")
-            elif top == "tests":  # opens the floor it examines
-                continue
-            elif None not in (floor, into_floor) and into != top and into_floor >= floor:
-                yield Finding(path, number, "floors", f"{target} (floor {into_floor}) included from"
-                              f" {top} (floor {floor}; expected a lower floor or its own)")
-
-
 def check_dead_files(tree):
     built, included = set(), set()
     for path, text in tree.with_suffix(*BUILD_FILES, ".py"):
@@ -396,6 +349,7 @@ def check_clauses(tree):
 
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
          check_cited_files, check_words, check_commented_code, check_environment, check_floors,
+         check_rooms,
          check_dead_files, check_documents, check_clauses]
 
 

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "heddle/status.hpp"
-#include "jit/compile.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/lower.hpp"
-#include "jit/schedule.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/toolchain/compiler.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_program.hpp"
 #include "support/seeds.hpp"

@@ -12,10 +12,10 @@
 #include <string>
 
 #include "heddle/program.hpp"
-#include "jit/emit_c.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/lower.hpp"
-#include "jit/schedule.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/schedule/schedule.hpp"
 
 namespace heddle::jit {
 namespace {

@@ -41,9 +41,9 @@ constexpr std::array mutation_names = {
     "none",    "symmetric",   "no_light", "no_heavy", "no_release", "no_acquire", "no_seq_cst",
     "relaxed", "no_exchange", "no_lower", "clears",   "swapped",    "drop",       "late"};
 
-/// "lane.hpp" of a path to "scheduler/lane.hpp"; null: no template, but a scenario's own code.
+/// "lane.hpp" of a path to that template; null: no template, but a scenario's own code.
 inline const char* template_name(const char* path) {
-  static constexpr char folder[] = "scheduler/";
+  static constexpr char folder[] = "scheduler/protocol/";
   constexpr std::ptrdiff_t length = sizeof folder - 1;
   const char* const slash = std::strrchr(path, '/');
   if (slash == nullptr || slash + 1 - path < length) return nullptr;

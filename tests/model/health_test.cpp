@@ -1,6 +1,6 @@
 // Poison, recovery and cancels against submitting and waiting: the shipped Health and Progress in
 // the sequences of DeviceCore. Tickets are a plain counter here; the lane has scenarios of its own.
-#include "scheduler/health.hpp"
+#include "scheduler/protocol/health.hpp"
 
 #include "tests/model/waiting.hpp"
 

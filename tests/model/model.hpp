@@ -34,11 +34,11 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
-#include "scheduler/bias.hpp"
-#include "scheduler/doorbell.hpp"
-#include "scheduler/lane.hpp"
-#include "scheduler/parking.hpp"
-#include "scheduler/progress.hpp"
+#include "scheduler/protocol/bias.hpp"
+#include "scheduler/protocol/doorbell.hpp"
+#include "scheduler/protocol/lane.hpp"
+#include "scheduler/protocol/parking.hpp"
+#include "scheduler/protocol/progress.hpp"
 #include "tests/model/accesses.hpp"
 
 #pragma GCC diagnostic push

@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-TEMPLATES = HERE.parent.parent / "scheduler"
+TEMPLATES = HERE.parent.parent / "scheduler/protocol"
 RELAXED, CONSUME, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST = range(6)  # as std::memory_order has them
 
 Access = collections.namedtuple("Access", "file line column kind order followed")

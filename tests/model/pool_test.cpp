@@ -1,8 +1,8 @@
 // The pooled ready queue: the shipped ReadyCount, Inbox and SleeperFlag in the sequences of Pool.
 // The queue by which workers share out the inbox, which is not ours, is a word of bits here.
-#include "scheduler/ready_count.hpp"
+#include "scheduler/protocol/ready_count.hpp"
 
-#include "scheduler/inbox.hpp"
+#include "scheduler/protocol/inbox.hpp"
 
 #include "tests/model/waiting.hpp"
 

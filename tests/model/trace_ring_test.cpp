@@ -1,5 +1,5 @@
 // The ring of a trace: nothing is overwritten, what is read was written whole, and in order.
-#include "scheduler/trace_ring.hpp"
+#include "scheduler/protocol/trace_ring.hpp"
 #include "tests/model/model.hpp"
 
 namespace heddle::model {

@@ -1,6 +1,6 @@
 // Turns: the shipped template, between threads that publish and the consumer whose turn one of them
 // takes. What is published is ordered by Turns alone here.
-#include "scheduler/turns.hpp"
+#include "scheduler/protocol/turns.hpp"
 
 #include "tests/model/model.hpp"
 

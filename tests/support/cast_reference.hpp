@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "jit/ops.hpp"
+#include "jit/value/ops.hpp"
 
 namespace heddle::jit::testing {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "jit/ops.hpp"
+#include "jit/value/ops.hpp"
 
 namespace heddle::jit::testing {
 

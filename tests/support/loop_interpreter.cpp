@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "error_bounds.hpp"
-#include "jit/element.hpp"
+#include "jit/value/element.hpp"
 #include "scalar_reference.hpp"
 
 namespace heddle::jit::testing {

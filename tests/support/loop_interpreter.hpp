@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heddle/host_array.hpp"
-#include "jit/loop.hpp"
+#include "jit/loop/loop.hpp"
 
 namespace heddle::jit::testing {
 

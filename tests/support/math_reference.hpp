@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "jit/ops.hpp"
+#include "jit/value/ops.hpp"
 
 namespace heddle::jit::testing {
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "jit/ops.hpp"
+#include "jit/value/ops.hpp"
 
 namespace heddle::jit::testing {
 

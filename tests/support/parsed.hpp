@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "jit/loop_text.hpp"
+#include "jit/loop/text.hpp"
 
 namespace heddle::jit {
 

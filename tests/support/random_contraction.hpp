@@ -7,7 +7,7 @@
 
 #include "heddle/host_array.hpp"
 #include "heddle/program.hpp"
-#include "jit/target.hpp"
+#include "jit/vector/target.hpp"
 
 namespace heddle::jit::testing {
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "heddle/status.hpp"
-#include "jit/element.hpp"
-#include "jit/expr.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/value/element.hpp"
 
 namespace heddle::jit::testing {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cast_reference.hpp"
 #include "compute_types.hpp"
-#include "jit/primitive_eval.hpp"
+#include "jit/value/primitive_eval.hpp"
 #include "math_reference.hpp"
 #include "op_reference.hpp"
 

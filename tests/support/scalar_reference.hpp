@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "jit/ops.hpp"
+#include "jit/value/ops.hpp"
 
 namespace heddle::jit::testing {
 

@@ -67,6 +67,8 @@ def planted(tidy, clean):
         ("upward from the vocabulary", "floors", "include/heddle/a.hpp", 3,
          start + '#include "scheduler/s.cpp"\n'),
         ("sibling", "floors", "devices/d.hpp", 3, start + '#include "jit/a.hpp"\n'),
+        ("later room", "rooms", "jit/value/v.hpp", 3, start + '#include "jit/a.hpp"\n'),
+        ("no room", "rooms", "jit/attic/a.hpp", 1, start),
         ("unknown include", "floors", "jit/a.hpp", 3, start + '#include "jit/none.hpp"\n'),
         ("conformance looks inside", "floors", "tests/device/c.hpp", 3,
          start + '#include "jit/a.hpp"\n'),

@@ -13,9 +13,9 @@
 #include <fstream>
 
 #include "heddle/status.hpp"
-#include "jit/compile_link.hpp"
-#include "jit/compile_toolchain.hpp"
-#include "jit/emit_c.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/toolchain/link.hpp"
+#include "jit/toolchain/toolchain.hpp"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/compile.hpp"
+#include "jit/toolchain/compiler.hpp"
 #include "tools/bench/harness.hpp"
 
 namespace heddle::bench {

@@ -12,8 +12,10 @@
 #include <sstream>
 #include <vector>
 
-#include "jit/compile_gccjit_options.hpp"
-#include "jit/emit_gccjit.hpp"
+#include "heddle/status.hpp"
+#include "jit/emit/gccjit.hpp"
+#include "jit/toolchain/compiler.hpp"
+#include "jit/toolchain/gccjit_options.hpp"
 #include "tools/bench/harness.hpp"
 
 namespace heddle::bench {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "heddle/backend.hpp"
-#include "jit/code.hpp"
-#include "jit/code_stages.hpp"
+#include "jit/code/code.hpp"
+#include "jit/code/stages.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compile_bare.hpp"
 #include "tools/bench/compiled_kernel.hpp"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "heddle/status.hpp"
-#include "jit/code.hpp"
+#include "jit/code/code.hpp"
 #include "tools/bench/rival_python.hpp"
 
 namespace heddle::bench {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "heddle/status.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/system/temp_dir.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/bench/workers.hpp"
 

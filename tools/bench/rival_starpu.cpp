@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "heddle/status.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/system/temp_dir.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/bench/workers.hpp"
 

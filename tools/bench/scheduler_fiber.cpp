@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "heddle/status.hpp"
-#include "scheduler/fiber.hpp"
+#include "scheduler/threads/fiber.hpp"
 #include "tools/bench/against.hpp"
 #include "tools/bench/cases.hpp"
 

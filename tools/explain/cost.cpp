@@ -1,7 +1,7 @@
 // See cost.hpp.
 #include "tools/explain/cost.hpp"
 
-#include "jit/signature.hpp"
+#include "jit/loop/signature.hpp"
 
 namespace heddle::tools {
 namespace {

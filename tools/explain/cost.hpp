@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "jit/loop.hpp"
+#include "jit/loop/loop.hpp"
 
 namespace heddle::tools {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "heddle/routine.hpp"
-#include "jit/code.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/lower.hpp"
-#include "jit/signature.hpp"
+#include "jit/code/code.hpp"
+#include "jit/loop/signature.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/lower.hpp"
 #include "tools/explain/cost.hpp"
 #include "tools/explain/machine.hpp"
 

@@ -9,8 +9,8 @@
 //   y(2*h + 1) = relu(x(h)) * f32(h)
 //
 // Other names of one statement are its indices. Operations are those of heddle/program.hpp, under
-// the names of jit/ops.hpp, the operators of C, and dtypes, which convert. merge(g)(i) reads the
-// merge buffer.
+// the names of jit/value/ops.hpp, the operators of C, and dtypes, which convert. merge(g)(i) reads
+// the merge buffer.
 #pragma once
 
 #include <string>

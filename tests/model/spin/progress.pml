@@ -1,5 +1,5 @@
 /* Progress and Timeline: who completes the tickets of a timeline, and who waits for one (see
- * scheduler/progress.hpp). A completer that is not watched stores and looks; a watched one, and its
+ * scheduler/protocol/progress.hpp). A completer that is not watched stores and looks; a watched one, and its
  * waiters, use locked instructions until nobody has waited for one task. Timelines are numbered; each
  * has an entry and a token for each of its WAITERS.
  *

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heddle/program.hpp"
-#include "jit/code.hpp"
+#include "jit/code/code.hpp"
 
 namespace heddle {
 namespace {

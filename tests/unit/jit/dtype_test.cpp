@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "heddle/types.hpp"
-#include "jit/ops.hpp"
+#include "jit/value/ops.hpp"
 
 namespace heddle {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "jit/ops.hpp"
-#include "jit/threefry.hpp"
+#include "jit/value/ops.hpp"
+#include "jit/value/threefry.hpp"
 
 namespace heddle::jit {
 namespace {

@@ -10,9 +10,9 @@
 #include "heddle/code.hpp"
 #include "heddle/host_array.hpp"
 #include "heddle/program.hpp"
-#include "jit/code.hpp"
-#include "jit/compile.hpp"
-#include "jit/expr.hpp"
+#include "jit/code/code.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/toolchain/compiler.hpp"
 #include "tests/support/failure.hpp"
 
 namespace heddle {

@@ -4,10 +4,10 @@
 
 #include "heddle/program.hpp"
 #include "heddle/status.hpp"
-#include "jit/code.hpp"
-#include "jit/compile.hpp"
-#include "jit/expr.hpp"
-#include "jit/program_text.hpp"
+#include "jit/code/code.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/describe/program_text.hpp"
+#include "jit/toolchain/compiler.hpp"
 
 namespace heddle {
 namespace {

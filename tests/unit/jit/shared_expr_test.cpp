@@ -10,9 +10,9 @@
 #include "heddle/code.hpp"
 #include "heddle/program.hpp"
 #include "heddle/status.hpp"
-#include "jit/code.hpp"
-#include "jit/compile.hpp"
-#include "jit/lower.hpp"
+#include "jit/code/code.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/toolchain/compiler.hpp"
 
 namespace heddle {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "heddle/program.hpp"
 #include "heddle/status.hpp"
-#include "jit/tensor.hpp"
+#include "jit/describe/tensor.hpp"
 #include "tests/support/failure.hpp"
 
 namespace heddle {

@@ -9,7 +9,7 @@
 
 #include "adder.hpp"
 #include "compilers.hpp"
-#include "jit/kernel_cache.hpp"
+#include "jit/cache/kernel_cache.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {

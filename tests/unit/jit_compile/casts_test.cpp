@@ -10,7 +10,7 @@
 
 #include "compilers.hpp"
 #include "edge_values.hpp"
-#include "jit/element.hpp"
+#include "jit/value/element.hpp"
 #include "kernel_runner.hpp"
 #include "support/cast_reference.hpp"
 #include "support/scalar_reference.hpp"

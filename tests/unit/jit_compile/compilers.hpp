@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "jit/compile.hpp"
-#include "jit/process.hpp"
+#include "jit/system/process.hpp"
+#include "jit/toolchain/compiler.hpp"
 
 namespace heddle::jit::testing {
 

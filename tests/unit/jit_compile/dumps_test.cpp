@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "cached.hpp"
-#include "jit/perf_map.hpp"
+#include "jit/load/perf_map.hpp"
 
 namespace heddle::jit::testing {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "compilers.hpp"
-#include "jit/compile_key.hpp"
-#include "jit/emit_c.hpp"
-#include "jit/helper.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/cache/key.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/system/temp_dir.hpp"
+#include "jit/toolchain/helper.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"
 
@@ -25,7 +25,7 @@ kernel {
 
 /// What a compile asks of tables that are made once; `scratch` is to be looked through once.
 std::string ask_tables(const Scratch& scratch) {
-  const TempDir directory(scratch.options());
+  const TempDir directory(scratch.options().temp_dir);
   std::string text = emit_c(unit_from("exit", some_of_each)) + processor_stamp();
   for (const auto& place : helper_places({})) text += place.string();
   return text;

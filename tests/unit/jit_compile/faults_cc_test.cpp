@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "adder.hpp"
-#include "jit/compile_toolchain.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/system/temp_dir.hpp"
+#include "jit/toolchain/toolchain.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "adder.hpp"
-#include "jit/helper.hpp"
+#include "jit/toolchain/helper.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {

@@ -12,8 +12,8 @@
 #include <random>
 
 #include "cached.hpp"
-#include "jit/compile_toolchain.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/system/temp_dir.hpp"
+#include "jit/toolchain/toolchain.hpp"
 
 namespace heddle::jit::testing {
 namespace {

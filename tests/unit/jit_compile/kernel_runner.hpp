@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "heddle/kernel.h"
-#include "jit/compile.hpp"
+#include "jit/toolchain/compiler.hpp"
 #include "support/parsed.hpp"
 
 namespace heddle::jit::testing {

@@ -14,11 +14,11 @@
 #include <thread>
 
 #include "child_process.hpp"
-#include "jit/compile_link.hpp"
-#include "jit/emit_c.hpp"
-#include "jit/module_loader.hpp"
-#include "jit/process.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/load/module_loader.hpp"
+#include "jit/system/process.hpp"
+#include "jit/system/temp_dir.hpp"
+#include "jit/toolchain/link.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"
 #include "support/failure.hpp"

@@ -13,8 +13,8 @@
 #include <regex>
 
 #include "compilers.hpp"
-#include "jit/primitive_eval.hpp"
-#include "jit/process.hpp"
+#include "jit/system/process.hpp"
+#include "jit/value/primitive_eval.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"
 #include "support/math_reference.hpp"

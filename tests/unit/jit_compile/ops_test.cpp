@@ -7,7 +7,7 @@
 
 #include "compilers.hpp"
 #include "edge_values.hpp"
-#include "jit/primitive_eval.hpp"
+#include "jit/value/primitive_eval.hpp"
 #include "kernel_runner.hpp"
 #include "support/math_reference.hpp"
 #include "support/op_reference.hpp"

@@ -1,5 +1,5 @@
 // Child processes: how they end, what they print, what they leave behind.
-#include "jit/process.hpp"
+#include "jit/system/process.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

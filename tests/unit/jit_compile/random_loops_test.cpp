@@ -7,7 +7,7 @@
 
 #include "compilers.hpp"
 #include "edge_values.hpp"
-#include "jit/verify.hpp"
+#include "jit/loop/verify.hpp"
 #include "kernel_runner.hpp"
 
 namespace heddle::jit::testing {

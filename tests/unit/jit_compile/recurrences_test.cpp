@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "compilers.hpp"
-#include "jit/emit_c.hpp"
+#include "jit/emit/c.hpp"
 #include "kernel_runner.hpp"
 
 namespace heddle::jit::testing {

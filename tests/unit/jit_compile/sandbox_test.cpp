@@ -17,8 +17,8 @@
 #include <functional>
 
 #include "cached.hpp"
-#include "jit/process.hpp"
-#include "jit/temp_dir.hpp"
+#include "jit/system/process.hpp"
+#include "jit/system/temp_dir.hpp"
 
 namespace heddle::jit::testing {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "compilers.hpp"
 #include "heddle/host_array.hpp"
-#include "jit/emit_c.hpp"
-#include "jit/schedule.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/schedule/schedule.hpp"
 #include "kernel_runner.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"

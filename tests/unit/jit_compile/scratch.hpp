@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "jit/compile.hpp"
+#include "jit/toolchain/compiler.hpp"
 #include "tests/support/temp_directory.hpp"
 
 namespace heddle::jit::testing {

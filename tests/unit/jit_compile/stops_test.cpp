@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "compilers.hpp"
-#include "jit/emit_c.hpp"
-#include "jit/stop_checks.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/lower/stop_checks.hpp"
 #include "kernel_runner.hpp"
 
 namespace heddle::jit::testing {

@@ -1,5 +1,5 @@
 // Temporary directories: they go with their makers, however those end, and never before.
-#include "jit/temp_dir.hpp"
+#include "jit/system/temp_dir.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ class DirectoryMaker {
     if (pipe(report) != 0) throw std::runtime_error("pipe failed");
     pid_ = fork();
     if (pid_ == 0) {
-      const TempDir directory(options);
+      const TempDir directory(options.temp_dir);
       write_file(directory.path() / "file", "content");
       const std::string name = directory.path().string();
       const ssize_t n = write(report[1], name.data(), name.size());
@@ -79,7 +79,7 @@ TEST(TempDirTest, WhatKilledProcessesLeftIsSweptAndWhatIsUsedIsNot) {
   ASSERT_EQ(chmod(open.c_str(), 0755), 0);
   fs::create_directory_symlink(old, link);
   {
-    const TempDir own(options);
+    const TempDir own(options.temp_dir);
     EXPECT_FALSE(fs::exists(killed.path()));
     EXPECT_TRUE(fs::exists(living.path() / "file"));
     EXPECT_FALSE(fs::exists(half));
@@ -100,7 +100,7 @@ TEST(TempDirTest, SweepingHasAnEnd) {
     write_file(killed.path() / "many" / std::to_string(k), "");
   killed.kill_it();
   const auto sweep = [&] {
-    return ended_well(start([&] { return TempDir(options).path() != ""; }));
+    return ended_well(start([&] { return TempDir(options.temp_dir).path() != ""; }));
   };
   EXPECT_TRUE(sweep());
   EXPECT_TRUE(fs::exists(killed.path() / "many"));
@@ -111,7 +111,7 @@ TEST(TempDirTest, SweepingHasAnEnd) {
 TEST(TempDirTest, TheLockGoesLastAndClosed) {
   // J10: of NFS: what is open and removed keeps a name there, and its directory with it
   const Scratch scratch;
-  auto directory = std::make_unique<TempDir>(scratch.options());
+  auto directory = std::make_unique<TempDir>(scratch.options().temp_dir);
   write_file(directory->path() / "file", "content");
   const FileDescriptor watch(inotify_init1(IN_CLOEXEC));
   ASSERT_GE(inotify_add_watch(watch.get(), directory->path().c_str(), IN_DELETE | IN_CLOSE_WRITE),
@@ -143,7 +143,7 @@ TEST(TempDirTest, MakersAndSweepersNeverMeet) {
       for (int round = 0; round < rounds; ++round) {
         const bool dies = (round + k) % 3 == 0;
         const pid_t child = start([&scratch, dies] {
-          const TempDir directory(scratch.options());  // the first here: it sweeps
+          const TempDir directory(scratch.options().temp_dir);  // the first here: it sweeps
           write_file(directory.path() / "file", "content");
           usleep(200);
           if (dies) kill(getpid(), SIGKILL);
@@ -157,7 +157,7 @@ TEST(TempDirTest, MakersAndSweepersNeverMeet) {
   }
   for (const pid_t parent : parents) EXPECT_TRUE(ended_well(parent));
   {
-    const TempDir last(scratch.options());
+    const TempDir last(scratch.options().temp_dir);
     EXPECT_EQ(scratch.leftovers(), 1);
   }
   EXPECT_EQ(scratch.leftovers(), 0);

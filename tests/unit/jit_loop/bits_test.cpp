@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "heddle/host_array.hpp"
-#include "jit/lower.hpp"
-#include "jit/schedule.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/schedule/schedule.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 

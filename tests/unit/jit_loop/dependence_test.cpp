@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "jit/dependence.hpp"
-#include "jit/loop_text.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/vector/dependence.hpp"
 #include "support/parsed.hpp"
 
 namespace heddle::jit::testing {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "heddle/status.hpp"
-#include "jit/lanes.hpp"
+#include "jit/vector/lanes.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"
 #include "support/random_contraction.hpp"

@@ -7,13 +7,13 @@
 #include <functional>
 
 #include "heddle/status.hpp"
-#include "jit/emit_c.hpp"
-#include "jit/limits.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/lower.hpp"
-#include "jit/passes.hpp"
-#include "jit/schedule.hpp"
-#include "jit/verify.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/lower/passes.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/system/limits.hpp"
 #include "support/failure.hpp"
 #include "support/random_contraction.hpp"
 

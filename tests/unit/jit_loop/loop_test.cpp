@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "heddle/status.hpp"
-#include "jit/interval.hpp"
-#include "jit/loop.hpp"
+#include "jit/loop/interval.hpp"
+#include "jit/loop/loop.hpp"
 
 namespace heddle::jit {
 namespace {

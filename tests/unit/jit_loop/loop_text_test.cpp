@@ -7,8 +7,8 @@
 #include <random>
 
 #include "heddle/status.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/verify.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
 
 namespace heddle::jit {
 namespace {

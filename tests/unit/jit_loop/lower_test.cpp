@@ -7,11 +7,11 @@
 #include <limits>
 
 #include "heddle/status.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/lower.hpp"
-#include "jit/passes.hpp"
-#include "jit/rewrite.hpp"
-#include "jit/verify.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/lower/passes.hpp"
 #include "support/loop_interpreter.hpp"
 
 namespace heddle::jit::testing {

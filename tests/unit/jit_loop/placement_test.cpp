@@ -6,9 +6,9 @@
 
 #include "heddle/host_array.hpp"
 #include "heddle/status.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/passes.hpp"
-#include "jit/rewrite.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/passes.hpp"
 #include "support/parsed.hpp"
 
 namespace heddle::jit {

@@ -6,10 +6,10 @@
 #include <map>
 #include <utility>
 
-#include "jit/loop_text.hpp"
-#include "jit/rewrite.hpp"
-#include "jit/schedule.hpp"
-#include "jit/verify.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/schedule/schedule.hpp"
 #include "support/random_contraction.hpp"
 
 namespace heddle::jit::testing {

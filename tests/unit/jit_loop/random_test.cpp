@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "heddle/status.hpp"
-#include "jit/expr.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/lower.hpp"
-#include "jit/schedule.hpp"
-#include "jit/verify.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/schedule/schedule.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/random_program.hpp"

@@ -9,11 +9,11 @@
 #include <functional>
 
 #include "heddle/status.hpp"
-#include "jit/lanes.hpp"
-#include "jit/loop_text.hpp"
-#include "jit/rewrite.hpp"
-#include "jit/schedule_contraction.hpp"
-#include "jit/verify.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/schedule/contraction.hpp"
+#include "jit/vector/lanes.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"
 #include "support/random_contraction.hpp"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "heddle/status.hpp"
-#include "jit/signature.hpp"
+#include "jit/loop/signature.hpp"
 #include "support/parsed.hpp"
 
 namespace heddle::jit {

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "jit/loop_text.hpp"
-#include "jit/passes.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/passes.hpp"
 
 namespace heddle::jit {
 namespace {

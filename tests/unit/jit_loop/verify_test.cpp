@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "jit/loop_text.hpp"
-#include "jit/verify.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
 
 namespace heddle::jit {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "heddle/heddle.hpp"
 #include "runtime/device_state.hpp"
-#include "scheduler/lane.hpp"
+#include "scheduler/protocol/lane.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "scheduler/lane.hpp"
+#include "scheduler/protocol/lane.hpp"
 
 namespace heddle::sched {
 namespace {

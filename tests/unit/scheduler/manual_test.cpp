@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
-#include "scheduler/worker.hpp"
+#include "scheduler/device/worker.hpp"
 
 namespace heddle {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
-#include "scheduler/processors.hpp"
+#include "scheduler/threads/processors.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
 

@@ -1,6 +1,6 @@
 // How many processors the scheduler thinks it may use (S19): masks, and cgroup trees written into a
 // directory.
-#include "scheduler/processors.hpp"
+#include "scheduler/threads/processors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

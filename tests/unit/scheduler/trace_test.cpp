@@ -14,7 +14,7 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
-#include "scheduler/trace.hpp"
+#include "scheduler/observe/trace.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {

@@ -11,7 +11,7 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
-#include "scheduler/watchdog.hpp"
+#include "scheduler/observe/watchdog.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "heddle/status.hpp"
-#include "jit/loop_text.hpp"
+#include "jit/loop/text.hpp"
 #include "tests/unit/tools/run_program.hpp"
 #include "tools/explain/cost.hpp"
 #include "tools/explain/machine.hpp"

@@ -1,0 +1,232 @@
+// From Program to Code: naming, the stages in order, and specialisation of postponed code.
+#include "jit/code/code.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "heddle/status.hpp"
+#include "jit/code/stages.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/describe/program_text.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/stop_checks.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/system/limits.hpp"
+#include "jit/system/process.hpp"
+
+namespace heddle {
+namespace {
+
+jit::LoopNames names_of(const jit::Lowered& lowered) {
+  jit::LoopNames names;
+  for (const Tensor& tensor : lowered.tensors) names.buffers.push_back(tensor.label());
+  for (const StaticIndex& index : lowered.statics) names.statics.push_back(index.label());
+  return names;
+}
+
+}  // namespace
+
+namespace jit {
+
+std::string name_of(const Program& program, const std::string& asked) {
+  if (!asked.empty()) return asked;
+  if (!program.name().empty()) return program.name();
+  std::string name = name_from_comments(program);
+  if (name.empty()) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "program has no name and no comments to make one from; name it: Program(\"name\") "
+            "or CompileOptions::name. It begins:\n{}",
+            print_program(program, 200)));
+  }
+  return name;
+}
+
+CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
+                            std::chrono::nanoseconds spent) {
+  if (const auto own = compiler.timeout()) {
+    const Deadline end = deadline_after(*own) - spent;
+    limits.deadline = limits.deadline ? std::min(*limits.deadline, end) : end;
+  }
+  return limits;
+}
+
+std::string symbol(const std::string& name) {
+  std::string text;
+  for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return text.substr(0, 200);
+}
+
+KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
+  KernelSource kernel;
+  kernel.name = std::move(symbol_name);
+  kernel.loop = std::make_shared<const Loop>(code.lowered.loop);
+  kernel.names = names_of(code.lowered);
+  kernel.unoptimized = std::make_shared<const Loop>(code.unoptimized.loop);
+  kernel.unoptimized_names = names_of(code.unoptimized);
+  return kernel;
+}
+
+/// Scheduling leaves the interface as it was, but for scratch: some shrinks, some comes after it.
+void set_scratch_entries(CodeData& code) {
+  const auto& buffers = code.lowered.loop.buffers;
+  for (std::size_t k = 0; k < code.signature.entries.size(); ++k)
+    code.signature.entries[k].type = buffers[k].type;
+  for (std::size_t k = code.signature.entries.size(); k < buffers.size(); ++k) {
+    SignatureEntry entry;
+    entry.role = buffers[k].role;
+    entry.type = buffers[k].type;
+    entry.reads = entry.writes = entry.overwrites_whole = true;
+    code.signature.entries.push_back(entry);
+  }
+}
+
+namespace {
+
+void require_statements(const Program& program, const std::string& name) {
+  const auto assigns = [](const Statement& s) { return s.node().target.has_value(); };
+  if (std::ranges::any_of(program.statements(), assigns)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("program '{}' has {} and computes nothing; append statements: program << "
+                          "(c(i) = a(i))",
+                          name, program.empty() ? "no statement" : "comments alone"));
+}
+
+/// Traced, every assignment is told in the order of the program.
+bool is_scheduled(const CodeData& code) {
+  return code.options.schedule == Schedule::automatic && !code.options.trace_values;
+}
+
+}  // namespace
+
+std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
+                                     const CompileOptions& options,
+                                     const std::shared_ptr<const Compiler>& compiler,
+                                     const CompileLimits& limits) {
+  require_statements(program, name);
+  auto code = std::make_shared<CodeData>();
+  code->name = std::move(name);
+  code->options = options;
+  code->compiler = compiler;
+  code->steps.resize(1);
+  const auto start = std::chrono::steady_clock::now();
+  const CompileLimits own = with_own_time(limits, *compiler, {});
+  LimitedWork work(code->name, own);
+  if (is_scheduled(*code) && options.contraction_tile)
+    check_tile(*options.contraction_tile, compiler->target());
+  work.begin("lower");
+  code->unoptimized = lower(program);
+  code->unoptimized.name = code->name;
+  OptimizeOptions optimize_options;
+  optimize_options.fast_math = options.fast_math;
+  code->lowered = optimize(code->unoptimized, optimize_options);
+  work.begin("sign");
+  code->signature = make_signature(code->lowered.loop);
+  code->draft_time = std::chrono::steady_clock::now() - start;
+  return code;
+}
+
+void schedule_code(CodeData& code, const CompileLimits& limits) {
+  LimitedWork work(code.name, limits);
+  work.begin("schedule");
+  if (is_scheduled(code)) {
+    code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
+                            code.options.schedule_without, code.options.contraction_tile);
+    set_scratch_entries(code);
+  }
+  code.looks_at_stop = stop_checks(code.lowered.loop).any;
+}
+
+Draft draft_program(const Program& program, const CompileOptions& options,
+                    const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits) {
+  return {draft_code(program, name_of(program, options.name), options, compiler, limits)};
+}
+
+CompileUnit unit_of(const CodeData& code) {
+  return {symbol(code.name), {kernel_of(code, symbol(code.name))}, code.options.trace_values};
+}
+
+Code finish(Draft draft, const CompileLimits& limits) {
+  CodeData& code = *draft.code;
+  const CompileLimits own = with_own_time(limits, *code.compiler, code.draft_time);
+  schedule_code(code, own);
+  if (code.options.shared) code.steps[0].module = code.compiler->compile(unit_of(code), own);
+  return Code(std::move(draft.code));
+}
+
+KernelStep specialise(const CodeData& code,
+                      std::span<const std::optional<std::uint64_t>> addresses) {
+  if (code.steps[0].module) return code.steps[0];
+  CompileUnit unit = unit_of(code);
+  unit.kernels.front().addresses.assign(addresses.begin(), addresses.end());
+  return KernelStep{code.compiler->compile(unit), 0};
+}
+
+}  // namespace jit
+
+const std::string& Code::name() const noexcept { return data_->name; }
+bool Code::is_shared() const noexcept { return data_->options.shared; }
+
+std::optional<Tensor> Code::merge_tensor() const {
+  if (!data_->signature.merge) return std::nullopt;
+  return data_->lowered.tensors[*data_->signature.merge];
+}
+
+std::vector<StaticIndex> Code::statics() const { return data_->lowered.statics; }
+
+std::vector<Tensor> Code::tensors_from_prior() const {
+  std::vector<Tensor> result;
+  for (std::size_t k = 0; k < data_->signature.entries.size(); ++k) {
+    const jit::SignatureEntry& entry = data_->signature.entries[k];
+    const bool stored = entry.role != jit::Role::merge && entry.role != jit::Role::scratch;
+    if (stored && entry.reads_before_writing && !data_->lowered.tensors[k].host())
+      result.push_back(data_->lowered.tensors[k]);
+  }
+  return result;
+}
+
+std::optional<MemoryMode> Code::placement(const Tensor& tensor) const {
+  for (const auto& [placed, placement] : data_->lowered.placements) {
+    if (placed == tensor) return placement.mode;
+  }
+  return std::nullopt;
+}
+
+std::string Code::unoptimized_text() const {
+  const jit::LoopNames names = names_of(data_->unoptimized);
+  return jit::print(data_->unoptimized.loop, &names);
+}
+
+std::string Code::loop_text() const {
+  const jit::LoopNames names = names_of(data_->lowered);
+  return jit::print(data_->lowered.loop, &names);
+}
+
+std::string Code::hash() const { return jit::hash(data_->lowered.loop); }
+
+std::string Code::source() const {
+  const auto& module = data_->steps[0].module;
+  return module ? module->source() : std::string();
+}
+
+std::chrono::nanoseconds Code::compile_time() const noexcept {
+  const auto& module = data_->steps[0].module;
+  return module ? module->compile_time() : std::chrono::nanoseconds(0);
+}
+
+std::string Code::to_string() const {
+  return fmt::format("code {} ({}, {}, {} buffers, {})", name(), data_->compiler->name(),
+                     is_shared() ? "shared" : "postponed", data_->signature.entries.size(), hash());
+}
+
+std::vector<std::optional<Tensor>> CodeBatch::merge_tensors() const {
+  std::vector<std::optional<Tensor>> tensors;
+  for (const auto& entry : entries_)
+    tensors.push_back(entry ? entry->merge_tensor() : std::nullopt);
+  return tensors;
+}
+
+}  // namespace heddle

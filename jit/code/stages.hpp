@@ -1,0 +1,32 @@
+// The steps from a program to what a compiler is told, which single programs and batches share. Any
+// thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "jit/code/code.hpp"
+
+namespace heddle::jit {
+
+/// The name asked for, the program's, or one made from its comments. Throws invalid_argument.
+[[nodiscard]] std::string name_of(const Program& program, const std::string& asked);
+/// Kernel names become symbols: letters, digits and '_' only.
+[[nodiscard]] std::string symbol(const std::string& name);
+/// Up to its signature. Within `limits`, and the compiler's own time.
+[[nodiscard]] std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
+                                                   const CompileOptions& options,
+                                                   const std::shared_ptr<const Compiler>& compiler,
+                                                   const CompileLimits& limits);
+/// What is left of `limits`, and of the compiler's own time, of which that much was spent.
+[[nodiscard]] CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
+                                          std::chrono::nanoseconds spent);
+/// The last stage before a compiler's. Within `limits`.
+void schedule_code(CodeData& code, const CompileLimits& limits);
+/// For code that is scheduled.
+[[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);
+/// The same, as a unit of its own.
+[[nodiscard]] CompileUnit unit_of(const CodeData& code);
+
+}  // namespace heddle::jit

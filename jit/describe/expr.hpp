@@ -1,0 +1,77 @@
+// The nodes behind Expr and Statement: what lowering walks. Immutable; any thread may read them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "heddle/program.hpp"
+#include "jit/value/ops.hpp"
+
+namespace heddle::jit {
+
+/// Expressions nest at most this deep: tree walks may recurse.
+inline constexpr int expr_depth_max = 1000;
+
+enum class ExprKind : std::uint8_t {
+  constant,  ///< weak scalar: takes the type of what it meets
+  read,      ///< tensor(subscripts)
+  merge,     ///< merge(tensor)(subscripts)
+  embed,     ///< index value, i64
+  op,
+  cast,
+};
+
+struct ExprNode {
+  ExprKind kind = ExprKind::constant;
+  /// Type of the value: f16 and bf16 only for reads and casts. Weak constants carry bool, i64 or
+  /// f64.
+  DType dtype = DType::f32;
+  bool weak = false;                                  ///< built from literals alone
+  int depth = 1;                                      ///< longest path to a leaf, in nodes
+  Scalar scalar;                                      // constant
+  std::optional<Tensor> tensor;                       // read, merge
+  std::vector<Subscript> subscripts;                  // read, merge; embed has one
+  Op op = Op::identity;                               // op
+  std::vector<std::shared_ptr<const ExprNode>> args;  // op, cast
+};
+
+/// A comment, or target(subscripts) [accumulate]= value.
+struct StatementNode {
+  std::string comment;  ///< set: this is a comment
+  std::optional<Tensor> target;
+  std::vector<Subscript> subscripts;
+  /// How the value joins the target: nullopt is plain assignment. add, sub, mul, div, and_, or_,
+  /// max, min.
+  std::optional<Op> accumulate;
+  /// Start from neutral(accumulate) instead of what the target held.
+  bool initialize_neutral = false;
+  std::shared_ptr<const ExprNode> value;
+};
+
+/// Calls `visit` with each node once, operands before their operation. Expressions share their
+/// parts: e = e * e, thirty times, is thirty nodes but a tree of 2^30.
+template <class Visit>
+void walk(const ExprNode& root, const Visit& visit) {
+  std::unordered_set<const ExprNode*> seen;
+  const auto step = [&](const auto& self, const ExprNode& node) -> void {
+    if (!seen.insert(&node).second) return;
+    for (const auto& arg : node.args) self(self, *arg);
+    visit(node);
+  };
+  step(step, root);
+}
+
+/// The iteration space of a statement: its indices in order (left-hand side first, then by first
+/// appearance on the right) with their extents. Throws invalid_argument on clashes, see
+/// Program::operator<<.
+struct SpaceAxis {
+  Index index;
+  std::int64_t extent;
+  bool reduced;  ///< missing on the left
+};
+[[nodiscard]] std::vector<SpaceAxis> iteration_space(const StatementNode& statement);
+
+}  // namespace heddle::jit

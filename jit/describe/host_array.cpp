@@ -1,0 +1,254 @@
+// HostArray: allocation, initialisers and rendering.
+#include "heddle/host_array.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "heddle/host_memory.hpp"
+#include "heddle/status.hpp"
+#include "jit/value/element.hpp"
+#include "jit/value/threefry.hpp"
+
+namespace heddle {
+namespace {
+
+std::size_t bytes_of(const ArrayType& type) {
+  jit::require_dtype("host array", type.dtype);
+  const auto bytes = type.num_bytes();
+  if (!bytes) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("host array {}: extents must be 0 or more and the bytes must fit 63 bits",
+                    type.to_string()));
+  }
+  return static_cast<std::size_t>(*bytes);
+}
+
+std::shared_ptr<void> allocate(const ArrayType& type, bool zero) {
+  const std::size_t bytes = bytes_of(type);
+  void* const data = allocate_host(bytes);
+  if (data == nullptr) {
+    throw Error(ErrorCode::exhausted,
+                fmt::format("host array {}: no memory for {} bytes", type.to_string(), bytes));
+  }
+  if (zero) std::memset(data, 0, bytes);
+  return {data, std::free};
+}
+
+void require_index(const ArrayType& type, std::int64_t k) {
+  if (k < 0 || k >= *type.num_elements()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("element {} of host array {} (expected 0 <= k < {})", k,
+                            type.to_string(), *type.num_elements()));
+  }
+}
+
+}  // namespace
+
+HostArray::HostArray(ArrayType type) : type_(std::move(type)), data_(allocate(type_, true)) {}
+HostArray::HostArray(ArrayType type, std::shared_ptr<void> data)
+    : type_(std::move(type)), data_(std::move(data)) {}
+
+HostArray HostArray::copy_of(ArrayType type, const void* data, std::size_t count) {
+  const std::size_t bytes = bytes_of(type);
+  if (count != static_cast<std::size_t>(*type.num_elements())) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("host array {} takes {} values, got {}", type.to_string(),
+                            *type.num_elements(), count));
+  }
+  auto memory = allocate(type, false);
+  if (bytes > 0) std::memcpy(memory.get(), data, bytes);
+  return {std::move(type), std::move(memory)};
+}
+
+HostArray HostArray::borrow(ArrayType type, void* data) {
+  if (bytes_of(type) > 0 && data == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("host array {}: borrowed memory is null", type.to_string()));
+  }
+  return {std::move(type), std::shared_ptr<void>(data, [](void*) {})};
+}
+
+HostArray HostArray::fill(ArrayType type, std::span<const double> values, bool strict) {
+  static_cast<void>(bytes_of(type));
+  const auto count = static_cast<std::size_t>(*type.num_elements());
+  if (values.empty() ? count > 0 : strict && values.size() != count) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("fill of host array {}: got {} values (expected {})", type.to_string(),
+                            values.size(), strict ? std::to_string(count) : "at least one"));
+  }
+  auto memory = allocate(type, false);
+  HostArray array(std::move(type), std::move(memory));
+  for (std::size_t k = 0; k < count; ++k) {
+    jit::store_element(array.type_.dtype, array.data(), k,
+                       jit::Scalar::of_float(DType::f64, values[k % values.size()]));
+  }
+  return array;
+}
+
+HostArray HostArray::range(ArrayType type) {
+  HostArray array(std::move(type));
+  const std::int64_t count = array.num_elements();
+  for (std::int64_t k = 0; k < count; ++k) {
+    jit::store_element(array.type_.dtype, array.data(), static_cast<std::size_t>(k),
+                       jit::Scalar::of_int(DType::i64, k));
+  }
+  return array;
+}
+
+HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
+  jit::require_dtype("host array", type.dtype);
+  if (!is_floating(type.dtype)) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("uniform fill of host array {}: expected a floating dtype", type.to_string()));
+  }
+  HostArray array(std::move(type));
+  const std::int64_t count = array.num_elements();
+  // As many bits as the type holds exactly, so that no value rounds up to 1.
+  const DType dtype = array.type_.dtype;
+  const int bits = dtype == DType::f64   ? 53
+                   : dtype == DType::f32 ? 24
+                   : dtype == DType::f16 ? 11
+                                         : 8;
+  const double scale = 1.0 / static_cast<double>(std::uint64_t{1} << bits);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::uint64_t random =
+        jit::threefry2x32(seed, static_cast<std::uint64_t>(k), jit::threefry_rounds);
+    jit::store_element(
+        dtype, array.data(), static_cast<std::size_t>(k),
+        jit::Scalar::of_float(DType::f64, static_cast<double>(random >> (64 - bits)) * scale));
+  }
+  return array;
+}
+
+HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path) {
+  const std::size_t bytes = bytes_of(type);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("cannot open '{}' for host array {}: {}", path.string(),
+                            type.to_string(), std::strerror(errno)));
+  }
+  struct stat file{};
+  const bool known = ::fstat(fd, &file) == 0;
+  const auto file_bytes = known ? static_cast<std::size_t>(file.st_size) : 0;
+  if (!known || !S_ISREG(file.st_mode) || file_bytes != bytes) {
+    ::close(fd);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("'{}' has {} bytes, host array {} needs exactly {} in a regular file",
+                            path.string(), file_bytes, type.to_string(), bytes));
+  }
+  if (bytes == 0) {
+    ::close(fd);
+    return HostArray(std::move(type));
+  }
+  // Private: writes through the array never reach the file.
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) {
+    throw Error(ErrorCode::exhausted, fmt::format("cannot map '{}' ({} bytes): {}", path.string(),
+                                                  bytes, std::strerror(error)));
+  }
+  return {std::move(type), std::shared_ptr<void>(data, [bytes](void* p) { ::munmap(p, bytes); })};
+}
+
+double HostArray::at(std::int64_t k) const {
+  require_index(type_, k);
+  const auto value = jit::load_element(type_.dtype, data(), static_cast<std::size_t>(k));
+  return jit::convert(value, DType::f64).f;
+}
+
+void HostArray::set(std::int64_t k, double value) const {
+  require_index(type_, k);
+  jit::store_element(type_.dtype, data(), static_cast<std::size_t>(k),
+                     jit::Scalar::of_float(DType::f64, value));
+}
+
+void HostArray::require(DType dtype) const {
+  if (dtype != type_.dtype) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("host array {} read as {}; ask for the type it has", type_.to_string(),
+                            name(dtype)));
+  }
+}
+
+std::string HostArray::to_string() const {
+  return fmt::format("{} {}", type_.to_string(), render_array(type_, data()));
+}
+
+namespace {
+
+class Renderer {
+ public:
+  Renderer(const ArrayType& type, const void* data, int edge)
+      : type_(type), data_(data), edge_(edge) {}
+
+  std::string render() {
+    axis(0, 0);
+    return std::move(text_);
+  }
+
+ private:
+  /// Text stays bounded however many axes there are.
+  static constexpr std::size_t text_max = 8192;
+
+  void axis(std::size_t depth, std::int64_t offset) {
+    if (depth == type_.dims.size()) {
+      element(offset);
+      return;
+    }
+    const std::int64_t extent = type_.dims[depth];
+    std::int64_t stride = 1;
+    for (std::size_t inner = depth + 1; inner < type_.dims.size(); ++inner)
+      stride *= type_.dims[inner];
+    text_ += '[';
+    for (std::int64_t i = 0; i < extent && text_.size() < text_max; ++i) {
+      if (i > 0)
+        text_ += depth + 1 < type_.dims.size() ? ",\n" + std::string(depth + 1, ' ') : ", ";
+      if (extent > 2 * edge_ + 1 && i == edge_) {
+        text_ += "...";
+        i = extent - edge_ - 1;
+        continue;
+      }
+      axis(depth + 1, offset + i * stride);
+    }
+    if (text_.size() >= text_max) text_ += "...";
+    text_ += ']';
+  }
+
+  void element(std::int64_t k) {
+    const auto value = jit::load_element(type_.dtype, data_, static_cast<std::size_t>(k));
+    if (is_floating(type_.dtype)) {
+      text_ += fmt::format("{:.6g}", value.f);
+    } else if (type_.dtype == DType::u64) {
+      text_ += fmt::format("{}", static_cast<std::uint64_t>(value.i));
+    } else if (type_.dtype == DType::bool_) {
+      text_ += value.i != 0 ? "true" : "false";
+    } else {
+      text_ += fmt::format("{}", value.i);
+    }
+  }
+
+  const ArrayType& type_;
+  const void* data_;
+  int edge_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string render_array(const ArrayType& type, const void* data, int edge) {
+  static_cast<void>(bytes_of(type));
+  return Renderer(type, data, edge).render();
+}
+
+}  // namespace heddle

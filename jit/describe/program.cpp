@@ -1,0 +1,164 @@
+// Program: appending checked statements, its tensors, substitution.
+#include "heddle/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "heddle/status.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/describe/program_text.hpp"
+
+namespace heddle {
+namespace {
+
+using jit::ExprKind;
+using jit::ExprNode;
+using jit::StatementNode;
+using NodePtr = std::shared_ptr<const ExprNode>;
+using Replacements = std::vector<std::pair<Tensor, Tensor>>;
+
+void require_one(const Tensor& a, const Tensor& b) {
+  if (a == b) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("a program reads one merge buffer, but this one reads both merge('{}') and "
+                  "merge('{}'); split it into two programs",
+                  a.label(), b.label()));
+}
+
+/// The tensor read through the merge buffer; a second one is refused.
+std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNode& statement) {
+  jit::walk(*statement.value, [&](const ExprNode& node) {
+    if (node.kind != ExprKind::merge) return;
+    if (known) require_one(*known, *node.tensor);
+    known = node.tensor;
+  });
+  return known;
+}
+
+/// Calls visit(tensor, is_write) in execution order: reads of the value, then the target.
+template <class Visit>
+void each_access(const std::vector<Statement>& statements, const Visit& visit) {
+  for (const Statement& statement : statements) {
+    const StatementNode& node = statement.node();
+    if (!node.target) continue;
+    jit::walk(*node.value, [&](const ExprNode& e) {
+      if (e.kind == ExprKind::read) visit(*e.tensor, false);
+    });
+    if (node.accumulate && !node.initialize_neutral) visit(*node.target, false);
+    visit(*node.target, true);
+  }
+}
+
+/// Puts other tensors in the places of some, in whole programs: what expressions share stays
+/// shared.
+class Replacer {
+ public:
+  explicit Replacer(const Replacements& replacements) {
+    for (const auto& [from, to] : replacements) tensors_.try_emplace(from, to);
+  }
+
+  [[nodiscard]] Tensor tensor(const Tensor& tensor) const {
+    const auto at = tensors_.find(tensor);
+    return at == tensors_.end() ? tensor : at->second;
+  }
+
+  NodePtr expr(const NodePtr& node) {
+    if (const auto known = made_.find(node.get()); known != made_.end()) return known->second;
+    ExprNode copy = *node;
+    if (copy.tensor) copy.tensor = tensor(*copy.tensor);
+    for (NodePtr& arg : copy.args) arg = expr(arg);
+    const bool is_same = copy.tensor == node->tensor && copy.args == node->args;
+    NodePtr made = is_same ? node : std::make_shared<const ExprNode>(std::move(copy));
+    return made_.emplace(node.get(), std::move(made)).first->second;
+  }
+
+ private:
+  std::unordered_map<Tensor, Tensor> tensors_;
+  std::unordered_map<const ExprNode*, NodePtr> made_;
+};
+
+}  // namespace
+
+Program::Program(std::string name) : name_(std::move(name)) {}
+
+Program& Program::operator<<(const Statement& statement) {
+  static_cast<void>(
+      jit::iteration_space(statement.node()));  // throws on subscripts and extents that do not fit
+  const auto merged = join_merge(merge_tensor(), statement.node());
+  statements_.push_back(statement);
+  if (merged) merge_.assign(1, *merged);
+  return *this;
+}
+
+Program& Program::operator<<(const Program& other) {
+  if (!merge_.empty() && !other.merge_.empty()) require_one(merge_[0], other.merge_[0]);
+  const std::vector<Statement> added = other.statements_;  // `other` may be this program
+  statements_.insert(statements_.end(), added.begin(), added.end());
+  if (merge_.empty()) merge_ = other.merge_;
+  return *this;
+}
+
+Program& Program::comment(std::string text) {
+  StatementNode node;
+  std::ranges::replace(text, '\n', ' ');
+  node.comment = std::move(text);
+  statements_.emplace_back(std::make_shared<const StatementNode>(std::move(node)));
+  return *this;
+}
+
+std::optional<Tensor> Program::merge_tensor() const {
+  return merge_.empty() ? std::nullopt : std::optional(merge_[0]);
+}
+
+std::vector<Tensor> Program::tensors() const {
+  std::unordered_set<Tensor> known;
+  std::vector<Tensor> found;
+  each_access(statements_, [&](const Tensor& tensor, bool) {
+    if (known.insert(tensor).second) found.push_back(tensor);
+  });
+  return found;
+}
+
+std::vector<Tensor> Program::reads_before_writing() const {
+  std::unordered_set<Tensor> known;  // read or written: what comes first counts
+  std::vector<Tensor> found;
+  each_access(statements_, [&](const Tensor& tensor, bool is_write) {
+    if (known.insert(tensor).second && !is_write) found.push_back(tensor);
+  });
+  return found;
+}
+
+Program Program::substitute(const Replacements& replacements) const {
+  for (const auto& [from, to] : replacements) {
+    if (from.type() != to.type()) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("cannot put '{}' {} in the place of '{}' {}; the types must be equal",
+                      to.label(), to.type().to_string(), from.label(), from.type().to_string()));
+    }
+  }
+  Replacer replace(replacements);
+  Program result(name_);
+  for (const Statement& statement : statements_) {
+    StatementNode node = statement.node();
+    if (node.target) {
+      node.target = replace.tensor(*node.target);
+      node.value = replace.expr(node.value);
+    }
+    Statement changed(std::make_shared<const StatementNode>(std::move(node)));
+    if (changed.node().target) {
+      result << changed;
+    } else {
+      result.statements_.push_back(std::move(changed));
+    }
+  }
+  return result;
+}
+
+std::string Program::to_string() const { return jit::print_program(*this); }
+
+}  // namespace heddle

@@ -1,0 +1,38 @@
+// Primitive functions as C text: the shared vocabulary of emitted units. Not thread-safe: one
+// object per unit being emitted.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/value/primitives.hpp"
+
+namespace heddle::jit {
+
+/// A scalar as a C expression that has its exact value and needs no parentheses.
+[[nodiscard]] std::string c_literal(const Scalar& scalar);
+/// An expression that stands alone on its side of an assignment: outer parentheses dropped.
+[[nodiscard]] std::string_view c_bare(std::string_view expression) noexcept;
+/// The operator of an instruction on two operands.
+[[nodiscard]] std::string_view c_infix(PrimOp op) noexcept;
+/// The C name of a machine type: the unit's own typedefs, equal to name(DType).
+[[nodiscard]] std::string_view c_type(DType type) noexcept;
+
+/// The primitive functions a unit uses, in order of first use.
+class CPrimitives {
+ public:
+  /// The expression that applies `function` to `args` (expressions without need of parentheses).
+  [[nodiscard]] std::string apply(PrimFunction function, const std::vector<std::string>& args);
+  /// Declarations of the C library's functions and definitions of the primitive functions used.
+  [[nodiscard]] std::string definitions() const;
+
+ private:
+  std::string define(const PrimFunction& function);
+
+  std::map<std::string, std::string> used_;     // name -> definition
+  std::map<std::string, std::string> library_;  // name -> declaration
+};
+
+}  // namespace heddle::jit

@@ -1,0 +1,54 @@
+// What all emitters share: symbols of a compiled unit and the checks a unit must pass
+// before it is emitted. Pure functions; any thread.
+//
+// A unit exports `heddle_unit_abi` (a uint32_t, HEDDLE_KERNEL_ABI) and, per kernel, a function
+// `heddle_run_NAME` of type heddle_kernel_function (kernel.h).
+//
+// Parts: if a kernel has parallel loops at its top level, part p of n runs the p-th slice of each
+// of them; its other assignments are run by part 0 alone. A kernel without such loops is run whole
+// by part 0. A launcher that splits a kernel must know that its slices do not wait for one another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/emit/unit.hpp"
+
+namespace heddle::jit {
+
+inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
+
+/// The exported symbol of a kernel. The prefix keeps user names off C's keywords and library.
+[[nodiscard]] std::string kernel_symbol(std::string_view kernel_name);
+
+/// Throws invalid_argument when a kernel's name is not [A-Za-z0-9_]+ or repeats, when there are
+/// more addresses than buffers, or when a loop is missing or illegal (loop/verify.hpp).
+void check_unit(const CompileUnit& unit);
+
+/// Elements of one buffer that are fetched, at constant distances from the first.
+struct PrefetchGroup {
+  BufferId buffer = 0;
+  Prefetch next = Prefetch::load;
+  Affine first;
+  std::vector<std::int64_t> distances;  ///< elements, the first one's 0 included
+};
+/// Of a prefetch or an unrolled loop of nothing else; else none. Emitters compute each first
+/// address once: compilers take long over many sums that differ by a constant.
+[[nodiscard]] std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt);
+
+/// The third argument of __builtin_prefetch.
+constexpr int locality(Prefetch next) noexcept { return next == Prefetch::load_later ? 2 : 3; }
+
+/// The beginning of `text` as one line that is safe inside a C comment.
+[[nodiscard]] std::string comment_text(std::string_view text);
+
+/// Whether the kernel has a parallel loop at its top level, so that its calls may be split.
+[[nodiscard]] bool has_parallel_loops(const Loop& loop) noexcept;
+
+/// The address embedded for buffer k, if any.
+[[nodiscard]] std::optional<std::uint64_t> embedded_address(const KernelSource& kernel,
+                                                            std::size_t k) noexcept;
+
+}  // namespace heddle::jit

@@ -1,0 +1,35 @@
+// What is compiled at once: kernels, as they are handed to emitters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jit/loop/loop.hpp"
+#include "jit/loop/text.hpp"
+
+namespace heddle::jit {
+
+/// One kernel of a unit.
+struct KernelSource {
+  std::string name;  ///< symbol and debug name; [A-Za-z0-9_], unique in its unit
+  std::shared_ptr<const Loop> loop;
+  LoopNames names;  ///< for comments in emitted text only
+  /// Per buffer: an address to embed as a constant instead of reading it from the arguments
+  /// (postponed code, O23); empty or nullopt entries are arguments. Such kernels are valid for
+  /// these addresses only.
+  std::vector<std::optional<std::uint64_t>> addresses{};
+  /// What it was before it was optimised and scheduled, for dumps alone; may be null.
+  std::shared_ptr<const Loop> unoptimized{};
+  LoopNames unoptimized_names{};
+};
+
+struct CompileUnit {
+  std::string name;  ///< file name stem of dumps and kept sources
+  std::vector<KernelSource> kernels;
+  bool trace_values = false;  ///< call heddle_kernel_args::trace at each assignment (O57)
+};
+
+}  // namespace heddle::jit

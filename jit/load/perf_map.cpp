@@ -1,0 +1,106 @@
+// See perf_map.hpp.
+//
+// perf asks the map about anonymous memory alone. Code in a file it asks the file about, and a
+// memfd's it cannot open: so the pages of the code are made anonymous first.
+#include "jit/load/perf_map.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "heddle/status.hpp"
+#include "jit/system/process.hpp"
+
+namespace heddle::jit {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(ErrorCode::unavailable,
+              fmt::format("{}: {} (HEDDLE_PERF_MAP asks for it)", what, errno_text(errno)));
+}
+
+struct Pages {
+  std::uintptr_t begin = 0, end = 0;
+};
+
+/// The executable pages that `inside` lies in.
+Pages pages_of(std::uintptr_t inside) {
+  struct Search {
+    std::uintptr_t inside;
+    Pages found;
+  } search{inside, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, std::size_t, void* data) {
+        auto& wanted = *static_cast<Search*>(data);
+        const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+        for (int k = 0; k < library->dlpi_phnum; ++k) {
+          const ElfW(Phdr)& segment = library->dlpi_phdr[k];
+          if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+          const std::uintptr_t begin = library->dlpi_addr + segment.p_vaddr;
+          const std::uintptr_t end = begin + segment.p_memsz;
+          if (wanted.inside >= begin && wanted.inside < end)
+            wanted.found = {begin / page * page, (end + page - 1) / page * page};
+        }
+        return wanted.found.end == 0 ? 0 : 1;
+      },
+      &search);
+  return search.found;
+}
+
+/// Copies of the same pages in the same place, of no file.
+void make_anonymous(const Pages& pages) {
+  void* const at = reinterpret_cast<void*>(pages.begin);
+  const std::size_t bytes = pages.end - pages.begin;
+  void* const copy =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) fail("cannot copy a kernel's code");
+  std::memcpy(copy, at, bytes);
+  // Elsewhere first: where a system forbids it (prctl(2), PR_SET_MDWE), the code stays as it was.
+  if (mprotect(copy, bytes, PROT_READ | PROT_EXEC) == 0 &&
+      mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at)
+    return;
+  const int error = errno;
+  munmap(copy, bytes);
+  errno = error;
+  fail("cannot make a kernel's code anonymous");
+}
+
+}  // namespace
+
+std::filesystem::path perf_map_path() { return fmt::format("/tmp/perf-{}.map", getpid()); }
+
+void write_perf_map(const std::vector<heddle_kernel_function>& functions) {
+  std::string lines;
+  Pages done;
+  for (const heddle_kernel_function function : functions) {
+    const auto start = reinterpret_cast<std::uintptr_t>(function);
+    if (start < done.begin || start >= done.end) make_anonymous(done = pages_of(start));
+    Dl_info info{};
+    const ElfW(Sym)* symbol = nullptr;
+    if (dladdr1(reinterpret_cast<const void*>(function), &info,
+                reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) == 0 ||
+        info.dli_sname == nullptr || symbol == nullptr)
+      continue;  // it has no name to tell
+    lines += fmt::format("{:x} {:x} {}\n", start, symbol->st_size, info.dli_sname);
+  }
+  // Of everybody's directory: no link is followed, and another's file is left alone. One write, so
+  // that lines of several threads, or of other compilers in this process, stay whole.
+  const std::filesystem::path path = perf_map_path();
+  const FileDescriptor file(open(
+      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+  struct stat about{};
+  if (!file || fstat(file.get(), &about) != 0) fail("cannot open " + path.string());
+  errno = EPERM;
+  if (!S_ISREG(about.st_mode) || about.st_uid != geteuid()) fail("cannot use " + path.string());
+  if (write(file.get(), lines.data(), lines.size()) != static_cast<ssize_t>(lines.size()))
+    fail("cannot write " + path.string());
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,66 @@
+// Which statements of a kernel's body touch which buffers, kept up to date while a pass puts others
+// in their place: what a pass asks of one buffer costs what touches that buffer, not the kernel.
+// One thread.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/loop.hpp"
+
+namespace heddle::jit {
+
+class KernelUses {
+ public:
+  /// A statement of the body: of those that take the place of the slot-th one, that at `offset`.
+  struct Position {
+    std::uint32_t slot = 0;
+    std::uint32_t offset = 0;
+    friend auto operator<=>(const Position&, const Position&) = default;
+  };
+  using Positions = std::set<Position>;
+  using Reads = std::map<Position, std::size_t>;
+
+  /// `loop` outlives it; its body is looked at once.
+  explicit KernelUses(const Loop& loop);
+
+  [[nodiscard]] const Loop& loop() const noexcept { return loop_; }
+  [[nodiscard]] const StmtPtr& operator[](Position at) const { return slots_[at.slot][at.offset]; }
+  /// Of statements that store to the buffer or zero it, in order.
+  [[nodiscard]] const Positions& writers(BufferId buffer) const { return writers_[buffer]; }
+  /// Of those that load from it and do not write it: the number of loads.
+  [[nodiscard]] const Reads& readers(BufferId buffer) const { return readers_[buffer]; }
+  /// Whether a statement from `first` to `last` assigns the local.
+  [[nodiscard]] bool assigns(LocalId local, Position first, Position last) const;
+  /// Of a loop: from, to.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> bounds(VarId var) const {
+    return bounds_.at(var);
+  }
+  /// All statements, those in loops included; and those of a slot.
+  [[nodiscard]] std::size_t statements() const noexcept { return statements_; }
+  [[nodiscard]] std::size_t statements(std::uint32_t slot) const { return sizes_[slot]; }
+
+  [[nodiscard]] const Block& slot(std::uint32_t slot) const { return slots_[slot]; }
+  void replace(std::uint32_t slot, Block by);
+  [[nodiscard]] Block body() const;
+
+ private:
+  void add(Position at);
+  void remove(Position at);
+
+  const Loop& loop_;
+  std::vector<Block> slots_;
+  std::vector<std::size_t> sizes_;  // by slot
+  std::vector<Positions> writers_;  // by buffer
+  std::vector<Reads> readers_;      // by buffer
+  std::map<LocalId, Positions> assigners_;
+  std::map<VarId, std::pair<std::int64_t, std::int64_t>> bounds_;
+  std::size_t statements_ = 0;
+};
+
+}  // namespace heddle::jit

@@ -1,0 +1,441 @@
+// The parser of the loop text. Total: any input gives a verified kernel or an error with line and
+// column.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "heddle/status.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
+
+namespace heddle::jit {
+namespace {
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Loop parse() {
+    expect("heddle-loop");
+    if (!accept("1")) fail("'1', the version that this heddle reads");
+    while (accept("buffer")) buffer();
+    while (accept("static")) static_index();
+    expect("kernel");
+    expect("{");
+    loop_.body = block(0);
+    skip(true);
+    if (at_ != text_.size()) fail("end of text");
+    throw_if_failed(verify(loop_));
+    return std::move(loop_);
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view expected) {
+    skip(false);
+    std::size_t line = 1;
+    std::size_t start = 0;
+    for (std::size_t k = 0; k < at_; ++k) {
+      if (text_[k] == '\n') {
+        ++line;
+        start = k + 1;
+      }
+    }
+    std::string found(text_.substr(at_, 20));
+    found = found.substr(0, found.find('\n'));
+    std::ranges::replace_if(found, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("loop text line {} column {}: expected {}, found '{}'", line,
+                            at_ - start + 1, expected, found.empty() ? "end of line" : found));
+  }
+
+  /// Blanks; with `comments`, comments too.
+  void skip(bool comments) {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+        ++at_;
+      } else if (comments && c == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else {
+        return;
+      }
+    }
+  }
+
+  static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  }
+
+  bool accept(std::string_view token) {
+    skip(true);
+    if (!text_.substr(at_).starts_with(token)) return false;
+    const std::size_t end = at_ + token.size();
+    const bool whole_word = is_word(token.back()) && token != "-";
+    if (whole_word && end < text_.size() && is_word(text_[end])) return false;
+    at_ = end;
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(fmt::format("'{}'", token));
+  }
+
+  template <class T>
+  T number(std::string_view what) {
+    skip(true);
+    T value{};
+    const auto [end, error] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) fail(what);
+    at_ = static_cast<std::size_t>(end - text_.data());
+    return value;
+  }
+
+  /// "t12" for prefix 't'.
+  std::uint32_t id(char prefix, std::string_view what) {
+    skip(true);
+    if (at_ + 1 >= text_.size() || text_[at_] != prefix) fail(what);
+    ++at_;
+    if (text_[at_] < '0' || text_[at_] > '9') fail(what);
+    return number<std::uint32_t>(what);
+  }
+  bool sees_id(char prefix) {
+    skip(true);
+    return at_ + 1 < text_.size() && text_[at_] == prefix && text_[at_ + 1] >= '0' &&
+           text_[at_ + 1] <= '9';
+  }
+
+  std::string_view word() {
+    skip(true);
+    std::size_t end = at_;
+    while (end < text_.size() && is_word(text_[end])) ++end;
+    return text_.substr(at_, end - at_);
+  }
+
+  DType dtype() {
+    const std::string_view text = word();
+    const auto t = parse_dtype(text);
+    if (!t) fail("a dtype such as f32");
+    at_ += text.size();
+    return *t;
+  }
+
+  void buffer() {
+    if (id('t', "a buffer such as t0") != loop_.buffers.size()) {
+      fail(fmt::format("buffers in order, after t{} now", loop_.buffers.size()));
+    }
+    BufferDecl decl;
+    decl.role = accept("input")     ? Role::input
+                : accept("output")  ? Role::output
+                : accept("inout")   ? Role::inout
+                : accept("merge")   ? Role::merge
+                : accept("scratch") ? Role::scratch
+                                    : (fail("input, output, inout, merge or scratch"), Role::input);
+    decl.type.dtype = dtype();
+    expect("[");
+    decl.type.dims = extents();
+    loop_.buffers.push_back(std::move(decl));
+  }
+
+  /// After the opening bracket.
+  Dims extents() {
+    Dims dims;
+    while (!accept("]")) {
+      if (!dims.empty()) expect(",");
+      dims.push_back(number<std::int64_t>("an extent"));
+    }
+    return dims;
+  }
+
+  void static_index() {
+    if (id('s', "a static index such as s0") != loop_.statics.size()) {
+      fail(fmt::format("static indices in order, after s{} now", loop_.statics.size()));
+    }
+    StaticDecl decl;
+    if (accept("range")) decl.range = number<std::int64_t>("a range");
+    loop_.statics.push_back(decl);
+  }
+
+  Block block(int depth) {
+    if (depth > loop_depth_max) fail("loops nested less deep");
+    Block body;
+    while (true) {
+      skip(false);
+      if (at_ < text_.size() && text_[at_] == '#') {
+        body.push_back(comment());
+      } else if (accept("}")) {
+        return body;
+      } else {
+        body.push_back(statement(depth));
+      }
+    }
+  }
+
+  StmtPtr comment() {
+    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+    std::string_view text = text_.substr(at_ + 1, end - at_ - 1);
+    if (text.starts_with(' ')) text.remove_prefix(1);
+    at_ = end;
+    return make_comment(std::string(text));
+  }
+
+  StmtPtr statement(int depth) {
+    const auto mark = accept("for")        ? std::optional(LoopMark::serial)
+                      : accept("parallel") ? LoopMark::parallel
+                      : accept("unroll")   ? LoopMark::unroll
+                      : accept("lanes")    ? std::optional(LoopMark::lanes)
+                                           : std::nullopt;
+    if (mark) {
+      const VarId var = id('i', "a loop variable such as i0");
+      expect("in");
+      const auto from = number<std::int64_t>("a lower bound");
+      expect("..");
+      const auto to = number<std::int64_t>("an upper bound");
+      expect("{");
+      Block body = block(depth + 1);
+      return make_loop(var, from, to, std::move(body), *mark);
+    }
+    if (accept("zero")) return make_zero(id('t', "a buffer such as t0"));
+    if (accept("let")) {
+      const LocalId local = id('x', "a local such as x0");
+      expect(":");
+      const DType t = dtype();
+      Dims dims;
+      if (accept("[")) dims = extents();
+      expect("=");
+      ValuePtr v = value();
+      if (v->dtype != t)
+        fail(fmt::format("a value of {} before here (it is {})", name(t), name(v->dtype)));
+      locals_[local] = t;
+      return make_declare(local, std::move(v), std::move(dims));
+    }
+    if (sees_id('x')) {
+      const LocalId local = id('x', "a local such as x0");
+      std::vector<Affine> at = block_subscripts();
+      expect("=");
+      return make_assign(local, value(), std::move(at));
+    }
+    std::optional<Prefetch> prefetch;
+    if (accept("prefetch"))
+      prefetch = Prefetch::load;
+    else if (accept("prefetch2"))
+      prefetch = Prefetch::load_later;
+    else if (accept("prefetchw"))
+      prefetch = Prefetch::store;
+    const bool stream = !prefetch && accept("stream");
+    if (!sees_id('t'))
+      fail(
+          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, prefetch2, "
+          "prefetchw, t.., x..) or '}'");
+    const BufferId target = id('t', "a buffer such as t0");
+    std::vector<Affine> at = subscripts();
+    if (prefetch) return make_prefetch(target, std::move(at), *prefetch);
+    expect("=");
+    return make_store(target, std::move(at), value(), stream);
+  }
+
+  /// Of a local: none where it is a scalar. They follow at once: what comes later is not its own.
+  std::vector<Affine> block_subscripts() {
+    return text_.substr(at_).starts_with('[') ? subscripts() : std::vector<Affine>();
+  }
+
+  std::vector<Affine> subscripts() {
+    std::vector<Affine> result;
+    expect("[");
+    while (!accept("]")) {
+      if (!result.empty()) expect(",");
+      result.push_back(affine());
+    }
+    return result;
+  }
+
+  Affine affine() {
+    Affine sum;
+    bool minus = accept("-");
+    while (true) {
+      std::int64_t factor = 1;
+      bool has_number = false;
+      bool times = false;
+      if (!sees_id('i') && !sees_id('s')) {
+        const auto size = number<std::uint64_t>("a number, i.. or s..");
+        const std::uint64_t limit = std::uint64_t{1} << 63;
+        if (size > limit || (size == limit && !minus)) fail("a 64-bit number before here");
+        factor = static_cast<std::int64_t>(minus ? 0u - size : size);
+        has_number = true;
+        times = accept("*");
+      } else if (minus) {
+        factor = -1;
+      }
+      Affine term;
+      if (has_number && !times) {
+        term.constant = factor;
+      } else if (sees_id('i')) {
+        term = affine_var(id('i', "i.."), factor);
+      } else {
+        term = affine_static(id('s', "i.. or s.."), factor);
+      }
+      try {
+        sum = affine_add(sum, term);
+      } catch (const Error&) {
+        fail("coefficients of 64 bits before here");
+      }
+      if (accept("+")) {
+        minus = false;
+      } else if (accept("-")) {
+        minus = true;
+      } else {
+        return sum;
+      }
+    }
+  }
+
+  /// An operation or a conversion (no op) whose operands are being read.
+  struct Open {
+    std::optional<Op> op;
+    DType type;
+    std::vector<ValuePtr> args;
+  };
+
+  /// Keeps what is open itself, not on the stack: values nest deeply.
+  ValuePtr value() {
+    std::vector<Open> open;
+    while (true) {
+      ValuePtr result = leaf();
+      if (!result) {
+        if (open.size() > value_depth_max) fail("values nested less deep");
+        open.push_back(head());
+        expect("(");
+        if (accept(")")) fail("an operand before here");
+        continue;
+      }
+      while (true) {
+        if (open.empty()) return result;
+        open.back().args.push_back(std::move(result));
+        if (!accept(")")) break;
+        result = close(open.back());
+        open.pop_back();
+      }
+      expect(",");
+    }
+  }
+
+  /// Null where an operation or a conversion begins.
+  ValuePtr leaf() {
+    if (sees_id('t')) {
+      const BufferId source = id('t', "a buffer such as t0");
+      if (source >= loop_.buffers.size())
+        fail(fmt::format("a declared buffer before here (t{} is none)", source));
+      const DType t = loop_.buffers[source].type.dtype;
+      return make_load(source, t, subscripts());
+    }
+    if (sees_id('x')) {
+      const LocalId local = id('x', "a local such as x0");
+      const auto known = locals_.find(local);
+      if (known == locals_.end())
+        fail(fmt::format("a declared local before here (x{} is none)", local));
+      return make_local(local, known->second, block_subscripts());
+    }
+    skip(true);
+    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    if (c == '-' || (c >= '0' && c <= '9') || word() == "nan" || word() == "inf") return constant();
+    if (!accept("index")) return nullptr;
+    expect("(");
+    Affine at = affine();
+    expect(")");
+    return make_embed(std::move(at));
+  }
+
+  Open head() {
+    const std::string_view text = word();
+    if (const auto t = parse_dtype(text)) {
+      at_ += text.size();
+      return {std::nullopt, *t, {}};
+    }
+    const auto op = parse_op(text);
+    if (!op)
+      fail(
+          "a value: t..[..], x.., index(..), a constant such as 1:f32, a conversion or an "
+          "operation");
+    at_ += text.size();
+    expect(".");
+    return {op, dtype(), {}};
+  }
+
+  ValuePtr close(const Open& open) {
+    const auto& args = open.args;
+    if (!open.op) {
+      if (args.size() != 1) fail("one operand of a conversion before here");
+      return make_cast(args[0], open.type);
+    }
+    const Op op = *open.op;
+    std::vector<DType> types;
+    for (const ValuePtr& arg : args) types.push_back(arg->dtype);
+    const auto typing = type_op(op, types);
+    const bool exact = typing && typing->operands == open.type && args.back()->dtype == open.type;
+    if (!exact)
+      fail(fmt::format("{} operands of {} for '{}' before here", op_info(op).arity, name(open.type),
+                       op_info(op).name));
+    ValuePtr result = make_op(op, args);
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      if (result->args[k] != args[k])
+        fail(fmt::format("operands of one type for '{}' before here", op_info(op).name));
+    }
+    return result;
+  }
+
+  ValuePtr constant() {
+    const std::size_t colon = text_.find(':', at_);
+    const std::string_view digits =
+        text_.substr(at_, colon == std::string_view::npos ? 0 : colon - at_);
+    const std::size_t start = at_;
+    if (digits.empty() || digits.size() > 64) fail("a constant such as 1:f32");
+    at_ = colon + 1;
+    const DType t = dtype();
+    const std::size_t end = at_;
+    at_ = start;  // for messages
+    Scalar scalar;
+    if (is_floating(t)) {
+      double number = 0;
+      if (!read(digits, number)) fail(fmt::format("a {} constant", name(t)));
+      scalar = Scalar::of_float(t, number);
+      if (t != DType::f64) {
+        // Shortest digits are those of a binary32: read them as such, once.
+        float narrow = 0;
+        if (read(digits, narrow)) scalar = Scalar::of_float(t, narrow);
+      }
+    } else if (t == DType::u64) {
+      std::uint64_t number = 0;
+      if (!read(digits, number)) fail("a u64 constant");
+      scalar = Scalar::of_int(t, static_cast<std::int64_t>(number));
+    } else {
+      std::int64_t number = 0;
+      if (!read(digits, number) || Scalar::of_int(t, number).i != number)
+        fail(fmt::format("a {} constant", name(t)));
+      scalar = Scalar::of_int(t, number);
+    }
+    at_ = end;
+    return make_constant(scalar);
+  }
+
+  template <class T>
+  static bool read(std::string_view digits, T& number) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return error == std::errc() && end == digits.data() + digits.size();
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  Loop loop_;
+  std::map<LocalId, DType> locals_;
+};
+
+}  // namespace
+
+Loop parse_loop(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace heddle::jit

@@ -1,0 +1,62 @@
+// Rebuilding loop trees: substitution of variables and values. Parts that do not change are shared.
+// Pure; any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "jit/loop/loop.hpp"
+#include "jit/system/limits.hpp"
+
+namespace heddle::jit {
+
+/// Calls `visit` with each value of the tree, operands first.
+template <class Visit>
+void walk(const Value& value, const Visit& visit) {
+  count_step();
+  for (const ValuePtr& arg : value.args) walk(*arg, visit);
+  visit(value);
+}
+
+/// Calls `visit` with each statement, outer before inner, in order.
+template <class Visit>
+void walk(const Block& block, const Visit& visit) {
+  for (const StmtPtr& stmt : block) {
+    count_step();
+    visit(*stmt);
+    walk(stmt->body, visit);
+  }
+}
+
+/// Calls `visit` with each value of each statement, in order of execution.
+template <class Visit>
+void walk_values(const Block& block, const Visit& visit) {
+  walk(block, [&](const Stmt& stmt) {
+    if (stmt.value) walk(*stmt.value, visit);
+  });
+}
+
+/// Replaces values bottom-up: `change` gets each node after its operands were rebuilt.
+[[nodiscard]] ValuePtr rebuild(const ValuePtr& value,
+                               const std::function<ValuePtr(ValuePtr)>& change);
+
+/// What renames and substitutes a tree. Missing entries stay.
+struct Substitution {
+  std::map<VarId, Affine> vars;  ///< loop variables by affine indices
+  std::map<LocalId, LocalId> locals;
+  std::map<VarId, VarId> loops;  ///< variables that loops bind (also renamed where used)
+  std::map<BufferId, BufferId> buffers;
+  std::map<StaticId, StaticId> statics;
+};
+[[nodiscard]] Affine substitute(const Affine& index, const Substitution& by);
+[[nodiscard]] ValuePtr substitute(const ValuePtr& value, const Substitution& by);
+[[nodiscard]] StmtPtr substitute(const StmtPtr& stmt, const Substitution& by);
+
+/// The statement with another value (store, declare, assign) or another body (loop).
+[[nodiscard]] StmtPtr with_value(const Stmt& stmt, ValuePtr value);
+[[nodiscard]] StmtPtr with_body(const Stmt& stmt, Block body);
+
+/// Nodes on the longest path of the tree.
+[[nodiscard]] int depth(const Value& value);
+
+}  // namespace heddle::jit

@@ -1,0 +1,135 @@
+// The serialised form of a Signature: one line an entry. Pure; any thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
+#include "heddle/status.hpp"
+#include "jit/loop/signature.hpp"
+
+namespace heddle::jit {
+namespace {
+
+constexpr std::string_view roles[] = {"input", "output", "inout", "merge", "scratch"};
+
+[[noreturn]] void refuse(std::size_t line, std::string_view expected, std::string_view found) {
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("signature text line {}: expected {}, found '{}'", line, expected, found));
+}
+
+template <class T>
+T read(std::istringstream& words, std::size_t line, std::string_view expected) {
+  T value{};
+  if (!(words >> value)) refuse(line, expected, words.str());
+  return value;
+}
+
+bool read_flag(std::istringstream& words, std::size_t line) {
+  const auto text = read<std::string>(words, line, "0 or 1");
+  if (text != "0" && text != "1") refuse(line, "0 or 1", text);
+  return text == "1";
+}
+
+ArrayType parse_type(const std::string& text, std::size_t line) {
+  const auto open = text.find('[');
+  const auto t = parse_dtype(std::string_view(text).substr(0, open));
+  if (!t || open == std::string::npos || !text.ends_with(']'))
+    refuse(line, "a type such as f32[2,3]", text);
+  ArrayType type{*t, {}};
+  std::istringstream extents(text.substr(open + 1, text.size() - open - 2));
+  std::string extent;
+  while (std::getline(extents, extent, ',')) {
+    const bool digits = !extent.empty() && extent.size() < 19 &&
+                        extent.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits) refuse(line, "an extent", extent);
+    type.dims.push_back(std::stoll(extent));
+  }
+  if (!type.num_bytes()) refuse(line, "a type of less than 2^63 bytes", text);
+  return type;
+}
+
+SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
+  SignatureEntry entry;
+  const auto role = read<std::string>(words, line, "a role");
+  const auto* const at = std::find(std::begin(roles), std::end(roles), role);
+  if (at == std::end(roles)) refuse(line, "input, output, inout, merge or scratch", role);
+  entry.role = static_cast<Role>(at - std::begin(roles));
+  entry.type = parse_type(read<std::string>(words, line, "a type"), line);
+  for (bool* flag : {&entry.reads, &entry.writes, &entry.reads_before_writing,
+                     &entry.overwrites_whole, &entry.may_donate}) {
+    *flag = read_flag(words, line);
+  }
+  const auto alias = read<std::int64_t>(words, line, "an entry or -1");
+  if (alias < -1 || alias > 0xffff'ffff) refuse(line, "an entry or -1", std::to_string(alias));
+  if (alias >= 0) entry.alias_of = static_cast<std::uint32_t>(alias);
+  return entry;
+}
+
+void parse_header(Signature& signature, std::istringstream& words, std::size_t line) {
+  signature.version = read<std::uint32_t>(words, line, "a version");
+  if (signature.version != signature_version) {
+    refuse(line, fmt::format("version {}", signature_version), std::to_string(signature.version));
+  }
+  if (const auto word = read<std::string>(words, line, "'effects'"); word != "effects")
+    refuse(line, "'effects'", word);
+  signature.effects = read<std::uint32_t>(words, line, "effects");
+}
+
+void add_entry(Signature& signature, std::istringstream& words, std::size_t line) {
+  signature.entries.push_back(parse_entry(words, line));
+  if (signature.entries.back().role != Role::merge) return;
+  if (signature.merge) refuse(line, "at most one merge entry", words.str());
+  signature.merge = static_cast<std::uint32_t>(signature.entries.size() - 1);
+}
+
+}  // namespace
+
+std::string Signature::serialize() const {
+  std::string text = fmt::format("heddle-signature {} effects {}\n", version, effects);
+  for (const SignatureEntry& e : entries) {
+    fmt::format_to(std::back_inserter(text), "entry {} {} {:d} {:d} {:d} {:d} {:d} {}\n",
+                   roles[static_cast<std::size_t>(e.role)], e.type.to_string(), e.reads, e.writes,
+                   e.reads_before_writing, e.overwrites_whole, e.may_donate,
+                   e.alias_of ? static_cast<std::int64_t>(*e.alias_of) : -1);
+  }
+  for (const StaticBounds& b : statics) {
+    fmt::format_to(std::back_inserter(text), "static {} {}\n", b.lowest, b.highest);
+  }
+  return text;
+}
+
+Signature Signature::parse(std::string_view text) {
+  Signature signature;
+  std::istringstream lines{std::string(text)};
+  std::string row;
+  std::size_t line = 0;
+  while (std::getline(lines, row)) {
+    ++line;
+    std::istringstream words(row);
+    const auto kind = read<std::string>(words, line, "'heddle-signature', 'entry' or 'static'");
+    if (line == 1) {
+      if (kind != "heddle-signature") refuse(line, "'heddle-signature'", kind);
+      parse_header(signature, words, line);
+    } else if (kind == "entry") {
+      add_entry(signature, words, line);
+    } else if (kind == "static") {
+      StaticBounds bounds;
+      bounds.lowest = read<std::int64_t>(words, line, "a lowest value");
+      bounds.highest = read<std::int64_t>(words, line, "a highest value");
+      signature.statics.push_back(bounds);
+    } else {
+      refuse(line, "'entry' or 'static'", kind);
+    }
+    if (std::string rest; words >> rest) refuse(line, "the end of the line", rest);
+  }
+  if (line == 0) refuse(1, "'heddle-signature'", "");
+  for (const SignatureEntry& entry : signature.entries) {
+    if (entry.alias_of && *entry.alias_of >= signature.entries.size())
+      refuse(line, "aliases of entries that exist", std::to_string(*entry.alias_of));
+  }
+  return signature;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,29 @@
+// The one textual form of the loop IR: printed, parsed, hashed, sent to the compile helper, kept as
+// golden files. Pure functions; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/loop/loop.hpp"
+
+namespace heddle::jit {
+
+/// Names shown as trailing comments of declarations (never part of the canonical text).
+struct LoopNames {
+  std::vector<std::string> buffers;
+  std::vector<std::string> statics;
+};
+
+/// Canonical text: the same loops print the same bytes, whatever was built before. Ends with a
+/// newline.
+[[nodiscard]] std::string print(const Loop& loop, const LoopNames* names = nullptr);
+/// Inverse of print(). Throws invalid_argument with line, column, what was expected and what was
+/// found; the result is verified (loop/verify.hpp).
+[[nodiscard]] Loop parse_loop(std::string_view text);
+/// 128-bit BLAKE2b of the canonical text, as 32 hex digits. Comments inside the kernel do not
+/// count.
+[[nodiscard]] std::string hash(const Loop& loop);
+
+}  // namespace heddle::jit

@@ -1,0 +1,29 @@
+// The verifier: what a legal loop kernel is. Run between passes and on parsed text. Pure; any
+// thread.
+#pragma once
+
+#include <string>
+
+#include "heddle/status.hpp"
+#include "jit/loop/loop.hpp"
+
+namespace heddle::jit {
+
+/// ok, or invalid_argument naming the statement and the rule it breaks: buffers, statics, variables
+/// and locals are declared before use and once; subscripts match the rank and stay inside the
+/// extents for all loop values (terms of static indices excluded: signature bounds cover those),
+/// but that a prefetch of what is to be read may go one extent beyond either end; dtypes agree;
+/// roles are kept (no store to an input or merge buffer); at most one merge buffer; arithmetic only
+/// in compute types; loops are what their marks say, see below.
+[[nodiscard]] Status verify(const Loop& loop);
+
+/// The rule that a mark breaks, or nothing. Lanes loops hold straight-line code, assign no scalar
+/// that is declared outside, and touch what they write at other elements in every iteration; what
+/// marks copy stays below copies_max. Expects a kernel that is legal otherwise.
+[[nodiscard]] std::string broken_mark(const Block& body);
+
+/// The same for parallel loops: no iteration reads or writes elements that another one writes,
+/// zeroes a buffer or assigns a local from outside.
+[[nodiscard]] std::string broken_parallel_loop(const Block& body);
+
+}  // namespace heddle::jit

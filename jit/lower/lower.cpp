@@ -1,0 +1,416 @@
+// Lowering: each statement of a Program becomes a loop nest over its iteration space, in the order
+// that heddle/program.hpp states. Pure; any thread.
+#include "jit/lower/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "heddle/status.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/system/limits.hpp"
+
+namespace heddle::jit {
+namespace {
+
+class Lowering {
+ public:
+  Lowered run(const Program& program) {
+    result_.name = program.name();
+    merge_ = program.merge_tensor();
+    for (const Tensor& tensor : program.tensors()) {
+      buffer_of(tensor);
+      const MemoryMode mode = tensor.mode();
+      result_.placements.emplace_back(tensor, Placement{mode, tensor.mode_provenance(), mode});
+    }
+    for (const Statement& statement : program.statements()) lower(statement.node());
+    set_roles();
+    return std::move(result_);
+  }
+
+ private:
+  BufferId add_buffer(const Tensor& tensor, Role role) {
+    result_.loop.buffers.push_back({role, tensor.type()});
+    result_.tensors.push_back(tensor);
+    return static_cast<BufferId>(result_.tensors.size() - 1);
+  }
+
+  BufferId buffer_of(const Tensor& tensor) {
+    const auto [at, fresh] = buffers_.try_emplace(tensor.id(), 0);
+    if (fresh) at->second = add_buffer(tensor, Role::input);
+    return at->second;
+  }
+
+  BufferId merge_buffer() {
+    if (!merge_id_) merge_id_ = add_buffer(*merge_, Role::merge);
+    return *merge_id_;
+  }
+
+  StaticId static_of(const StaticIndex& index) {
+    const auto [at, fresh] =
+        statics_.try_emplace(index.id(), static_cast<StaticId>(result_.statics.size()));
+    if (!fresh) return at->second;
+    result_.statics.push_back(index);
+    result_.loop.statics.push_back({index.range()});
+    return at->second;
+  }
+
+  Affine affine(const Subscript& subscript) {
+    Affine sum;
+    sum.constant = subscript.constant();
+    for (const auto& term : subscript.terms()) {
+      const Affine part =
+          std::holds_alternative<Index>(term.index)
+              ? affine_scale(indices_.at(std::get<Index>(term.index).id()), term.coefficient)
+              : affine_static(static_of(std::get<StaticIndex>(term.index)), term.coefficient);
+      sum = affine_add(sum, part);
+    }
+    return sum;
+  }
+
+  /// Bounds of a static index are found one index at a time, so those that share a subscript need
+  /// ranges.
+  static void require_ranges(const Tensor& tensor, const Subscript& subscript) {
+    std::size_t count = 0;
+    const StaticIndex* open = nullptr;
+    for (const auto& term : subscript.terms()) {
+      const auto* index = std::get_if<StaticIndex>(&term.index);
+      if (index == nullptr) continue;
+      ++count;
+      if (!index->range()) open = index;
+    }
+    if (count < 2 || open == nullptr) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("static index '{}' shares a subscript of '{}' with another static "
+                            "index; declare it with a "
+                            "range: StaticIndex(\"{}\", range)",
+                            open->label(), tensor.label(), open->label()));
+  }
+
+  std::vector<Affine> affines(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
+    for (const Subscript& s : subscripts) require_ranges(tensor, s);
+    return affines(subscripts);
+  }
+
+  std::vector<Affine> affines(const std::vector<Subscript>& subscripts) {
+    std::vector<Affine> result;
+    result.reserve(subscripts.size());
+    for (const Subscript& s : subscripts) result.push_back(affine(s));
+    return result;
+  }
+
+  /// What a statement assigns, in its own type. Nodes that several others share become locals, so
+  /// that an expression of n nodes lowers to about n nodes however often its parts are reused.
+  struct Computed {
+    Block before;
+    ValuePtr value;
+  };
+
+  Computed compute(const StatementNode& node) {
+    uses_.clear();
+    shared_.clear();
+    count_uses(*node.value);
+    Computed result;
+    result.value = value(*node.value, result.before);
+    return result;
+  }
+
+  void count_uses(const ExprNode& node) {
+    count_step();
+    if (uses_[&node]++ > 0) return;
+    for (const auto& arg : node.args) count_uses(*arg);
+  }
+
+  ValuePtr value(const ExprNode& node, Block& before) {
+    switch (node.kind) {
+      case ExprKind::constant:
+        return make_constant(convert(node.scalar, node.dtype));
+      case ExprKind::read:
+        return make_load(buffer_of(*node.tensor), node.dtype,
+                         affines(*node.tensor, node.subscripts));
+      case ExprKind::merge:
+        return make_load(merge_buffer(), node.dtype, affines(*node.tensor, node.subscripts));
+      case ExprKind::embed:
+        return make_embed(affine(node.subscripts[0]));
+      case ExprKind::cast:
+      case ExprKind::op:
+        break;
+    }
+    if (const auto at = shared_.find(&node); at != shared_.end()) return at->second;
+    ValuePtr result = computed(node, before);
+    const bool leaf = result->kind != ValueKind::op && result->kind != ValueKind::cast;
+    if (uses_.at(&node) == 1 || leaf) return result;
+    const LocalId local = next_local_++;
+    before.push_back(make_declare(local, result));
+    return shared_.emplace(&node, make_local(local, result->dtype)).first->second;
+  }
+
+  /// What is stored in 16 bits is widened where an operation takes it: make_op() does.
+  ValuePtr computed(const ExprNode& node, Block& before) {
+    if (node.kind == ExprKind::cast) return make_cast(value(*node.args[0], before), node.dtype);
+    std::vector<ValuePtr> args;
+    args.reserve(node.args.size());
+    for (const auto& arg : node.args) args.push_back(value(*arg, before));
+    return make_op(node.op, std::move(args));
+  }
+
+  void lower(const StatementNode& node) {
+    count_step();
+    if (!node.target) {
+      result_.loop.body.push_back(make_comment(node.comment));
+      return;
+    }
+    const std::vector<SpaceAxis> space = iteration_space(node);
+    const auto nothing = [&](const SpaceAxis& axis) {
+      return axis.extent == 0 && !(axis.reduced && node.initialize_neutral);
+    };
+    if (std::ranges::any_of(space, nothing)) {
+      touch(node);
+    } else if (node.accumulate && !node.initialize_neutral) {
+      accumulate(node, space);
+    } else if (node.accumulate && (repeats(space) || !injective(node, space))) {
+      reduce(node, space);
+    } else {
+      assign(node, space);  // one term per element: the neutral element changes nothing
+    }
+  }
+
+  /// An empty statement runs nothing, but its merge buffer and static indices are still the
+  /// program's.
+  void touch(const StatementNode& node) {
+    const auto note = [this](const std::vector<Subscript>& subscripts) {
+      for (const Subscript& s : subscripts) {
+        for (const auto& term : s.terms()) {
+          if (const auto* index = std::get_if<StaticIndex>(&term.index)) {
+            static_cast<void>(static_of(*index));
+          }
+        }
+      }
+    };
+    note(node.subscripts);
+    walk(*node.value, [&](const ExprNode& e) {
+      note(e.subscripts);
+      if (e.kind == ExprKind::merge) static_cast<void>(merge_buffer());
+    });
+  }
+
+  static bool reduces(const std::vector<SpaceAxis>& space) {
+    return std::ranges::any_of(space, &SpaceAxis::reduced);
+  }
+
+  /// An index that is missing on the left gives an element several terms, or none.
+  static bool repeats(const std::vector<SpaceAxis>& space) {
+    return std::ranges::any_of(
+        space, [](const SpaceAxis& axis) { return axis.reduced && axis.extent != 1; });
+  }
+
+  /// The left side's indices can be told from its subscripts, as heddle/program.hpp says: each
+  /// point of their space has an element of its own.
+  static bool injective(const StatementNode& node, const std::vector<SpaceAxis>& space) {
+    std::map<std::uint64_t, std::int64_t> untold;  // extents by index
+    for (const SpaceAxis& axis : space) {
+      if (!axis.reduced && axis.extent != 1) untold.emplace(axis.index.id(), axis.extent);
+    }
+    for (std::size_t before = 0; before != untold.size();) {
+      before = untold.size();
+      for (const Subscript& s : node.subscripts) tell(s, untold);
+    }
+    return untold.empty();
+  }
+
+  /// Takes the indices from `untold` that the value of `s` tells once the others are told: where
+  /// each coefficient exceeds all that the smaller ones reach together.
+  static void tell(const Subscript& s, std::map<std::uint64_t, std::int64_t>& untold) {
+    std::map<std::uint64_t, std::uint64_t> steps;  // indices by coefficient
+    for (const auto& term : s.terms()) {
+      const auto* const index = std::get_if<Index>(&term.index);
+      if (index == nullptr || !untold.contains(index->id())) continue;
+      const bool minus = term.coefficient < 0;
+      const auto step = static_cast<std::uint64_t>(term.coefficient);
+      if (!steps.emplace(minus ? 0 - step : step, index->id()).second) return;
+    }
+    std::uint64_t reach = 0;  // within the axis, since the subscript is
+    for (const auto& [step, index] : steps) {
+      if (step <= reach) return;
+      reach += step * static_cast<std::uint64_t>(untold.at(index) - 1);
+    }
+    for (const auto& [step, index] : steps) untold.erase(index);
+  }
+
+  /// Gives each index its loop variable; an axis of one element is fixed at 0.
+  void bind(const std::vector<SpaceAxis>& space) {
+    indices_.clear();
+    for (const SpaceAxis& axis : space)
+      indices_[axis.index.id()] = axis.extent == 1 ? Affine() : affine_var(next_var_++);
+  }
+
+  /// Loops over `axes` around `body`; nothing when one of them is empty.
+  Block nest(const std::vector<SpaceAxis>& axes, Block body) const {
+    for (std::size_t k = axes.size(); k-- > 0;) {
+      if (axes[k].extent == 0) return {};
+      const Affine& index = indices_.at(axes[k].index.id());
+      if (index.terms.empty()) continue;
+      Block outer{make_loop(index.terms[0].id, 0, axes[k].extent, std::move(body))};
+      body = std::move(outer);
+    }
+    return body;
+  }
+
+  void append(Block block) {
+    result_.loop.body.insert(result_.loop.body.end(), block.begin(), block.end());
+  }
+
+  void assign(const StatementNode& node, const std::vector<SpaceAxis>& space) {
+    bind(space);
+    const BufferId target = buffer_of(*node.target);
+    const DType type = node.target->dtype();
+    auto [body, v] = compute(node);
+    // A reduction of one term still passes through its operation's type: all and any give truth
+    // values.
+    if (node.accumulate && (*node.accumulate == Op::and_ || *node.accumulate == Op::or_)) {
+      v = make_cast(std::move(v), DType::bool_);
+    }
+    v = make_cast(std::move(v), type);
+    std::vector<Affine> at = affines(*node.target, node.subscripts);
+    const bool clears =
+        v->kind == ValueKind::constant && v->scalar == make_cast(no_value(), type)->scalar;
+    if (clears && covers(node, space)) return append({make_zero(target)});
+    body.push_back(make_store(target, std::move(at), std::move(v)));
+    append(nest(space, std::move(body)));
+  }
+
+  static ValuePtr no_value() { return make_constant(Scalar{}); }
+
+  /// The statement writes every element of its target.
+  static bool covers(const StatementNode& node, const std::vector<SpaceAxis>& space) {
+    std::set<std::uint64_t> used;
+    for (std::size_t k = 0; k < node.subscripts.size(); ++k) {
+      const Subscript& s = node.subscripts[k];
+      const std::int64_t extent = node.target->dims()[k];
+      if (extent == 1 && s.terms().empty()) continue;
+      const bool plain = s.constant() == 0 && s.terms().size() == 1 &&
+                         s.terms()[0].coefficient == 1 &&
+                         std::holds_alternative<Index>(s.terms()[0].index);
+      if (!plain) return false;
+      const std::uint64_t id = std::get<Index>(s.terms()[0].index).id();
+      const auto axis =
+          std::ranges::find(space, id, [](const SpaceAxis& a) { return a.index.id(); });
+      if (axis->extent != extent || !used.insert(id).second) return false;
+    }
+    return true;
+  }
+
+  /// before (op) term, in the compute type that holds both, back in the accumulator's type.
+  static ValuePtr join(Op op, const ValuePtr& before, ValuePtr term, DType type) {
+    return make_cast(make_op(op, {before, std::move(term)}), type);
+  }
+
+  /// What an accumulator of target type T is kept in: f32 for 16-bit floats, so that sums round
+  /// once.
+  static DType accumulator_type(DType target) { return compute_type(target); }
+
+  bool reads_target(const StatementNode& node) const {
+    bool reads = false;
+    walk(*node.value, [&](const ExprNode& e) {
+      reads = reads || (e.kind == ExprKind::read && *e.tensor == *node.target);
+    });
+    return reads;
+  }
+
+  static std::pair<std::vector<SpaceAxis>, std::vector<SpaceAxis>> split(
+      const std::vector<SpaceAxis>& space) {
+    std::pair<std::vector<SpaceAxis>, std::vector<SpaceAxis>> parts;
+    for (const SpaceAxis& axis : space) (axis.reduced ? parts.second : parts.first).push_back(axis);
+    return parts;
+  }
+
+  /// Reduced axes innermost around a scalar accumulator that starts from `start`.
+  void accumulate_in_local(const StatementNode& node, const std::vector<SpaceAxis>& space,
+                           bool from_neutral) {
+    bind(space);
+    const auto [kept, reduced] = split(space);
+    const BufferId target = buffer_of(*node.target);
+    const DType type = accumulator_type(node.target->dtype());
+    const LocalId local = next_local_++;
+    const std::vector<Affine> at = affines(*node.target, node.subscripts);
+    const ValuePtr start = from_neutral
+                               ? make_constant(*neutral(*node.accumulate, type))
+                               : make_cast(make_load(target, node.target->dtype(), at), type);
+    Block body{make_declare(local, start)};
+    auto [step, term] = compute(node);
+    step.push_back(
+        make_assign(local, join(*node.accumulate, make_local(local, type), std::move(term), type)));
+    for (StmtPtr& stmt : nest(reduced, std::move(step))) body.push_back(std::move(stmt));
+    body.push_back(
+        make_store(target, at, make_cast(make_local(local, type), node.target->dtype())));
+    append(nest(kept, std::move(body)));
+  }
+
+  void accumulate(const StatementNode& node, const std::vector<SpaceAxis>& space) {
+    if (reduces(space) && !reads_target(node)) {
+      accumulate_in_local(node, space, false);
+      return;
+    }
+    bind(space);
+    append(nest(space, load_join_store(node)));
+  }
+
+  Block load_join_store(const StatementNode& node) {
+    const BufferId target = buffer_of(*node.target);
+    const DType type = accumulator_type(node.target->dtype());
+    std::vector<Affine> at = affines(*node.target, node.subscripts);
+    const ValuePtr before = make_cast(make_load(target, node.target->dtype(), at), type);
+    auto [body, term] = compute(node);
+    const ValuePtr sum = join(*node.accumulate, before, std::move(term), type);
+    body.push_back(make_store(target, std::move(at), make_cast(sum, node.target->dtype())));
+    return body;
+  }
+
+  void reduce(const StatementNode& node, const std::vector<SpaceAxis>& space) {
+    const auto [kept, reduced] = split(space);
+    if (!reads_target(node) && injective(node, kept)) {
+      accumulate_in_local(node, space, true);
+      return;
+    }
+    // Several iterations meet in one element, or the target is read: start all elements first, then
+    // accumulate.
+    bind(space);
+    const DType target_type = node.target->dtype();
+    const ValuePtr start = make_cast(
+        make_constant(*neutral(*node.accumulate, accumulator_type(target_type))), target_type);
+    append(nest(kept, {make_store(buffer_of(*node.target), affines(*node.target, node.subscripts),
+                                  start)}));
+    accumulate(node, space);
+  }
+
+  void set_roles() {
+    for (BufferDecl& decl : result_.loop.buffers) {
+      if (decl.role != Role::merge) decl.role = Role::inout;
+    }
+    const Signature signature = make_signature(result_.loop);
+    for (std::size_t k = 0; k < result_.loop.buffers.size(); ++k)
+      result_.loop.buffers[k].role = signature.entries[k].role;
+  }
+
+  Lowered result_;
+  std::optional<Tensor> merge_;
+  std::optional<BufferId> merge_id_;
+  std::map<std::uint64_t, BufferId> buffers_;  // by tensor id
+  std::map<std::uint64_t, StaticId> statics_;  // by index id
+  // Of the statement at hand: indices by id, and the nodes of its value.
+  std::map<std::uint64_t, Affine> indices_;
+  std::unordered_map<const ExprNode*, int> uses_;
+  std::unordered_map<const ExprNode*, ValuePtr> shared_;
+  VarId next_var_ = 0;
+  LocalId next_local_ = 0;
+};
+
+}  // namespace
+
+Lowered lower(const Program& program) { return Lowering().run(program); }
+
+}  // namespace heddle::jit

@@ -1,0 +1,55 @@
+// From a Program to loop form, and from there to the optimised kernel: the first three stages of
+// the flow. Pure functions of their arguments; any thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heddle/program.hpp"
+#include "jit/loop/loop.hpp"
+#include "jit/loop/signature.hpp"
+
+namespace heddle::jit {
+
+/// How a tensor of the program was finally placed, and who said so.
+struct Placement {
+  MemoryMode mode = MemoryMode::unset;
+  std::string provenance;  ///< "file:line" of the user's request, or the inference that decided
+  MemoryMode asked = MemoryMode::unset;  ///< the user's request, as lowering found it
+};
+
+/// A kernel together with what its numbers stand for. loop.buffers[k] is tensors[k].
+struct Lowered {
+  std::string name;
+  Loop loop;
+  std::vector<Tensor> tensors;       ///< per buffer; the merge buffer's entry is the merge tensor
+  std::vector<StaticIndex> statics;  ///< per Loop::statics
+  /// Every tensor of the program (virtual ones too) and its mode after inference, in program order.
+  std::vector<std::pair<Tensor, Placement>> placements;
+};
+
+struct OptimizeOptions {
+  bool fast_math = false;      ///< allow x*0=0, reassociation and the like (NaN/Inf carelessness)
+  int max_visits = 1;          ///< cells read more often than this are not inlined
+  int max_tracing_dim = 5;     ///< tracing looks at one iteration more of each loop
+  bool inline_virtual = true;  ///< false: virtual tensors are stored like local ones
+};
+
+/// Statements to loops, one nest each; every tensor is a buffer still. Throws invalid_argument
+/// where two static indices share a subscript and one has no range.
+///
+/// In which order they run: heddle/program.hpp.
+[[nodiscard]] Lowered lower(const Program& program);
+
+/// Called with the name of each pass that changed something and the kernel after it.
+using PassObserver = std::function<void(std::string_view pass, const Lowered&)>;
+
+/// Tracing and memory-mode inference, virtual-node inlining, simplification; verified between
+/// passes. Virtual tensors vanish, local ones become scratch, everything is renumbered by first
+/// appearance.
+[[nodiscard]] Lowered optimize(Lowered lowered, const OptimizeOptions& options = {},
+                               const PassObserver& observer = {});
+
+}  // namespace heddle::jit

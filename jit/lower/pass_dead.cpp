@@ -1,0 +1,86 @@
+// Dead code: what no output depends on goes. Pure; any thread.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "jit/loop/rewrite.hpp"
+#include "jit/lower/passes.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Marks from the stores that somebody outside can see back through locals and scratch, then
+/// sweeps. Each statement is looked at once, when what it sets turns out to matter.
+class Sweeper {
+ public:
+  explicit Sweeper(const Loop& loop) : setters_(loop.buffers.size()) {
+    walk(loop.body, [this](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store) setters_[stmt.buffer].push_back(&stmt);
+      if (stmt.kind == StmtKind::declare || stmt.kind == StmtKind::assign)
+        local_setters_[stmt.local].push_back(&stmt);
+    });
+    for (BufferId id = 0; id < loop.buffers.size(); ++id) {
+      if (loop.buffers[id].role != Role::scratch) mark_buffer(id);
+    }
+    while (!pending_.empty()) {
+      const Stmt& stmt = *pending_.back();
+      pending_.pop_back();
+      walk(*stmt.value, [this](const Value& v) {
+        if (v.kind == ValueKind::load) mark_buffer(v.buffer);
+        if (v.kind == ValueKind::local) mark_local(v.local);
+      });
+    }
+  }
+
+  Block sweep(const Block& block) const {
+    Block result;
+    for (const StmtPtr& stmt : block) {
+      if (stmt->kind == StmtKind::loop) {
+        Block body = sweep(stmt->body);
+        const bool empty = std::ranges::all_of(
+            body, [](const StmtPtr& s) { return s->kind == StmtKind::comment; });
+        if (empty) continue;
+        result.push_back(body == stmt->body ? stmt : with_body(*stmt, std::move(body)));
+      } else if (stmt->kind == StmtKind::comment || live(*stmt)) {
+        result.push_back(stmt);
+      }
+    }
+    return result;
+  }
+
+ private:
+  using Setters = std::vector<const Stmt*>;
+
+  void mark_buffer(BufferId id) {
+    if (buffers_.insert(id).second) add(setters_[id]);
+  }
+  void mark_local(LocalId id) {
+    if (locals_.insert(id).second) add(local_setters_[id]);
+  }
+  void add(const Setters& setters) {
+    pending_.insert(pending_.end(), setters.begin(), setters.end());
+  }
+
+  bool live(const Stmt& stmt) const {
+    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero)
+      return buffers_.contains(stmt.buffer);
+    return locals_.contains(stmt.local);
+  }
+
+  std::vector<Setters> setters_;  // by buffer
+  std::map<LocalId, Setters> local_setters_;
+  Setters pending_;             // live, their values not yet looked at
+  std::set<BufferId> buffers_;  // whose contents matter
+  std::set<LocalId> locals_;
+};
+
+}  // namespace
+
+Lowered drop_dead(Lowered lowered) {
+  Block body = Sweeper(lowered.loop).sweep(lowered.loop.body);
+  lowered.loop.body = std::move(body);
+  return lowered;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,243 @@
+// Memory-mode inference: where each tensor of a program lives. The user's
+// requests stay on the tensors; what is decided here lives in the kernel's placements, so compiling
+// has no effect on anything else (O56). Pure; any thread.
+//
+//   never written                     hosted(constant) with host storage, else on_device
+//   read before it is written         on_device, or hosted(changed_on_devices)
+//   last written, not read after      an output: on_device. Nobody asked for it to be thrown away
+//   written whole, then read          virtual where an element is read at most max_visits times, is
+//                                     a constant, or takes less to compute again than to store and
+//                                     load; else local; on_device where asked
+//
+// A request of the user refines these by the table of jit/describe/tensor.hpp; what excludes them
+// is refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "heddle/status.hpp"
+#include "jit/describe/tensor.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/lower/passes.hpp"
+#include "jit/vector/value_cost.hpp"
+
+namespace heddle::jit {
+namespace {
+
+using enum MemoryMode;
+
+/// What the program does with a tensor, and what follows.
+struct Usage {
+  std::string_view text;
+  std::string_view cure;
+};
+constexpr Usage never_written{"the program reads it but never assigns it",
+                              "assign it in the program, or ask for on_device"};
+constexpr Usage recurrent{
+    "the program reads it before it has assigned all of it, so it must keep its values between "
+    "runs",
+    "ask for on_device, or assign it whole first"};
+constexpr Usage assigned{"the program assigns it", "ask for hosted(changed_on_devices)"};
+constexpr Usage varying{"the program changes it from run to run", "ask for materialized"};
+
+class Inference {
+ public:
+  Inference(Lowered lowered, const OptimizeOptions& options)
+      : lowered_(std::move(lowered)),
+        options_(options),
+        uses_(lowered_.loop),
+        signature_(make_signature(lowered_.loop)),
+        traced_(trace(lowered_.loop, options.max_tracing_dim + 1)),
+        load_cost_(lowered_.loop.buffers.size(), 1),
+        reads_(lowered_.loop.buffers.size(), 0),
+        read_last_(lowered_.loop.buffers.size(), false) {
+    for (const StmtPtr& stmt : lowered_.loop.body) {
+      const Block alone{stmt};
+      std::set<BufferId> own;
+      walk_values(alone, [this](const Value& v) {
+        if (v.kind == ValueKind::load) read_last_[v.buffer] = true;
+      });
+      walk(alone, [&](const Stmt& s) {
+        if (s.kind != StmtKind::store && s.kind != StmtKind::zero) return;
+        read_last_[s.buffer] = false;
+        own.insert(s.buffer);
+      });
+      count_reads(alone, 1, own);
+    }
+  }
+
+  Lowered run() {
+    const TensorBuffers buffers(lowered_);
+    for (auto& [tensor, placement] : lowered_.placements) {
+      const BufferId id = buffers[tensor];
+      decide(tensor, id, placement);
+      if (placement.mode == virtual_ && !traced_[id].constant)
+        load_cost_[id] = element_cost(id).value_or(unknown_cost);
+      if (placement.mode == local || placement.mode == virtual_)
+        lowered_.loop.buffers[id].role = Role::scratch;
+    }
+    return std::move(lowered_);
+  }
+
+ private:
+  /// More than any element is worth.
+  static constexpr std::int64_t unknown_cost = 1 << 20;
+
+  void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
+    const SignatureEntry& entry = signature_.entries[id];
+    if (!entry.writes) return read_only(tensor, placement);
+    if (placement.mode == hosted_constant) refuse(tensor, placement, assigned);
+    if (placement.mode == hosted_nonconstant)
+      settle(placement, hosted_changed_on_devices, "inferred: written");
+    if (entry.reads_before_writing) return keep_between_runs(tensor, placement);
+    if (read_last_[id]) return intermediate(placement, id);
+    // An output. Virtual and local ones are dropped as the user asked; nothing else is.
+    if (placement.mode != virtual_ && placement.mode != local)
+      keep_on_device(placement, "inferred: an output");
+  }
+
+  [[noreturn]] static void refuse(const Tensor& tensor, const Placement& asked,
+                                  const Usage& usage) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tensor '{}' cannot be {} (asked for at {}): {}; {}", tensor.label(),
+                            name(asked.mode), asked.provenance, usage.text, usage.cure));
+  }
+
+  static void settle(Placement& placement, MemoryMode mode, std::string_view reason) {
+    if (placement.mode == mode) return;
+    placement.mode = mode;
+    placement.provenance = placement.provenance.empty()
+                               ? std::string(reason)
+                               : fmt::format("{}, then {}", placement.provenance, reason);
+  }
+
+  /// The user's request must leave room for a buffer that outlives the run.
+  static void require_storage(const Tensor& tensor, const Placement& placement,
+                              const Usage& usage) {
+    const bool constant = placement.mode == effectively_constant;
+    if (!constant && !is_hosted(placement.mode) && !try_refine(placement.mode, materialized))
+      refuse(tensor, placement, usage);
+  }
+
+  static void keep_on_device(Placement& placement, std::string_view reason) {
+    if (!is_hosted(placement.mode)) settle(placement, on_device, reason);
+  }
+
+  static void read_only(const Tensor& tensor, Placement& placement) {
+    require_storage(tensor, placement, never_written);
+    keep_on_device(placement, "inferred: never written");
+  }
+
+  static void keep_between_runs(const Tensor& tensor, Placement& placement) {
+    if (placement.mode == effectively_constant) refuse(tensor, placement, varying);
+    require_storage(tensor, placement, recurrent);
+    keep_on_device(placement, "inferred: read before it is written");
+  }
+
+  /// Operations and loads that one element takes, those of what it reads and is computed there
+  /// included. None where it takes more than one statement, too much to count, or other sizes of
+  /// elements: those take its readers their vectors.
+  std::optional<std::int64_t> element_cost(BufferId id) const {
+    const Inlinable inlinable = find_definition(uses_, id);
+    if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
+    const Block& body = inlinable.definition->parts[0].body;
+    if (body.size() != 1 || body[0]->kind != StmtKind::store) return std::nullopt;
+    const std::size_t size = size_of(lowered_.loop.buffers[id].type.dtype);
+    bool alike = true;
+    std::int64_t cost = cost_of(*body[0]->value);
+    walk(*body[0]->value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) cost = std::min(cost + load_cost_[v.buffer], unknown_cost);
+      alike = alike && (v.dtype == DType::bool_ || size_of(v.dtype) == size);
+    });
+    return alike && cost < unknown_cost ? std::optional(cost) : std::nullopt;
+  }
+
+  /// How often an element is read: tracing sees cells that are read often among the first ones, the
+  /// mean those that are met from far apart.
+  double visits(BufferId id) const {
+    const auto elements = static_cast<double>(*lowered_.loop.buffers[id].type.num_elements());
+    return std::max(static_cast<double>(traced_[id].visits_max), reads_[id] / elements);
+  }
+
+  /// Whether an element is sooner computed where it is read, each time anew.
+  bool is_cheap(BufferId id) const {
+    if (traced_[id].constant || visits(id) <= options_.max_visits) return true;
+    const std::optional<std::int64_t> cost = element_cost(id);
+    if (!cost) return false;
+    // Measured: what leaves the first-level cache takes as long as two operations.
+    constexpr std::int64_t near_bytes = 16 << 10;
+    const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
+    const auto each = static_cast<double>(*cost);
+    return visits(id) * each < each + access * (1 + visits(id));
+  }
+
+  /// Reads of each buffer by statements that do not assign it, in a body that runs so often.
+  void count_reads(const Block& body, double times, const std::set<BufferId>& own) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop)
+        count_reads(stmt->body, times * static_cast<double>(stmt->to - stmt->from), own);
+      if (!stmt->value) continue;
+      walk(*stmt->value, [&](const Value& v) {
+        if (v.kind == ValueKind::load && !own.contains(v.buffer)) reads_[v.buffer] += times;
+      });
+    }
+  }
+
+  void intermediate(Placement& placement, BufferId id) const {
+    constexpr std::string_view within =
+        "inferred: assigned before it is read, used in this program only";
+    const bool cheap = is_cheap(id);
+    switch (placement.mode) {
+      case virtual_:
+        if (!options_.inline_virtual) settle(placement, local, "stored: inlining is switched off");
+        return;
+      case unset:
+        if (cheap && options_.inline_virtual)
+          return settle(placement, virtual_, "inferred: recomputed where it is read");
+        return settle(placement, local, within);
+      case effectively_constant:
+        if (options_.inline_virtual)
+          return settle(placement, virtual_, "inferred: recomputed where it is read");
+        return settle(placement, on_device, "stored: inlining is switched off");
+      case never_virtual:
+      case device_only:
+        return settle(placement, local, within);
+      case materialized:
+        return settle(placement, on_device, "inferred: materialized");
+      default:
+        return;  // local, on_device and hosted say where
+    }
+  }
+
+  Lowered lowered_;
+  const OptimizeOptions& options_;
+  const KernelUses uses_;
+  Signature signature_;
+  std::vector<Traced> traced_;
+  std::vector<std::int64_t> load_cost_;  // per buffer
+  std::vector<double> reads_;            // per buffer: loads of its elements, all together
+  std::vector<bool> read_last_;  // per buffer: a statement after its last assignment reads it
+};
+
+}  // namespace
+
+TensorBuffers::TensorBuffers(const Lowered& lowered) {
+  for (BufferId id = 0; id < lowered.tensors.size(); ++id) {
+    if (lowered.loop.buffers[id].role != Role::merge) ids_.emplace(lowered.tensors[id].id(), id);
+  }
+}
+
+BufferId TensorBuffers::operator[](const Tensor& tensor) const {
+  const auto at = ids_.find(tensor.id());
+  if (at != ids_.end()) return at->second;
+  throw Error(ErrorCode::internal, "tensor '" + tensor.label() + "' has no buffer in its program");
+}
+
+Lowered infer_placements(Lowered lowered, const OptimizeOptions& options) {
+  return Inference(std::move(lowered), options).run();
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,183 @@
+// Simplification of statements: loops that run at most once, locals that hold a constant or are
+// used once. Pure; any thread.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "jit/loop/rewrite.hpp"
+#include "jit/lower/passes.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Expressions grow by joining locals up to this depth: text stays readable, compilers' nesting
+/// limits are far.
+constexpr int joined_depth_max = 24;
+
+class Simplifier {
+ public:
+  Simplifier(const Block& body, bool fast_math) : fast_math_(fast_math) {
+    walk(body, [this](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::assign) assigned_.insert(stmt.local);
+    });
+  }
+
+  Block block(const Block& body) {
+    Block result;
+    for (const StmtPtr& stmt : body) statement(stmt, result);
+    return join_once_used(result);
+  }
+
+ private:
+  void statement(const StmtPtr& stmt, Block& result) {
+    if (stmt->kind == StmtKind::loop) return loop(stmt, result);
+    if (!stmt->value) {
+      result.push_back(stmt);
+      return;
+    }
+    ValuePtr v = simplify_value(known(stmt->value), fast_math_);
+    if (stmt->kind == StmtKind::declare && is_fixed(*stmt, *v)) known_.emplace(stmt->local, v);
+    if (stmt->kind == StmtKind::assign) {
+      if (ValuePtr joined = joined_with_last(*stmt, v, result)) {
+        result.back() = with_value(*result.back(), simplify_value(joined, fast_math_));
+        return;
+      }
+    }
+    result.push_back(v == stmt->value ? stmt : with_value(*stmt, std::move(v)));
+  }
+
+  void loop(const StmtPtr& stmt, Block& result) {
+    if (stmt->from >= stmt->to) return;
+    Block body = block(stmt->body);
+    const bool empty =
+        std::ranges::all_of(body, [](const StmtPtr& s) { return s->kind == StmtKind::comment; });
+    if (empty) return;
+    if (stmt->to - stmt->from == 1) {
+      Substitution once;
+      once.vars[stmt->var].constant = stmt->from;
+      for (const StmtPtr& inner : body) result.push_back(substitute(inner, once));
+      return;
+    }
+    result.push_back(with_body(*stmt, std::move(body)));
+  }
+
+  /// With locals that hold constants, or other locals that never change, replaced by those.
+  ValuePtr known(const ValuePtr& value) const {
+    return rebuild(value, [this](ValuePtr v) {
+      if (v->kind != ValueKind::local) return v;
+      const auto at = known_.find(v->local);
+      return at == known_.end() ? std::move(v) : at->second;
+    });
+  }
+
+  bool is_fixed(const Stmt& declare, const Value& v) const {
+    if (assigned_.contains(declare.local)) return false;
+    return v.kind == ValueKind::constant ||
+           (v.kind == ValueKind::local && !assigned_.contains(v.local));
+  }
+
+  /// `x = e` and right after it `x = f(x)`, x used at most once: f(e), to be assigned in the place
+  /// of e. Null where it is not so.
+  static ValuePtr joined_with_last(const Stmt& assign, const ValuePtr& v, const Block& before) {
+    const bool sets = !before.empty() && (before.back()->kind == StmtKind::declare ||
+                                          before.back()->kind == StmtKind::assign);
+    if (!sets || before.back()->local != assign.local) return nullptr;
+    const ValuePtr& start = before.back()->value;
+    int uses = 0;
+    walk(*v, [&](const Value& x) {
+      if (x.kind == ValueKind::local && x.local == assign.local) ++uses;
+    });
+    const bool small = start->kind == ValueKind::constant ||
+                       (uses <= 1 && depth(*start) + depth(*v) <= joined_depth_max);
+    if (!small) return nullptr;
+    return rebuild(v, [&](ValuePtr x) {
+      const bool own = x->kind == ValueKind::local && x->local == assign.local;
+      return own ? start : std::move(x);
+    });
+  }
+
+  struct Uses {
+    int reads = 0;
+    std::size_t reader = 0;  // the last statement of this very block that reads it
+  };
+
+  static std::map<LocalId, Uses> count_uses(const Block& body) {
+    std::map<LocalId, Uses> uses;
+    for (std::size_t k = 0; k < body.size(); ++k) {
+      walk_values(Block{body[k]}, [&](const Value& v) {
+        if (v.kind != ValueKind::local) return;
+        Uses& use = uses[v.local];
+        ++use.reads;
+        use.reader = k;
+      });
+    }
+    return uses;
+  }
+
+  /// `let` used once, by a later statement of the same block with nothing but other declarations in
+  /// between, moves into it; unused ones go.
+  Block join_once_used(const Block& body) const {
+    const std::map<LocalId, Uses> uses = count_uses(body);
+    const std::vector<std::size_t> ends = declarations_end(body);
+    std::vector<int> depths;
+    for (const StmtPtr& stmt : body) depths.push_back(stmt->value ? depth(*stmt->value) : 0);
+    std::map<LocalId, ValuePtr> moving;
+    Block result;
+    for (std::size_t k = 0; k < body.size(); ++k) {
+      StmtPtr now = body[k];
+      if (now->value && !moving.empty()) {
+        ValuePtr v = rebuild(now->value, [&](ValuePtr node) {
+          if (node->kind != ValueKind::local) return node;
+          const auto at = moving.find(node->local);
+          return at == moving.end() ? std::move(node) : at->second;
+        });
+        if (v != now->value) now = with_value(*now, std::move(v));
+      }
+      if (now->kind == StmtKind::declare && !assigned_.contains(now->local)) {
+        const auto use = uses.find(now->local);
+        if (use == uses.end()) continue;
+        const std::size_t reader = use->second.reader;
+        if (use->second.reads == 1 && reader <= ends[k] && body[reader]->value &&
+            depth(*now->value) + depths[reader] <= joined_depth_max) {
+          moving[now->local] = now->value;
+          continue;
+        }
+      }
+      result.push_back(std::move(now));
+    }
+    return result;
+  }
+
+  /// For each statement: the first after it that is neither a declaration nor a comment.
+  static std::vector<std::size_t> declarations_end(const Block& body) {
+    std::vector<std::size_t> ends(body.size());
+    std::size_t end = body.size();
+    for (std::size_t k = body.size(); k-- > 0;) {
+      ends[k] = end;
+      const StmtKind kind = body[k]->kind;
+      if (kind != StmtKind::declare && kind != StmtKind::comment) end = k;
+    }
+    return ends;
+  }
+
+  bool fast_math_;
+  std::set<LocalId> assigned_;         // by some statement after their declaration
+  std::map<LocalId, ValuePtr> known_;  // constants, and other names of locals that never change
+};
+
+}  // namespace
+
+Lowered simplify(Lowered lowered, bool fast_math) {
+  // Each round may open the next (a loop unrolled to one iteration makes subscripts constant); few
+  // are ever needed.
+  for (int round = 0; round < 8; ++round) {
+    Block body = Simplifier(lowered.loop.body, fast_math).block(lowered.loop.body);
+    const bool settled = std::ranges::equal(
+        body, lowered.loop.body, [](const StmtPtr& a, const StmtPtr& b) { return equal(*a, *b); });
+    lowered.loop.body = std::move(body);
+    if (settled) break;
+  }
+  return lowered;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,79 @@
+// See lower/stop_checks.hpp.
+#include "jit/lower/stop_checks.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "jit/vector/value_cost.hpp"
+
+namespace heddle::jit {
+namespace {
+
+// In operations on scalars, of which a processor does one to a few tens in a nanosecond.
+/// Kernels that do fewer end before anybody could want them to.
+constexpr double long_kernel = 1e8;
+/// An iteration of that many is 600 instructions or more, also where compilers make vectors of 32
+/// bytes of it; a check is three.
+constexpr double iteration_min = 20'000;
+/// Iterations of more may take long themselves.
+constexpr double iteration_max = 1e8;
+/// Shorter ones are of some 20 instructions, and compilers add one where the loop is cut.
+constexpr double part_iteration_min = 100;
+/// Of iterations between these so much is done between two looks: a millisecond or less.
+constexpr double between_looks = 1e6;
+/// Most lanes of a vector of numbers that schedules make.
+constexpr double lanes_max = 16;
+/// Of one value; what is above makes no difference.
+constexpr int value_cost_max = 4096;
+
+double count(const Stmt& loop) {
+  return static_cast<double>(loop.to) - static_cast<double>(loop.from);
+}
+
+class StopFinder {
+ public:
+  StopChecks found;
+
+  double work(const Block& body) {
+    double sum = 0;
+    for (const StmtPtr& stmt : body) {
+      if (stmt->value) sum += 1 + cost_of(*stmt->value, value_cost_max);
+      if (stmt->kind != StmtKind::loop || stmt->from >= stmt->to) continue;
+      const double of_body = iterations_[stmt->var] = work(stmt->body);
+      sum += of_body * count(*stmt) / (stmt->mark == LoopMark::lanes ? lanes_max : 1);
+    }
+    return sum;
+  }
+
+  void mark(const Block& body) {
+    for (const StmtPtr& stmt : body) {
+      const bool runs = stmt->kind == StmtKind::loop && stmt->from < stmt->to;
+      if (!runs || stmt->mark == LoopMark::lanes || stmt->mark == LoopMark::unroll) continue;
+      const double iteration = iterations_.at(stmt->var);
+      if (iteration >= iteration_min) {
+        found.every[stmt->var] = 1;
+      } else if (iteration >= part_iteration_min && iteration * count(*stmt) >= long_kernel) {
+        const auto enough = static_cast<std::uint64_t>(between_looks / iteration);
+        found.every[stmt->var] = static_cast<std::int64_t>(std::bit_ceil(enough));
+      }
+      if (iteration > iteration_max) mark(stmt->body);
+    }
+  }
+
+ private:
+  std::map<VarId, double> iterations_;  // work of one
+};
+
+}  // namespace
+
+StopChecks stop_checks(const Loop& loop) {
+  StopFinder finder;
+  if (finder.work(loop.body) < long_kernel) return {};
+  finder.found.any = true;
+  finder.mark(loop.body);
+  return std::move(finder.found);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,269 @@
+// See schedule/contraction_tile.hpp.
+#include "jit/schedule/contraction_tile.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "jit/loop/rewrite.hpp"
+
+namespace heddle::jit {
+
+Affine plus(const Affine& a, const Affine& b) { return affine_add(a, b); }
+Affine plus(const Affine& a, std::int64_t b) { return affine_add(a, Affine{b, {}}); }
+
+Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileSide& lane) {
+  if (c_.across) return turned_tile(terms, row, lane);
+  const LocalId sum = in_.fresh.local();
+  sums_.push_back(sum);
+  const ValuePtr zero = make_constant(Scalar::of_float(type(), 0));
+  const ValuePtr start = terms.sums_in_target ? zero : c_.start;
+  const bool constant = start->kind == ValueKind::constant;
+  Block body;
+  // Before the sums: filling it must not take registers from them.
+  const LocalId copy = by_copy_ ? in_.fresh.local() : sum;
+  if (by_copy_) body.push_back(make_declare(copy, zero, {row.count, lane.count}));
+  body.push_back(make_declare(sum, constant ? start : zero, {row.count, lane.count}));
+  if (!constant) {
+    body.push_back(over_tile(
+        row, lane,
+        [&](const Where& where, auto& at) {
+          return Block{make_assign(copy, substitute(start, {where, {}, {}, {}, {}}), at)};
+        },
+        by_copy_ ? LoopMark::serial : LoopMark::unroll));
+    if (by_copy_) body.push_back(move_block(copy, sum, row, lane));
+  }
+  if (plan_.prefetch) body.push_back(prefetch_target(row, lane));
+  Block summed = sum_terms(terms, {{sum, 0, lane.count}}, row, lane);
+  body.insert(body.end(), summed.begin(), summed.end());
+  if (terms.sums_in_target) {  // by now these lines have come
+    body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
+      const ValuePtr before = substitute(make_load(c_.store->buffer, type(), c_.store->subscripts),
+                                         {where, {}, {}, {}, {}});
+      const ValuePtr here = make_local(sum, type(), sum_at);
+      return Block{make_assign(sum, make_op(Op::add, {before, here}), sum_at)};
+    }));
+  }
+  Block stored = store(terms, sum, copy, row, lane);
+  body.insert(body.end(), stored.begin(), stored.end());
+  return body;
+}
+
+/// The same, stored along rows: there is a block for each vector of sums, which can be turned.
+Block TileBuilder::turned_tile(const TermBlock& terms, const TileSide& row, const TileSide& lane) {
+  const bool begins = !terms.sums_in_target && c_.start->kind == ValueKind::constant;
+  const ValuePtr start = begins ? c_.start : make_constant(Scalar::of_float(type(), 0));
+  std::vector<Sums> sums;
+  Block body;
+  for (std::int64_t first = 0; first < lane.count; first += width()) {
+    sums.push_back({in_.fresh.local(), first, std::min(width(), lane.count - first)});
+    sums_.push_back(sums.back().block);
+    body.push_back(make_declare(sums.back().block, start, {row.count, sums.back().count}));
+  }
+  if (plan_.prefetch) body.push_back(prefetch_target(row, lane));
+  Block summed = sum_terms(terms, sums, row, lane);
+  body.insert(body.end(), summed.begin(), summed.end());
+  for (const Sums& each : sums) body.push_back(store_turned(terms, each, row, lane));
+  return body;
+}
+
+/// unroll l { lanes r { to the target, what came before and the sum } }
+StmtPtr TileBuilder::store_turned(const TermBlock& terms, const Sums& sums, const TileSide& row,
+                                  const TileSide& lane) {
+  const VarId l = in_.fresh.var();
+  const VarId r = in_.fresh.var();
+  Substitution here{at(row, affine_var(r), lane, plus(affine_var(l), sums.first)), {}, {}, {}, {}};
+  const ValuePtr target = make_load(c_.store->buffer, type(), c_.store->subscripts);
+  ValuePtr sum = make_local(sums.block, type(), {affine_var(r), affine_var(l)});
+  const bool begun = terms.sums_in_target || c_.start->kind != ValueKind::constant;
+  if (begun)
+    sum = make_op(Op::add, {substitute(terms.sums_in_target ? target : c_.start, here), sum});
+  Block body;
+  if (terms.more_terms) {
+    body = {substitute(make_store(c_.store->buffer, c_.store->subscripts, sum), here)};
+  } else {
+    here.locals[c_.accumulator] = in_.fresh.local();
+    body = {make_declare(here.locals[c_.accumulator], sum)};
+    const Block rest = copied(in_, c_.after, here);
+    body.insert(body.end(), rest.begin(), rest.end());
+  }
+  return make_loop(l, 0, sums.count, {make_loop(r, 0, row.count, std::move(body), LoopMark::lanes)},
+                   LoopMark::unroll);
+}
+
+/// Block to block.
+StmtPtr TileBuilder::move_block(LocalId from, LocalId to, const TileSide& row,
+                                const TileSide& lane) {
+  return over_tile(row, lane, [&](const Where&, auto& at) {
+    return Block{make_assign(to, make_local(from, type(), at), at)};
+  });
+}
+
+TileBuilder::Where TileBuilder::at(const TileSide& row, const Affine& r, const TileSide& lane,
+                                   const Affine& l) const {
+  Where where{{c_.lane->var, plus(plus(lane.block, lane.inside), l)}};
+  if (c_.row) where[c_.row->var] = plus(plus(row.block, row.inside), r);
+  return where;
+}
+
+ValuePtr TileBuilder::factor_a(const TermBlock& terms, const Where& where, const TileSide& row,
+                               const Affine& term, const Affine& r) const {
+  if (!terms.a) return substitute(c_.a, {where, {}, {}, {}, {}});
+  return make_load(*terms.a, type(), {row.number, term, r});
+}
+
+ValuePtr TileBuilder::factor_b(const TermBlock& terms, const Where& where, const TileSide& lane,
+                               const Affine& term, const Affine& l) const {
+  if (!terms.b) return substitute(c_.b, {where, {}, {}, {}, {}});
+  return make_load(*terms.b, type(), {lane.number, term, l});
+}
+
+/// unroll r { for each block of sums: lanes l { body } }
+template <class Body>
+StmtPtr TileBuilder::over_tile(const TileSide& row, const TileSide& lane,
+                               const std::vector<Sums>& sums, const Body& body) {
+  const VarId r = in_.fresh.var();
+  Block blocks;
+  for (const Sums& each : sums) {
+    const VarId l = in_.fresh.var();
+    const std::vector<Affine> sum_at{affine_var(r), affine_var(l)};
+    Where where = at(row, affine_var(r), lane, plus(affine_var(l), each.first));
+    blocks.push_back(
+        make_loop(l, 0, each.count, body(std::move(where), sum_at, each), LoopMark::lanes));
+  }
+  return make_loop(r, 0, row.count, std::move(blocks), LoopMark::unroll);
+}
+
+/// unroll r { lanes l { body } }
+template <class Body>
+StmtPtr TileBuilder::over_tile(const TileSide& row, const TileSide& lane, const Body& body,
+                               LoopMark mark) {
+  const VarId r = in_.fresh.var();
+  const VarId l = in_.fresh.var();
+  std::vector<Affine> sum_at{affine_var(r), affine_var(l)};
+  const Where where = at(row, affine_var(r), lane, affine_var(l));
+  return make_loop(
+      r, 0, row.count,
+      {make_loop(l, 0, lane.count, body(where, std::as_const(sum_at)), LoopMark::lanes)}, mark);
+}
+
+/// The lines that the tile will be stored to, while its terms are summed.
+StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) {
+  const VarId r = in_.fresh.var();
+  const VarId v = in_.fresh.var();
+  const auto [lines, along] =
+      c_.across ? std::pair(lane.count, row.count) : std::pair(row.count, lane.count);
+  const std::int64_t vectors = (along + width() - 1) / width();
+  const StmtPtr one = make_prefetch(c_.store->buffer, c_.store->subscripts, Prefetch::store);
+  const Affine line = affine_var(r);
+  const Affine place = affine_var(v, width());
+  const Where where = c_.across ? at(row, place, lane, line) : at(row, line, lane, place);
+  return make_loop(
+      r, 0, lines,
+      {make_loop(v, 0, vectors, {substitute(one, {where, {}, {}, {}, {}})}, LoopMark::unroll)},
+      LoopMark::unroll);
+}
+
+/// Copies stream from the second-level cache: what later terms need comes while these are summed.
+void TileBuilder::prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
+                                   const TileSide& lane, const Affine& term) {
+  const Affine ahead = plus(term, ContractionPlan::terms_ahead);
+  if (terms.b) {
+    for (std::int64_t l = 0; l < lane.count; l += width())
+      step.push_back(make_prefetch(*terms.b, {lane.number, ahead, Affine{l, {}}}, Prefetch::load));
+  }
+  if (terms.a) step.push_back(make_prefetch(*terms.a, {row.number, ahead, {}}, Prefetch::load));
+}
+
+TermLoops TileBuilder::term_loops(const TermBlock& terms) {
+  TermLoops loops;
+  std::int64_t step = 1;
+  loops.vars.resize(c_.reduced.size());
+  loops.extents.resize(c_.reduced.size());
+  for (std::size_t k = c_.reduced.size(); k-- > 0;) {
+    const StmtPtr& reduced = c_.reduced[k];
+    const VarId var = loops.vars[k] = in_.fresh.var();
+    loops.extents[k] = k == 0 ? terms.count.value_or(reduced->to) : reduced->to;
+    loops.at[reduced->var] = k == 0 ? plus(affine_var(var), terms.first) : affine_var(var);
+    loops.number = plus(loops.number, affine_var(var, step));
+    step *= reduced->to;
+  }
+  return loops;
+}
+
+Block TileBuilder::around(const TermLoops& loops, Block body) {
+  for (std::size_t k = loops.vars.size(); k-- > 0;) {
+    Block outer{make_loop(loops.vars[k], 0, loops.extents[k], std::move(body))};
+    body = std::move(outer);
+  }
+  return body;
+}
+
+/// The reduced loops around one step: a row of b, and the multiply-adds of the tile.
+Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& sums,
+                             const TileSide& row, const TileSide& lane) {
+  const TermLoops loops = term_loops(terms);
+  const Affine& term = loops.number;
+  std::map<LocalId, LocalId> b_rows;  // of each block of sums
+  Block step;
+  for (const Sums& each : sums) {
+    const LocalId b_row = b_rows[each.block] = in_.fresh.local();
+    const VarId l = in_.fresh.var();
+    const Affine place = plus(affine_var(l), each.first);
+    Where where = at(row, {}, lane, place);
+    where.insert(loops.at.begin(), loops.at.end());
+    step.push_back(make_declare(b_row, make_constant(Scalar::of_float(type(), 0)), {each.count}));
+    const ValuePtr b = factor_b(terms, where, lane, term, place);
+    step.push_back(
+        make_loop(l, 0, each.count, {make_assign(b_row, b, {affine_var(l)})}, LoopMark::lanes));
+  }
+  prefetch_factors(step, terms, row, lane, term);
+  step.push_back(over_tile(row, lane, sums, [&](Where here, const auto& sum_at, const Sums& each) {
+    here.insert(loops.at.begin(), loops.at.end());
+    const ValuePtr a = factor_a(terms, here, row, term, sum_at[0]);
+    const ValuePtr b = make_local(b_rows[each.block], type(), {sum_at[1]});
+    const ValuePtr so_far = make_local(each.block, type(), sum_at);
+    ValuePtr next = in_.target.has_fma() || !is_floating(type())
+                        ? make_op(Op::fma, {a, b, so_far})
+                        : make_op(Op::add, {so_far, make_op(Op::mul, {a, b})});
+    return Block{make_assign(each.block, std::move(next), sum_at)};
+  }));
+  return around(loops, std::move(step));
+}
+
+Block TileBuilder::store(const TermBlock& terms, LocalId sum, LocalId copy, const TileSide& row,
+                         const TileSide& lane) {
+  if (terms.more_terms) {
+    return {over_tile(row, lane, [&](const Where& where, auto& sum_at) {
+      const StmtPtr to_target =
+          make_store(c_.store->buffer, c_.store->subscripts, make_local(sum, type(), sum_at));
+      return Block{substitute(to_target, {where, {}, {}, {}, {}})};
+    })};
+  }
+  Block result;
+  if (by_copy_) result.push_back(move_block(sum, copy, row, lane));
+  result.push_back(over_tile(
+      row, lane, [&](const Where& where, auto& at) { return after(where, copy, at); },
+      by_copy_ ? LoopMark::serial : LoopMark::unroll));
+  return result;
+}
+
+/// The statements after the sum, for an element of `block` instead of the accumulator.
+Block TileBuilder::after(const Where& where, LocalId block, const std::vector<Affine>& at) {
+  Block result;
+  for (StmtPtr here : copied(in_, c_.after, {where, {}, {}, {}, {}})) {
+    if (here->value) {
+      here = with_value(*here, rebuild(here->value, [&](ValuePtr v) {
+        if (v->kind != ValueKind::local || v->local != c_.accumulator) return v;
+        ValuePtr sum = make_local(block, type(), at);
+        return v->dtype == type() ? sum : make_cast(std::move(sum), v->dtype);
+      }));
+    }
+    if (here->kind == StmtKind::assign && here->local == c_.accumulator)
+      here = make_assign(
+          block, here->value->dtype == type() ? here->value : make_cast(here->value, type()), at);
+    result.push_back(std::move(here));
+  }
+  return result;
+}
+
+}  // namespace heddle::jit

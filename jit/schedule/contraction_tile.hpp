@@ -1,0 +1,101 @@
+// One register tile of a contraction: sums that stay in vector registers while the terms stream
+// past. Pure; any thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "jit/schedule/contraction.hpp"
+
+namespace heddle::jit {
+
+[[nodiscard]] Affine plus(const Affine& a, const Affine& b);
+[[nodiscard]] Affine plus(const Affine& a, std::int64_t b);
+
+/// A block of terms, and where its factors are copied to.
+struct TermBlock {
+  bool sums_in_target = false;  ///< earlier terms were summed there
+  bool more_terms = false;      ///< to come: the sum goes to the target as it is
+  Affine first;
+  std::optional<std::int64_t> count;  ///< of the outermost reduced loop; none: all
+  std::optional<BufferId> a, b;       ///< scratch [tile, term, place in the tile]
+};
+
+/// A tile on one side: its elements are block + inside + 0..count.
+struct TileSide {
+  Affine block, inside;
+  std::int64_t count = 0;
+  Affine number;  ///< among the tiles of the block
+};
+
+/// The reduced loops of a block of terms, with new variables.
+struct TermLoops {
+  std::vector<VarId> vars;  ///< outermost first
+  std::vector<std::int64_t> extents;
+  std::map<VarId, Affine> at;  ///< the contraction's own variables
+  Affine number;               ///< of the term in the block
+};
+
+class TileBuilder {
+ public:
+  /// `by_copy`: what sums start from, or what follows them, is no vector code; it works on a copy
+  /// of them, so that they stay in registers.
+  TileBuilder(Scheduling& in, const Contraction& c, const ContractionPlan& plan, bool by_copy)
+      : in_(in), c_(c), plan_(plan), by_copy_(by_copy) {}
+
+  /// One tile of sums, from start to store.
+  [[nodiscard]] Block tile(const TermBlock& terms, const TileSide& row, const TileSide& lane);
+
+  /// The loop variables of a contraction at an element of a tile.
+  using Where = std::map<VarId, Affine>;
+  [[nodiscard]] Where at(const TileSide& row, const Affine& r, const TileSide& lane,
+                         const Affine& l) const;
+  /// The element of a factor, or of its copy.
+  [[nodiscard]] ValuePtr factor_a(const TermBlock& terms, const Where& where, const TileSide& row,
+                                  const Affine& term, const Affine& r) const;
+  [[nodiscard]] ValuePtr factor_b(const TermBlock& terms, const Where& where, const TileSide& lane,
+                                  const Affine& term, const Affine& l) const;
+
+  [[nodiscard]] TermLoops term_loops(const TermBlock& terms);
+  [[nodiscard]] static Block around(const TermLoops& loops, Block body);
+
+  [[nodiscard]] DType type() const { return c_.type; }
+  [[nodiscard]] std::int64_t width() const { return in_.target.lanes(type()); }
+
+  /// The blocks of sums made so far: they are to live in registers.
+  [[nodiscard]] const std::vector<LocalId>& sums() const { return sums_; }
+
+ private:
+  /// A block of sums: of all lanes of a tile, or of those of a vector where sums are turned.
+  struct Sums {
+    LocalId block = 0;
+    std::int64_t first = 0, count = 0;  ///< lanes of the tile
+  };
+  template <class Body>
+  StmtPtr over_tile(const TileSide& row, const TileSide& lane, const std::vector<Sums>& sums,
+                    const Body& body);
+  template <class Body>
+  StmtPtr over_tile(const TileSide& row, const TileSide& lane, const Body& body,
+                    LoopMark mark = LoopMark::unroll);
+  Block turned_tile(const TermBlock& terms, const TileSide& row, const TileSide& lane);
+  StmtPtr move_block(LocalId from, LocalId to, const TileSide& row, const TileSide& lane);
+  StmtPtr prefetch_target(const TileSide& row, const TileSide& lane);
+  void prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
+                        const TileSide& lane, const Affine& term);
+  Block sum_terms(const TermBlock& terms, const std::vector<Sums>& sums, const TileSide& row,
+                  const TileSide& lane);
+  StmtPtr store_turned(const TermBlock& terms, const Sums& sums, const TileSide& row,
+                       const TileSide& lane);
+  Block store(const TermBlock& terms, LocalId sum, LocalId copy, const TileSide& row,
+              const TileSide& lane);
+  Block after(const Where& where, LocalId block, const std::vector<Affine>& at);
+
+  Scheduling& in_;
+  const Contraction& c_;
+  const ContractionPlan& plan_;
+  const bool by_copy_;
+  std::vector<LocalId> sums_;
+};
+
+}  // namespace heddle::jit

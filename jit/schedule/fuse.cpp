@@ -1,0 +1,277 @@
+// Fusion: loops one after another that run over the same extent become one, where what the first
+// makes or reads is used by the second while it is still in cache. Pure; any thread.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "jit/loop/rewrite.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/vector/lanes.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// What a loop touches of a buffer: the axes that all its accesses subscript by the loop's variable
+/// alone.
+struct Touched {
+  bool written = false;
+  bool whole = false;  ///< zeroed
+  std::optional<std::set<std::size_t>> own_axes;
+};
+using Footprint = std::map<BufferId, Touched>;
+
+Footprint footprint(const Stmt& loop) {
+  Footprint result;
+  const auto touch = [&](BufferId buffer, const std::vector<Affine>& at, bool writes) {
+    Touched& touched = result[buffer];
+    touched.written = touched.written || writes;
+    std::set<std::size_t> axes;
+    for (std::size_t axis = 0; axis < at.size(); ++axis) {
+      if (at[axis] == affine_var(loop.var)) axes.insert(axis);
+    }
+    if (touched.own_axes)
+      std::erase_if(*touched.own_axes, [&](std::size_t axis) { return !axes.contains(axis); });
+    else
+      touched.own_axes = std::move(axes);
+  };
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::zero) result[stmt.buffer].written = result[stmt.buffer].whole = true;
+    if (stmt.kind == StmtKind::store) touch(stmt.buffer, stmt.subscripts, true);
+    if (stmt.value) {
+      walk(*stmt.value, [&](const Value& v) {
+        if (v.kind == ValueKind::load) touch(v.buffer, v.subscripts, false);
+      });
+    }
+  });
+  return result;
+}
+
+bool assigns_outside(const Stmt& loop) {
+  std::set<LocalId> own;
+  bool outside = false;
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::declare) own.insert(stmt.local);
+    if (stmt.kind == StmtKind::assign) outside = outside || !own.contains(stmt.local);
+  });
+  return outside;
+}
+
+/// The one size of all elements that the loop touches, where it only computes element by element;
+/// else 0.
+std::size_t element_size(const Stmt& loop) {
+  std::set<std::size_t> sizes;
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::assign) sizes.insert(0);
+    if (!stmt.value) return;
+    sizes.insert(size_of(stmt.value->dtype));
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) sizes.insert(size_of(v.dtype));
+    });
+  });
+  return sizes.size() == 1 ? *sizes.begin() : 0;
+}
+
+/// At most so many become one: what another saves is one pass over memory in as many, and compilers
+/// take long over long bodies.
+constexpr std::size_t joined_max = 64;
+
+/// A statement; or loops that become one, the variable of the first in the place of theirs, and
+/// what they are together.
+struct Group {
+  Group(const StmtPtr& stmt, const LoopQuestion& fixed) : parts{stmt} {
+    may_join = stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial && !fixed(stmt) &&
+               !assigns_outside(*stmt);
+    if (!may_join) return;
+    touched = footprint(*stmt);
+    size = element_size(*stmt);
+  }
+
+  /// The first of the parts.
+  [[nodiscard]] const Stmt& loop() const { return *parts.front(); }
+
+  [[nodiscard]] bool become_vectors(const LoopQuestion& becomes_vectors) {
+    for (; asked < parts.size(); ++asked) vectors = vectors && becomes_vectors(parts[asked]);
+    return vectors;
+  }
+
+  void add(Group&& next) {
+    parts.push_back(std::move(next.parts.front()));
+    if (size != next.size) size = 0;
+    for (auto& [buffer, theirs] : next.touched) {
+      const auto [at, is_new] = touched.try_emplace(buffer, theirs);
+      if (is_new) continue;
+      Touched& mine = at->second;
+      mine.written = mine.written || theirs.written;
+      mine.whole = mine.whole || theirs.whole;
+      if (mine.own_axes && theirs.own_axes) {
+        std::erase_if(*mine.own_axes,
+                      [&](std::size_t axis) { return !theirs.own_axes->contains(axis); });
+      } else if (!mine.own_axes) {
+        mine.own_axes = std::move(theirs.own_axes);
+      }
+    }
+  }
+
+  std::vector<StmtPtr> parts;
+  bool may_join = false;
+  Footprint touched;
+  std::size_t size = 0;  ///< see element_size()
+
+ private:
+  bool vectors = true;
+  std::size_t asked = 0;  ///< parts
+};
+
+/// Loops that only read the same gain by that one read. More than so many arrays at once compete
+/// for the caches' sets, and kernels shall not grow without bounds; sums, elements of several sizes
+/// and what becomes vectors next to what does not have better schedules by themselves.
+bool joins_for_reads(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
+  constexpr std::size_t buffers_max = 12;
+  return first.touched.size() + second.touched.size() <= buffers_max && first.size != 0 &&
+         first.size == second.size &&
+         first.become_vectors(becomes_vectors) == second.become_vectors(becomes_vectors);
+}
+
+/// Each iteration only meets what the same iteration of the other loop wrote, and there is some; or
+/// they read the same.
+bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
+  const bool alike = first.may_join && second.may_join && first.parts.size() < joined_max &&
+                     first.loop().from == second.loop().from && first.loop().to == second.loop().to;
+  if (!alike) return false;
+  bool shares = false, shares_written = false;
+  for (const auto& [buffer, theirs] : second.touched) {
+    const auto own = first.touched.find(buffer);
+    if (own == first.touched.end()) continue;
+    const Touched& mine = own->second;
+    const bool meets = !mine.whole && !theirs.whole && mine.own_axes && theirs.own_axes &&
+                       std::ranges::any_of(*mine.own_axes, [&](std::size_t axis) {
+                         return theirs.own_axes->contains(axis);
+                       });
+    const bool written = mine.written || theirs.written;
+    if (written && !meets) return false;
+    shares_written = shares_written || written;
+    shares = shares || meets;
+  }
+  return shares_written || (shares && joins_for_reads(first, second, becomes_vectors));
+}
+
+/// By buffer: the position of the statement that alone touches it, if there is one.
+std::vector<std::optional<std::size_t>> only_users(const Loop& loop) {
+  struct User {
+    std::size_t position = 0;
+    bool is_one = false, is_more = false;
+  };
+  std::vector<User> users(loop.buffers.size());
+  for (std::size_t k = 0; k < loop.body.size(); ++k) {
+    const auto use = [&](BufferId buffer) {
+      User& user = users[buffer];
+      user.is_more = user.is_more || (user.is_one && user.position != k);
+      user.position = k;
+      user.is_one = true;
+    };
+    const Block alone{loop.body[k]};
+    walk(alone, [&](const Stmt& s) {
+      if (s.kind == StmtKind::store || s.kind == StmtKind::zero) use(s.buffer);
+    });
+    walk_values(alone, [&](const Value& v) {
+      if (v.kind == ValueKind::load) use(v.buffer);
+    });
+  }
+  std::vector<std::optional<std::size_t>> result;
+  for (const User& user : users)
+    result.push_back(user.is_one && !user.is_more ? std::optional(user.position) : std::nullopt);
+  return result;
+}
+
+/// Of buffers, the axis of which one element stays.
+using ShrunkAxes = std::map<BufferId, std::size_t>;
+
+StmtPtr at_first(const StmtPtr& stmt, const ShrunkAxes& axes) {
+  Stmt copy = *stmt;
+  if (copy.kind == StmtKind::store) {
+    if (const auto at = axes.find(copy.buffer); at != axes.end())
+      copy.subscripts[at->second] = Affine();
+  }
+  if (copy.value) {
+    copy.value = rebuild(copy.value, [&](ValuePtr v) {
+      const auto axis = v->kind == ValueKind::load ? axes.find(v->buffer) : axes.end();
+      if (axis == axes.end()) return v;
+      std::vector<Affine> at = v->subscripts;
+      at[axis->second] = Affine();
+      return make_load(v->buffer, v->dtype, std::move(at));
+    });
+  }
+  for (StmtPtr& inner : copy.body) inner = at_first(inner, axes);
+  return std::make_shared<const Stmt>(std::move(copy));
+}
+
+/// Shrinks scratch that the loop alone touches.
+ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId>& scratch) {
+  ShrunkAxes axes;
+  const Footprint touched = footprint(loop);
+  for (const BufferId buffer : scratch) {
+    const Touched& of = touched.at(buffer);
+    if (of.whole || !of.own_axes || of.own_axes->empty()) continue;
+    const std::size_t axis = *of.own_axes->begin();
+    BufferDecl& decl = lowered.loop.buffers[buffer];
+    Dims dims = decl.type.dims;
+    dims[axis] = 1;
+    // A single element would keep iterations of an innermost loop from running side by side.
+    if (ArrayType{decl.type.dtype, dims}.num_elements() == 1) continue;
+    decl.type.dims = dims;
+    lowered.tensors[buffer] = Tensor(lowered.tensors[buffer].label(), decl.type.dtype, dims);
+    axes[buffer] = axis;
+  }
+  return axes;
+}
+
+/// The group as one loop, or its statement.
+StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion& becomes_vectors) {
+  if (group.parts.size() == 1) return group.parts.front();
+  Block all;
+  for (const StmtPtr& part : group.parts) {
+    Substitution rename;
+    if (part != group.parts.front()) rename.vars[part->var] = affine_var(group.loop().var);
+    for (const StmtPtr& inner : part->body)
+      all.push_back(rename.vars.empty() ? inner : substitute(inner, rename));
+  }
+  return with_body(group.loop(), fuse_loops(all, fixed, becomes_vectors));
+}
+
+}  // namespace
+
+void shrink_scratch(Lowered& lowered) {
+  std::map<std::size_t, std::vector<BufferId>> scratch;  // by the one loop that touches it
+  const std::vector<std::optional<std::size_t>> users = only_users(lowered.loop);
+  for (BufferId buffer = 0; buffer < users.size(); ++buffer) {
+    if (!users[buffer] || lowered.loop.buffers[buffer].role != Role::scratch) continue;
+    const Stmt& user = *lowered.loop.body[*users[buffer]];
+    if (user.kind == StmtKind::loop && user.mark == LoopMark::serial)
+      scratch[*users[buffer]].push_back(buffer);
+  }
+  for (const auto& [position, buffers] : scratch) {
+    StmtPtr& stmt = lowered.loop.body[position];
+    const ShrunkAxes axes = shrink(lowered, *stmt, buffers);
+    if (!axes.empty()) stmt = at_first(stmt, axes);
+  }
+}
+
+Block fuse_loops(const Block& body, const LoopQuestion& fixed,
+                 const LoopQuestion& becomes_vectors) {
+  Block result;
+  std::optional<Group> group;
+  for (const StmtPtr& stmt : body) {
+    Group next(stmt, fixed);
+    if (group && fusable(*group, next, becomes_vectors)) {
+      group->add(std::move(next));
+      continue;
+    }
+    if (group) result.push_back(joined(*group, fixed, becomes_vectors));
+    group = std::move(next);
+  }
+  if (group) result.push_back(joined(*group, fixed, becomes_vectors));
+  return result;
+}
+
+}  // namespace heddle::jit

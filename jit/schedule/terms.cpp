@@ -1,0 +1,69 @@
+// Sums whose terms are computed by several statements get them by one, which is the form that
+// schedules know: recomputed intermediates leave such statements. What is dear and met twice in a
+// term becomes a local again afterwards (share_values). Pure; any thread.
+#include <algorithm>
+#include <map>
+
+#include "jit/loop/rewrite.hpp"
+#include "jit/schedule/schedule.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Of a term, locals written out: more stays as it is.
+constexpr std::int64_t nodes_max = 200;
+
+struct Written {
+  ValuePtr value;
+  std::int64_t nodes = 0;
+};
+using Locals = std::map<LocalId, Written>;
+
+/// The value with these locals written out; none where that is too long.
+Written written_out(const ValuePtr& value, const Locals& locals) {
+  Written result{nullptr, 0};
+  walk(*value, [&](const Value& v) {
+    const auto local = v.kind == ValueKind::local ? locals.find(v.local) : locals.end();
+    result.nodes += local == locals.end() ? 1 : local->second.nodes;
+  });
+  if (result.nodes > nodes_max) return result;
+  result.value = rebuild(value, [&](ValuePtr v) {
+    const auto local = v->kind == ValueKind::local ? locals.find(v->local) : locals.end();
+    return local == locals.end() ? v : local->second.value;
+  });
+  return result;
+}
+
+/// The one statement of a body that declares locals and then adds to a sum from outside; null for
+/// others.
+StmtPtr as_one_statement(const Block& body) {
+  if (body.size() < 2 || body.back()->kind != StmtKind::assign || !body.back()->subscripts.empty())
+    return nullptr;
+  Locals locals;
+  for (std::size_t k = 0; k + 1 < body.size(); ++k) {
+    if (body[k]->kind != StmtKind::declare || !body[k]->dims.empty()) return nullptr;
+    Written value = written_out(body[k]->value, locals);
+    if (!value.value) return nullptr;
+    locals[body[k]->local] = std::move(value);
+  }
+  if (locals.contains(body.back()->local)) return nullptr;
+  const Written term = written_out(body.back()->value, locals);
+  return term.value ? with_value(*body.back(), term.value) : nullptr;
+}
+
+}  // namespace
+
+Block with_whole_terms(const Block& body) {
+  Block result;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind != StmtKind::loop) {
+      result.push_back(stmt);
+      continue;
+    }
+    const StmtPtr one = as_one_statement(stmt->body);
+    result.push_back(with_body(*stmt, one ? Block{one} : with_whole_terms(stmt->body)));
+  }
+  return result;
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,417 @@
+// Transposes and other permutations, with anything elementwise around them: what is contiguous in
+// the memory that is written is strided in some that is read. Blocks of it are read along their
+// rows and used along their columns. Pure; any thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "jit/loop/address.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/value/int128.hpp"
+#include "jit/vector/lanes.hpp"
+#include "jit/vector/value_cost.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Below that many elements along either axis, plain loops touch few enough lines to keep them.
+constexpr std::int64_t extent_min = 8;
+/// Whole lines of a row are written several at a time where they go to memory, which likes that
+/// better than single ones.
+constexpr std::int64_t lines_written = 8;
+/// Whole lines of a row are fetched together where they come from memory, for the same reason.
+constexpr std::int64_t lines_fetched = 4;
+/// Of each row that is read; as many rows are written as a page has elements, each in a page of its
+/// own. That many fit second-level TLBs.
+constexpr std::int64_t page_bytes = 4096;
+
+/// A perfect nest of independent iterations.
+struct Transpose {
+  std::vector<StmtPtr> loops;  ///< outermost first
+  StmtPtr along;               ///< whose variable is contiguous in what is written
+  StmtPtr across;              ///< likewise, in what is read
+  std::vector<ValuePtr> reads;
+};
+
+std::int64_t extent(const StmtPtr& loop) { return loop->to - loop->from; }
+
+/// Whether different iterations write different elements: each stride exceeds all that the smaller
+/// ones reach.
+bool writes_each_once(const Loop& loop, const Stmt& store, const std::vector<StmtPtr>& loops) {
+  std::vector<std::pair<Int128, std::int64_t>> steps;  // stride, extent
+  for (const StmtPtr& each : loops) {
+    const Int128 step = stride(loop, store.buffer, store.subscripts, each->var);
+    if (extent(each) > 1) steps.emplace_back(step < 0 ? -step : step, extent(each));
+  }
+  std::ranges::sort(steps);
+  Int128 reached = 0;
+  for (const auto& [step, count] : steps) {
+    if (step <= reached) return false;
+    reached += step * (count - 1);
+  }
+  return true;
+}
+
+/// Iterations share nothing that one of them writes: they may run in any order.
+bool is_independent(const Loop& loop, const Block& body, const std::vector<StmtPtr>& loops) {
+  std::set<LocalId> own;
+  std::map<BufferId, const Stmt*> stores;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::declare) own.insert(stmt->local);
+    if (stmt->kind == StmtKind::assign && !own.contains(stmt->local)) return false;
+    if (stmt->kind != StmtKind::store) continue;
+    const auto [at, first] = stores.emplace(stmt->buffer, stmt.get());
+    if (!first && at->second->subscripts != stmt->subscripts) return false;
+    if (first && !writes_each_once(loop, *stmt, loops)) return false;
+  }
+  bool independent = true;
+  walk_values(body, [&](const Value& v) {
+    if (v.kind != ValueKind::load) return;
+    const auto at = stores.find(v.buffer);
+    if (at != stores.end() && at->second->subscripts != v.subscripts) independent = false;
+  });
+  return independent;
+}
+
+/// The loop along which all stores are contiguous.
+StmtPtr find_along(const Loop& loop, const Block& body, const std::vector<StmtPtr>& loops) {
+  for (const StmtPtr& each : loops) {
+    bool stores = false;
+    bool contiguous = true;
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind != StmtKind::store) continue;
+      stores = true;
+      contiguous = contiguous && stride(loop, stmt->buffer, stmt->subscripts, each->var) == 1;
+    }
+    if (stores && contiguous) return each;
+  }
+  return nullptr;
+}
+
+/// Finds what is read across `along`, and along which loop that is contiguous.
+void find_reads(const Loop& loop, const Block& body, Transpose& found) {
+  const auto contiguous = [&](const Value& v, const StmtPtr& each) {
+    return each != found.along && extent(each) >= extent_min &&
+           stride(loop, v.buffer, v.subscripts, each->var) == 1;
+  };
+  walk_values(body, [&](const Value& v) {
+    if (v.kind != ValueKind::load) return;
+    const std::int64_t step = stride(loop, v.buffer, v.subscripts, found.along->var);
+    if (step == 0 || step == 1) return;
+    if (!found.across) {
+      const auto at = std::ranges::find_if(
+          found.loops, [&](const StmtPtr& each) { return contiguous(v, each); });
+      if (at != found.loops.end()) found.across = *at;
+    }
+    const bool known =
+        std::ranges::any_of(found.reads, [&](const ValuePtr& read) { return equal(*read, v); });
+    if (!known && found.across && contiguous(v, found.across))
+      found.reads.push_back(make_load(v.buffer, v.dtype, v.subscripts));
+  });
+}
+
+std::optional<Transpose> find_transpose(const Loop& loop, const StmtPtr& nest) {
+  Transpose found;
+  StmtPtr inner = nest;
+  while (inner->kind == StmtKind::loop && inner->mark == LoopMark::serial) {
+    if (extent(inner) < 1) return std::nullopt;
+    found.loops.push_back(inner);
+    if (inner->body.size() != 1 || inner->body[0]->kind != StmtKind::loop) break;
+    inner = StmtPtr(inner->body[0]);
+  }
+  if (found.loops.size() < 2 || !is_straight(inner->body)) return std::nullopt;
+  found.along = find_along(loop, inner->body, found.loops);
+  if (!found.along || extent(found.along) < extent_min) return std::nullopt;
+  find_reads(loop, inner->body, found);
+  if (found.reads.empty() || !is_independent(loop, inner->body, found.loops)) return std::nullopt;
+  return found;
+}
+
+class Turned {
+ public:
+  Turned(Scheduling& in, const Transpose& what) : in_(in), what_(what) {
+    size_ = 1;
+    for (const ValuePtr& read : what.reads)
+      size_ = std::max(size_, static_cast<std::int64_t>(size_of(read->dtype)));
+    rows_ = cache_line_bytes / size_;
+    columns_ = in.target.vector_bytes() / size_;
+    in_registers_ = runs_in_registers();
+    if (!in_registers_) columns_ = rows_;
+  }
+
+  std::optional<Block> build() {
+    const Int128 bytes = Int128{size_} * extent(what_.along) * extent(what_.across);
+    if (!in_registers_ && bytes <= in_.target.l1_bytes) return std::nullopt;
+    Block result{make_comment(fmt::format("transpose: blocks of {} x {} turned in {}", rows_,
+                                          columns_, in_registers_ ? "registers" : "cache"))};
+    if (!in_registers_) declare(rows_, columns_, result);
+    Block tiled = tiles();
+    for (auto each = what_.loops.rbegin(); each != what_.loops.rend(); ++each) {
+      if (*each != what_.along && *each != what_.across)
+        tiled = {make_loop((*each)->var, (*each)->from, (*each)->to, std::move(tiled))};
+    }
+    result.insert(result.end(), tiled.begin(), tiled.end());
+    return result;
+  }
+
+ private:
+  /// A range of a loop.
+  struct Range {
+    Affine from;
+    std::int64_t extent = 0;
+  };
+
+  /// `body` of each tile of at most `size`.
+  template <class Body>
+  Block each_tile(const Range& range, std::int64_t size, const Body& body,
+                  LoopMark mark = LoopMark::serial) {
+    Block result;
+    for (const Segment& segment : whole_tiles(range.extent, size)) {
+      const Affine from = affine_add(range.from, Affine{segment.offset, {}});
+      if (segment.count == 1) {
+        const Block tile = body(Range{from, segment.size});
+        result.insert(result.end(), tile.begin(), tile.end());
+      } else {
+        const VarId var = in_.fresh.var();
+        const Affine at = affine_add(from, affine_var(var, segment.size));
+        result.push_back(make_loop(var, 0, segment.count, body(Range{at, segment.size}), mark));
+      }
+    }
+    return result;
+  }
+
+  Block tiles() {
+    const Range along{Affine{what_.along->from, {}}, extent(what_.along)};
+    const Range across{Affine{what_.across->from, {}}, extent(what_.across)};
+    Int128 bytes = size_;
+    for (const StmtPtr& each : what_.loops) bytes *= extent(each);
+    const bool large = bytes > in_.target.l2_bytes && writes_whole_lines() && is_cheap();
+    const std::int64_t strip = large ? lines_written * rows_ : rows_;
+    // Each load of a strip is then an instruction of its own, whose addresses move evenly:
+    // prefetchers that go by instructions follow it.
+    const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
+    // The last strip fetches beyond the rows that are read: at most as many as there are.
+    const bool fetches =
+        large && in_registers_ && columns_ % lines_fetched == 0 && along.extent >= 2 * strip;
+    return each_tile(across, page_bytes / size_, [&](const Range& page) {
+      return each_tile(along, strip, [&](const Range& lines) {
+        if (!fetches) return turned(lines, page, mark);
+        if (lines.extent != strip) return turned(lines, page, LoopMark::serial);
+        const std::int64_t whole = page.extent / tile_columns() * tile_columns();
+        Block result = whole > 0 ? turned_and_fetched(lines, {page.from, whole}) : Block{};
+        const Affine rest = affine_add(page.from, Affine{whole, {}});
+        const Block other = turned(lines, {rest, page.extent - whole}, LoopMark::serial);
+        result.insert(result.end(), other.begin(), other.end());
+        return result;
+      });
+    });
+  }
+
+  Block turned(const Range& lines, const Range& page, LoopMark mark) {
+    return each_tile(page, columns_, [&](const Range& columns) {
+      const auto turn = [&](const Range& rows) { return block(rows, columns); };
+      return each_tile(lines, rows_, turn, mark);
+    });
+  }
+
+  std::int64_t tile_columns() const { return lines_fetched * rows_; }
+
+  /// A strip in tiles, each of which fetches the next one a few lines at a time: its rows are read
+  /// in order then, by more than a line. The last one fetches the first tile of the next strip.
+  Block turned_and_fetched(const Range& lines, const Range& page) {
+    const std::int64_t before = page.extent / tile_columns() - 1;
+    Block result;
+    if (before > 0) {
+      const VarId var = in_.fresh.var();
+      const Affine from = affine_add(page.from, affine_var(var, tile_columns()));
+      const Affine next = affine_add(from, Affine{tile_columns(), {}});
+      result.push_back(
+          make_loop(var, 0, before, {tile(lines, from, lines.from, next, LoopMark::unroll)}));
+    }
+    const Affine last = affine_add(page.from, Affine{before * tile_columns(), {}});
+    const Affine next_strip = affine_add(lines.from, Affine{lines.extent, {}});
+    result.push_back(tile(lines, last, next_strip, page.from, LoopMark::serial));
+    return result;
+  }
+
+  StmtPtr tile(const Range& lines, const Affine& from, const Affine& next_row,
+               const Affine& next_column, LoopMark mark) {
+    const VarId column = in_.fresh.var();
+    const VarId row = in_.fresh.var();
+    const std::int64_t blocks = lines.extent / rows_;
+    const std::int64_t fetched = columns_ / lines_fetched;  // rows, by each block
+    Affine first = affine_add(next_row, affine_var(column, blocks * fetched));
+    first = affine_add(first, affine_var(row, fetched));
+    Block body = fetch({first, fetched}, next_column);
+    const Block block_of = block({affine_add(lines.from, affine_var(row, rows_)), rows_},
+                                 {affine_add(from, affine_var(column, columns_)), columns_});
+    body.insert(body.end(), block_of.begin(), block_of.end());
+    return make_loop(column, 0, tile_columns() / columns_,
+                     {make_loop(row, 0, blocks, std::move(body), mark)});
+  }
+
+  /// The lines of a tile that these rows have.
+  Block fetch(const Range& rows, const Affine& column) {
+    const VarId row = in_.fresh.var();
+    const VarId line = in_.fresh.var();
+    Substitution at;
+    at.vars[what_.along->var] = affine_add(rows.from, affine_var(row));
+    at.vars[what_.across->var] = affine_add(column, affine_var(line, rows_));
+    Block lines;
+    for (const ValuePtr& read : what_.reads) {
+      lines.push_back(
+          make_prefetch(read->buffer, substitute(read, at)->subscripts, Prefetch::load_later));
+    }
+    return {make_loop(row, 0, rows.extent,
+                      {make_loop(line, 0, lines_fetched, std::move(lines), LoopMark::unroll)},
+                      LoopMark::unroll)};
+  }
+
+  void declare(std::int64_t rows, std::int64_t columns, Block& to) {
+    locals_.clear();
+    for (const ValuePtr& read : what_.reads) {
+      locals_.push_back(in_.fresh.local());
+      to.push_back(make_declare(locals_.back(), make_constant(Scalar::of_int(read->dtype, 0)),
+                                {rows, columns}));
+    }
+  }
+
+  /// Memory takes longer than what is computed, and copies of it are short.
+  bool is_cheap() const {
+    constexpr int cost_max = 4;
+    int cost = 0;
+    for (const StmtPtr& stmt : what_.loops.back()->body)
+      if (stmt->value) cost += cost_of(*stmt->value, cost_max + 1);
+    return cost <= cost_max;
+  }
+
+  /// Rows begin where lines do.
+  bool writes_whole_lines() const {
+    const Loop& loop = in_.lowered.loop;
+    return std::ranges::all_of(what_.loops.back()->body, [&](const StmtPtr& stmt) {
+      if (stmt->kind != StmtKind::store) return true;
+      const ArrayType& type = loop.buffers[stmt->buffer].type;
+      const std::int64_t line = cache_line_bytes / static_cast<std::int64_t>(size_of(type.dtype));
+      Affine start = split_lane(flatten(type, stmt->subscripts), what_.along->var).first;
+      start.constant += what_.along->from;
+      return start.constant % line == 0 &&
+             std::ranges::all_of(start.terms, [line](const AffineTerm& term) {
+               return term.coefficient % line == 0;
+             });
+    });
+  }
+
+  /// Fetches the lines that rows of a block end in: loading its columns takes the time for it.
+  /// Where lines are written whole, they begin there too; else the block before has left its last
+  /// one. Rows that follow one another in memory need no help.
+  Block prefetched(const Range& rows, const Range& columns) {
+    Block result;
+    const VarId column = in_.fresh.var();
+    Substitution at;
+    at.vars[what_.along->var] = affine_add(rows.from, Affine{rows.extent - 1, {}});
+    at.vars[what_.across->var] = affine_add(columns.from, affine_var(column));
+    for (const StmtPtr& stmt : what_.loops.back()->body) {
+      if (stmt->kind != StmtKind::store) continue;
+      const std::int64_t row =
+          stride(in_.lowered.loop, stmt->buffer, stmt->subscripts, what_.across->var);
+      if (-rows_ <= row && row <= rows_) continue;
+      const StmtPtr store = substitute(stmt, at);
+      result.push_back(make_prefetch(store->buffer, store->subscripts, Prefetch::store));
+    }
+    if (result.empty()) return {};
+    return {make_loop(column, 0, columns.extent, std::move(result),
+                      in_registers_ ? LoopMark::unroll : LoopMark::serial)};
+  }
+
+  /// Reads what lies across into local blocks by rows, and computes with their columns.
+  Block block(const Range& rows, const Range& columns) {
+    const LoopMark outer = in_registers_ ? LoopMark::unroll : LoopMark::serial;
+    const LoopMark inner = in_registers_ ? LoopMark::lanes : LoopMark::serial;
+    Block result = prefetched(rows, columns);
+    if (in_registers_) declare(rows.extent, columns.extent, result);
+    const auto at = [&](VarId row, VarId column) {
+      Substitution by;
+      by.vars[what_.along->var] = affine_add(rows.from, affine_var(row));
+      by.vars[what_.across->var] = affine_add(columns.from, affine_var(column));
+      return by;
+    };
+    const VarId row = in_.fresh.var();
+    const VarId column = in_.fresh.var();
+    Block reads;
+    for (std::size_t k = 0; k < what_.reads.size(); ++k) {
+      reads.push_back(make_assign(locals_[k], substitute(what_.reads[k], at(row, column)),
+                                  {affine_var(row), affine_var(column)}));
+    }
+    result.push_back(make_loop(row, 0, rows.extent,
+                               {make_loop(column, 0, columns.extent, std::move(reads), inner)},
+                               outer));
+    const VarId out_row = in_.fresh.var();
+    const VarId out_column = in_.fresh.var();
+    result.push_back(make_loop(
+        out_column, 0, columns.extent,
+        {make_loop(
+            out_row, 0, rows.extent,
+            with_blocks(at(out_row, out_column), {affine_var(out_row), affine_var(out_column)}),
+            inner)},
+        outer));
+    return result;
+  }
+
+  /// The statements, with elements of the blocks where what lies across was read.
+  Block with_blocks(const Substitution& by, const std::vector<Affine>& at) {
+    Block body;
+    for (const StmtPtr& stmt : what_.loops.back()->body) {
+      if (!stmt->value) continue;
+      body.push_back(with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
+        for (std::size_t k = 0; k < what_.reads.size(); ++k) {
+          if (equal(*what_.reads[k], *v)) return make_local(locals_[k], v->dtype, at);
+        }
+        return v;
+      })));
+    }
+    return copied(in_, body, by);
+  }
+
+  bool runs_in_registers() {
+    if (columns_ < 2) return false;
+    in_registers_ = true;
+    const Range rows{{}, std::min(rows_, extent(what_.along))};
+    const Range columns{{}, std::min(columns_, extent(what_.across))};
+    const Block trial = block(rows, columns);
+    if (!broken_mark(trial).empty()) return false;
+    const LanePlan plan = plan_lanes(in_.lowered.loop.buffers, trial, in_.target);
+    bool all = std::ranges::all_of(locals_, [&](LocalId id) { return plan.turned.contains(id); });
+    walk(trial, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::lanes)
+        all = all && plan.vectors.contains(stmt.var);
+    });
+    return all;
+  }
+
+  Scheduling& in_;
+  const Transpose& what_;
+  std::int64_t size_ = 1;  ///< bytes of the largest element that is read across
+  /// Elements of a block: written one after another, and read so.
+  std::int64_t rows_ = 0, columns_ = 0;
+  bool in_registers_ = false;
+  std::vector<LocalId> locals_;  ///< a block for each of the reads
+};
+
+}  // namespace
+
+bool is_transpose(const Loop& loop, const StmtPtr& nest) {
+  return find_transpose(loop, nest).has_value();
+}
+
+std::optional<Block> schedule_transpose(Scheduling& in, const StmtPtr& nest) {
+  const std::optional<Transpose> found = find_transpose(in.lowered.loop, nest);
+  if (!found) return std::nullopt;
+  return Turned(in, *found).build();
+}
+
+}  // namespace heddle::jit

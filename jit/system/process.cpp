@@ -1,0 +1,386 @@
+// See system/process.hpp.
+//
+// A child's process id stays ours until it is reaped: the leader is left a zombie while its group
+// is killed, so that the group's number cannot have passed to a stranger.
+#include "jit/system/process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "heddle/status.hpp"
+
+extern char** environ;
+
+namespace heddle::jit {
+namespace {
+
+/// How often a child is looked at where there is no pidfd to wait for.
+constexpr int poll_ms_without_pidfd = 5;
+
+/// Milliseconds until `deadline` for one poll(), rounded up and bounded; 0 when it has passed.
+int remaining_ms(Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+}
+
+[[noreturn]] void cannot_start(const Command& command, const char* what, int error) {
+  throw Error(ErrorCode::unavailable, fmt::format("cannot start '{}': {}: {}", command.argv.at(0),
+                                                  what, errno_text(error)));
+}
+
+/// The file actions and attributes of a spawn; both need explicit destruction.
+class SpawnPlan {
+ public:
+  SpawnPlan() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &all);  // whatever the host ignores
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  }
+  ~SpawnPlan() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+
+  void place(int fd, int target) { posix_spawn_file_actions_adddup2(&actions_, fd, target); }
+  void open_null(int target) {
+    posix_spawn_file_actions_addopen(&actions_, target, "/dev/null", O_RDONLY, 0);
+  }
+  int spawn(pid_t* pid, const Command& command, std::vector<std::string>& environment) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    posix_spawn_file_actions_addclosefrom_np(&actions_, 3);  // what the host opened without care
+#endif
+    const auto pointers = [](const std::vector<std::string>& strings) {
+      std::vector<char*> list;
+      for (const std::string& s : strings) list.push_back(const_cast<char*>(s.c_str()));
+      list.push_back(nullptr);
+      return list;
+    };
+    return posix_spawn(pid, command.argv[0].c_str(), &actions_, &attributes_,
+                       pointers(command.argv).data(), pointers(environment).data());
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+/// A descriptor above 2, so that placing 0, 1 and 2 in a child cannot overwrite it (a host may run
+/// with its standard streams closed).
+FileDescriptor above_standard(int fd) {
+  FileDescriptor owned(fd);
+  if (fd < 0 || fd > 2) return owned;
+  return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+}
+
+bool names(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+}
+
+std::vector<std::string> child_environment(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (std::ranges::none_of(overrides, [&](const auto& o) { return names(o, name); }))
+      all.emplace_back(text);
+  }
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
+}  // namespace
+
+Deadline deadline_after(std::chrono::milliseconds time) noexcept {
+  constexpr std::chrono::milliseconds longest = std::chrono::hours(30 * 24);
+  return std::chrono::steady_clock::now() + std::min(time, longest);
+}
+
+std::string errno_text(int error) { return std::generic_category().message(error); }
+
+void FileDescriptor::reset() noexcept {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+Patience::Patience(Deadline deadline, std::stop_token stop)
+    : deadline_(deadline), stop_(std::move(stop)) {
+  if (!stop_.stop_possible()) return;
+  wakeup_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakeup_) throw Error(ErrorCode::exhausted, "cannot wait for a child: " + errno_text(errno));
+  on_stop_.emplace(stop_, Wake{wakeup_.get()});
+}
+
+void Patience::Wake::operator()() const noexcept { eventfd_write(fd, 1); }
+
+void BoundedText::append(std::string_view text) {
+  total_ += text.size();
+  const std::size_t for_head = std::min(text.size(), part_bytes_max - head_.size());
+  head_ += text.substr(0, for_head);
+  text.remove_prefix(for_head);
+  if (text.size() > part_bytes_max) text.remove_prefix(text.size() - part_bytes_max);
+  tail_ += text;
+  if (tail_.size() > 2 * part_bytes_max) tail_.erase(0, tail_.size() - part_bytes_max);
+}
+
+std::string BoundedText::str() const {
+  const std::size_t kept = std::min(tail_.size(), part_bytes_max);
+  const std::size_t missing = total_ - head_.size() - kept;
+  if (missing == 0) return head_ + tail_;
+  return fmt::format("{}\n[... {} bytes left out ...]\n{}", head_, missing,
+                     std::string_view(tail_).substr(tail_.size() - kept));
+}
+
+std::string Exit::describe() const {
+  switch (kind) {
+    case Kind::exited:
+      return fmt::format("exit status {}", value);
+    case Kind::signalled:
+      return fmt::format("killed by signal {} ({})", value, strsignal(value));
+    case Kind::unknown:
+      break;
+  }
+  return "exit status unknown (the host process reaped the child: it ignores SIGCHLD or waits for "
+         "any child)";
+}
+
+Child::Child(const Command& command, Channel channel) {
+  int pipe_fds[2];
+  if (pipe2(pipe_fds, O_CLOEXEC) != 0) cannot_start(command, "pipe", errno);
+  output_pipe_ = above_standard(pipe_fds[0]);
+  FileDescriptor output_end = above_standard(pipe_fds[1]);
+  FileDescriptor channel_end;
+  SpawnPlan plan;
+  if (channel == Channel::socket) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+      cannot_start(command, "socketpair", errno);
+    channel_ = above_standard(pair[0]);
+    channel_end = above_standard(pair[1]);
+    if (!channel_ || !channel_end) cannot_start(command, "descriptor", errno);
+    plan.place(channel_end.get(), 0);
+  } else {
+    plan.open_null(0);
+  }
+  if (!output_pipe_ || !output_end) cannot_start(command, "descriptor", errno);
+  plan.place(output_end.get(), 1);
+  plan.place(output_end.get(), 2);
+  std::vector<std::string> environment = child_environment(command.environment);
+  if (const int error = plan.spawn(&pid_, command, environment); error != 0) {
+    cannot_start(command, "exec", error);
+  }
+#ifdef SYS_pidfd_open
+  pidfd_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+#endif
+  const rlimit no_core{0, 0};
+  prlimit(pid_, RLIMIT_CORE, &no_core, nullptr);
+}
+
+Child::~Child() {
+  if (pid_ > 0) finish();
+}
+
+void Child::abandon() noexcept {
+  pid_ = -1;
+  gone_ = true;
+  pidfd_.reset();
+  channel_.reset();
+  output_pipe_.reset();
+}
+
+bool Child::has_ended() noexcept {
+  if (gone_) return true;
+  siginfo_t info{};
+  int result = 0;
+  do {
+    result = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) gone_ = true;  // ECHILD: somebody else reaped it
+  return gone_ || info.si_pid == pid_;
+}
+
+void Child::collect_output() {
+  char buffer[16 * 1024];
+  // Asked before each read, which then cannot block: nobody else reads. The pipe itself blocks, as
+  // the child's end must, and fcntl(), which could change ours alone, is not everywhere allowed.
+  pollfd ready{output_pipe_.get(), POLLIN, 0};
+  while (output_pipe_ && poll(&ready, 1, 0) > 0) {
+    const ssize_t n = ::read(output_pipe_.get(), buffer, sizeof buffer);
+    if (n > 0) {
+      output_.append({buffer, static_cast<std::size_t>(n)});
+    } else if (n == 0) {
+      output_pipe_.reset();
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+std::string Child::take_output() {
+  collect_output();
+  return std::exchange(output_, {}).str();
+}
+
+Child::Event Child::wait_for(short events, const Patience& patience) {
+  for (;;) {
+    if (has_ended()) {
+      collect_output();
+      return Event::ended;
+    }
+    if (patience.stopped()) return Event::out_of_patience;
+    pollfd fds[4] = {{channel_.get(), events, 0},
+                     {output_pipe_.get(), POLLIN, 0},
+                     {pidfd_.get(), POLLIN, 0},
+                     {patience.descriptor(), POLLIN, 0}};  // negative ones are passed over
+    if (events == 0) fds[0].fd = -1;
+    const int left = remaining_ms(patience.deadline());
+    const int n = poll(fds, 4, pidfd_ ? left : std::min(left, poll_ms_without_pidfd));
+    if (n < 0 && errno != EINTR && errno != EAGAIN) {
+      throw Error(ErrorCode::internal, "poll on a child process: " + errno_text(errno));
+    }
+    if (n > 0 && fds[1].revents != 0) collect_output();
+    if (n > 0 && fds[0].revents != 0) return Event::channel;
+    if (left == 0) return Event::out_of_patience;
+  }
+}
+
+Child::Io Child::send(std::span<const std::byte> bytes, const Patience& patience) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        ::send(channel_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      const Event event = wait_for(POLLOUT, patience);
+      if (event == Event::out_of_patience) return Io::out_of_patience;
+      if (event == Event::ended) return Io::closed;
+    } else if (errno != EINTR) {
+      return Io::closed;
+    }
+  }
+  return Io::done;
+}
+
+Child::Io Child::receive(std::span<std::byte> bytes, const Patience& patience) {
+  bool ended = false;
+  while (!bytes.empty()) {
+    const ssize_t n = recv(channel_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (n > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else if (n == 0) {
+      return Io::closed;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (ended) return Io::closed;  // all that it had sent before it ended is read
+      const Event event = wait_for(POLLIN, patience);
+      if (event == Event::out_of_patience) return Io::out_of_patience;
+      ended = event == Event::ended;
+    } else if (errno != EINTR) {
+      return Io::closed;
+    }
+  }
+  return Io::done;
+}
+
+bool Child::wait(const Patience& patience) { return wait_for(0, patience) == Event::ended; }
+
+bool Child::alive() {
+  if (has_ended()) return false;
+  if (!channel_) return true;
+  char byte = 0;
+  const ssize_t n = recv(channel_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+Exit Child::finish() {
+  if (exit_) return *exit_;
+  exit_ = Exit{};
+  // A group whose leader the host reaped may be gone, and its number another's: leave it then.
+  if (!has_ended() || !gone_) kill(-pid_, SIGKILL);
+  int status = 0;
+  pid_t reaped = -1;
+  while (!gone_) {
+    reaped = waitpid(pid_, &status, 0);
+    if (reaped == pid_ || errno != EINTR) break;
+  }
+  gone_ = true;
+  collect_output();
+  output_pipe_.reset();
+  channel_.reset();
+  pidfd_.reset();
+  if (reaped == pid_ && WIFEXITED(status)) {
+    exit_ = Exit{Exit::Kind::exited, WEXITSTATUS(status)};
+  } else if (reaped == pid_ && WIFSIGNALED(status)) {
+    exit_ = Exit{Exit::Kind::signalled, WTERMSIG(status)};
+  }
+  return *exit_;
+}
+
+RunResult run_command(const Command& command, const Patience& patience) {
+  Child child(command, Child::Channel::none);
+  RunResult result;
+  result.killed = !child.wait(patience);
+  result.exit = child.finish();
+  result.output = child.take_output();
+  return result;
+}
+
+RunResult run_command(const Command& command, std::chrono::milliseconds timeout) {
+  return run_command(command, Patience(deadline_after(timeout)));
+}
+
+std::optional<std::string> child_variable(const std::vector<std::string>& overrides,
+                                          std::string_view name) {
+  for (const std::string& entry : overrides) {
+    if (names(entry, name)) return entry.substr(name.size() + 1);
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (names(*entry, name)) return std::string(*entry + name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::filesystem::path> find_program(const std::string& program,
+                                                  const std::vector<std::string>& overrides) {
+  const auto executable = [](const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+  };
+  if (program.empty()) return std::nullopt;
+  if (program.find('/') != std::string::npos) {
+    return executable(program) ? std::optional(std::filesystem::absolute(program)) : std::nullopt;
+  }
+  const std::string path = child_variable(overrides, "PATH").value_or("/usr/bin:/bin");
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    const std::filesystem::path directory = path.substr(at, end - at);
+    at = end + 1;
+    // An empty or relative entry would run whatever lies in the current directory.
+    if (directory.is_absolute() && executable(directory / program)) return directory / program;
+  }
+  return std::nullopt;
+}
+
+}  // namespace heddle::jit

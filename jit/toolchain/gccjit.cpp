@@ -1,0 +1,166 @@
+// The gccjit compiler: loop text to heddle-compile, a shared library back. Nothing of libgccjit
+// runs in this process. Any thread; as many build at once as there are CPUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "jit/emit/emit.hpp"
+#include "jit/system/temp_dir.hpp"
+#include "jit/toolchain/helper.hpp"
+#include "jit/toolchain/toolchain.hpp"
+
+namespace heddle::jit {
+namespace {
+
+using std::chrono::steady_clock;
+
+/// The host ends a slow helper; the helper's own alarm is for when there is no host any more.
+constexpr std::uint32_t grace_seconds = 5;
+
+class GccjitToolchain final : public Toolchain {
+ public:
+  explicit GccjitToolchain(const ToolOptions& options) : options_(options), pool_(options) {}
+
+  std::string_view name() const noexcept override { return "gccjit"; }
+
+  Status available() const override {
+    try {
+      static_cast<void>(find_helper(options_));
+      return {};
+    } catch (const Error& error) {
+      return error.status();
+    }
+  }
+
+  std::string describe() const override {
+    const auto helper = pool_.lease(deadline_after(options_.compile_timeout));
+    return fmt::format("gccjit: {} ({}) -O{}", find_helper(options_).string(),
+                       helper->hello().compiler, options_.optimization_level);
+  }
+
+  EmittedUnit emit(const CompileUnit& unit) const override {
+    check_unit(unit);
+    EmittedUnit emitted;
+    for (const KernelSource& kernel : unit.kernels)
+      emitted.source += fmt::format("# kernel {}\n{}", kernel.name, loop_text(kernel));
+    emitted.essence = without_comments(emitted.source, "#");
+    return emitted;
+  }
+
+  Recipe recipe() const override {
+    return {fmt::format("-O{}{} {}", options_.optimization_level,
+                        options_.fast_math ? " fast_math" : "", options_.target.to_string()),
+            stamps()};
+  }
+
+  /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
+  /// with what it says.
+  std::optional<std::string> version(KernelCache& cache, const std::string& files,
+                                     const Patience& patience) const override {
+    return versions_.find(cache, files, [&] {
+      const auto helper = pool_.lease(patience);
+      return ToldVersion{helper->hello().compiler, helper->hello().library};
+    });
+  }
+
+  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
+                  const Patience& patience) const override {
+    const std::string& source = emitted.source;
+    const wire::CompileRequest request = request_for(unit, patience);
+    dump_unoptimized(options_, unit);
+    dump(options_.dump_dir, unit.name, "loop", source);
+    auto [reply, output, start] = ask(unit, source, request, patience);
+    if (!reply.dump.empty()) dump(options_.dump_dir, unit.name, "gccjit.c", reply.dump);
+    if (!reply.ok) {
+      fail(unit, source,
+           reply.caller_at_fault ? ErrorCode::invalid_argument : ErrorCode::compile_failed,
+           fmt::format("{}\n  output: {}", reply.error, output.empty() ? "(none)" : output), {});
+    }
+    try {
+      return load_built(options_, std::move(reply.library), module_info(unit, emitted, start));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::compile_failed)
+        throw;  // the system's doing, not the compiler's
+      fail(unit, source, error.code(), "what it made cannot be loaded", error.status());
+    }
+  }
+
+ private:
+  struct Answer {
+    wire::CompileReply reply;
+    std::string output;
+    steady_clock::time_point start;
+  };
+
+  /// Compiles of one process share libgccjit's state, which breaks some: GCC 12.2 finds an
+  /// instruction of its own unrecognizable in any but the first. So where a helper dies that has
+  /// compiled before, a new one is asked. Where that one dies too, as GCC 12.2 does of some
+  /// loops that it makes vectors of, another is asked to leave vectors to schedules.
+  Answer ask(const CompileUnit& unit, const std::string& source, wire::CompileRequest request,
+             const Patience& patience) const {
+    for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {
+      const auto helper = pool_.lease(patience, want);
+      const bool is_used = helper->is_used();
+      const auto start = steady_clock::now();
+      try {
+        wire::CompileReply reply = helper->compile(request, patience);
+        return {std::move(reply), helper->take_output(), start};
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::cancelled) throw;
+        const bool makes_vectors = request.optimization_level > 1;
+        if (error.code() != ErrorCode::compile_failed || (!is_used && !makes_vectors))
+          fail(unit, source, error.code(), error.status().message(), {});
+        if (!is_used) request.optimization_level = 1;
+      }
+    }
+  }
+
+  static std::string loop_text(const KernelSource& kernel) {
+    return print(*kernel.loop, &kernel.names);
+  }
+
+  std::string stamps() const {
+    try {
+      return file_stamp(find_helper(options_));
+    } catch (const Error&) {
+      return "missing";  // building will say so
+    }
+  }
+
+  wire::CompileRequest request_for(const CompileUnit& unit, const Patience& patience) const {
+    wire::CompileRequest request;
+    request.unit_name = unit.name;
+    request.optimization_level = static_cast<std::uint32_t>(options_.optimization_level);
+    request.target = options_.target.to_string();
+    request.fast_math = options_.fast_math;
+    request.trace_values = unit.trace_values;
+    request.want_dump = !options_.dump_dir.empty();
+    const auto left =
+        std::chrono::ceil<std::chrono::seconds>(patience.deadline() - steady_clock::now());
+    request.seconds_max =
+        static_cast<std::uint32_t>(std::max<std::int64_t>(left.count(), 0)) + grace_seconds;
+    for (const KernelSource& kernel : unit.kernels)
+      request.kernels.push_back({kernel.name, loop_text(kernel), kernel.addresses});
+    return request;
+  }
+
+  [[noreturn]] void fail(const CompileUnit& unit, const std::string& source, ErrorCode code,
+                         std::string_view what, const Status& cause) const {
+    throw Error(code,
+                fmt::format("gccjit could not compile unit '{:.200}': {}\n  {}", unit.name, what,
+                            keep_source(options_.temp_dir, unit.name, "loop", source)),
+                cause);
+  }
+
+  ToolOptions options_;
+  mutable HelperPool pool_;
+  mutable VersionMemory versions_{"gccjit"};
+};
+
+}  // namespace
+
+std::shared_ptr<const Compiler> make_gccjit_compiler(const ToolOptions& options) {
+  return make_compile_service(std::make_unique<GccjitToolchain>(options), options);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,262 @@
+// The compile service: nothing is compiled twice. Modules that somebody holds are found in memory,
+// others on disk; threads that ask for the same unit at once share one compile. Any thread.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "jit/system/temp_dir.hpp"
+#include "jit/toolchain/toolchain.hpp"
+
+namespace heddle::jit {
+namespace {
+
+using std::chrono::steady_clock;
+
+class CompileService final : public Compiler {
+ public:
+  CompileService(std::unique_ptr<const Toolchain> toolchain, const ToolOptions& options)
+      : toolchain_(std::move(toolchain)),
+        timeout_(options.compile_timeout),
+        target_(options.target),
+        perf_map_(options.perf_map),
+        temp_dir_(options.temp_dir),
+        anew_(!options.dump_dir.empty() || !toolchain_->recipe_is_whole()),
+        owner_(getpid()),
+        cache_({options.cache_dir, options.cache_bytes_max, options.warn}) {
+    if (options.warn && cache_.enabled() && !toolchain_->recipe_is_whole()) {
+      options.warn(
+          fmt::format("{}: kernels are compiled anew each time and not kept, as flags of "
+                      "HEDDLE_CC, HEDDLE_CFLAGS or BackendOptions::cflags may name files, whose "
+                      "content would count",
+                      toolchain_->name()));
+    }
+  }
+
+  std::string_view name() const noexcept override { return toolchain_->name(); }
+  Status available() const override { return toolchain_->available(); }
+  std::string describe() const override { return toolchain_->describe(); }
+  std::optional<std::chrono::milliseconds> timeout() const noexcept override { return timeout_; }
+  Target target() const noexcept override { return target_; }
+  KernelCacheCounters counters() const noexcept override { return cache_.counters(); }
+
+  std::shared_ptr<const Module> compile(const CompileUnit& unit,
+                                        const CompileLimits& limits) const override {
+    if (getpid() != owner_) {
+      throw Error(ErrorCode::unavailable,
+                  fmt::format("this process was forked from the one that opened the {} compiler, "
+                              "which it may not use; open a backend of its own in the child",
+                              name()));
+    }
+    const CompileLimits bounded{earliest(limits.deadline), limits.stop};
+    const Patience patience(*bounded.deadline, bounded.stop);
+    LimitedWork work(unit.name, bounded);
+    work.begin("emit");
+    const EmittedUnit emitted = toolchain_->emit(unit);
+    // Dumps are of compiles: what is not compiled would leave none.
+    if (anew_) {
+      cache_.count(&KernelCacheCounters::disabled);
+      return build(unit, emitted, patience).module;
+    }
+    const Recipe recipe = toolchain_->recipe();
+    const CompileKey key = key_of(unit, emitted, recipe);
+    return shared(unit, key, patience,
+                  [&] { return load_or_build(unit, emitted, recipe, key, patience); });
+  }
+
+ private:
+  /// Threads that wait for the compile of one unit.
+  struct Flight {
+    bool landed = false;
+    std::shared_ptr<const Module> module;
+    std::exception_ptr failure;  // for all of them
+  };
+  struct Slot {
+    std::weak_ptr<const Module> module;
+    std::shared_ptr<Flight> flight;  // null: nobody compiles it
+  };
+
+  Deadline earliest(const std::optional<Deadline>& asked) const {
+    const Deadline own = deadline_after(timeout_);
+    return asked ? std::min(*asked, own) : own;
+  }
+
+  CompileKey key_of(const CompileUnit& unit, const EmittedUnit& emitted,
+                    const Recipe& recipe) const {
+    KeyHasher hasher;
+    hasher.add("heddle kernel").add(HEDDLE_VERSION).add(std::to_string(HEDDLE_KERNEL_ABI));
+    hasher.add(name()).add(recipe.options).add(recipe.files).add(processor_stamp());
+    hasher.add(emitted.essence).add(unit.trace_values ? "traced" : "");
+    for (const KernelSource& kernel : unit.kernels) {
+      hasher.add(kernel.name).add(std::to_string(kernel.addresses.size()));
+      for (const auto& address : kernel.addresses)
+        hasher.add(address ? std::to_string(*address) : "");
+    }
+    return hasher.finish();
+  }
+
+  /// The module of `key`: one that is there, one that another thread makes, or what `make` gives.
+  template <class Make>
+  std::shared_ptr<const Module> shared(const CompileUnit& unit, const CompileKey& key,
+                                       const Patience& patience, const Make& make) const {
+    std::shared_ptr<Flight> flight;
+    {
+      std::unique_lock lock(mutex_);
+      for (;;) {
+        Slot& slot = slots_[key];
+        if (auto module = slot.module.lock()) {
+          cache_.count(&KernelCacheCounters::memory_hits);
+          return module;
+        }
+        if (!slot.flight) break;
+        const std::shared_ptr<Flight> other = slot.flight;
+        wait_for(*other, unit, patience, lock);
+        if (other->module) {
+          cache_.count(&KernelCacheCounters::shared);
+          return other->module;
+        }
+        if (other->failure) std::rethrow_exception(other->failure);
+        // It was given up by who asked for it, not by us.
+      }
+      flight = slots_[key].flight = std::make_shared<Flight>();
+      sweep();
+    }
+    try {
+      flight->module = make();
+    } catch (const Error& error) {
+      const bool own_limits =
+          error.code() == ErrorCode::cancelled || error.code() == ErrorCode::deadline;
+      land(key, *flight, own_limits ? nullptr : std::current_exception());
+      throw;
+    } catch (...) {
+      land(key, *flight, std::current_exception());
+      throw;
+    }
+    land(key, *flight, nullptr);
+    return flight->module;
+  }
+
+  void wait_for(const Flight& flight, const CompileUnit& unit, const Patience& patience,
+                std::unique_lock<std::mutex>& lock) const {
+    if (landed_.wait_until(lock, patience.stop(), patience.deadline(),
+                           [&flight] { return flight.landed; }))
+      return;
+    throw Error(patience.stopped() ? ErrorCode::cancelled : ErrorCode::deadline,
+                fmt::format("unit '{:.200}' was being compiled by another thread, and its time was "
+                            "over before that ended",
+                            unit.name));
+  }
+
+  void land(const CompileKey& key, Flight& flight, std::exception_ptr failure) const {
+    const std::scoped_lock lock(mutex_);
+    flight.landed = true;
+    flight.failure = std::move(failure);
+    Slot& slot = slots_[key];
+    slot.flight = nullptr;
+    slot.module = flight.module;
+    landed_.notify_all();
+  }
+
+  /// Forgets modules that went, now and then. Under the lock.
+  void sweep() const {
+    constexpr std::size_t slots_kept = 64;
+    if (slots_.size() < sweep_at_) return;
+    std::erase_if(slots_, [](const auto& item) {
+      return !item.second.flight && item.second.module.expired();
+    });
+    sweep_at_ = std::max(slots_kept, 2 * slots_.size());
+  }
+
+  std::shared_ptr<const Module> load_or_build(const CompileUnit& unit, const EmittedUnit& emitted,
+                                              const Recipe& recipe, const CompileKey& key,
+                                              const Patience& patience) const {
+    const auto start = steady_clock::now();
+    // Code for certain addresses is of no use to others, nor to us once its buffers are gone.
+    const bool bound = std::ranges::any_of(unit.kernels, [](const KernelSource& kernel) {
+      return std::ranges::any_of(kernel.addresses, [](const auto& a) { return a.has_value(); });
+    });
+    const auto version = bound || !cache_.enabled()
+                             ? std::nullopt
+                             : toolchain_->version(cache_, recipe.files, patience);
+    if (!version) {
+      cache_.count(&KernelCacheCounters::disabled);
+      return build(unit, emitted, patience).module;
+    }
+    const CompileKey disk_key = KeyHasher().add(key).add(*version).finish();
+    KernelCache::Found found = cache_.load(disk_key);
+    if (found.entry) {
+      try {
+        ModuleInfo info = module_info(unit, emitted, start);
+        info.perf_map = perf_map_;
+        info.temp_dir = temp_dir_;
+        auto module = load_module(found.entry->library, std::move(info));
+        cache_.count(&KernelCacheCounters::disk_hits);
+        return module;
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::compile_failed) throw;  // the system: the entry is sound
+        // Whole as it was written, and yet no library of this unit: what is compiled takes its
+        // place.
+        found.reason = &KernelCacheCounters::corrupt;
+      }
+    }
+    cache_.count(found.reason);
+    BuiltUnit built = build(unit, emitted, patience);
+    const std::string info =
+        fmt::format("{} ({})", unit.name, version->substr(0, version->find('\n')));
+    // Not under the stamps of a compiler that another took the place of meanwhile.
+    if (toolchain_->recipe().files == recipe.files &&
+        cache_.store(disk_key, info, built.library.bytes))
+      cache_.count(&KernelCacheCounters::stored);
+    return std::move(built.module);
+  }
+
+  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
+                  const Patience& patience) const {
+    BuiltUnit built = toolchain_->build(unit, emitted, patience);
+    cache_.count(&KernelCacheCounters::compiled);
+    return built;
+  }
+
+  const std::unique_ptr<const Toolchain> toolchain_;
+  const std::chrono::milliseconds timeout_;
+  const Target target_;
+  const bool perf_map_;
+  const std::filesystem::path temp_dir_;
+  const bool anew_;  // what was compiled before is not looked for
+  const pid_t owner_;
+  mutable KernelCache cache_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any landed_;
+  mutable std::map<CompileKey, Slot> slots_;  // guarded by mutex_
+  mutable std::size_t sweep_at_ = 0;          // guarded by mutex_
+};
+
+}  // namespace
+
+ModuleInfo module_info(const CompileUnit& unit, const EmittedUnit& emitted,
+                       steady_clock::time_point start) {
+  ModuleInfo info{unit.name, {}, emitted.source, steady_clock::now() - start};
+  for (const KernelSource& kernel : unit.kernels) info.kernels.push_back(kernel.name);
+  return info;
+}
+
+BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info) {
+  if (!options.dump_dir.empty()) {
+    info.library_file = std::filesystem::absolute(options.dump_dir) /
+                        fmt::format("{}-{:016x}.so", file_stem(info.unit_name), library.sum.low);
+  }
+  info.perf_map = options.perf_map;
+  info.temp_dir = options.temp_dir;
+  auto module = load_module(library, std::move(info));
+  return {std::move(library), std::move(module)};
+}
+
+std::shared_ptr<const Compiler> make_compile_service(std::unique_ptr<const Toolchain> toolchain,
+                                                     const ToolOptions& options) {
+  return std::make_shared<CompileService>(std::move(toolchain), options);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,78 @@
+// exp, log, sin and the like as straight lines of exact-by-definition steps: IEEE operations, fma,
+// integer operations and selects. So their bits are the same from every compiler, in scalar and in
+// vector code of any width, and when folded; and compilers vectorise the loops around them. The
+// bounds of their errors are in jit/README.md. Pure functions on a builder; one thread.
+//
+// fma is used wherever it saves a rounding: it is one instruction on x86-64-v3, AArch64 and GPUs;
+// elsewhere the C library's is exact too, though slow. Coefficients: tools/coefficients.sollya.
+#pragma once
+
+#include <span>
+
+#include "jit/value/primitive_builder.hpp"
+
+namespace heddle::jit {
+
+[[nodiscard]] PrimValue math_exp(PrimValue a);
+[[nodiscard]] PrimValue math_exp2(PrimValue a);
+[[nodiscard]] PrimValue math_log(PrimValue a);
+[[nodiscard]] PrimValue math_log2(PrimValue a);
+[[nodiscard]] PrimValue math_tanh(PrimValue a);
+[[nodiscard]] PrimValue math_erf(PrimValue a);
+[[nodiscard]] PrimValue math_sin(PrimValue a);
+[[nodiscard]] PrimValue math_cos(PrimValue a);
+[[nodiscard]] PrimValue math_pow(PrimValue a, PrimValue b);
+
+/// What the functions above need to know of a floating type.
+struct RealFormat {
+  DType bits;              ///< the unsigned type of its size
+  int mantissa;            ///< explicit bits of the significand
+  std::int64_t bias;       ///< of the exponent
+  std::int64_t sqrt_half;  ///< the bits of sqrt(1/2) rounded down
+  double magic;            ///< 1.5 * 2^mantissa: adding it rounds to an integer in the low bits
+  double normal_min;
+};
+[[nodiscard]] const RealFormat& real_format(DType type);
+
+/// c[0] + c[1] x + c[2] x^2 ... by Horner's rule.
+[[nodiscard]] PrimValue horner(PrimValue x, std::span<const double> c);
+/// e^r for r in [-ln 2 / 2, ln 2 / 2].
+[[nodiscard]] PrimValue exp_polynomial(PrimValue r);
+/// The greater of the two; NaN stays.
+[[nodiscard]] PrimValue at_least(PrimValue a, double lowest);
+/// The sign bit alone, as an integer.
+[[nodiscard]] PrimValue sign_bit(PrimValue a);
+/// `a` with its sign flipped where the integer `sign`, which has no other bits, has its highest
+/// one.
+[[nodiscard]] PrimValue flip_sign(PrimValue a, PrimValue sign);
+
+/// The nearest integer k to a number: `shifted` has k + offset in its low bits (modulo 2^mantissa),
+/// `value` is k.
+struct Rounded {
+  PrimValue shifted;
+  PrimValue value;
+};
+/// Of scale * x, which is below 2^(mantissa - 1) and rounded once with k. 0 <= offset <= 4 * bias.
+[[nodiscard]] Rounded round_scaled(PrimValue x, PrimValue scale, std::int64_t offset = 0);
+/// The same for x from below 0 to infinity, but that k is at most `k_max`.
+[[nodiscard]] Rounded round_at_most(PrimValue x, PrimValue scale, std::int64_t offset,
+                                    std::int64_t k_max);
+/// x = k + rest with |rest| <= 1/2, unless k is bounded as above.
+struct Fraction {
+  Rounded k;
+  PrimValue rest;
+};
+[[nodiscard]] Fraction split_fraction(PrimValue x, std::int64_t offset, std::int64_t k_max);
+/// p * 2^k, rounded once, for |p| >= 1/4 and k in [-1.5 bias, bias + 1] with offset 2 * bias.
+[[nodiscard]] PrimValue scale_by_power(PrimValue p, const Rounded& k);
+/// 2^k for k in the range of normal numbers, with offset bias.
+[[nodiscard]] PrimValue power_of_two(const Rounded& k);
+
+/// x = m 2^k with m in [sqrt(1/2), sqrt(2)), for positive normal x.
+struct Split {
+  PrimValue m;
+  PrimValue k;  ///< of the type of x
+};
+[[nodiscard]] Split split_exponent(PrimValue x);
+
+}  // namespace heddle::jit

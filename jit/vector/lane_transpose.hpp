@@ -1,0 +1,24 @@
+// Square blocks of registers turned: what lies in rows comes out in columns. Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "jit/vector/target.hpp"
+
+namespace heddle::jit {
+
+/// An instruction that makes a vector of lanes of two others. AT&T syntax: %0 is the result, %1 and
+/// %2 are the operands.
+struct LaneShuffle {
+  std::string instruction;
+  std::size_t first = 0, second = 0;
+};
+
+/// Turns as many vectors of `type` as one has lanes. Values 0, 1, ... are the rows in order, every
+/// shuffle makes the next value, and the last ones are the columns in order. Empty: the target has
+/// no instructions for it.
+[[nodiscard]] std::vector<LaneShuffle> lane_transpose(DType type, const Target& target);
+
+}  // namespace heddle::jit

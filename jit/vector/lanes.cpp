@@ -1,0 +1,261 @@
+// See vector/lanes.hpp. Pure; any thread.
+#include "jit/vector/lanes.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "jit/loop/address.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/vector/lane_prims.hpp"
+#include "jit/vector/lane_transpose.hpp"
+
+namespace heddle::jit {
+namespace {
+
+bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
+
+class Planner {
+ public:
+  /// Blocks of `turnable` may be read along columns.
+  Planner(const std::vector<BufferDecl>& buffers, const Block& body, const Target& target,
+          const std::set<LocalId>& turnable)
+      : buffers_(buffers), target_(target), turnable_(turnable) {
+    if (target.isa == Isa::none) return;
+    walk(body, [this](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::declare && !stmt.dims.empty()) blocks_[stmt.local] = &stmt;
+    });
+    block(body);
+    for (const auto& [local, declare] : blocks_) {
+      if (!in_memory_.contains(local) && is_lane_type(declare->value->dtype))
+        plan.in_registers.insert(local);
+    }
+  }
+
+  /// Blocks that vector loops read along columns.
+  [[nodiscard]] const std::set<LocalId>& turned() const noexcept { return turned_; }
+
+  LanePlan plan;
+
+ private:
+  void block(const Block& body) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop && stmt->mark == LoopMark::lanes) {
+        lanes(*stmt);
+      } else if (stmt->kind == StmtKind::loop) {
+        if (stmt->mark == LoopMark::unroll) unrolled_.insert(stmt->var);
+        block(stmt->body);
+      } else {
+        scalar(*stmt);
+      }
+    }
+  }
+
+  /// Blocks that scalar code touches are arrays.
+  void scalar(const Stmt& stmt) {
+    if (stmt.kind == StmtKind::assign && !stmt.subscripts.empty()) in_memory_.insert(stmt.local);
+    if (!stmt.value) return;
+    walk(*stmt.value, [this](const Value& v) {
+      if (v.kind == ValueKind::local && !v.subscripts.empty()) in_memory_.insert(v.local);
+    });
+  }
+
+  void lanes(const Stmt& loop) {
+    if (!is_vector(loop)) {
+      for (const StmtPtr& stmt : loop.body) scalar(*stmt);
+      return;
+    }
+    plan.vectors.insert(loop.var);
+    const auto touch = [&](LocalId local, const std::vector<Affine>& at) {
+      if (at.empty()) return;
+      const std::int64_t row = blocks_.at(local)->dims.back();
+      const bool whole_row = at.back() == affine_var(loop.var) && loop.from == 0 && loop.to == row;
+      const bool fixed =
+          std::all_of(at.begin(), at.end() - 1, [this](const Affine& a) { return is_fixed(a); });
+      if (!whole_row || !fixed) in_memory_.insert(local);
+    };
+    for (const StmtPtr& stmt : loop.body) {
+      if (stmt->kind == StmtKind::assign) touch(stmt->local, stmt->subscripts);
+      if (!stmt->value) continue;
+      walk(*stmt->value, [&](const Value& v) {
+        if (v.kind != ValueKind::local || v.subscripts.empty()) return;
+        // A value that all lanes share is scalar code.
+        if (is_uniform(v, loop.var, {})) {
+          in_memory_.insert(v.local);
+        } else if (is_column(v.local, v.subscripts, loop)) {
+          turned_.insert(v.local);
+        } else {
+          touch(v.local, v.subscripts);
+        }
+      });
+    }
+  }
+
+  /// Known when emitted.
+  bool is_fixed(const Affine& a) const {
+    return std::ranges::all_of(a.terms, [this](const AffineTerm& term) {
+      return term.kind == AffineTerm::Kind::loop && unrolled_.contains(term.id);
+    });
+  }
+
+  bool is_column(LocalId local, const std::vector<Affine>& at, const Stmt& loop) const {
+    return turnable_.contains(local) && at[0] == affine_var(loop.var) && is_fixed(at[1]) &&
+           loop.from == 0 && loop.to == blocks_.at(local)->dims[0];
+  }
+
+  bool is_vector(const Stmt& loop) const {
+    std::set<LocalId> own;
+    const std::optional<DType> of = lane_type(loop.body);
+    if (!of || !is_lane_type(*of)) return false;
+    for (const StmtPtr& stmt : loop.body) {
+      if (!stmt->value) continue;
+      const DType type = stmt->value->dtype;
+      const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
+      if (!is_mask && (!is_lane_type(type) || size_of(type) != size_of(*of))) return false;
+      if (!kind_of(*stmt->value, loop, size_of(*of), own).is_vector) return false;
+      if (stmt->kind == StmtKind::store && !moves_by_one(stmt->buffer, stmt->subscripts, loop.var))
+        return false;
+      if (stmt->kind == StmtKind::assign && !stmt->subscripts.empty() &&
+          !block_moves_by_one(stmt->local, stmt->subscripts, loop.var))
+        return false;
+      if (stmt->kind == StmtKind::declare) own.insert(stmt->local);
+    }
+    return true;
+  }
+
+  /// Sets a local that is no block.
+  static bool is_scalar(const Stmt& stmt) {
+    return stmt.kind == StmtKind::declare ||
+           (stmt.kind == StmtKind::assign && stmt.subscripts.empty());
+  }
+
+  struct ValueKinds {
+    bool is_uniform = false;  ///< the same in all lanes
+    bool is_vector = false;   ///< vector code makes it, or a copy of it in each lane
+  };
+  /// `bytes`: of a lane.
+  ValueKinds kind_of(const Value& v, const Stmt& loop, std::size_t bytes,
+                     const std::set<LocalId>& own) const {
+    const VarId lane = loop.var;
+    const bool is_lane = is_lane_type(v.dtype);
+    if (v.kind == ValueKind::op || v.kind == ValueKind::cast) {
+      ValueKinds all{true, true};
+      for (const ValuePtr& arg : v.args) {
+        const ValueKinds one = kind_of(*arg, loop, bytes, own);
+        all.is_uniform = all.is_uniform && one.is_uniform;
+        all.is_vector = all.is_vector && one.is_vector;
+      }
+      if (all.is_uniform) return {true, is_lane || v.dtype == DType::bool_};
+      return {false, all.is_vector && is_lane_function(lane_function(v, target_), bytes, target_)};
+    }
+    if (is_uniform(v, lane, own)) return {true, is_lane || v.dtype == DType::bool_};
+    if (v.kind == ValueKind::load)
+      return {false, is_lane && moves_by_one(v.buffer, v.subscripts, lane)};
+    if (v.kind != ValueKind::local) return {};
+    if (v.subscripts.empty()) return {false, is_lane || v.dtype == DType::bool_};
+    return {false, is_lane && (is_column(v.local, v.subscripts, loop) ||
+                               block_moves_by_one(v.local, v.subscripts, lane))};
+  }
+
+  bool moves_by_one(BufferId buffer, const std::vector<Affine>& at, VarId lane) const {
+    return split_lane(flatten(buffers_[buffer].type, at), lane).second == 1;
+  }
+  bool block_moves_by_one(LocalId local, const std::vector<Affine>& at, VarId lane) const {
+    const Stmt& declare = *blocks_.at(local);
+    return split_lane(flatten({declare.value->dtype, declare.dims}, at), lane).second == 1;
+  }
+
+  const std::vector<BufferDecl>& buffers_;
+  const Target& target_;
+  const std::set<LocalId>& turnable_;
+  std::map<LocalId, const Stmt*> blocks_;
+  std::set<LocalId> in_memory_, turned_;
+  std::set<VarId> unrolled_;
+};
+
+/// Matrices whose rows fit a vector, of a type that the target can transpose.
+std::set<LocalId> turnable_blocks(const Block& body, const Target& target) {
+  std::set<LocalId> found;
+  walk(body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::declare || stmt.dims.size() != 2) return;
+    const DType type = stmt.value->dtype;
+    if (stmt.dims[1] <= target.lanes(type) && is_lane_type(type) &&
+        !lane_transpose(type, target).empty())
+      found.insert(stmt.local);
+  });
+  return found;
+}
+
+}  // namespace
+
+LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
+                    const Target& target) {
+  // Whether a block is in registers is known last; one that is an array has no columns to read.
+  std::set<LocalId> turnable = turnable_blocks(body, target);
+  for (;;) {
+    Planner planner(buffers, body, target, turnable);
+    LanePlan& plan = planner.plan;
+    const auto refused = std::erase_if(turnable, [&](LocalId local) {
+      return planner.turned().contains(local) && !plan.in_registers.contains(local);
+    });
+    if (refused > 0) continue;
+    plan.turned = planner.turned();
+    return std::move(plan);
+  }
+}
+
+const PrimFunction& lane_function(const Value& v, const Target& target) {
+  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype, has_scaling(target))
+                                 : cast_function(v.args[0]->dtype, v.dtype);
+}
+
+bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {
+  bool uniform = true;
+  walk(value, [&](const Value& v) {
+    const bool moves =
+        mentions(v.index, lane) || (v.kind == ValueKind::local && lane_locals.contains(v.local)) ||
+        std::ranges::any_of(v.subscripts, [&](const Affine& a) { return mentions(a, lane); });
+    uniform = uniform && !moves;
+  });
+  return uniform;
+}
+
+std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width) {
+  std::vector<LanePart> parts;
+  for (std::int64_t first = 0; first < extent; first += width) {
+    const std::int64_t count = std::min(width, extent - first);
+    parts.push_back({first, count, count == width});
+  }
+  return parts;
+}
+
+std::optional<DType> lane_type(const Block& body) {
+  for (const StmtPtr& stmt : body) {
+    if (stmt->value && stmt->value->dtype != DType::bool_) return stmt->value->dtype;
+  }
+  return std::nullopt;
+}
+
+std::pair<Affine, std::int64_t> split_lane(const Affine& index, VarId lane) {
+  Affine rest = index;
+  std::int64_t coefficient = 0;
+  std::erase_if(rest.terms, [&](const AffineTerm& term) {
+    const bool own = term.kind == AffineTerm::Kind::loop && term.id == lane;
+    if (own) coefficient = term.coefficient;
+    return own;
+  });
+  return {std::move(rest), coefficient};
+}
+
+std::int64_t stride(const Loop& loop, BufferId buffer, const std::vector<Affine>& at, VarId var) {
+  return split_lane(flatten(loop.buffers[buffer].type, at), var).second;
+}
+
+Block unrolled(const Stmt& loop, std::int64_t iteration) {
+  Substitution at;
+  at.vars[loop.var].constant = iteration;
+  Block body;
+  for (const StmtPtr& stmt : loop.body) body.push_back(substitute(stmt, at));
+  return body;
+}
+
+}  // namespace heddle::jit

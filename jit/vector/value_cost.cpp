@@ -1,0 +1,73 @@
+// See vector/value_cost.hpp.
+#include "jit/vector/value_cost.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "jit/vector/lanes.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Builtins that are one instruction, or one and a constant.
+bool is_instruction(std::string_view builtin) {
+  constexpr std::array<std::string_view, 3> names{"__builtin_fabs", "__builtin_fma",
+                                                  "__builtin_rint"};
+  return std::ranges::any_of(names, [&](std::string_view n) { return builtin.starts_with(n); });
+}
+
+int cost_of(const Prim& prim) {
+  constexpr int slow = 8;
+  switch (prim.op) {
+    case PrimOp::constant:
+    case PrimOp::bits:
+      return 0;
+    case PrimOp::div:
+    case PrimOp::rem:
+      return slow;
+    case PrimOp::call:
+      return is_instruction(prim.function) ? 1 : slow;
+    default:
+      return 1;
+  }
+}
+
+/// Of an operation or a cast alone, remembered: building the primitive function takes longer. What
+/// remembers has no destructor, as compiles may run during exit.
+int own_cost(const Value& v) {
+  constexpr std::size_t casts = op_count;  // a row of its own, behind those of operations
+  static constinit std::array<std::atomic<int>, (op_count + 1) * dtype_count * dtype_count> known{};
+  const std::size_t row = v.kind == ValueKind::op ? static_cast<std::size_t>(v.op) : casts;
+  const auto from = static_cast<std::size_t>(v.args.back()->dtype);
+  std::atomic<int>& cost =
+      known[(row * dtype_count + from) * dtype_count + static_cast<std::size_t>(v.dtype)];
+  // relaxed: a number, which publishes nothing; whoever finds none works out the same (pairs with
+  // the store below).
+  if (const int found = cost.load(std::memory_order_relaxed); found != 0) return found - 1;
+  int sum = 0;
+  for (const Prim& prim : lane_function(v, Target{}).code) sum += cost_of(prim);
+  // relaxed: see above.
+  cost.store(sum + 1, std::memory_order_relaxed);
+  return sum;
+}
+
+void add_cost(const Value& value, int limit, int& cost) {
+  if (value.kind == ValueKind::op || value.kind == ValueKind::cast)
+    cost = std::min(limit, cost + own_cost(value));
+  for (const ValuePtr& arg : value.args) {
+    if (cost >= limit) return;
+    add_cost(*arg, limit, cost);
+  }
+}
+
+}  // namespace
+
+int cost_of(const Value& value, int limit) {
+  int cost = 0;
+  add_cost(value, limit, cost);
+  return cost;
+}
+
+}  // namespace heddle::jit

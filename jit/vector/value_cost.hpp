@@ -1,0 +1,12 @@
+// What computing a value takes. Any thread.
+#pragma once
+
+#include "jit/loop/loop.hpp"
+
+namespace heddle::jit {
+
+/// In simple operations: an exp counts its own; divisions, roots and calls of the C library count
+/// 8, which are about their cycles per vector. Loads cost nothing here. Counts to `limit` at most.
+[[nodiscard]] int cost_of(const Value& value, int limit = 1 << 20);
+
+}  // namespace heddle::jit

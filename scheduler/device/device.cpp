@@ -1,0 +1,135 @@
+// The handles Device and ExternalTimeline: they forward to the cores.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "scheduler/device/empty_handle.hpp"
+#include "scheduler/device/hooks.hpp"
+#include "scheduler/device/worker.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/threads/fork.hpp"
+#include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/threads.hpp"
+
+namespace heddle::sched {
+
+Device::Handle::Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
+
+Device::Handle::~Handle() {
+  // Threads that end with this device end here, rather than where the last of them lets go of it.
+  const auto last = core->abandon();
+  core.reset();
+}
+
+namespace {
+
+/// The name of nothing.
+const std::string& no_name() noexcept {
+  static NeverDestroyed<const std::string> name("(empty handle)");
+  return *name;
+}
+
+}  // namespace
+
+std::shared_ptr<DeviceCore> DeviceCore::of(const Device& device) noexcept {
+  return device.core_->shared_from_this();
+}
+
+Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
+                        std::shared_ptr<DeviceCore>* core) {
+  const std::uint32_t capacity = options.capacity.value_or(tuning::capacity_default);
+  if (capacity == 0 || capacity > capacity_max) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device '{}': capacity {} (expected 1 to {})", options.name, capacity,
+                            capacity_max));
+  }
+  if (options.full > FullPolicy::deadline) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device '{}': no policy {} for a full queue (see FullPolicy)",
+                            options.name, static_cast<int>(options.full)));
+  }
+  // Not in a simulation, which is the same on any machine.
+  if (options.processor && options.mode != Mode::simulated)
+    require_allowed(options.name, *options.processor);
+  options.capacity = capacity;
+  watch_forks();
+  prepare_barriers();
+  if (Hooks* const simulation = hooks(); options.mode == Mode::simulated && simulation != nullptr)
+    simulation->before_open(options.name);
+  std::shared_ptr<DeviceCore> made;
+  try {
+    before_allocation();
+    made = std::make_shared<DeviceCore>(options, std::move(runner));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::exhausted,
+                fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
+                            options.name, capacity));
+  }
+  const auto handle = std::make_shared<Device::Handle>(made);
+  if (!made->runner_)
+    made->thread_ = start_thread(options.name, options.processor, [made] { made->work(); });
+  *core = made;
+  return Device({handle, made.get()});
+}
+
+Event Device::refuse_memory(Label label) noexcept {
+  return Timeline::refused(Status(
+      ErrorCode::exhausted, [&] { return fmt::format("no memory for task '{}'", label.c_str()); }));
+}
+
+Event Device::refuse_empty() noexcept { return Timeline::refused(empty_handle("Device")); }
+
+Event Device::record() const noexcept { return core_ ? core_->record() : refuse_empty(); }
+Event Device::wait(const Event& event) const noexcept {
+  return core_ ? core_->wait(event) : refuse_empty();
+}
+Status Device::await() const noexcept { return core_ ? core_->await({}) : empty_handle("Device"); }
+Status Device::await_for(std::chrono::nanoseconds timeout) const noexcept {
+  return await_until(deadline_after(timeout));
+}
+Status Device::await_until(Clock::time_point deadline) const noexcept {
+  return core_ ? core_->await(deadline) : empty_handle("Device");
+}
+bool Device::is_idle() const noexcept { return !core_ || core_->is_idle(); }
+Status Device::status() const noexcept { return core_ ? core_->status() : empty_handle("Device"); }
+Status Device::recover() const noexcept {
+  return core_ ? core_->recover() : empty_handle("Device");
+}
+void Device::cancel_pending() const noexcept {
+  if (core_) core_->cancel_pending();
+}
+Status Device::shutdown(std::chrono::nanoseconds timeout) const noexcept {
+  return core_ ? core_->shutdown(timeout) : empty_handle("Device");
+}
+const std::string& Device::name() const noexcept {
+  return core_ ? core_->options().name : no_name();
+}
+std::uint64_t Device::id() const noexcept { return core_ ? core_->timeline().id() : 0; }
+Mode Device::mode() const noexcept { return core_ ? core_->options().mode : Mode::threaded; }
+Counters Device::counters() const noexcept { return core_ ? core_->counters() : Counters(); }
+Snapshot Device::snapshot() const {
+  if (core_) return core_->snapshot();
+  Snapshot nothing;
+  nothing.device = no_name();
+  nothing.status = empty_handle("Device");
+  return nothing;
+}
+
+ExternalTimeline::ExternalTimeline(std::string name) {
+  watch_forks();
+  prepare_barriers();
+  state_ = std::make_shared<ExternalState>(std::move(name));
+}
+Event ExternalTimeline::next() noexcept {
+  return state_ ? state_->next() : Timeline::refused(empty_handle("ExternalTimeline"));
+}
+Status ExternalTimeline::signal(std::uint64_t ticket, Status status) noexcept {
+  const auto state = state_;  // a callback may drop this handle
+  return state ? state->signal(ticket, status) : empty_handle("ExternalTimeline");
+}
+const std::string& ExternalTimeline::name() const noexcept {
+  return state_ ? state_->name() : no_name();
+}
+
+}  // namespace heddle::sched

@@ -1,0 +1,221 @@
+// Event: asking a timeline, waiting for it, and being told. Also labels and what runs on the
+// calling thread.
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "heddle/observe.hpp"
+#include "scheduler/device/worker.hpp"
+#include "scheduler/threads/task_context.hpp"
+
+namespace heddle {
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool Event::done() const noexcept {
+  return place_.timeline == nullptr || place_.timeline->reached(place_.id, ticket_);
+}
+
+Status Event::status() const noexcept {
+  if (place_.timeline == nullptr) return refusal_;
+  if (refusal_.ok()) return place_.timeline->show(place_.id, ticket_);
+  place_.timeline->see(place_.id, refusal_);
+  return refusal_;
+}
+
+Status Event::wait() const noexcept { return sched::await_until(*this, {}); }
+
+Status Event::wait_for(std::chrono::nanoseconds timeout) const noexcept {
+  return wait_until(sched::deadline_after(timeout));
+}
+
+Status Event::wait_until(Clock::time_point deadline) const noexcept {
+  return sched::await_until(*this, deadline);
+}
+
+void Event::then(std::function<void(const Status&)> callback) const {
+  if (!done() && place_.timeline->in_forked_child()) {
+    return sched::run_nested(
+        [why = place_.timeline->fork_refusal(), callback = std::move(callback)] { callback(why); });
+  }
+  std::function<void()> call = [self = *this, callback = std::move(callback)] {
+    callback(self.status());
+  };
+  if (done()) return sched::run_nested(std::move(call));
+  place_.timeline->call(
+      place_.id, ticket_,
+      [call = std::move(call)]() mutable { sched::run_nested(std::move(call)); },
+      sched::Timeline::Caller::user);
+}
+
+void Event::then(const Executor& executor, std::function<void(const Status&)> callback) const {
+  then([executor, callback = std::move(callback)](const Status& status) {
+    executor([callback, status] { callback(status); });
+  });
+}
+
+FileDescriptor Event::fd() const {
+  if (!done() && place_.timeline->in_forked_child()) throw Error(place_.timeline->fork_refusal());
+  const auto eventfd_or_throw = [](int fd) {
+    if (fd < 0) {
+      throw Error(ErrorCode::exhausted,
+                  fmt::format("no descriptor for an event: {}", std::strerror(errno)));
+    }
+    return fd;
+  };
+  FileDescriptor result(eventfd_or_throw(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  // The signaller has a descriptor of its own: the user may close the other one at any time.
+  const auto mine = std::make_shared<FileDescriptor>(eventfd_or_throw(::dup(result.get())));
+  const auto make_readable = [mine] {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(mine->get(), &one, sizeof one));
+  };
+  if (done()) {
+    make_readable();
+  } else {
+    place_.timeline->call(place_.id, ticket_, make_readable);
+  }
+  return result;
+}
+
+std::string Event::to_string() const {
+  if (!accepted()) return fmt::format("event (refused: {})", code_name(refusal_.code()));
+  if (place_.timeline == nullptr) return "event (done)";
+  const Status end = sched::Timeline::outcome_of(*this).status;
+  return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
+                     !done()    ? "pending"
+                     : end.ok() ? "done"
+                                : code_name(end.code()));
+}
+
+namespace sched {
+namespace {
+thread_local TaskContext* innermost = nullptr;
+}  // namespace
+
+// Not inlined, as are all that touch it: a function that suspends may go on in another thread, and
+// must not have kept the address of the first one's variable.
+[[gnu::noinline]] TaskContext* current_task() noexcept { return innermost; }
+namespace {
+[[gnu::noinline]] void set_current_task(TaskContext* task) noexcept { innermost = task; }
+}  // namespace
+
+TaskScope::TaskScope(TaskContext& context) noexcept {
+  context.outer = current_task();
+  set_current_task(&context);
+}
+TaskScope::~TaskScope() { set_current_task(current_task()->outer); }
+
+OutsideTasks::OutsideTasks() noexcept : task_(current_task()) { set_current_task(nullptr); }
+OutsideTasks::~OutsideTasks() { set_current_task(task_); }
+
+void suspend_task() noexcept {
+  TaskContext* const task = current_task();
+  set_current_task(task->outer);
+  task->fiber->suspend();
+  // Beneath it lies now what its resumer runs.
+  task->outer = current_task();
+  set_current_task(task);
+}
+
+namespace {
+[[gnu::noinline]] Callbacks& callbacks_of_host() noexcept {
+  thread_local Callbacks mine;
+  return mine;
+}
+/// Of the task that runs here, which may go on in another thread; outside tasks, of this thread.
+Callbacks& callbacks_here() noexcept {
+  TaskContext* const task = current_task();
+  return task != nullptr ? task->callbacks : callbacks_of_host();
+}
+}  // namespace
+
+void Callbacks::run(std::function<void()> callback) noexcept {
+  if (depth_ >= tuning::nesting_max) {
+    try {
+      put_off_.push_back(std::move(callback));
+      return;
+    } catch (...) {  // no memory to put it off
+    }
+  }
+  ++depth_;
+  Timeline::run_callback(callback);
+  if (depth_ == 1) run_put_off();
+  --depth_;
+}
+
+void Callbacks::run_put_off() noexcept {
+  while (!put_off_.empty()) {
+    std::list<std::function<void()>> next;
+    next.splice(next.begin(), put_off_, put_off_.begin());
+    Timeline::run_callback(next.front());
+  }
+}
+
+void run_nested(std::function<void()> callback) noexcept {
+  callbacks_here().run(std::move(callback));
+}
+
+void run_put_off() noexcept {
+  callbacks_here().run_put_off();
+  go_on_with_put_off();
+}
+
+bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
+  for (const TaskContext* at = current_task(); at != nullptr; at = at->outer) {
+    if (at->timeline == timeline && ticket >= at->ticket) return true;
+    if (at->fiber != nullptr) return false;  // suspends, and lets those beneath go on
+  }
+  return false;
+}
+
+Label Label::intern(std::string_view text, std::source_location site) {
+  static std::mutex mutex;
+  // Never destroyed: labels are read by workers that may outlive static objects.
+  static auto* const labels = new std::set<std::string, std::less<>>();
+  const std::lock_guard lock(mutex);
+  auto at = labels->find(text);
+  if (at == labels->end()) at = labels->emplace(text).first;
+  return {Interned{}, at->c_str(), site};
+}
+
+}  // namespace sched
+
+namespace this_task {
+
+Status await(const Event& event) noexcept { return sched::await_until(event, {}); }
+
+std::stop_token stop_token() noexcept {
+  sched::TaskContext* const task = sched::current_task();
+  return task == nullptr ? std::stop_token() : task->device->stop_token(task->ticket);
+}
+
+const char* label() noexcept {
+  const sched::TaskContext* const task = sched::current_task();
+  return task == nullptr ? "" : task->device->label();
+}
+
+std::uint64_t ticket() noexcept {
+  const sched::TaskContext* const task = sched::current_task();
+  return task == nullptr ? 0 : task->ticket;
+}
+
+bool running() noexcept { return sched::current_task() != nullptr; }
+
+}  // namespace this_task
+}  // namespace heddle

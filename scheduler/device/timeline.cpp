@@ -1,0 +1,374 @@
+// Timeline: the pool, ends of tickets, waiting and calling back.
+#include "scheduler/device/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "heddle/observe.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/threads/fork.hpp"
+#include "scheduler/threads/spin.hpp"
+#include "scheduler/threads/task_context.hpp"
+#include "scheduler/threads/what.hpp"
+
+namespace heddle::sched {
+
+/// Places for timelines. Those of closed ones wait in a queue for their next use.
+class TimelinePool {
+ public:
+  /// Never destroyed: events are asked during exit too.
+  static TimelinePool& get() noexcept {
+    static auto* const pool = [] {
+      std::atexit(&Timeline::at_exit);
+      return new TimelinePool;
+    }();
+    return *pool;
+  }
+
+  [[nodiscard]] Timeline* take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (Timeline* const first = first_; first != nullptr) {
+        first_ = first->next_free_;
+        return first;
+      }
+    }
+    auto* const made = new Timeline;
+    const std::lock_guard lock(mutex_);
+    made->made_before_ = std::exchange(last_made_, made);
+    return made;
+  }
+  /// The latest of all that were ever made; null when there is none, or when this is a forked child
+  /// and it cannot be told.
+  [[nodiscard]] Timeline* last_made() noexcept {
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (fork_generation() == fork_generation_) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return nullptr;
+    }
+    return last_made_;
+  }
+  void give_back(Timeline* timeline) noexcept {
+    const std::lock_guard lock(mutex_);
+    timeline->next_free_ = nullptr;
+    (first_ == nullptr ? first_ : last_->next_free_) = timeline;
+    last_ = timeline;
+  }
+  [[nodiscard]] std::uint64_t next_id() noexcept {
+    const std::lock_guard lock(mutex_);
+    return ++last_id_;
+  }
+
+ private:
+  const std::uint32_t fork_generation_ = fork_generation();
+  std::mutex mutex_;
+  Timeline* first_ = nullptr;
+  Timeline* last_ = nullptr;
+  Timeline* last_made_ = nullptr;
+  std::uint64_t last_id_ = 0;
+};
+
+Timeline* Timeline::open(std::string name, bool foreign) {
+  TimelinePool& pool = TimelinePool::get();
+  Timeline* const timeline = pool.take();
+  const std::lock_guard lock(timeline->mutex_);
+  timeline->name_ = std::move(name);
+  timeline->named_ = pool.next_id();
+  timeline->foreign_ = foreign;
+  timeline->set_runner(nullptr);
+  // relaxed, also below: nobody knows this timeline yet.
+  timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
+  // release: pairs with the acquire in outcome().
+  timeline->has_bad_ends_.store(false, std::memory_order_release);
+  // relaxed: the next store carries it.
+  timeline->id_.store(timeline->named_, std::memory_order_relaxed);
+  timeline->progress_.restart();
+  return timeline;
+}
+
+void Timeline::close() noexcept {
+  if (in_forked_child()) return;
+  tell_unseen();
+  {
+    const std::lock_guard lock(mutex_);
+    bury(id(), std::move(bad_ends_));
+    // Made anew: a vector that was moved from needs memory for its first entry.
+    std::destroy_at(&bad_ends_);
+    std::construct_at(&bad_ends_);
+    // release: pairs with the acquire in reached() and outcome(): its ends are buried.
+    id_.store(0, std::memory_order_release);
+  }
+  TimelinePool::get().give_back(this);
+}
+
+void Timeline::run_callback(const Callback& callback) noexcept {
+  try {
+    callback();
+  } catch (const std::exception& e) {
+    log_made(LogLevel::error,
+             [&] { return fmt::format("an event callback threw: {}", what_of(e)); });
+  } catch (...) {
+    log(LogLevel::error, "an event callback threw something that is no std::exception");
+  }
+}
+
+std::unique_lock<std::mutex> Timeline::lock_or_fork() const noexcept {
+  if (in_forked_child()) return {mutex_, std::try_to_lock};
+  return std::unique_lock(mutex_);
+}
+
+bool Timeline::in_forked_child() const noexcept {
+  // relaxed: written before anybody knew this timeline; orders nothing.
+  return fork_generation() != fork_generation_.load(std::memory_order_relaxed);
+}
+
+Status Timeline::fork_refusal() const noexcept {
+  return Status(ErrorCode::unavailable, [&] {
+    return fmt::format(
+        "timeline '{}': forked: this process is a child of the one that made "
+        "it, and who would end its "
+        "tickets is not here; open a new one",
+        name_);
+  });
+}
+
+Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
+  if (!reached(id, ticket)) return {};
+  // acquire: pairs with the releases in note() and open(): a ticket seen as ended has its end noted
+  // already, and who sees the flag of the next timeline sees that this one was closed.
+  const bool bad = has_bad_ends_.load(std::memory_order_acquire);
+  // acquire: pairs with the release in close().
+  if (id_.load(std::memory_order_acquire) == id) {
+    if (!bad) return {};
+    const auto lock = lock_or_fork();
+    if (!lock) return {fork_refusal(), false};
+    // relaxed: changed under the lock.
+    if (id_.load(std::memory_order_relaxed) == id) {
+      return bad_ends_.of(ticket);
+    }
+  }
+  return outcome_of_closed(id, ticket);
+}
+
+Status Timeline::show(std::uint64_t id, std::uint64_t ticket) noexcept {
+  Outcome ended = outcome(id, ticket);
+  if (ended.status.ok()) return {};
+  // relaxed: changed under the lock.
+  if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
+    bad_ends_.see(ticket);
+  return std::move(ended.status);
+}
+
+void Timeline::see(std::uint64_t id, const Status& failure) noexcept {
+  // relaxed: as above.
+  if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
+    bad_ends_.see(failure);
+}
+
+/// Under the lock: it is a device's, and of this process. Who signals a foreign timeline knows what
+/// failed.
+bool Timeline::told_here() const noexcept {
+  // relaxed: changed under the lock.
+  return id_.load(std::memory_order_relaxed) != 0 && !foreign_ && !in_forked_child();
+}
+
+void Timeline::tell_unseen(std::uint64_t ticket) noexcept {
+  Status unseen;
+  {
+    const std::lock_guard lock(mutex_);
+    if (told_here()) unseen = bad_ends_.take_unseen(ticket);
+  }
+  if (unseen.ok()) return;
+  log_made(LogLevel::error, [&] { return "nobody asked for this failure: " + unseen.to_string(); });
+}
+
+void Timeline::tell_unseen() noexcept {
+  BadEnds::Unseen unseen;
+  {
+    const auto lock = lock_or_fork();
+    if (lock && told_here()) unseen = bad_ends_.take_unseen();
+  }
+  if (unseen.count == 0) return;
+  log_made(LogLevel::error, [&] {
+    const std::string more =
+        unseen.count > 1 ? fmt::format(" (nor for {} more of '{}')", unseen.count - 1, name_) : "";
+    return fmt::format("nobody asked for this failure{}: {}", more, unseen.one.to_string());
+  });
+}
+
+void Timeline::at_exit() noexcept {
+  for (Timeline* at = TimelinePool::get().last_made(); at != nullptr; at = at->made_before_)
+    at->tell_unseen();
+}
+
+std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
+  // relaxed: pairs with the store in set_runner(). Should it be of another timeline by now, the
+  // event's is closed.
+  if (!has_runner_.load(std::memory_order_relaxed)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  return named_ == event.timeline() ? runner_.lock() : nullptr;
+}
+
+std::string Timeline::name_of(std::uint64_t id) const {
+  const auto lock = lock_or_fork();
+  return lock && named_ == id ? name_ : "closed";
+}
+
+std::string Timeline::signaller_of(std::uint64_t id) const {
+  const auto lock = lock_or_fork();
+  if (!lock || named_ != id) return "nobody: it is closed";
+  return fmt::format("{} '{}'", foreign_ ? "the holder of timeline" : "device", name_);
+}
+
+void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
+                    bool contained) noexcept {
+  const std::lock_guard lock(mutex_);
+  bad_ends_.add(from, to, end, status, contained);
+  // release: pairs with the acquire in outcome().
+  has_bad_ends_.store(true, std::memory_order_release);
+}
+
+bool Timeline::call_back(std::uint64_t ticket) noexcept {
+  simulated_point();
+  bool any = false;
+  while (run_next_callback(ticket)) any = true;
+  settle_put_off();
+  return any;
+}
+
+/// Under the lock.
+std::uint64_t Timeline::first_awaited() const noexcept {
+  std::uint64_t first = Progress<>::nobody;
+  for (const auto& calls : calls_) {
+    if (!calls.empty()) first = std::min(first, calls.begin()->first);
+  }
+  return first;
+}
+
+/// Takes the first callback that is due and runs it; false: there is none.
+bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
+  Callback callback;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto due = std::ranges::find_if(calls_, [&](const auto& calls) {
+      return !calls.empty() && calls.begin()->first <= ticket;
+    });
+    if (due == std::end(calls_)) return false;
+    callback = std::move(due->begin()->second.second);
+    due->erase(due->begin());
+    progress_.expect_no_sooner_than(first_awaited());
+  }
+  run_callback(callback);
+  return true;
+}
+
+std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback callback,
+                             Caller caller) {
+  if (!reached(id, ticket)) {
+    before_allocation();
+    simulated_point();
+    const std::lock_guard lock(mutex_);
+    // relaxed: changed under the lock.
+    if (id_.load(std::memory_order_relaxed) == id) {
+      auto& calls = calls_[static_cast<std::size_t>(caller)];
+      const auto entry = calls.emplace(ticket, std::pair(++last_call_, std::move(callback)));
+      if (progress_.expect(first_awaited(), ticket)) return entry->second.first;
+      // The completer may have missed this entry; it cannot take it while we hold the lock.
+      callback = std::move(entry->second.second);
+      calls.erase(entry);
+      progress_.expect_no_sooner_than(first_awaited());
+    }
+  }
+  run_callback(callback);
+  settle_put_off();
+  return 0;
+}
+
+void Timeline::uncall(std::uint64_t call) noexcept {
+  if (call == 0) return;
+  const std::lock_guard lock(mutex_);
+  auto& calls = calls_[static_cast<std::size_t>(Caller::waiter)];
+  const auto at =
+      std::ranges::find_if(calls, [&](const auto& entry) { return entry.second.first == call; });
+  if (at == calls.end()) return;
+  calls.erase(at);
+  progress_.expect_no_sooner_than(first_awaited());
+}
+
+bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
+                    std::optional<Clock::time_point> deadline,
+                    std::chrono::nanoseconds spin) noexcept {
+  const auto ended = [&] { return reached(id, ticket); };
+  if (ended()) return true;
+  if (deadline) spin = spin_before(*deadline, spin);
+  if (spin_until(ended, spin)) return true;
+  // Shared with the callback: it may be running while a wait that timed out returns.
+  std::shared_ptr<Parker> parker;
+  std::uint64_t called = 0;
+  try {
+    parker = std::make_shared<Parker>();
+    called = call(id, ticket, [parker] { parker->unpark(); });
+  } catch (...) {
+    // No memory to sleep with: poll, slowly.
+    while (!ended() && !(deadline && Clock::now() >= *deadline)) cpu_relax();
+    return ended();
+  }
+  const bool woken = parker->park(deadline);
+  if (!woken) uncall(called);
+  return woken || ended();
+}
+
+Event ExternalState::next() noexcept {
+  if (timeline_->in_forked_child()) return timeline_->refuse(timeline_->fork_refusal());
+  // relaxed: handing out numbers; signal() reads it under its lock.
+  return timeline_->event(tickets_.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcept {
+  // What waits for it here is the parent's too, and would run in both.
+  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
+  bool due = false;
+  {
+    const std::lock_guard lock(signalling_);
+    // relaxed: pairs with the count in next(); who signals a ticket has been handed it.
+    const std::uint64_t handed_out = tickets_.load(std::memory_order_relaxed);
+    const std::uint64_t ended = timeline_->completed();
+    if (ticket <= ended || ticket > handed_out) {
+      return Status(ErrorCode::invalid_argument, [&] {
+        if (ended == handed_out) {
+          return fmt::format(
+              "timeline '{}': signal of ticket {}, and no ticket is outstanding: "
+              "next() hands them out",
+              name(), ticket);
+        }
+        return fmt::format("timeline '{}': signal of ticket {} (expected {} to {})", name(), ticket,
+                           ended + 1, handed_out);
+      });
+    }
+    if (!status.ok()) timeline_->note(ticket, ticket, End::failed, status, true);
+    due = timeline_->advance(ticket);
+  }
+  if (due) timeline_->call_back(ticket);  // may signal this very timeline
+  return {};
+}
+
+ExternalState::~ExternalState() {
+  if (timeline_->in_forked_child()) return;
+  // relaxed: pairs with the count in next(); this is the last handle.
+  const std::uint64_t last = tickets_.load(std::memory_order_relaxed);
+  if (timeline_->completed() >= last) return;
+  timeline_->note(timeline_->completed() + 1, last, End::failed,
+                  Status(ErrorCode::unavailable,
+                         [&] {
+                           return fmt::format(
+                               "timeline '{}' was destroyed before this ticket was signalled",
+                               name());
+                         }),
+                  true);
+  timeline_->complete(last);
+}
+
+}  // namespace heddle::sched

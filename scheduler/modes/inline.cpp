@@ -1,0 +1,136 @@
+// Devices whose tasks run on the threads that submit: whoever submits gives the device its turn, on
+// a fiber that a waiting task leaves, so that its caller goes on; who ends the wait goes on with
+// it.
+#include "scheduler/device/worker.hpp"
+#include "scheduler/threads/task_context.hpp"
+
+namespace heddle::sched {
+namespace {
+
+/// What this thread has to go on with, first to last, and whether it does so already. Those who
+/// touch it are not inlined: their callers may suspend, and go on in another thread with the
+/// address of the first one's.
+struct PutOff {
+  std::shared_ptr<DeviceCore> device;
+  DeviceCore* last_device = nullptr;
+  std::shared_ptr<Fiber> fiber;
+  Fiber* last_fiber = nullptr;
+  bool going_on = false;
+  unsigned depth = 0;     // turns within turns
+  bool too_deep = false;  // a device was put off for that alone
+};
+thread_local PutOff put_off;
+
+struct Turn {
+  DeviceCore* device;
+  Fiber* fiber;
+};
+
+void take_turns(void* argument) noexcept {
+  const Turn turn = *static_cast<Turn*>(argument);  // its place is gone when this goes on elsewhere
+  const auto self = turn.device->shared_from_this();  // a task may drop the last handle
+  while (self->take_turn(turn.fiber, tuning::turn_tasks_max)) {
+  }
+}
+
+class InlineRunner final : public Runner {
+ public:
+  void run(DeviceCore& device) noexcept override {
+    if (!enter()) {
+      look_later(device);
+      return device.give_turn_back();
+    }
+    auto fiber = Fiber::take();
+    Turn turn{&device, fiber.get()};
+    if (fiber) {
+      const bool ended = fiber->start(&take_turns, &turn);
+      leave_fiber(std::move(fiber), ended);
+    } else {
+      take_turns(&turn);
+    }
+    leave();
+  }
+
+  /// A turn here and now would nest as deep as devices wait for each other, and would hold up other
+  /// devices that wait for the same event: it is put off until all of them are called.
+  [[gnu::noinline]] void look_later(DeviceCore& device) noexcept override {
+    if (!device.put_off()) return;
+    (put_off.last_device == nullptr ? put_off.device : put_off.last_device->next_ready()) =
+        device.shared_from_this();
+    put_off.last_device = &device;
+  }
+
+  [[gnu::noinline]] void resume(std::shared_ptr<Fiber> fiber) noexcept override {
+    Fiber* const last = fiber.get();
+    (put_off.last_fiber == nullptr ? put_off.fiber : put_off.last_fiber->next) = std::move(fiber);
+    put_off.last_fiber = last;
+  }
+
+  std::uint64_t call_at(Clock::time_point /*when*/, std::function<void()> /*call*/) override {
+    return 0;
+  }
+  void uncall(Clock::time_point /*when*/, std::uint64_t /*call*/) noexcept override {}
+  std::optional<bool> run_until(const Event& /*event*/, Deadline /*deadline*/) noexcept override {
+    return std::nullopt;
+  }
+
+ private:
+  /// A turn begins within those that this thread is in. false: they are too many, as tasks may each
+  /// submit the next.
+  [[gnu::noinline]] static bool enter() noexcept {
+    if (put_off.depth < tuning::nesting_max) return ++put_off.depth, true;
+    put_off.too_deep = true;
+    return false;
+  }
+  [[gnu::noinline]] static void leave() noexcept {
+    --put_off.depth;
+    if (put_off.too_deep) settle_put_off();
+  }
+};
+
+}  // namespace
+
+[[gnu::noinline]] void go_on_with_put_off() noexcept {
+  const unsigned depth = std::exchange(put_off.depth, 0);
+  put_off.too_deep = false;
+  while (put_off.fiber || put_off.device) {
+    if (put_off.fiber) {
+      auto fiber = std::move(put_off.fiber);
+      put_off.fiber = std::move(fiber->next);
+      if (!put_off.fiber) put_off.last_fiber = nullptr;
+      const bool ended = fiber->resume();
+      leave_fiber(std::move(fiber), ended);
+      continue;
+    }
+    const auto core = std::move(put_off.device);
+    put_off.device = std::move(core->next_ready());
+    if (!put_off.device) put_off.last_device = nullptr;
+    core->put_on();
+    core->look();
+  }
+  put_off.depth = depth;
+}
+
+std::shared_ptr<Runner> inline_runner() noexcept {
+  // Never destroyed: devices may be used during exit.
+  alignas(InlineRunner) static std::byte place[sizeof(InlineRunner)];
+  static auto* const runner = ::new (static_cast<void*>(place)) InlineRunner;
+  return {std::shared_ptr<Runner>(), runner};
+}
+
+void leave_fiber(std::shared_ptr<Fiber> fiber, bool ended) noexcept {
+  while (!ended) {
+    if (fiber->park()) return;
+    ended = fiber->resume();
+  }
+  Fiber::give_back(std::move(fiber));
+}
+
+[[gnu::noinline]] void settle_put_off() noexcept {
+  if (put_off.going_on || (!put_off.fiber && !put_off.device)) return;
+  put_off.going_on = true;
+  go_on_with_put_off();
+  put_off.going_on = false;
+}
+
+}  // namespace heddle::sched

@@ -1,0 +1,315 @@
+// Recording: rings of threads, stamps, and what start_trace() and stop_trace() do with them.
+#include "scheduler/observe/trace.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+#include "scheduler/threads/task_context.hpp"
+
+namespace heddle::sched::trace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A thread's ring in one trace.
+struct ThreadRing {
+  ThreadRing(std::uint32_t trace, std::size_t capacity) : session(trace), ring(capacity) {}
+  const std::uint32_t session;
+  TraceRing<Record> ring;
+};
+
+struct Registry {
+  std::mutex mutex;  // guards what follows
+  std::uint32_t last_session = 0;
+  TraceOptions options;
+  std::uint64_t begin = 0;  // stamp
+  Clock::time_point begin_time;
+  std::vector<std::shared_ptr<ThreadRing>> rings;
+  std::vector<std::shared_ptr<ThreadRing>> left;  // of these, those whose threads have ended
+  std::map<std::uint64_t, std::string> names;
+  std::uint64_t refused = 0;  // events of threads without memory for a ring
+};
+/// Never destroyed: threads may end during exit.
+Registry*& registry_place() noexcept {
+  static auto* all = new Registry;
+  return all;
+}
+Registry& registry() noexcept { return *registry_place(); }
+
+/// Whether stamps are the processor's counter: where it ticks evenly, and the kernel has not found
+/// processors to disagree.
+bool counter_is_even() noexcept {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0x80000007, &a, &b, &c, &d) == 0 || (d & (1U << 8)) == 0) return false;
+  try {
+    std::ifstream file("/sys/devices/system/clocksource/clocksource0/available_clocksource");
+    std::string word;
+    while (file >> word) {
+      if (word == "tsc") return true;
+    }
+  } catch (...) {  // no memory to read it
+  }
+#endif
+  return false;
+}
+bool counter = false;  // written once, before the first trace begins
+
+/// What a thread keeps. Apart from its ring, so that it may be read when thread-local objects are
+/// gone already.
+struct Here {
+  ThreadRing* ring = nullptr;
+  std::uint64_t track = 0;
+  bool ending = false;
+};
+[[gnu::tls_model("initial-exec")]] thread_local constinit Here here;
+
+struct Owner {
+  std::shared_ptr<ThreadRing> ring;
+  ~Owner();
+};
+thread_local Owner owner;
+
+/// The next thread that needs a ring goes on with this one.
+Owner::~Owner() {
+  here.ring = nullptr;
+  here.ending = true;
+  // relaxed: looked at again under the lock, which a forked child is spared.
+  const auto over = [&] {
+    return !ring || ring->session != session.load(std::memory_order_relaxed);
+  };
+  if (over()) return;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (over()) return;
+  try {
+    all.left.push_back(std::move(ring));
+  } catch (...) {  // no memory: its room stays unused
+  }
+}
+
+/// In a forked child, by its one thread: its parent's trace is none of its own, and somebody who is
+/// not here may have held the registry's lock.
+void forget_parents_trace() noexcept {
+  // relaxed, both: the child has one thread.
+  session.store(0, std::memory_order_relaxed);
+  submits.store(0, std::memory_order_relaxed);
+  here = {};
+  auto* const fresh = new (std::nothrow) Registry;
+  if (fresh == nullptr) return;
+  fresh->last_session = registry().last_session;
+  registry_place() = fresh;
+}
+
+std::string thread_name() {
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return name;
+}
+
+/// This thread's ring in trace `now`; null without one.
+[[gnu::noinline]] ThreadRing* open_ring(std::uint32_t now) noexcept {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  // relaxed: changed under the lock. That trace may be over.
+  if (here.ending || session.load(std::memory_order_relaxed) != now) return nullptr;
+  try {
+    all.names.emplace(track_of_thread(), thread_name());
+    if (!all.left.empty()) {
+      owner.ring = std::move(all.left.back());
+      all.left.pop_back();
+    } else {
+      owner.ring = std::make_shared<ThreadRing>(now, std::bit_ceil(all.options.events_max));
+      all.rings.push_back(owner.ring);
+    }
+    return here.ring = owner.ring.get();
+  } catch (...) {
+    ++all.refused;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+std::atomic<std::uint32_t> session{0};
+std::atomic<std::uint8_t> submits{0};
+
+namespace {
+[[gnu::always_inline]] inline std::uint64_t now() noexcept {
+#if defined(__x86_64__)
+  if (counter) [[likely]]
+    return __rdtsc();
+#endif
+  return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+}
+}  // namespace
+
+std::uint64_t stamp() noexcept { return now(); }
+
+[[gnu::noinline]] std::uint64_t track_of_thread() noexcept {
+  if (here.track == 0) here.track = Trace::thread_bit | static_cast<std::uint64_t>(::gettid());
+  return here.track;
+}
+
+std::uint64_t track_here() noexcept {
+  const TaskContext* const task = current_task();
+  return task != nullptr ? task->timeline : track_of_thread();
+}
+
+namespace {
+/// Not a function of its own, so that records are made where they stay.
+[[gnu::always_inline]] inline void put(const Record& record) noexcept {
+  // acquire: as in on(). The trace may have ended since its caller looked.
+  const std::uint32_t mine = session.load(std::memory_order_acquire);
+  if (mine == 0) return;
+  ThreadRing* ring = here.ring;
+  if (ring == nullptr || ring->session != mine) [[unlikely]] {
+    ring = open_ring(mine);
+    if (ring == nullptr) return;
+  }
+  ring->ring.write(record);
+}
+}  // namespace
+
+[[gnu::noinline]] std::uint64_t record_task(std::uint64_t begin, std::uint64_t timeline,
+                                            const char* label, std::uint64_t ticket,
+                                            Ended ended) noexcept {
+  const std::uint64_t end = now();
+  put({begin, end, timeline, reinterpret_cast<std::uint64_t>(label), ticket, Kind::task, ended});
+  return end;
+}
+
+[[gnu::noinline]] void record_pause(Kind kind, std::uint64_t track, std::uint64_t timeline,
+                                    std::uint64_t ticket, std::uint64_t begin) noexcept {
+  put({begin, now(), track, timeline, ticket, kind, Ended::done});
+}
+
+void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept {
+  record_pause(Kind::submit, track_here(), timeline, ticket, stamp());
+}
+
+std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  try {
+    all.names.emplace(timeline, name);
+  } catch (...) {  // as in record_wait()
+  }
+  return all.begin;
+}
+
+namespace {
+
+/// Stamps since the beginning, as nanoseconds.
+struct Calibration {
+  std::uint64_t begin;
+  double ns_per_tick;
+  [[nodiscard]] std::chrono::nanoseconds since_begin(std::uint64_t at) const noexcept {
+    return std::chrono::nanoseconds(
+        at <= begin ? 0 : static_cast<std::int64_t>(static_cast<double>(at - begin) * ns_per_tick));
+  }
+};
+
+TraceEvent to_event(const Record& record, const Calibration& clock) noexcept {
+  TraceEvent event;
+  event.kind = record.kind;
+  event.end = record.ended;
+  event.track = record.track;
+  event.ticket = record.ticket;
+  if (record.kind == Kind::task) {
+    event.timeline = record.track;
+    event.label = reinterpret_cast<const char*>(record.subject);
+  } else {
+    event.timeline = record.subject;
+  }
+  event.begin = clock.since_begin(record.begin);
+  event.duration =
+      std::max(clock.since_begin(record.end) - event.begin, std::chrono::nanoseconds(0));
+  return event;
+}
+
+}  // namespace
+}  // namespace heddle::sched::trace
+
+namespace heddle {
+
+void start_trace(const TraceOptions& options) {
+  using namespace sched;
+  constexpr std::size_t most = std::size_t{1} << 24;
+  if (options.events_max == 0 || options.events_max > most) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("trace: events_max is {} (expected 1 to {})", options.events_max, most));
+  }
+  trace::Registry& all = trace::registry();
+  const std::lock_guard lock(all.mutex);
+  // relaxed: changed under the lock.
+  if (trace::session.load(std::memory_order_relaxed) != 0) {
+    throw Error(ErrorCode::failed_precondition,
+                "a trace is being recorded already; stop_trace() ends it");
+  }
+  [[maybe_unused]] static const bool decided = [] {
+    trace::counter = trace::counter_is_even();
+    pthread_atfork(nullptr, nullptr, &trace::forget_parents_trace);
+    return true;
+  }();
+  all.options = options;
+  all.refused = 0;
+  all.names.clear();
+  all.begin_time = trace::Clock::now();
+  all.begin = trace::stamp();
+  // release: pairs with the acquire in on() and put().
+  trace::session.store(++all.last_session, std::memory_order_release);
+  // relaxed: pairs with the load in submits_on(); who records looks at the session again.
+  trace::submits.store(options.submits ? 1 : 0, std::memory_order_relaxed);
+}
+
+Trace stop_trace() {
+  using namespace sched;
+  trace::Registry& all = trace::registry();
+  const std::lock_guard lock(all.mutex);
+  // relaxed: changed under the lock, or in a forked child. Records after this are of no trace.
+  if (trace::session.exchange(0, std::memory_order_relaxed) == 0)
+    throw Error(ErrorCode::failed_precondition, "no trace is being recorded");
+  // relaxed: as in start_trace().
+  trace::submits.store(0, std::memory_order_relaxed);
+  const std::chrono::duration<double, std::nano> length = trace::Clock::now() - all.begin_time;
+  const auto ticks = static_cast<double>(trace::stamp() - all.begin);
+  const trace::Calibration clock{all.begin, trace::counter ? length.count() / ticks : 1.0};
+
+  Trace result;
+  const auto rings = std::move(all.rings);
+  all.rings = {};
+  all.left = {};
+  result.dropped = all.refused;
+  for (const auto& ring : rings) {
+    ring->ring.read([&](const trace::Record& record) {
+      result.events.push_back(trace::to_event(record, clock));
+    });
+    result.dropped += ring->ring.dropped();
+  }
+  // Of one instant, which some counters tick in tens of ns: tasks in their order, then what is in
+  // them, long before short.
+  std::ranges::sort(result.events, {}, [](const TraceEvent& each) {
+    const bool is_task = each.kind == TraceEvent::Kind::task;
+    return std::tuple(each.begin, !is_task, is_task ? each.ticket : 0, -each.duration, each.ticket);
+  });
+  result.names = std::move(all.names);
+  all.names = {};
+  return result;
+}
+
+}  // namespace heddle

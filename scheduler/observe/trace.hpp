@@ -1,0 +1,84 @@
+// Trace: what threads note down for a trace, each in a ring of its own (heddle/observe.hpp has what
+// becomes of it). While off, on() is all that is called. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "heddle/observe.hpp"
+#include "heddle/scheduler.hpp"
+#include "scheduler/protocol/trace_ring.hpp"
+
+namespace heddle::sched {
+
+namespace trace {
+
+using Kind = TraceEvent::Kind;
+using Ended = TraceEvent::End;
+
+/// A TraceEvent in stamps.
+struct Record {
+  std::uint64_t begin = 0, end = 0;
+  std::uint64_t track = 0;
+  std::uint64_t subject = 0;  // a task's label (a pointer); else the timeline
+  std::uint64_t ticket = 0;
+  Kind kind = Kind::task;
+  Ended ended = Ended::done;
+};
+static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
+
+/// The number of the trace being recorded; 0: none.
+[[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> session;
+/// Submits are recorded too.
+[[gnu::visibility("hidden")]] extern std::atomic<std::uint8_t> submits;  // 0 or 1
+
+[[nodiscard]] inline bool on() noexcept {
+  // acquire: pairs with the release in start_trace(): the clock is chosen.
+  return session.load(std::memory_order_acquire) != 0;
+}
+
+[[nodiscard]] inline std::uint8_t submits_on() noexcept {
+  // relaxed: pairs with the stores where traces start and stop; who records looks at the session.
+  return submits.load(std::memory_order_relaxed);
+}
+
+/// Now, in ticks of the trace's clock; not 0.
+[[nodiscard]] std::uint64_t stamp() noexcept;
+/// The same, or 0 while off.
+[[nodiscard]] inline std::uint64_t stamp_if_on() noexcept { return on() ? stamp() : 0; }
+
+[[nodiscard]] inline std::uint32_t session_now() noexcept {
+  // relaxed: a number to tell traces apart.
+  return session.load(std::memory_order_relaxed);
+}
+
+/// Notes down a task that ends now, which it returns. `begin` 0: it began before the trace did.
+[[nodiscard]] std::uint64_t record_task(std::uint64_t begin, std::uint64_t timeline,
+                                        const char* label, std::uint64_t ticket,
+                                        Ended ended) noexcept;
+/// Names a timeline in the trace. The stamp of the trace's beginning.
+std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept;
+[[nodiscard]] std::uint64_t track_of_thread() noexcept;
+/// What the calling thread does belongs to this track: its innermost task's device, or itself.
+[[nodiscard]] std::uint64_t track_here() noexcept;
+
+/// Device `timeline` slept, was woken, called back ...: from `begin` until now.
+void record_pause(Kind kind, std::uint64_t track, std::uint64_t timeline, std::uint64_t ticket,
+                  std::uint64_t begin) noexcept;
+/// `ticket` is about to be published by this thread.
+void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept;
+/// The worker of `timeline`, or this one of a pool (0), slept from `begin` until now; 0: off then.
+inline void record_park(std::uint64_t timeline, std::uint64_t begin) noexcept {
+  if (begin != 0) [[unlikely]]
+    record_pause(Kind::park, timeline != 0 ? timeline : track_of_thread(), timeline, 0, begin);
+}
+/// This thread wakes the worker of `timeline`, or one of a pool (0).
+inline void note_wake(std::uint64_t timeline) noexcept {
+  if (on()) [[unlikely]]
+    record_pause(Kind::wake, track_here(), timeline, 0, stamp());
+}
+
+}  // namespace trace
+}  // namespace heddle::sched

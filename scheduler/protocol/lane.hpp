@@ -1,0 +1,272 @@
+// Lane: a device's bounded task queue, one ring whose slot flag is the ticket. Many producers, one
+// consumer.
+//
+// A producer is admitted and takes ticket t in one step (reserve), builds the task in slot t mod
+// capacity, and publishes it there with a mark that tells t from the ticket before it in this slot.
+// The consumer waits for the mark of the next ticket. A slot is free again once `completed` has
+// reached its ticket, which the caller of reserve() passes in: lane and timeline share that number.
+//
+// The lane is biased towards the first thread that submits: while it is alone, its tickets cost
+// plain stores. The first submission of another thread ends that, and tickets are taken by
+// compare-exchange from then on, in the same ring and the same order.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "heddle/scheduler.hpp"
+#include "scheduler/atomic.hpp"
+#include "scheduler/protocol/bias.hpp"
+#include "scheduler/tuning.hpp"
+
+namespace heddle::sched {
+
+/// What a task comes after.
+struct Awaited {
+  Event event;
+  bool heeded = true;  ///< when it ended badly, the task is skipped
+};
+
+/// What is to be known about some tasks, apart from the slots so that these are one line each.
+struct TaskNote {
+  bool contain = false;
+  bool own_status = false;  ///< of a contained one: its event gives what the task said, unwrapped
+  bool is_wait = false;     ///< Device::wait(): a failed event poisons the device
+  std::unique_ptr<std::vector<Awaited>> after{};  ///< null: starts as soon as its turn comes
+  std::source_location site{};  ///< that submitted it, on devices that record sites
+
+  /// Throws std::bad_alloc.
+  void come_after(const Event& event, bool heeded = true) {
+    if (!after) after = std::make_unique<std::vector<Awaited>>();
+    after->push_back({event, heeded});
+  }
+};
+
+/// What a slot says to the consumer that looks for a ticket in it: `head` without that ticket's
+/// mark. Where bits of a mark are left, it is another ticket's.
+class Found {
+ public:
+  explicit constexpr Found(std::uint64_t bits) noexcept : bits_(bits) {}
+  /// The task is there, and nothing is noted about it.
+  [[nodiscard]] constexpr bool plain() const noexcept { return bits_ >> 48 == 0; }
+  [[nodiscard]] constexpr bool noted() const noexcept { return bits_ >= noted_bit; }
+  [[nodiscard]] constexpr bool published() const noexcept {
+    return (bits_ & ~noted_bit) >> 48 == 0;
+  }
+  /// Of a published one.
+  [[nodiscard]] const TaskOps& ops() const noexcept {
+    return *reinterpret_cast<const TaskOps*>(plain() ? bits_ : bits_ ^ noted_bit);
+  }
+  static constexpr std::uint64_t noted_bit = std::uint64_t{1} << 63;
+
+ private:
+  std::uint64_t bits_;
+};
+
+/// `mark_from`: the lowest bit of a ticket that is in its mark. The ring has at least 2 to the
+/// power of it slots, so that tickets which share a slot differ in their marks.
+template <class Env = StdEnv, unsigned mark_from = tuning::mark_from>
+class Lane {
+ public:
+  struct alignas(tuning::line_bytes) Slot {
+    typename Env::template atomic<std::uint64_t> head{0};  // see head_of()
+    const char* label = nullptr;
+    alignas(16) std::byte callable[task_bytes_max];
+  };
+
+  explicit Lane(std::uint32_t capacity)
+      : capacity_(std::bit_ceil(capacity)),
+        mask_(std::max(capacity_, std::uint64_t{1} << mark_from) - 1),
+        slots_(mask_ + 1),
+        notes_(mask_ + 1) {}
+
+  [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
+
+  /// Tickets handed out so far.
+  [[nodiscard]] std::uint64_t tickets() const noexcept {
+    // acquire: pairs with the releases where tickets are taken, so a reader of ticket t sees what
+    // happened before it was taken.
+    return tickets_.load(std::memory_order_acquire) & ~closed_bit;
+  }
+
+  /// No ticket is handed out from here on; those handed out stay good. Any thread.
+  void close() noexcept {
+    bias_.revoke();
+    // release: pairs with the acquire in closed(). Who closes and calls tickets() sees all that
+    // were taken before.
+    tickets_.fetch_or(closed_bit, std::memory_order_release);
+  }
+  [[nodiscard]] bool closed() const noexcept {
+    // acquire: pairs with the release in close().
+    return (tickets_.load(std::memory_order_acquire) & closed_bit) != 0;
+  }
+
+  /// The next ticket, if the lane is biased towards the calling thread and it is plain that there
+  /// is room; 0: else, and reserve() will tell. `me` is the number of the calling thread.
+  [[nodiscard]] std::uint64_t reserve_alone(std::uint64_t me) noexcept {
+    if (!bias_.enter(me)) return 0;
+    // relaxed: this thread alone takes tickets.
+    const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
+    // relaxed: written by this thread alone, as long as it can be inside.
+    const bool room = taken < limit_.load(std::memory_order_relaxed);
+    // release: pairs with the acquire in tickets().
+    if (room) [[likely]]
+      tickets_.store(taken + 1, std::memory_order_release);
+    bias_.leave();
+    return room ? taken + 1 : 0;
+  }
+
+  /// Takes the next ticket if fewer than capacity are outstanding; 0 when the lane is full or
+  /// closed. `completed` is read when it is needed. Any thread.
+  template <class Completed>
+  [[nodiscard]] std::uint64_t reserve(std::uint64_t me, const Completed& completed) noexcept {
+    if (bias_.enter(me) || (bias_.claim(me) && bias_.enter(me))) {
+      // relaxed: this thread alone takes tickets.
+      const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
+      const bool room = has_room(taken, completed);
+      // release: pairs with the acquire in tickets().
+      if (room) tickets_.store(taken + 1, std::memory_order_release);
+      bias_.leave();
+      return room ? taken + 1 : 0;
+    }
+    bias_.revoke();
+    // relaxed: the compare-exchange below validates it.
+    std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
+    while (true) {
+      if ((taken & closed_bit) != 0) return 0;
+      if (!has_room(taken, completed)) {
+        // The count may be stale: full only if no ticket was taken meanwhile.
+        // relaxed: validated as above.
+        const std::uint64_t now = tickets_.load(std::memory_order_relaxed);
+        if (now == taken) return 0;
+        taken = now;
+        continue;
+      }
+      // acq_rel: release pairs with the acquire in tickets(); acquire keeps ticket order a
+      // happens-before order between producers. relaxed on failure: the loop starts over.
+      if (tickets_.compare_exchange_weak(taken, taken + 1, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed)) {
+        // The slots of the next tickets: else each compare-exchange waits until the consumer's
+        // processor has given up the line of the slot before.
+        prefetch_to_write(&at(taken + 1 + tuning::prefetch_slots));
+        return taken + 1;
+      }
+    }
+  }
+
+  /// More than one thread has submitted, or may have.
+  [[nodiscard]] bool shared() const noexcept { return bias_.is_revoked(); }
+
+  /// Most tickets that were outstanding at once, as producers saw it: not each maximum up to
+  /// tuning::unseen_max.
+  [[nodiscard]] std::uint64_t outstanding_max() const noexcept {
+    // relaxed: a number for people.
+    return outstanding_max_.load(std::memory_order_relaxed);
+  }
+
+  /// Builds the task of a reserved ticket in its slot and publishes it. The thread that reserved
+  /// it.
+  void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from) noexcept {
+    publish_head(at(ticket), head_of(ticket, ops), label, ops, from);
+  }
+  /// The same for a task that has a note.
+  void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from,
+               TaskNote& note) noexcept {
+    notes_[index(ticket)] = std::move(note);
+    publish_head(at(ticket), head_of(ticket, ops) ^ Found::noted_bit, label, ops, from);
+  }
+
+  /// What the slot of `ticket` has for it. The consumer.
+  [[nodiscard]] Found look(std::uint64_t ticket) const noexcept { return look(at(ticket), ticket); }
+  [[nodiscard]] static Found look(const Slot& slot, std::uint64_t ticket) noexcept {
+    // acquire: pairs with the release in publish_head().
+    return Found(slot.head.load(std::memory_order_acquire) ^ mark(ticket));
+  }
+  /// The slots of `ticket` and those that follow it, as far as they lie side by side; at most
+  /// `count`.
+  [[nodiscard]] std::span<Slot> stretch(std::uint64_t ticket, std::uint64_t count) noexcept {
+    return {&at(ticket), std::min<std::size_t>(count, mask_ + 1 - index(ticket))};
+  }
+
+  /// A published task, and what was noted about it if anything was. The consumer, until it
+  /// completes the ticket.
+  [[nodiscard]] Slot& at(std::uint64_t ticket) noexcept { return slots_[index(ticket)]; }
+  [[nodiscard]] const Slot& at(std::uint64_t ticket) const noexcept {
+    return slots_[index(ticket)];
+  }
+  [[nodiscard]] TaskNote& note(std::uint64_t ticket) noexcept { return notes_[index(ticket)]; }
+
+ private:
+  /// Bits of the ticket where pointers have none (static objects lie below 2^48), and some more.
+  /// Tickets of one slot that follow each other differ in bits 48 to 62; 0 is no first ticket's.
+  [[nodiscard]] static constexpr std::uint64_t mark(std::uint64_t ticket) noexcept {
+    return std::rotl(ticket + (std::uint64_t{1} << mark_from), 48 - mark_from);
+  }
+  [[nodiscard]] static std::uint64_t head_of(std::uint64_t ticket, const TaskOps& ops) noexcept {
+    return reinterpret_cast<std::uint64_t>(&ops) ^ mark(ticket);
+  }
+  static void publish_head(Slot& slot, std::uint64_t head, const char* label, const TaskOps& ops,
+                           void* from) noexcept {
+    slot.label = label;
+    ops.construct(slot.callable, from);
+    // release: pairs with the acquire in look().
+    slot.head.store(head, std::memory_order_release);
+  }
+
+  [[nodiscard]] std::size_t index(std::uint64_t ticket) const noexcept {
+    return static_cast<std::size_t>(ticket & mask_);
+  }
+
+  template <class Completed>
+  [[nodiscard]] bool has_room(std::uint64_t taken, const Completed& completed) noexcept {
+    // acquire: pairs with the release in find_room(): the slots that were seen free are free for us
+    // too.
+    return taken < limit_.load(std::memory_order_acquire) || find_room(taken, completed);
+  }
+
+  /// Whether one more ticket than `taken` fits: the last look does not tell, or more tickets than
+  /// ever may be outstanding. Reads the real `completed`, whose line belongs to the consumer.
+  template <class Completed>
+  [[nodiscard]] bool find_room(std::uint64_t taken, const Completed& completed) noexcept {
+    const std::uint64_t now = completed();
+    if (now > taken) return true;  // `taken` is stale
+    if (taken - now >= capacity_) return false;
+    // relaxed: never above the capacity, whoever wrote it. Producers that race may lose a maximum.
+    std::uint64_t most = outstanding_max_.load(std::memory_order_relaxed);
+    if (taken - now >= most) {
+      most = taken - now + 1;
+      outstanding_max_.store(most, std::memory_order_relaxed);  // relaxed: as above
+    }
+    most = std::max(most, std::min(capacity_, tuning::unseen_max));
+    // release: pairs with the acquires of who reads it; it may go back, and is good all the same.
+    limit_.store(now + most, std::memory_order_release);
+    return true;
+  }
+
+  /// Kept with the count, so that closing and taking a ticket are ordered by one word: a ticket
+  /// taken before the close is seen by who closes, and none is taken after.
+  static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
+
+  const std::uint64_t capacity_;
+  const std::uint64_t mask_;  // slots less one
+  typename Env::template array<Slot> slots_;
+  typename Env::template array<TaskNote> notes_;  // of ended tasks: without anything to destroy
+  // The producers' line.
+  alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> tickets_{0};
+  typename Env::template atomic<std::uint64_t> limit_{0};  // tickets up to this one fit for sure
+  typename Env::template atomic<std::uint64_t> outstanding_max_{0};
+  Bias<Env> bias_;
+};
+
+static_assert(sizeof(Lane<>::Slot) == tuning::line_bytes, "a slot is one cache line");
+static_assert(capacity_max < std::uint64_t{1} << (tuning::mark_from + 15),
+              "tickets that share a slot differ in their marks");
+
+}  // namespace heddle::sched
