@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/lower/statement_shape.hpp"
 #include "jit/system/limits.hpp"
 
 namespace heddle::jit {
@@ -198,49 +198,6 @@ class Lowering {
     });
   }
 
-  static bool reduces(const std::vector<SpaceAxis>& space) {
-    return std::ranges::any_of(space, &SpaceAxis::reduced);
-  }
-
-  /// An index that is missing on the left gives an element several terms, or none.
-  static bool repeats(const std::vector<SpaceAxis>& space) {
-    return std::ranges::any_of(
-        space, [](const SpaceAxis& axis) { return axis.reduced && axis.extent != 1; });
-  }
-
-  /// The left side's indices can be told from its subscripts, as heddle/program.hpp says: each
-  /// point of their space has an element of its own.
-  static bool injective(const StatementNode& node, const std::vector<SpaceAxis>& space) {
-    std::map<std::uint64_t, std::int64_t> untold;  // extents by index
-    for (const SpaceAxis& axis : space) {
-      if (!axis.reduced && axis.extent != 1) untold.emplace(axis.index.id(), axis.extent);
-    }
-    for (std::size_t before = 0; before != untold.size();) {
-      before = untold.size();
-      for (const Subscript& s : node.subscripts) tell(s, untold);
-    }
-    return untold.empty();
-  }
-
-  /// Takes the indices from `untold` that the value of `s` tells once the others are told: where
-  /// each coefficient exceeds all that the smaller ones reach together.
-  static void tell(const Subscript& s, std::map<std::uint64_t, std::int64_t>& untold) {
-    std::map<std::uint64_t, std::uint64_t> steps;  // indices by coefficient
-    for (const auto& term : s.terms()) {
-      const auto* const index = std::get_if<Index>(&term.index);
-      if (index == nullptr || !untold.contains(index->id())) continue;
-      const bool minus = term.coefficient < 0;
-      const auto step = static_cast<std::uint64_t>(term.coefficient);
-      if (!steps.emplace(minus ? 0 - step : step, index->id()).second) return;
-    }
-    std::uint64_t reach = 0;  // within the axis, since the subscript is
-    for (const auto& [step, index] : steps) {
-      if (step <= reach) return;
-      reach += step * static_cast<std::uint64_t>(untold.at(index) - 1);
-    }
-    for (const auto& [step, index] : steps) untold.erase(index);
-  }
-
   /// Gives each index its loop variable; an axis of one element is fixed at 0.
   void bind(const std::vector<SpaceAxis>& space) {
     indices_.clear();
@@ -285,25 +242,6 @@ class Lowering {
 
   static ValuePtr no_value() { return make_constant(Scalar{}); }
 
-  /// The statement writes every element of its target.
-  static bool covers(const StatementNode& node, const std::vector<SpaceAxis>& space) {
-    std::set<std::uint64_t> used;
-    for (std::size_t k = 0; k < node.subscripts.size(); ++k) {
-      const Subscript& s = node.subscripts[k];
-      const std::int64_t extent = node.target->dims()[k];
-      if (extent == 1 && s.terms().empty()) continue;
-      const bool plain = s.constant() == 0 && s.terms().size() == 1 &&
-                         s.terms()[0].coefficient == 1 &&
-                         std::holds_alternative<Index>(s.terms()[0].index);
-      if (!plain) return false;
-      const std::uint64_t id = std::get<Index>(s.terms()[0].index).id();
-      const auto axis =
-          std::ranges::find(space, id, [](const SpaceAxis& a) { return a.index.id(); });
-      if (axis->extent != extent || !used.insert(id).second) return false;
-    }
-    return true;
-  }
-
   /// before (op) term, in the compute type that holds both, back in the accumulator's type.
   static ValuePtr join(Op op, const ValuePtr& before, ValuePtr term, DType type) {
     return make_cast(make_op(op, {before, std::move(term)}), type);
@@ -312,21 +250,6 @@ class Lowering {
   /// What an accumulator of target type T is kept in: f32 for 16-bit floats, so that sums round
   /// once.
   static DType accumulator_type(DType target) { return compute_type(target); }
-
-  bool reads_target(const StatementNode& node) const {
-    bool reads = false;
-    walk(*node.value, [&](const ExprNode& e) {
-      reads = reads || (e.kind == ExprKind::read && *e.tensor == *node.target);
-    });
-    return reads;
-  }
-
-  static std::pair<std::vector<SpaceAxis>, std::vector<SpaceAxis>> split(
-      const std::vector<SpaceAxis>& space) {
-    std::pair<std::vector<SpaceAxis>, std::vector<SpaceAxis>> parts;
-    for (const SpaceAxis& axis : space) (axis.reduced ? parts.second : parts.first).push_back(axis);
-    return parts;
-  }
 
   /// Reduced axes innermost around a scalar accumulator that starts from `start`.
   void accumulate_in_local(const StatementNode& node, const std::vector<SpaceAxis>& space,
