@@ -162,6 +162,7 @@ class Tensor {
   [[nodiscard]] std::string to_string() const;
 
  private:
+  friend struct jit::TensorState;
   std::shared_ptr<jit::TensorState> state_;
 };
 

@@ -118,7 +118,7 @@ std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
   if (is_scheduled(*code) && options.contraction_tile)
     check_tile(*options.contraction_tile, compiler->target());
   work.begin("lower");
-  code->unoptimized = lower(program);
+  code->unoptimized = lower(program, wishes_of(program));
   code->unoptimized.name = code->name;
   OptimizeOptions optimize_options;
   optimize_options.fast_math = options.fast_math;

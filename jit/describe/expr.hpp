@@ -38,6 +38,13 @@ struct ExprNode {
   std::vector<std::shared_ptr<const ExprNode>> args;  // op, cast
 };
 
+/// One index of an iteration space.
+struct SpaceAxis {
+  Index index;
+  std::int64_t extent;
+  bool reduced;  ///< missing on the left
+};
+
 /// A comment, or target(subscripts) [accumulate]= value.
 struct StatementNode {
   std::string comment;  ///< set: this is a comment
@@ -49,6 +56,8 @@ struct StatementNode {
   /// Start from neutral(accumulate) instead of what the target held.
   bool initialize_neutral = false;
   std::shared_ptr<const ExprNode> value;
+  /// Set when it is appended to a program; see iteration_space().
+  std::vector<SpaceAxis> space{};
 };
 
 /// Calls `visit` with each node once, operands before their operation. Expressions share their
@@ -67,11 +76,6 @@ void walk(const ExprNode& root, const Visit& visit) {
 /// The iteration space of a statement: its indices in order (left-hand side first, then by first
 /// appearance on the right) with their extents. Throws invalid_argument on clashes, see
 /// Program::operator<<.
-struct SpaceAxis {
-  Index index;
-  std::int64_t extent;
-  bool reduced;  ///< missing on the left
-};
 [[nodiscard]] std::vector<SpaceAxis> iteration_space(const StatementNode& statement);
 
 }  // namespace heddle::jit

@@ -86,10 +86,13 @@ class Replacer {
 Program::Program(std::string name) : name_(std::move(name)) {}
 
 Program& Program::operator<<(const Statement& statement) {
-  static_cast<void>(
-      jit::iteration_space(statement.node()));  // throws on subscripts and extents that do not fit
-  const auto merged = join_merge(merge_tensor(), statement.node());
-  statements_.push_back(statement);
+  StatementNode node = statement.node();
+  std::optional<Tensor> merged;
+  if (node.target) {
+    node.space = jit::iteration_space(node);  // throws on subscripts and extents that do not fit
+    merged = join_merge(merge_tensor(), node);
+  }
+  statements_.emplace_back(std::make_shared<const StatementNode>(std::move(node)));
   if (merged) merge_.assign(1, *merged);
   return *this;
 }
@@ -106,8 +109,7 @@ Program& Program::comment(std::string text) {
   StatementNode node;
   std::ranges::replace(text, '\n', ' ');
   node.comment = std::move(text);
-  statements_.emplace_back(std::make_shared<const StatementNode>(std::move(node)));
-  return *this;
+  return *this << Statement(std::make_shared<const StatementNode>(std::move(node)));
 }
 
 std::optional<Tensor> Program::merge_tensor() const {
@@ -149,12 +151,7 @@ Program Program::substitute(const Replacements& replacements) const {
       node.target = replace.tensor(*node.target);
       node.value = replace.expr(node.value);
     }
-    Statement changed(std::make_shared<const StatementNode>(std::move(node)));
-    if (changed.node().target) {
-      result << changed;
-    } else {
-      result.statements_.push_back(std::move(changed));
-    }
+    result << Statement(std::make_shared<const StatementNode>(std::move(node)));
   }
   return result;
 }

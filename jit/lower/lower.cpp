@@ -19,13 +19,14 @@ namespace {
 
 class Lowering {
  public:
-  Lowered run(const Program& program) {
+  Lowered run(const Program& program, std::span<const Wish> wishes) {
     result_.name = program.name();
     merge_ = program.merge_tensor();
+    auto wish = wishes.begin();
     for (const Tensor& tensor : program.tensors()) {
       buffer_of(tensor);
-      const MemoryMode mode = tensor.mode();
-      result_.placements.emplace_back(tensor, Placement{mode, tensor.mode_provenance(), mode});
+      result_.placements.emplace_back(tensor, Placement{wish->mode, wish->where, wish->mode});
+      ++wish;
     }
     for (const Statement& statement : program.statements()) lower(statement.node());
     set_roles();
@@ -164,7 +165,7 @@ class Lowering {
       result_.loop.body.push_back(make_comment(node.comment));
       return;
     }
-    const std::vector<SpaceAxis> space = iteration_space(node);
+    const std::vector<SpaceAxis>& space = node.space;
     const auto nothing = [&](const SpaceAxis& axis) {
       return axis.extent == 0 && !(axis.reduced && node.initialize_neutral);
     };
@@ -334,6 +335,8 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Program& program) { return Lowering().run(program); }
+Lowered lower(const Program& program, std::span<const Wish> wishes) {
+  return Lowering().run(program, wishes);
+}
 
 }  // namespace heddle::jit

@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "heddle/program.hpp"
+#include "jit/describe/wishes.hpp"
 #include "jit/loop/loop.hpp"
 #include "jit/loop/signature.hpp"
 
@@ -40,8 +42,12 @@ struct OptimizeOptions {
 /// Statements to loops, one nest each; every tensor is a buffer still. Throws invalid_argument
 /// where two static indices share a subscript and one has no range.
 ///
-/// In which order they run: heddle/program.hpp.
-[[nodiscard]] Lowered lower(const Program& program);
+/// In which order they run: heddle/program.hpp. `wishes` are of Program::tensors(), in that order.
+[[nodiscard]] Lowered lower(const Program& program, std::span<const Wish> wishes);
+/// With the wishes of now.
+[[nodiscard]] inline Lowered lower(const Program& program) {
+  return lower(program, wishes_of(program));
+}
 
 /// Called with the name of each pass that changed something and the kernel after it.
 using PassObserver = std::function<void(std::string_view pass, const Lowered&)>;

@@ -191,6 +191,18 @@ TEST(ProgramTest, KnowsItsTensorsAndWhatItReadsFirst) {
   EXPECT_EQ(p.reads_before_writing(), (std::vector<Tensor>{a, o}));
 }
 
+// J2: statements of one program can be appended to another, its comments too
+TEST(ProgramTest, StatementsOfAnotherAreAppended) {
+  const Tensor a("a", f32, {4}), b("b", f32, {4});
+  Index i;
+  Program p("p");
+  p.comment("scale");
+  p << (b(i) = a(i) * 2.0);
+  Program q("p");
+  for (const Statement& statement : p.statements()) q << statement;
+  EXPECT_EQ(q.to_string(), p.to_string());
+}
+
 // Seam: substitute keeps types and reaches every use
 TEST(ProgramTest, SubstitutesTensorsOfTheSameType) {
   const Tensor a("a", f32, {4}), b("b", f32, {4}), c("c", f32, {4}), wide("wide", f64, {4});

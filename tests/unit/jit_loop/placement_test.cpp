@@ -161,6 +161,15 @@ TEST_F(PlacementTest, InferenceHasNoSideEffects) {
   for (const Tensor& tensor : {a, v, out}) EXPECT_EQ(tensor.mode(), unset);
 }
 
+// J4: a compile keeps what was asked for when it began
+TEST_F(PlacementTest, WishesAreTakenOnce) {
+  program << (v(i) = a(i)) << (out(i) = v(i));
+  const std::vector<Wish> wishes = wishes_of(program);
+  v.set_mode(on_device);
+  EXPECT_EQ(mode_of(optimize(lower(program, wishes)), v), virtual_);
+  EXPECT_EQ(placed(program, v), on_device);
+}
+
 // J4: a request that the program cannot keep names tensor, place, reason and cure
 TEST_F(PlacementTest, ImpossibleRequestsAreRefused) {
   const auto with = [](MemoryMode mode, auto&& add) {
