@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Prints 'N passed, N failed, N skipped' over the single tests of a meson test log, and each
 skipped one with its reason: GoogleTest's own where a program is one of its, else one a program.
-usage: summary.py testlog.json
+Names the programs that took longer than tests/budgets.txt gives them.
+usage: summary.py testlog.json [plain | asan | tsan]
 
 Exits with 1 when a test failed, none ran at all, or, where the variable CI is set, one was skipped
-that tests/skips.txt does not expect to be skipped on this machine."""
+that tests/skips.txt does not expect to be skipped on this machine, or has no budget."""
 import fnmatch
 import json
 import os
@@ -14,7 +15,10 @@ import shutil
 import subprocess
 import sys
 
-SKIPS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "skips.txt"
+TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
+SKIPS = TESTS / "skips.txt"
+BUDGETS = TESTS / "budgets.txt"
+BUILDS = ("plain", "asan", "tsan")
 LARGE_TEST_BYTES = 9 << 30
 
 
@@ -100,7 +104,34 @@ def is_expected(name, reason, rules):
                if any(fnmatch.fnmatchcase(name, test) for test in tests))
 
 
-def main(log, rules, strict) -> int:
+def read_budgets(text):
+    """{pattern of programs: {build: seconds, None where it does not run}}"""
+    rows = [[part.strip() for part in line.split("|")] for line in text.splitlines()
+            if line.strip() and not line.startswith("#")]
+    return {name: {build: None if seconds == "-" else float(seconds)
+                   for build, seconds in zip(BUILDS, times, strict=True)} for name, *times in rows}
+
+
+def budget_of(program, build, budgets):
+    name = program.split(" / ")[-1]
+    return next((times[build] for pattern, times in budgets.items()
+                 if fnmatch.fnmatchcase(name, pattern)), None)
+
+
+def tell_budgets(tests, build, budgets) -> int:
+    """How many programs have no budget. One that took longer is told, as machines may be busy."""
+    without = 0
+    for test in sorted(tests, key=lambda test: test["name"]):
+        budget = budget_of(test["name"], build, budgets)
+        if budget is None:
+            without += 1
+            print(f"no budget: {test['name']}: give it a row in tests/budgets.txt")
+        elif test.get("duration", 0) > budget:
+            print(f"over budget: {test['name']}: {test['duration']:.0f} s of {budget:.0f} s")
+    return without
+
+
+def main(log, rules, strict, build="plain", budgets=None) -> int:
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     tests = [json.loads(line) for line in lines]
     passed, failed, skipped = map(sum, zip((0, 0, 0), *map(counts, tests)))
@@ -110,14 +141,16 @@ def main(log, rules, strict) -> int:
     for name, reason in left_out:
         mark = " (not expected here: see tests/skips.txt)" if (name, reason) in unexpected else ""
         print(f"skipped: {name}: {reason.splitlines()[0]}{mark}")
+    without = tell_budgets(tests, build, budgets) if budgets is not None else 0
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     if strict and (unexpected or len(told) != skipped):
         print(f"CI is set; {len(unexpected)} skipped tests were not expected to be, and "
               f"{skipped - len(told)} do not say which they are")
         return 1
-    return 1 if failed or not passed else 0
+    return 1 if failed or not passed or (strict and without) else 0
 
 
 if __name__ == "__main__":
     sys.exit(main(pathlib.Path(sys.argv[1]), read_rules(SKIPS.read_text(encoding="utf-8")),
-                  bool(os.environ.get("CI"))))
+                  bool(os.environ.get("CI")), *sys.argv[2:3],
+                  budgets=read_budgets(BUDGETS.read_text(encoding="utf-8"))))

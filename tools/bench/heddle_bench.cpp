@@ -187,11 +187,14 @@ int run(const Options& options) {
   warn(options);
   std::vector<Row> rows = chosen_rows(options);
   pin_this_thread(host_processor);
-  const Machine machine{processors().size(), load_before(), gauge_ping_pong(), gauge_scaling()};
+  Machine machine{processors().size(), load_before(), gauge_ping_pong(), gauge_scaling()};
   std::vector<Result> results;
   for (Row& waiting : rows) {
     const Row now = std::exchange(waiting, {});  // what it holds goes when it is done
     std::visit([&](const auto& which) { measure_or_leave_out(which, options.plan, results); }, now);
+  }
+  for (const Framework& each : frameworks()) {
+    if (!each.version.empty()) machine.frameworks.push_back(each.version);
   }
   fmt::print("{}", results_table(results, machine));
   if (!options.json.empty()) json << results_json(results, machine);

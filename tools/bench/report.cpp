@@ -156,6 +156,7 @@ std::string results_table(std::span<const Result> results, const Machine& machin
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
+  for (const std::string& each : machine.frameworks) text += fmt::format("rival: {}\n", each);
   return text +
          fmt::format(
              "ratio = subject / anchor, median of pairs; pairs = steady/all; without anchor: "
@@ -171,7 +172,8 @@ std::string results_json(std::span<const Result> results, const Machine& machine
   json["machine"] = {{"processors", machine.processors},
                      {"load", machine.load},
                      {"ping_pong_ns", machine.ping_pong_ns},
-                     {"scaling", machine.scaling}};
+                     {"scaling", machine.scaling},
+                     {"frameworks", machine.frameworks}};
   json["rivals_left_out"] = rivals_left_out();
   json["results"] = nlohmann::ordered_json::array();
   for (const Result& result : results) json["results"].push_back(result_json(result));

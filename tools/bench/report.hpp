@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tools/bench/harness.hpp"
 
@@ -14,6 +15,7 @@ struct Machine {
   double load = 0;          ///< threads that ran or wanted to, mean of the minute before
   double ping_pong_ns = 0;  ///< see gauge_ping_pong
   double scaling = 0;       ///< see gauge_scaling
+  std::vector<std::string> frameworks{};  ///< "torch 2.9.1": those that were measured
 };
 
 /// "hop, posted: heddle against bare flag ring"

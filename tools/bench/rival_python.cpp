@@ -147,9 +147,10 @@ class Python {
 /// A framework's process, for one row.
 class FrameworkRow {
  public:
-  FrameworkRow(const Framework& framework, const KernelSetup& setup)
+  FrameworkRow(Framework& framework, const KernelSetup& setup)
       : framework_(framework), setup_(setup), python_(framework) {
-    if (!python_.read_line().starts_with(framework.module)) {
+    framework.version = python_.read_line();
+    if (!framework.version.starts_with(framework.module)) {
       throw Error(ErrorCode::unavailable,
                   fmt::format("'{0}' has no {1}: install it there (pip install {2})",
                               framework.python.string(), framework.name, framework.module));
@@ -193,14 +194,14 @@ class FrameworkRow {
 }  // namespace
 
 std::span<Framework> frameworks() {
-  static std::array all{Framework{"JAX", "jax", "rival_jax.py", {}},
-                        Framework{"PyTorch", "torch", "rival_torch.py", {}}};
+  static std::array all{Framework{"JAX", "jax", "rival_jax.py", {}, {}},
+                        Framework{"PyTorch", "torch", "rival_torch.py", {}, {}}};
   return all;
 }
 
 std::vector<Alternative> framework_alternatives() {
   std::vector<Alternative> found;
-  for (const Framework& each : frameworks()) {
+  for (Framework& each : frameworks()) {
     if (each.python.empty()) continue;
     found.push_back({each.name, Kind::rival, [&each](const KernelSetup& setup) {
                        const auto process = std::make_shared<FrameworkRow>(each, setup);

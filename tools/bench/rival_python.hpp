@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tools/bench/compiled_kernel.hpp"
@@ -16,6 +17,7 @@ struct Framework {
   const char* module;            ///< as Python imports it, and heddle-bench's option
   const char* script;            ///< beside this file
   std::filesystem::path python;  ///< which has it; empty: no rows
+  std::string version;           ///< "torch 2.9.1"; empty until a row was prepared
 };
 
 /// All of them. Set where they are before the rows are made.

@@ -66,8 +66,8 @@ TEST(PoolTest, WhatComesWhileOneLooksWakesTheOthersToo) {
         while (!all.try_wait() && !late) std::this_thread::yield();
       });
     }
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
-    while (!all.try_wait() && std::chrono::steady_clock::now() < deadline)
+    const auto give_up_at = std::chrono::steady_clock::now() + 10s;
+    while (!all.try_wait() && std::chrono::steady_clock::now() < give_up_at)
       std::this_thread::yield();
     EXPECT_TRUE(all.try_wait()) << "round " << round << ": a worker sleeps beside a ready device";
     late = true;

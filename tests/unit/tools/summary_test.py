@@ -45,7 +45,7 @@ no-spin | spin model | no spin here
 PROGRAM = {"name": "heddle:slow / spin model", "result": "SKIP", "stdout": "no spin here\n"}
 
 
-def outcome(tests, lacking, strict=True, rules=RULES):
+def outcome(tests, lacking, strict=True, rules=RULES, **budgets):
     """Exit status and text of a summary on a machine that lacks that."""
     conditions = dict(summary.CONDITIONS)
     for name in conditions:
@@ -54,10 +54,22 @@ def outcome(tests, lacking, strict=True, rules=RULES):
         log = pathlib.Path(folder) / "testlog.json"
         log.write_text("\n".join(map(json.dumps, tests)), encoding="utf-8")
         with contextlib.redirect_stdout(out):
-            status = summary.main(log, summary.read_rules(rules), strict)
+            status = summary.main(log, summary.read_rules(rules), strict, **budgets)
         text = out.getvalue()
     summary.CONDITIONS.update(conditions)
     return status, text
+
+
+def tell_budgets():
+    """A slow program is told and no failure; one without a budget fails in CI."""
+    budgets = summary.read_budgets("# a comment\nx *| 2 | 8 | -\n")
+    slow = {"name": "heddle:unit / x 1", "result": "OK", "stdout": "", "duration": 3.2}
+    for build, strict, status, said in (("plain", True, 0, "over budget: heddle:unit / x 1: 3 s"),
+                                        ("asan", True, 0, ""), ("tsan", True, 1, "no budget: "),
+                                        ("tsan", False, 0, "no budget: ")):
+        ended = outcome([slow], (), strict=strict, build=build, budgets=budgets)
+        assert ended[0] == status and said in ended[1], (build, ended)
+        assert ended[1].count("budget") == (1 if build == "plain" else 2 if said else 0), ended
 
 
 def main():
@@ -85,8 +97,10 @@ def main():
     assert outcome([fine], ())[0] == 0
     assert outcome([fine, {"name": "y", "result": "FAIL", "stdout": ""}], ())[0] == 1
     assert outcome([], ())[0] == 1
+    tell_budgets()
     # The list that is used can be read.
     assert summary.read_rules(summary.SKIPS.read_text(encoding="utf-8"))
+    assert summary.read_budgets(summary.BUDGETS.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
