@@ -58,7 +58,7 @@ Event Door::submit_work(std::unique_ptr<Work> work, const sched::SubmitOptions& 
   require_open(device_);
   work_ = work.get();
   work->kept.reserve(accesses_->list().size() + 1);
-  Event event = Admission::submit(*device_.timeline, label_, work_ops, &work, options, *this);
+  Event event = TicketGuard::submit(*device_.timeline, label_, work_ops, &work, options, *this);
   if (event.accepted()) return event;
   Status why = event.status();
   // Somebody finalised it meanwhile.

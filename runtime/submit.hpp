@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/device_state.hpp"
-#include "scheduler/device/admission.hpp"
+#include "scheduler/device/ticket_guard.hpp"
 
 namespace heddle::rt {
 
@@ -51,7 +51,7 @@ class Work {
 
 /// Checks and notes the uses of one submit, at the moment at which it takes its ticket. No lock is
 /// held while it waits for room in the queue.
-class Door : public sched::Admission {
+class Door : public sched::TicketGuard {
  public:
   Door(const DeviceState& device, sched::Label label, const Accesses& accesses)
       : device_(device), label_(label), accesses_(&accesses) {}

@@ -13,7 +13,7 @@ namespace heddle {
 
 namespace sched {
 class Timeline;
-class DeviceCore;
+class Admission;
 }  // namespace sched
 
 /// An owned file descriptor.
@@ -79,7 +79,7 @@ class Event {
 
  private:
   friend class sched::Timeline;
-  friend class sched::DeviceCore;
+  friend class sched::Admission;
   struct Place {
     sched::Timeline* timeline = nullptr;  // in a pool that is never given back
     std::uint64_t id = 0;                 // of the timeline that it was there

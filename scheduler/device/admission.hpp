@@ -1,31 +1,85 @@
-// Admission: what else has to hold at the moment at which a task takes its ticket, for who builds
-// on the scheduler. It is asked before the ticket is taken, so that a refusal costs none.
+// Admission: the producers' side of a device: who may submit, making room, taking tickets,
+// publishing tasks. Any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "heddle/scheduler.hpp"
+#include "scheduler/device/control.hpp"
+#include "scheduler/device/identity.hpp"
+#include "scheduler/device/summons.hpp"
+#include "scheduler/device/ticket_guard.hpp"
 #include "scheduler/protocol/lane.hpp"
+#include "scheduler/threads/thread_number.hpp"
+#include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
 
-class Admission {
+class Hooks;
+
+class alignas(tuning::line_bytes) Admission {
  public:
-  Admission() = default;
-  Admission(const Admission&) = delete;
-  Admission& operator=(const Admission&) = delete;
+  Admission(const Identity& device, Summons& summons, const Control& control)
+      : place_{device.timeline.get(), device.id},
+        lane_(*device.options.capacity),
+        device_(device),
+        summons_(summons),
+        control_(control) {}
 
-  /// Before a ticket is taken: may lock, for leave() follows without a wait between. Notes what
-  /// else the task has to come after. A failed status refuses the task, and nothing follows.
-  [[nodiscard]] virtual Status enter(TaskNote& note) noexcept = 0;
-  /// The task took that ticket and will be published; or (null) the queue is full, and enter() is
-  /// asked again when it may not be. Unlocks.
-  virtual void leave(const Event* taken) noexcept = 0;
+  /// The next ticket, if this thread is the only producer, and it is plain that there is room; 0:
+  /// else.
+  [[nodiscard]] [[gnu::always_inline]] std::uint64_t reserve_alone() noexcept {
+    return lane_.reserve_alone(known_thread_number());
+  }
+  /// Publishes the task of a reserved ticket, and calls the consumer. The event is made before the
+  /// callable, so that fewer values outlive a call.
+  [[nodiscard]] [[gnu::always_inline]] Event publish(std::uint64_t ticket, Label label,
+                                                     const TaskOps& ops, void* from,
+                                                     Summons& summons) noexcept {
+    Event taken(place_, ticket);
+    lane_.publish(ticket, label.c_str(), ops, from);
+    summons.call();
+    return taken;
+  }
+  /// Submits a task of one of several producers, or of the one that has to look how much room there
+  /// is.
+  [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;
+  /// The same with options. `guard`, if any, is asked right before the ticket is taken.
+  [[nodiscard]] Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
+                                       const SubmitOptions& options,
+                                       TicketGuard* guard = nullptr) noexcept;
+  /// A task that does nothing after `event`.
+  [[nodiscard]] Event submit_wait(const Event& event) noexcept;
 
-  /// Submits a task that `from` constructs, as Device::submit() does.
-  static Event submit(const Device& device, Label label, const TaskOps& ops, void* from,
-                      const SubmitOptions& options, Admission& admission) noexcept;
+  [[nodiscard]] Lane<>& lane() noexcept { return lane_; }
+  [[nodiscard]] const Lane<>& lane() const noexcept { return lane_; }
+  /// All that was submitted has ended.
+  [[nodiscard]] bool drained() const noexcept {
+    const std::uint64_t completed = device_.timeline->completed();
+    return lane_.tickets() == completed;
+  }
 
- protected:
-  ~Admission() = default;
+ private:
+  [[nodiscard]] Status gather_after(TaskNote& note, const SubmitOptions& options) noexcept;
+  [[nodiscard]] Status check() noexcept;
+  [[nodiscard]] Status check_producer() noexcept;
+  [[nodiscard]] std::uint64_t reserve(std::uint64_t me) noexcept {
+    return lane_.reserve(me, [this] { return device_.timeline->completed(); });
+  }
+  [[nodiscard]] std::uint64_t reserve_guarded(TaskNote& note, std::size_t asked, bool full,
+                                              TicketGuard& guard, Status& why) noexcept;
+  [[nodiscard]] Event publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,
+                                        const TaskOps& ops, void* from) noexcept;
+  [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
+  [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline) noexcept;
+
+  const Event::Place place_;  // beside what the lane's constants are, which producers read too
+  Lane<> lane_;
+  const Identity& device_;
+  Summons& summons_;
+  const Control& control_;
+  std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
 };
 
 }  // namespace heddle::sched

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <mutex>
 
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/empty_handle.hpp"
 #include "scheduler/device/hooks.hpp"
-#include "scheduler/device/worker.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/threads/fork.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
@@ -67,8 +67,10 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
                             options.name, capacity));
   }
   const auto handle = std::make_shared<Device::Handle>(made);
-  if (!made->runner_)
-    made->thread_ = start_thread(options.name, options.processor, [made] { made->work(); });
+  if (!made->device_.runner) {
+    made->drain_.join_later(
+        start_thread(options.name, options.processor, [made] { made->consumer_.work(); }));
+  }
   *core = made;
   return Device({handle, made.get()});
 }
@@ -82,7 +84,7 @@ Event Device::refuse_empty() noexcept { return Timeline::refused(empty_handle("D
 
 Event Device::record() const noexcept { return core_ ? core_->record() : refuse_empty(); }
 Event Device::wait(const Event& event) const noexcept {
-  return core_ ? core_->wait(event) : refuse_empty();
+  return core_ ? core_->admission().submit_wait(event) : refuse_empty();
 }
 Status Device::await() const noexcept { return core_ ? core_->await({}) : empty_handle("Device"); }
 Status Device::await_for(std::chrono::nanoseconds timeout) const noexcept {

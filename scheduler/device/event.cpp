@@ -10,7 +10,7 @@
 #include <set>
 
 #include "heddle/observe.hpp"
-#include "scheduler/device/worker.hpp"
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle {

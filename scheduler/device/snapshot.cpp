@@ -1,66 +1,63 @@
 // What a device is at, for people and watchdogs: counters and snapshots. Any thread.
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
-#include "scheduler/device/worker.hpp"
 
 namespace heddle::sched {
 
 Counters DeviceCore::counters() const noexcept {
   Counters c;
-  // relaxed: numbers for people; exact when the device is idle. They pair with the stores of the
-  // consumer.
-  constexpr auto order = std::memory_order_relaxed;
-  const std::uint64_t ended = timeline_->completed();
-  c.failed = failed_.load(order);
-  c.skipped = skipped_.load(order);
-  c.cancelled = cancelled_.load(order);
+  const Lane<>& lane = admission_.lane();
+  const std::uint64_t ended = device_.timeline->completed();
+  consumer_.show(c);
   // A task that ends meanwhile may be counted as failed already.
   c.done = ended - std::min(ended, c.failed + c.skipped + c.cancelled);
-  c.parks = parks_.load(order);
-  c.wakes = wakes_.load(order);
-  c.spins = spins_.load(order);
-  c.submitted = lane_.tickets();
-  const std::uint64_t outstanding = c.submitted - std::min(c.submitted, timeline_->completed());
-  c.queue_max = std::max(lane_.outstanding_max(), outstanding);
+  c.wakes = summons_.wakes();
+  c.submitted = lane.tickets();
+  const std::uint64_t outstanding =
+      c.submitted - std::min(c.submitted, device_.timeline->completed());
+  c.queue_max = std::max(lane.outstanding_max(), outstanding);
   return c;
 }
 
 Snapshot DeviceCore::snapshot() const {
   Snapshot s;
-  s.device = timeline_->name();
-  s.id = id_;
-  const std::uint64_t completed = timeline_->completed();
-  const std::uint64_t tickets = lane_.tickets();
+  s.device = device_.name();
+  s.id = device_.id;
+  const std::uint64_t completed = device_.timeline->completed();
+  const std::uint64_t tickets = admission_.lane().tickets();
   s.queued = tickets - std::min(completed, tickets);
-  if (s.queued > 0) s.running_ticket = completed + 1;
-  // relaxed: a picture for people; pairs with the stores in step_carefully() and note_time().
-  const char* const running = label_.load(std::memory_order_relaxed);
-  if (s.queued > 0 && running != nullptr && !looking_.load(std::memory_order_relaxed)) {
-    s.running = running;
-    // relaxed: as above.
-    const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));
-    s.running_for = now().time_since_epoch() - since;
+  if (s.queued > 0) {
+    s.running_ticket = completed + 1;
+    consumer_.running().show(s);
   }
   s.counters = counters();
-  if (s.status = forked(); !s.status.ok()) return s;
-  Event waited;
-  Clock::time_point since;
-  {
-    const std::lock_guard lock(control_);
-    waited = waiting_for_;
-    since = waiting_since_;
-    s.epoch = epoch_;
-    s.status = poison_;
-  }
-  if (const Timeline* const timeline = Timeline::of(waited); timeline != nullptr) {
-    s.waiting_for = waited.to_string();
-    s.signaller = timeline->signaller_of(waited.timeline());
-    s.waiting_time = now() - since;
-  }
+  if (s.status = device_.forked(); s.status.ok()) control_.show(s);
   return s;
+}
+
+void RunningTask::note_time(const Identity& device) noexcept {
+  timespec coarse{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+  const std::chrono::nanoseconds time =
+      device.simulated
+          ? now().time_since_epoch()
+          : std::chrono::seconds(coarse.tv_sec) + std::chrono::nanoseconds(coarse.tv_nsec);
+  // relaxed: pairs with the load in show(); orders nothing.
+  clock_ns_.store(time.count(), std::memory_order_relaxed);
+}
+
+void RunningTask::show(Snapshot& snapshot) const {
+  // relaxed, here and below: a picture for people; pair with the stores above and in run().
+  const char* const label = label_.load(std::memory_order_relaxed);
+  if (label == nullptr || looking_.load(std::memory_order_relaxed)) return;
+  const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));
+  snapshot.running = label;
+  snapshot.running_for = now().time_since_epoch() - since;
 }
 
 std::string Snapshot::to_string() const {

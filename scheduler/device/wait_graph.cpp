@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string>
 
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/timeline.hpp"
-#include "scheduler/device/worker.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 #include "scheduler/threads/task_context.hpp"
 

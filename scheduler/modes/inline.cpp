@@ -1,7 +1,7 @@
 // Devices whose tasks run on the threads that submit: whoever submits gives the device its turn, on
 // a fiber that a waiting task leaves, so that its caller goes on; who ends the wait goes on with
 // it.
-#include "scheduler/device/worker.hpp"
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
@@ -38,7 +38,7 @@ class InlineRunner final : public Runner {
   void run(DeviceCore& device) noexcept override {
     if (!enter()) {
       look_later(device);
-      return device.give_turn_back();
+      return device.summons().give_turn_back();
     }
     auto fiber = Fiber::take();
     Turn turn{&device, fiber.get()};
@@ -54,8 +54,9 @@ class InlineRunner final : public Runner {
   /// A turn here and now would nest as deep as devices wait for each other, and would hold up other
   /// devices that wait for the same event: it is put off until all of them are called.
   [[gnu::noinline]] void look_later(DeviceCore& device) noexcept override {
-    if (!device.put_off()) return;
-    (put_off.last_device == nullptr ? put_off.device : put_off.last_device->next_ready()) =
+    if (!device.summons().put_off()) return;
+    (put_off.last_device == nullptr ? put_off.device
+                                    : put_off.last_device->summons().next_ready()) =
         device.shared_from_this();
     put_off.last_device = &device;
   }
@@ -103,9 +104,9 @@ class InlineRunner final : public Runner {
       continue;
     }
     const auto core = std::move(put_off.device);
-    put_off.device = std::move(core->next_ready());
+    put_off.device = std::move(core->summons().next_ready());
     if (!put_off.device) put_off.last_device = nullptr;
-    core->put_on();
+    core->summons().put_on();
     core->look();
   }
   put_off.depth = depth;

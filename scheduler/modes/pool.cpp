@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "heddle/observe.hpp"
-#include "scheduler/device/worker.hpp"
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/modes/pool_descriptor.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/sanitizers.hpp"
@@ -132,7 +132,7 @@ void Pool::push(Ready ready) noexcept {
 }
 
 void Pool::put_in_inbox(Ready ready) noexcept {
-  ReadyLink& link = ready.device ? ready.device->ready_link() : ready.fiber->ready_link;
+  ReadyLink& link = ready.device ? ready.device->summons().ready_link() : ready.fiber->ready_link;
   link.self = std::move(ready);
   inbox_.push(link);
 }

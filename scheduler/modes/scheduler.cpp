@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "heddle/observe.hpp"
+#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/empty_handle.hpp"
-#include "scheduler/device/worker.hpp"
 #include "scheduler/modes/pool.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/observe/watchdog.hpp"

@@ -1,6 +1,6 @@
 // Health: what submissions and tasks of a device have to be looked at for: poison and cancels.
 // Producers and the consumer read it on their fast paths, without a lock. Who changes it holds the
-// lock that guards the reasons (DeviceCore's control_), so who finds a flag raised and takes that
+// lock that guards the reasons (Control's), so who finds a flag raised and takes that
 // lock comes after who raised it, and finds why. Hence most is relaxed: that lock orders it, and
 // what the reader has seen before (a ticket that has ended, or was published) makes it new enough.
 //

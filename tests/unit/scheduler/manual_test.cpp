@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
-#include "scheduler/device/worker.hpp"
+#include "scheduler/device/device_core.hpp"
 
 namespace heddle {
 namespace {

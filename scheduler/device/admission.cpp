@@ -1,0 +1,247 @@
+// Submitting, and making room.
+#include "scheduler/device/admission.hpp"
+
+#include <fmt/format.h>
+
+#include "heddle/observe.hpp"
+#include "scheduler/device/device_core.hpp"
+#include "scheduler/device/hooks.hpp"
+#include "scheduler/device/waiting.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/threads/fork.hpp"
+#include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/task_context.hpp"
+
+namespace heddle::sched {
+
+namespace {
+
+/// Who submits: a thread, or a host of a simulation, which share one.
+[[gnu::noinline]] std::uint64_t producer_number() noexcept {
+  Hooks* const simulation = hooks();
+  return simulation != nullptr ? simulation->producer() : thread_number();
+}
+
+}  // namespace
+
+Event Device::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
+  if (core_ == nullptr) [[unlikely]]
+    return refuse_empty();
+  return core_->submit(label, task, from);
+}
+
+Event Device::submit_task(Label label, const TaskOps& task, void* from,
+                          const SubmitOptions& options) const noexcept {
+  if (core_ == nullptr) return refuse_empty();
+  TaskNote note;
+  return core_->admission().submit_carefully(label, note, task, from, options, nullptr);
+}
+
+[[gnu::noinline]] Event Admission::submit_otherwise(Label label, const TaskOps& ops,
+                                                    void* from) noexcept {
+  if (control_.health().plain() > trace::submits_on() && !device_.options.single_producer &&
+      fork_generation() == device_.fork_generation) {
+    if (const std::uint64_t ticket = reserve(thread_number()))
+      return publish(ticket, label, ops, from, summons_);
+  }
+  static NeverDestroyed<const SubmitOptions> defaults;
+  TaskNote note;
+  return submit_carefully(label, note, ops, from, *defaults);
+}
+
+Event TicketGuard::submit(const Device& device, Label label, const TaskOps& ops, void* from,
+                          const SubmitOptions& options, TicketGuard& guard) noexcept {
+  TaskNote note;
+  return DeviceCore::in(device).admission().submit_carefully(label, note, ops, from, options,
+                                                             &guard);
+}
+
+/// Takes a ticket if `guard` lets it and there is room. What comes between is short: it may
+/// hold locks of its own, and a simulation must not leave this fiber meanwhile.
+std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool full,
+                                         TicketGuard& guard, Status& why) noexcept {
+  if (note.after) note.after->resize(asked);  // without those of an earlier try
+  why = guard.enter(note);
+  if (!why.ok()) return 0;
+  const std::uint64_t ticket = full ? 0 : reserve(producer_number());
+  if (ticket == 0) {
+    guard.leave(nullptr);
+  } else {
+    const Event taken = device_.timeline->event(ticket);
+    guard.leave(&taken);
+  }
+  return ticket;
+}
+
+/// Notes what the task comes after, but for what has ended well.
+Status Admission::gather_after(TaskNote& note, const SubmitOptions& options) noexcept {
+  for (const Event& event : options.after) {
+    if (event.done() && Timeline::outcome_of(event).status.ok()) continue;
+    if (!event.done() && Timeline::of(event)->in_forked_child())
+      return Timeline::of(event)->fork_refusal();
+    if (waits_for_itself(device_.id, event.ticket()) && event.timeline() == device_.id &&
+        event.ticket() > lane_.tickets()) {
+      return device_.own_task_refusal("waiting for a later ticket");
+    }
+    try {
+      before_allocation();
+      note.come_after(event);
+    } catch (...) {
+      return Status(ErrorCode::exhausted, "no memory for the events that a task comes after");
+    }
+  }
+  return {};
+}
+
+Event Admission::submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
+                                  const SubmitOptions& options, TicketGuard* guard) noexcept {
+  const auto refuse = [&](Status why) {
+    log_made(LogLevel::debug,
+             [&] { return fmt::format("task '{}' refused: {}", label.c_str(), why.to_string()); });
+    return device_.timeline->refuse(std::move(why));
+  };
+  if (options.full.value_or(FullPolicy::block) > FullPolicy::deadline) {
+    return refuse(Status(ErrorCode::invalid_argument, [&] {
+      return fmt::format("task '{}': no policy {} for a full queue (see FullPolicy)", label.c_str(),
+                         static_cast<int>(*options.full));
+    }));
+  }
+  note.contain = options.contain;
+  note.own_status = options.contain && options.own_status;
+  if (device_.options.record_sites) note.site = options.site.value_or(label.site());
+  if (Status why = gather_after(note, options); !why.ok()) return refuse(std::move(why));
+  const std::size_t asked = note.after ? note.after->size() : 0;
+  while (true) {
+    if (Status status = check(); !status.ok()) return refuse(std::move(status));
+    Hooks* const simulation = device_.simulated ? hooks() : nullptr;
+    const bool full = simulation != nullptr && simulation->queue_full();
+    std::uint64_t ticket = 0;
+    if (guard != nullptr) {
+      Status why;
+      ticket = reserve_guarded(note, asked, full, *guard, why);
+      if (!why.ok()) return refuse(std::move(why));
+    } else if (!full) {
+      ticket = reserve(producer_number());
+    }
+    if (ticket != 0) return publish_carefully(ticket, label, note, ops, from);
+    if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
+  }
+}
+
+Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,
+                                   const TaskOps& ops, void* from) noexcept {
+  Event taken(place_, ticket);  // first: an inline task may drop the device's last handle
+  Hooks* const simulation = device_.simulated ? hooks() : nullptr;
+  if (simulation != nullptr) simulation->point_in_submit();
+  if (trace::submits_on()) trace::record_submit(device_.id, ticket);
+  if (note.contain || note.is_wait || note.after || device_.options.record_sites) {
+    lane_.publish(ticket, label.c_str(), ops, from, note);
+  } else {
+    lane_.publish(ticket, label.c_str(), ops, from);
+  }
+  if (simulation != nullptr) simulation->point();
+  summons_.call();
+  return taken;
+}
+
+/// The queue is full: does what the policy says. ok: try again.
+Status Admission::make_room(const SubmitOptions& options) noexcept {
+  if (lane_.closed()) return {};  // not full: the next try says so
+  const FullPolicy policy = options.full.value_or(device_.options.full);
+  const auto full = [&](const char* more) {
+    return Status(ErrorCode::exhausted, [&] {
+      return fmt::format("device '{}': its queue of {} tasks is full{}", device_.name(),
+                         lane_.capacity(), more);
+    });
+  };
+  if (policy == FullPolicy::fail) return full("");
+  if (device_.inside_own_task())
+    return full(", and the submitting task must end before a slot frees");
+  const std::uint64_t tickets = lane_.tickets();
+  Runner::Deadline deadline;
+  if (policy == FullPolicy::deadline) deadline = options.deadline;
+  return wait_for_slot(tickets, deadline);
+}
+
+Status Admission::wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline) noexcept {
+  if (tickets < lane_.capacity()) return {};
+  const Event slot = device_.timeline->event(tickets - lane_.capacity() + 1);
+  switch (wait_here(slot, deadline, device_.spin())) {
+    case Waited::done:
+      return {};
+    case Waited::stopped:
+      return status_of(Waited::stopped, slot);
+    case Waited::refused: {
+      Status why = status_of(Waited::refused, slot);
+      if (why.code() == ErrorCode::exhausted) return why;  // no memory to wait
+      return Status(
+          ErrorCode::exhausted,
+          [&] {
+            return fmt::format(
+                "device '{}': its queue of {} tasks is full, and its running task "
+                "waits, in a cycle, for the task that submits",
+                device_.name(), lane_.capacity());
+          },
+          std::move(why));
+    }
+    case Waited::late:
+      break;
+  }
+  return Status(ErrorCode::deadline, [&] {
+    return fmt::format("device '{}': its queue of {} tasks stayed full until the deadline",
+                       device_.name(), lane_.capacity());
+  });
+}
+
+/// Why this thread may submit nothing now; ok when it may.
+Status Admission::check() noexcept {
+  if (Status status = device_.forked(); !status.ok()) return status;
+  // Seen by who asks the event that is refused.
+  if (Status failure = control_.failure(); !failure.ok()) return failure;
+  if (lane_.closed()) {
+    return Status(ErrorCode::unavailable, [&] {
+      return fmt::format("device '{}' is shut down and takes no new tasks; open another",
+                         device_.name());
+    });
+  }
+  return device_.options.single_producer ? check_producer() : Status();
+}
+
+Status Admission::check_producer() noexcept {
+  const std::uint64_t me = producer_number();
+  std::uint64_t first = no_thread_number;
+  // relaxed, both: carry nothing; numbers only have to differ.
+  if (producer_.compare_exchange_strong(first, me, std::memory_order_relaxed,
+                                        std::memory_order_relaxed) ||
+      first == me) {
+    return {};
+  }
+  return Status(ErrorCode::failed_precondition, [&] {
+    return fmt::format(
+        "device '{}' was opened with single_producer, and another thread "
+        "submits to it already; submit "
+        "from that thread, or open it without",
+        device_.name());
+  });
+}
+
+Event Admission::submit_wait(const Event& event) noexcept {
+  const bool own = event.timeline() == device_.id;
+  if (own && event.ticket() > lane_.tickets())
+    return device_.timeline->refuse(device_.own_task_refusal("waiting for a later ticket"));
+  if (own || (event.done() && Timeline::outcome_of(event).status.ok())) return event;
+  static constexpr TaskOps nothing{[](void* /*to*/, void* /*from*/) noexcept {},
+                                   [](void* /*callable*/, Status& /*failure*/) { return true; },
+                                   [](void* /*callable*/) noexcept {}};
+  SubmitOptions options;
+  try {
+    options.after.push_back(event);
+  } catch (...) {
+    return device_.timeline->refuse(Status(ErrorCode::exhausted, "no memory to wait for an event"));
+  }
+  TaskNote note;
+  note.is_wait = true;
+  return submit_carefully("wait", note, nothing, nullptr, options);
+}
+
+}  // namespace heddle::sched

@@ -1,0 +1,291 @@
+// step(), turns, the worker thread.
+#include "scheduler/device/consumer.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "heddle/observe.hpp"
+#include "scheduler/device/device_core.hpp"
+#include "scheduler/device/hooks.hpp"
+#include "scheduler/threads/spin.hpp"
+#include "scheduler/threads/task_context.hpp"
+#include "scheduler/threads/what.hpp"
+
+namespace heddle::sched {
+namespace {
+
+/// The failure of a task that threw what is being handled.
+[[gnu::cold]] Status failure_of_thrown() noexcept {
+  Status failure;
+  try {
+    throw;
+  } catch (const Error& e) {
+    failure = e.status();
+  } catch (const std::exception& e) {
+    failure = Status(ErrorCode::device_failed, [&] { return what_of(e); });
+  } catch (...) {
+    failure = Status(ErrorCode::device_failed, "threw something that is no std::exception");
+  }
+  if (failure.ok()) failure = Status(ErrorCode::device_failed, "threw an Error without a failure");
+  return failure.with_exception(std::current_exception());
+}
+
+/// Runs a callable, and destroys it. false: it failed, and is still there, for what it threw may
+/// point into it.
+[[gnu::always_inline]] inline bool run_guarded(const TaskOps& ops, void* callable,
+                                               Status& failure) noexcept {
+  try {
+    return ops.run(callable, failure);
+  } catch (...) {
+    failure = failure_of_thrown();
+  }
+  return false;
+}
+
+/// Of a failure that others came after, again and again: without most of its causes.
+Status shortened(Status failure) noexcept {
+  if (failure.causes() < tuning::causes_max) return failure;
+  return Status(failure.code(), "it came after earlier failures, whose texts are no longer kept",
+                failure.root());
+}
+
+}  // namespace
+
+Consumer::Consumer(const Identity& device, Admission& admission, Summons& summons, Control& control,
+                   Drain& drain) noexcept
+    : trace_(device),
+      waits_(device, control, drain, trace_),
+      ending_(device, control, admission.lane(), running_, trace_, waits_),
+      device_(device),
+      lane_(admission.lane()),
+      summons_(summons),
+      control_(control),
+      drain_(drain) {}
+
+/// Ends up to `tasks_max` tasks: runs, skips or cancels them. How many; 0: there is none, or the
+/// next one cannot begin yet. `context` is where the thread notes what it runs.
+std::uint32_t Consumer::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
+  if (control_.health().careful()) return step_carefully(context);
+  return trace::on() ? step_plainly<true>(context, tasks_max)
+                     : step_plainly<false>(context, tasks_max);
+}
+
+/// As step(), for tasks in a row that nothing is to be known about.
+template <bool traced>
+std::uint32_t Consumer::step_plainly(TaskContext& context, std::uint32_t tasks_max) noexcept {
+  Timeline& timeline = *device_.timeline;
+  const std::uint64_t first = timeline.completed() + 1;
+  std::uint64_t ticket = first;
+  for (auto& slot : lane_.stretch(first, tasks_max)) {
+    const Found found = Lane<>::look(slot, ticket);
+    if (!found.plain()) break;
+    // Counts until the next task: destructors and callbacks are user code on this thread too, and
+    // may drop the last handle or wait.
+    context.ticket = ticket;
+    running_.run(slot.label);
+    if (!run_guarded(found.ops(), slot.callable, failure_)) [[unlikely]] {
+      ending_.failed(ticket, {}, std::move(failure_));
+      ++ticket;
+      break;
+    }
+    if constexpr (traced) trace_.end_task(running_.label(), ticket, trace::Ended::done);
+    if (timeline.pass(ticket) && look_around(ticket)) [[unlikely]] {
+      ++ticket;
+      break;
+    }
+    ++ticket;
+  }
+  return ticket != first ? static_cast<std::uint32_t>(ticket - first) : step_carefully(context);
+}
+
+/// After a ticket that somebody waits for, or waited for lately: whether the next task has to be
+/// looked at before it runs.
+[[gnu::noinline]] bool Consumer::look_around(std::uint64_t ticket) noexcept {
+  if (device_.timeline->look(ticket)) ending_.call_back(ticket);
+  return control_.health().careful();
+}
+
+/// As step(), for one task that has to be looked at before it runs.
+std::uint32_t Consumer::step_carefully(TaskContext& context) noexcept {
+  const std::uint64_t ticket = device_.timeline->completed() + 1;
+  const Found found = lane_.look(ticket);
+  if (!found.published()) return 0;
+  context.ticket = ticket;
+  running_.begin_look(lane_.at(ticket).label);
+  const TaskNote none;
+  const bool ended = look_closely(ticket, found.noted() ? lane_.note(ticket) : none);
+  if (ended) running_.end_look();
+  return ended ? 1 : 0;
+}
+
+/// Whether the task has ended.
+bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
+  control_.settle(ticket);  // what was cancelled is looked at in this step
+  if (control_.health().cancelled(ticket)) {
+    ending_.drop(
+        ticket, End::cancelled,
+        Status(ErrorCode::cancelled,
+               [&] { return fmt::format("device '{}': cancelled before it ran", device_.name()); }),
+        note.contain);
+    return true;
+  }
+  if (const Status reason = control_.skip_reason(); !reason.ok()) {
+    ending_.drop(ticket, End::skipped, reason, false);
+    return true;
+  }
+  Status refusal;
+  bool contained = false;
+  if (note.after && !gate_open(ticket, note, refusal, contained)) return false;
+  waits_.leave_gate();
+  trace_.begin();
+  if (refusal.ok()) {
+    run_closely(ticket, note);
+  } else {
+    ending_.refused(ticket, note, std::move(refusal), contained);
+  }
+  return true;
+}
+
+void Consumer::run_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
+  running_.note_time(device_);  // it may have waited
+  running_.end_look();
+  Hooks* const simulation = device_.simulated ? hooks() : nullptr;
+  Status planted;
+  if (simulation != nullptr) planted = simulation->begin_task(device_.core, ticket, !note.is_wait);
+  if (!planted.ok()) {
+    ending_.failed(ticket, note, std::move(planted));
+  } else if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
+    ending_.done(ticket);
+  } else {
+    ending_.failed(ticket, note, std::move(failure_));
+  }
+  if (simulation != nullptr) simulation->end_task(device_.core, ticket);
+}
+
+/// Waits for what the task comes after. false: not yet, and the device will look again. `refusal`:
+/// why it must not run; `contained`: that failure was contained where it happened.
+bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
+                         bool& contained) noexcept {
+  for (const auto& [event, heeded] : *note.after) {
+    if (!event.done()) {
+      const std::optional<Waited> waited = waits_.at_gate(event);
+      if (!waited) return false;
+      if (*waited == Waited::refused) {
+        refusal = Status(
+            ErrorCode::device_failed,
+            [&] {
+              return fmt::format("{} comes after {}, and cannot wait for it",
+                                 ending_.describe(ticket, note), event.to_string());
+            },
+            waits_.take_refusal());
+        return true;
+      }
+      if (*waited != Waited::done) {
+        refusal = Status(ErrorCode::cancelled, [&] {
+          return fmt::format("device '{}': cancelled while it waited for {}", device_.name(),
+                             event.to_string());
+        });
+        return true;
+      }
+    }
+    if (!heeded) continue;
+    // Whoever sees this task's end sees that failure in it.
+    if (Status ended = event.status(); !ended.ok()) {
+      contained = Timeline::outcome_of(event).contained;
+      refusal = Status(
+          ErrorCode::device_failed,
+          [&] {
+            return fmt::format("{} came after {}, which ended badly",
+                               ending_.describe(ticket, note), event.to_string());
+          },
+          shortened(std::move(ended)));
+      return true;
+    }
+  }
+  return true;
+}
+
+bool Consumer::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
+  std::shared_ptr<DeviceCore> kept;
+  TaskContext context{&device_.core, device_.id, 0, fiber, nullptr};
+  const TaskScope scope(context);
+  running_.note_time(device_);
+  trace_.begin();
+  std::uint64_t known = 1;
+  while (true) {
+    while (tasks_max != 0) {
+      const std::uint32_t ended = step(context, tasks_max);
+      if (ended == 0) break;
+      tasks_max -= ended;
+    }
+    running_.rest();
+    if (tasks_max == 0 && lane_.look(device_.timeline->completed() + 1).published()) return true;
+    if (auto device = drain_.give_up()) kept = std::move(device);
+    drain_.tell_left_ended();
+    if (device_.simulated) simulated_point();
+    if (summons_.end_turn(known)) return false;
+  }
+}
+
+void Consumer::work() noexcept {
+  // A ticket that a stopped producer has not published yet is waited for asleep.
+  const auto ready = [&] {
+    return lane_.look(device_.timeline->completed() + 1).published() || drain_.stopping();
+  };
+  TaskContext context{&device_.core, device_.id, 0, nullptr, nullptr};
+  const TaskScope scope(context);
+  trace_.begin();
+  std::uint32_t until_clock = tuning::tasks_per_clock_read;
+  while (true) {
+    std::uint32_t row = 0;
+    while (const std::uint32_t ended = step(context, until_clock)) {
+      row += ended;
+      until_clock -= ended;
+      if (until_clock != 0) continue;
+      running_.note_time(device_);
+      until_clock = tuning::tasks_per_clock_read;
+    }
+    running_.rest();
+    if (row >= tuning::row_min && lane_.shared()) let_gather();
+    if (drain_.stopping()) return drain_.tell_left_ended();
+    const bool soon = spin_until(ready, device_.spin());
+    if (!soon) {
+      summons_.about_to_sleep();
+      if (ready()) {
+        summons_.stay_up();
+      } else {
+        count(parks_);
+        const std::uint64_t since = trace::stamp_if_on();
+        summons_.sleep();
+        trace::record_park(device_.id, since);
+      }
+    } else {
+      count(spins_);
+    }
+    running_.note_time(device_);
+    trace_.begin();
+  }
+}
+
+/// Several producers, whose tasks end faster than they come: a worker close behind them takes each
+/// slot's line away while they write it, and each ticket waits for that. So they get a start, as
+/// long as they use it.
+void Consumer::let_gather() noexcept {
+  std::uint64_t ticket = device_.timeline->completed();
+  for (int look = 0; look < tuning::gather_looks; ++look) {
+    for (int k = 0; k < tuning::gather_spins; ++k) cpu_relax();
+    ticket += tuning::gathered_min;
+    if (!lane_.look(ticket).published()) return;
+  }
+}
+
+void Consumer::show(Counters& counters) const noexcept {
+  ending_.show(counters);
+  // relaxed: numbers for people; they pair with the stores of count().
+  counters.parks = parks_.load(std::memory_order_relaxed);
+  counters.spins = spins_.load(std::memory_order_relaxed);
+}
+
+}  // namespace heddle::sched

@@ -1,0 +1,68 @@
+// Consumer: what runs, skips or cancels the tasks of a device, in order: step(), on the device's
+// own worker thread or in turns on threads that its runner finds. One thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "heddle/scheduler.hpp"
+#include "scheduler/device/admission.hpp"
+#include "scheduler/device/control.hpp"
+#include "scheduler/device/ending.hpp"
+#include "scheduler/device/identity.hpp"
+#include "scheduler/device/running_task.hpp"
+#include "scheduler/device/summons.hpp"
+#include "scheduler/device/task_trace.hpp"
+#include "scheduler/device/task_waits.hpp"
+#include "scheduler/tuning.hpp"
+
+namespace heddle::sched {
+
+struct TaskContext;
+
+class alignas(tuning::line_bytes) Consumer {
+ public:
+  Consumer(const Identity& device, Admission& admission, Summons& summons, Control& control,
+           Drain& drain) noexcept;
+
+  /// The worker thread.
+  void work() noexcept;
+  /// A turn, on `fiber` (null: on the thread's own stack): ends up to `tasks_max` tasks. true:
+  /// there may be more, and the caller sees to the next turn; false: look() will. The caller holds
+  /// the device.
+  [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
+  [[nodiscard]] TaskWaits& waits() noexcept { return waits_; }
+
+  // Any thread.
+
+  [[nodiscard]] const RunningTask& running() const noexcept { return running_; }
+  /// Ends, and what the worker did when it was out of work.
+  void show(Counters& counters) const noexcept;
+
+ private:
+  [[nodiscard]] std::uint32_t step(TaskContext& context, std::uint32_t tasks_max) noexcept;
+  template <bool traced>
+  [[nodiscard]] std::uint32_t step_plainly(TaskContext& context, std::uint32_t tasks_max) noexcept;
+  [[nodiscard]] std::uint32_t step_carefully(TaskContext& context) noexcept;
+  [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
+  void run_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
+  [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
+                               bool& contained) noexcept;
+  [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
+  void let_gather() noexcept;
+
+  RunningTask running_;
+  TaskTrace trace_;
+  TaskWaits waits_;
+  Ending ending_;
+  std::atomic<std::uint64_t> parks_{0}, spins_{0};
+  Status failure_;  // of the task that ran
+
+  const Identity& device_;
+  Lane<>& lane_;
+  Summons& summons_;
+  Control& control_;
+  Drain& drain_;
+};
+
+}  // namespace heddle::sched

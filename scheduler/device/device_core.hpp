@@ -1,0 +1,109 @@
+// DeviceCore: one device behind its handles: its parts, and what needs several of them. Producers
+// submit from any thread; one consumer at a time (the device's worker thread, or a thread that its
+// runner finds) ends tasks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+
+#include "heddle/scheduler.hpp"
+#include "scheduler/device/admission.hpp"
+#include "scheduler/device/consumer.hpp"
+#include "scheduler/device/control.hpp"
+#include "scheduler/device/drain.hpp"
+#include "scheduler/device/identity.hpp"
+#include "scheduler/device/summons.hpp"
+#include "scheduler/observe/trace.hpp"
+
+namespace heddle::sched {
+
+/// What users' handles share.
+struct Device::Handle {
+  std::shared_ptr<DeviceCore> core;
+  explicit Handle(std::shared_ptr<DeviceCore> device) noexcept;
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
+ public:
+  using Clock = Event::Clock;
+  using Deadline = Runner::Deadline;
+
+  DeviceCore(DeviceOptions options, OwnedRunner runner);
+
+  /// Makes the handle that users hold; starts the worker where there is no `runner`. Throws
+  /// Error(unavailable) when no thread can be started.
+  [[nodiscard]] static Device open(DeviceOptions options, OwnedRunner runner,
+                                   std::shared_ptr<DeviceCore>* core);
+  /// Of a device whose handle is not empty.
+  [[nodiscard]] static std::shared_ptr<DeviceCore> of(const Device& device) noexcept;
+  /// The same, held by `device` alone; that handle is not empty.
+  [[nodiscard]] static DeviceCore& in(const Device& device) noexcept { return *device.core_; }
+
+  [[nodiscard]] [[gnu::always_inline]] Event submit(Label label, const TaskOps& ops,
+                                                    void* from) noexcept {
+    // One comparison for both: plain, and submits are not traced. In a forked child nobody has the
+    // owner's number.
+    if (control_.health().plain() > trace::submits_on()) [[likely]] {
+      if (const std::uint64_t ticket = admission_.reserve_alone()) [[likely]]
+        return admission_.publish(ticket, label, ops, from, summons_);
+    }
+    return admission_.submit_otherwise(label, ops, from);
+  }
+  [[nodiscard]] Admission& admission() noexcept { return admission_; }
+
+  Event record() noexcept;
+  Status await(Deadline deadline) noexcept;
+  [[nodiscard]] bool is_idle() const noexcept { return admission_.drained(); }
+  [[nodiscard]] Status status() const noexcept { return control_.status(); }
+  Status recover() noexcept { return control_.recover(admission_.lane()); }
+  void cancel_pending() noexcept;
+  Status shutdown(std::chrono::nanoseconds timeout) noexcept;
+  /// Together, within one deadline and one grace; the first failure.
+  static Status shutdown(std::span<DeviceCore* const> devices,
+                         std::chrono::nanoseconds timeout) noexcept;
+  /// See Drain.
+  [[nodiscard]] std::shared_ptr<void> abandon() noexcept { return drain_.abandon(); }
+
+  [[nodiscard]] const DeviceOptions& options() const noexcept { return device_.options; }
+  [[nodiscard]] const Timeline& timeline() const noexcept { return *device_.timeline; }
+  /// Of the task that its consumer is at, or was last.
+  [[nodiscard]] const char* label() const noexcept { return consumer_.running().label(); }
+  [[nodiscard]] Counters counters() const noexcept;
+  [[nodiscard]] Snapshot snapshot() const;
+
+  // For the running task.
+
+  [[nodiscard]] TaskWaits& waits() noexcept { return consumer_.waits(); }
+  [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept {
+    return control_.stop_token(ticket);
+  }
+
+  // For runners.
+
+  /// Something may have changed for the consumer: it will look after this. Any thread.
+  void look() noexcept { summons_.look(); }
+  /// The same from the callback of an event, which holds up others.
+  void look_later() noexcept { device_.runner->look_later(*this); }
+  /// See Consumer.
+  [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
+    return consumer_.take_turn(fiber, tasks_max);
+  }
+  [[nodiscard]] Summons& summons() noexcept { return summons_; }
+
+ private:
+  // Each part has lines of its own: what producers, the consumer and controllers write does not
+  // disturb the others.
+  const Identity device_;
+  Admission admission_;
+  Summons summons_;
+  Control control_;
+  Consumer consumer_;
+  Drain drain_;
+};
+
+}  // namespace heddle::sched

@@ -1,0 +1,132 @@
+// Shutting down, and what is left behind.
+#include "scheduler/device/drain.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "heddle/observe.hpp"
+#include "scheduler/device/device_core.hpp"
+#include "scheduler/device/hooks.hpp"
+#include "scheduler/device/waiting.hpp"
+#include "scheduler/observe/log.hpp"
+
+namespace heddle::sched {
+
+bool Drain::may_shut_down() const noexcept {
+  return !device_.timeline->in_forked_child() && !device_.inside_own_task();
+}
+
+Status Drain::close() noexcept {
+  if (Status status = device_.forked(); !status.ok()) return status;
+  admission_.lane().close();
+  if (device_.inside_own_task()) return device_.own_task_refusal("shutdown");
+  simulated_point();
+  return {};
+}
+
+bool Drain::ends_by(Event::Clock::time_point deadline) noexcept {
+  if (!may_shut_down()) return true;
+  const Event last = device_.timeline->event(admission_.lane().tickets());
+  return wait_here(last, deadline, device_.spin(), false) == Waited::done;
+}
+
+bool Drain::is_late() const noexcept { return !admission_.drained() && may_shut_down(); }
+
+namespace {
+/// What a shutdown leaves to end by itself, by the label of what ran.
+std::string left_task(const char* label) {
+  return *label == '\0' ? "what is queued" : fmt::format("task '{}'", label);
+}
+}  // namespace
+
+Status Drain::stop() noexcept {
+  if (!may_shut_down()) return {};
+  const bool all = admission_.drained();
+  // release: pairs with the exchange in tell_left_ended().
+  if (!all) left_.store(running_.label(), std::memory_order_release);
+  stop_worker(all);
+  control_.tell_failure();
+  if (all) return {};
+  if (device_.runner) summons_.look();  // it may have ended meanwhile
+  return Status(ErrorCode::deadline, [&] {
+    return fmt::format(
+        "device '{}': {} did not end by the deadline, nor when asked to "
+        "stop; it is left to end by itself",
+        device_.name(), left_task(running_.label()));
+  });
+}
+
+void Drain::stop_worker(bool join) noexcept {
+  // release: pairs with the acquire in stopping(); the barriers see to it that one side sees the
+  // other.
+  stop_.store(true, std::memory_order_release);
+  summons_.rouse();
+  const std::lock_guard lock(join_);
+  if (!thread_.joinable()) return;
+  if (join) {
+    thread_.join();
+  } else {
+    thread_.detach();  // it holds the device
+  }
+}
+
+void Drain::tell_left_ended() noexcept {
+  // relaxed: validated by the exchange.
+  if (left_.load(std::memory_order_relaxed) == nullptr || !admission_.drained()) return;
+  // acquire: pairs with the release in stop().
+  const char* const label = left_.exchange(nullptr, std::memory_order_acquire);
+  log_made(LogLevel::warn, [&] {
+    return fmt::format(
+        "device '{}': {}, which a shutdown left to end by itself, "
+        "has ended",
+        device_.name(), left_task(label));
+  });
+}
+
+/// What is queued ends without anybody holding the device.
+void Drain::abandon_inside() noexcept {
+  until_ = deadline_after(device_.options.drain_max);
+  if (!device_.runner) return stop_worker(false);
+  try {
+    const auto look_again = [self = device_.core.weak_from_this()] {
+      if (const auto core = self.lock()) core->look();
+    };
+    alarm_ = device_.runner->call_at(*until_, look_again);
+    if (alarm_ != 0) {
+      kept_ = device_.core.shared_from_this();
+      return;
+    }
+  } catch (...) {  // no memory for an alarm: as without one
+  }
+  until_ = now();
+}
+
+std::shared_ptr<DeviceCore> Drain::give_up() noexcept {
+  if (!kept_ || !admission_.drained()) return nullptr;
+  device_.runner->uncall(*until_, alarm_);
+  return std::move(kept_);
+}
+
+std::shared_ptr<void> Drain::abandon() noexcept {
+  // The worker does not exist in a forked child, and its locks may be held for ever.
+  if (device_.timeline->in_forked_child()) return nullptr;
+  if (device_.inside_own_task()) {
+    admission_.lane().close();
+    abandon_inside();  // what fails until the timeline closes is told there
+    return nullptr;
+  }
+  // acquire: pairs with the release in stop(). Who was told that a task goes on waits no more.
+  if (left_.load(std::memory_order_acquire) != nullptr) {
+    device_.timeline->tell_unseen();
+    return nullptr;
+  }
+  if (Status status = device_.core.shutdown(device_.options.drain_max);
+      !status.ok() && status.code() != ErrorCode::unavailable) {
+    log_made(LogLevel::warn, [&] { return status.to_string(); });
+  }
+  device_.timeline->tell_unseen();
+  return admission_.drained() ? std::move(runner_owner_) : nullptr;
+}
+
+}  // namespace heddle::sched

@@ -1,0 +1,39 @@
+// TaskTrace: what a device's consumer notes down for a trace: a task begins where the one before it
+// ended, unless something came between. The consumer.
+#pragma once
+
+#include <cstdint>
+
+#include "scheduler/device/identity.hpp"
+#include "scheduler/observe/trace.hpp"
+
+namespace heddle::sched {
+
+class TaskTrace {
+ public:
+  explicit TaskTrace(const Identity& device) noexcept : device_(device) {}
+
+  /// What is traced next begins now.
+  void begin() noexcept { until_ = trace::stamp_if_on(); }
+  /// While it is on: the task ends now.
+  void end_task(const char* label, std::uint64_t ticket, trace::Ended ended) noexcept {
+    if (session_ != trace::session_now()) [[unlikely]]
+      name();
+    until_ = trace::record_task(until_, device_.id, label, ticket, ended);
+  }
+  /// What began last was the callbacks of `ticket`.
+  void end_callbacks(std::uint64_t ticket) noexcept {
+    if (until_ == 0 || !trace::on()) return;
+    trace::record_pause(trace::Kind::callbacks, device_.id, device_.id, ticket, until_);
+    begin();
+  }
+
+ private:
+  [[gnu::noinline]] void name() noexcept;
+
+  const Identity& device_;
+  std::uint64_t until_ = 0;    // when what was traced last ended; 0: before the trace
+  std::uint32_t session_ = 0;  // the trace that knows our name
+};
+
+}  // namespace heddle::sched

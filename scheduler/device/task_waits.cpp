@@ -1,0 +1,217 @@
+// Waits of tasks and gates.
+#include "scheduler/device/task_waits.hpp"
+
+#include <fmt/format.h>
+
+#include "scheduler/device/device_core.hpp"
+#include "scheduler/device/hooks.hpp"
+#include "scheduler/device/traced_wait.hpp"
+#include "scheduler/device/wait_graph.hpp"
+#include "scheduler/threads/spin.hpp"
+#include "scheduler/threads/task_context.hpp"
+
+namespace heddle::sched {
+
+/// Says in snapshots what the running task waits for.
+class TaskWaits::Shown {
+ public:
+  Shown(Control& control, const Event& event) noexcept : control_(control), traced_(event) {
+    control_.note_wait(event);
+  }
+  ~Shown() { control_.note_wait({}); }
+  Shown(const Shown&) = delete;
+  Shown& operator=(const Shown&) = delete;
+
+ private:
+  Control& control_;
+  const TracedWait traced_;
+};
+
+/// Notes in the graph of waits what the running task waits for, unless that would close a cycle.
+class TaskWaits::InGraph {
+ public:
+  InGraph(TaskWaits& waits, const Event& event, WaitManner manner,
+          const std::stop_token& stop) noexcept
+      : task_(*current_task()), manner_(manner) {
+    waits.refusal_ = WaitGraph::enter(task_, event, manner_, stop);
+    refused_ = !waits.refusal_.ok();
+  }
+  ~InGraph() {
+    if (!refused_) WaitGraph::leave(task_, manner_);
+  }
+  InGraph(const InGraph&) = delete;
+  InGraph& operator=(const InGraph&) = delete;
+  [[nodiscard]] bool refused() const noexcept { return refused_; }
+
+ private:
+  const TaskContext& task_;
+  const WaitManner manner_;
+  bool refused_ = false;
+};
+
+namespace {
+
+/// A runner's callback at a point in time, if there is one, while this lives.
+class Alarm {
+ public:
+  Alarm(Runner& runner, std::optional<Event::Clock::time_point> when,
+        const std::function<void()>& callback)
+      : runner_(runner), when_(when) {
+    if (when_) call_ = runner_.call_at(*when_, callback);
+  }
+  ~Alarm() {
+    if (call_ != 0) runner_.uncall(*when_, call_);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  /// The runner keeps time, or needs not.
+  [[nodiscard]] bool set() const noexcept { return !when_ || call_ != 0; }
+
+ private:
+  Runner& runner_;
+  const std::optional<Event::Clock::time_point> when_;
+  std::uint64_t call_ = 0;
+};
+
+}  // namespace
+
+Waited TaskWaits::in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept {
+  // Where nobody holds this device any more, and somebody keeps the time.
+  const Deadline& end = drain_.until();
+  const bool bounded =
+      end && (!device_.runner || drain_.keeps()) && (!deadline || *end < *deadline);
+  const Deadline until = bounded ? end : deadline;
+  std::optional<Waited> waited;
+  const Limits limits{until, deadline.has_value(), heeds_stop};
+  if (Fiber* const fiber = current_task()->fiber; fiber != nullptr)
+    waited = suspend(*fiber, event, limits);
+  // The thread may be the one that is to end what it would sleep for.
+  if (!waited && device_.runner && !until) return refuse_memory(event);
+  if (!waited) waited = sleep(event, limits);
+  return bounded && *waited == Waited::late ? Waited::stopped : *waited;
+}
+
+/// There is no memory for leaving this thread to others meanwhile.
+Waited TaskWaits::refuse_memory(const Event& event) noexcept {
+  refusal_ = Status(ErrorCode::exhausted, [&] {
+    return fmt::format("device '{}': no memory to wait for {}", device_.name(), event.to_string());
+  });
+  return Waited::refused;
+}
+
+/// Leaves the running task's fiber until `event` is done; nullopt: it cannot.
+std::optional<Waited> TaskWaits::suspend(Fiber& fiber, const Event& event,
+                                         const Limits& limits) noexcept {
+  const Deadline& deadline = limits.deadline;
+  try {
+    before_allocation();
+    const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
+    const std::function<void()> wake = [mine = fiber.shared_from_this(), runner = device_.runner] {
+      if (mine->unpark()) runner->resume(mine);
+    };
+    const Alarm alarm(*device_.runner, deadline, wake);
+    if (!alarm.set()) return std::nullopt;
+    const InGraph noted(*this, event, {.holds_up = false, .timed = limits.timed}, stop);
+    if (noted.refused()) return Waited::refused;
+    const Shown shown(control_, event);
+    const std::stop_callback on_stop(stop, wake);
+    const std::uint64_t call = Timeline::call(event, wake);
+    Waited waited = Waited::done;
+    while (!event.done()) {
+      simulated_point();
+      if (stop.stop_requested()) {
+        waited = Waited::stopped;
+      } else if (deadline && now() >= *deadline) {
+        waited = Waited::late;
+      } else {
+        suspend_task();
+        continue;
+      }
+      break;
+    }
+    Timeline::of(event)->uncall(call);
+    return waited;
+  } catch (...) {  // no memory for it
+    return std::nullopt;
+  }
+}
+
+/// Holds the thread up until `event` is done.
+Waited TaskWaits::sleep(const Event& event, const Limits& limits) noexcept {
+  const Deadline& deadline = limits.deadline;
+  const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
+  const WaitManner manner{.holds_up = true, .timed = limits.timed};
+  const auto ended = [&] { return event.done() || stop.stop_requested(); };
+  const auto late = [&] { return deadline && now() >= *deadline; };
+  if (Hooks* const simulation = hooks(); simulation != nullptr) {
+    const InGraph noted(*this, event, manner, stop);
+    if (noted.refused()) return Waited::refused;
+    while (!ended() && !late() && simulation->pass()) {
+    }
+  } else if (!spin_until(ended,
+                         deadline ? spin_before(*deadline, device_.spin()) : device_.spin())) {
+    const InGraph noted(*this, event, manner, stop);
+    if (noted.refused()) return Waited::refused;
+    try {
+      const auto parker = std::make_shared<Parker>();
+      const Shown shown(control_, event);
+      const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
+      const std::uint64_t call = Timeline::call(event, [parker] { parker->unpark(); });
+      while (!ended() && parker->park(deadline)) {
+      }
+      Timeline::of(event)->uncall(call);
+    } catch (...) {  // no memory to sleep with: poll
+      while (!ended() && !late()) cpu_relax();
+    }
+  }
+  if (event.done()) return Waited::done;
+  return stop.stop_requested() ? Waited::stopped : Waited::late;
+}
+
+std::optional<Waited> TaskWaits::at_gate(const Event& event) noexcept {
+  const Deadline& end = drain_.until();
+  const bool looks_again = device_.runner && !(end && now() >= *end);
+  return looks_again ? arm(event) : sleep(event, {end, false, true});
+}
+
+/// Sees to it that this device looks again once `event` is done; else how its wait ended at once.
+std::optional<Waited> TaskWaits::arm(const Event& event) noexcept {
+  if (armed_.call != 0 && armed_.event.timeline() == event.timeline() &&
+      armed_.event.ticket() == event.ticket()) {
+    return event.done() ? std::optional(Waited::done) : std::nullopt;
+  }
+  leave_gate();
+  simulated_point();
+  const TaskContext& task = *current_task();
+  refusal_ = WaitGraph::enter(task, event, {}, this_task::stop_token());
+  if (!refusal_.ok()) return Waited::refused;
+  try {
+    armed_.call = Timeline::call(event, [self = device_.core.weak_from_this()] {
+      if (const auto core = self.lock()) core->look_later();
+    });
+  } catch (...) {  // no memory to be called back
+    WaitGraph::leave(task, {});
+    return refuse_memory(event);
+  }
+  armed_.event = event;
+  if (event.done()) {
+    WaitGraph::leave(task, {});
+    leave_gate();
+    return Waited::done;
+  }
+  armed_.since = trace::stamp_if_on();
+  control_.note_wait(event);
+  return std::nullopt;
+}
+
+void TaskWaits::leave_gate() noexcept {
+  if (armed_.call == 0) return;
+  WaitGraph::leave(*current_task(), {});
+  Timeline::of(armed_.event)->uncall(armed_.call);
+  trace_wait(armed_.event, device_.id, armed_.since);
+  armed_ = {};
+  control_.note_wait({});
+  trace_.begin();
+}
+
+}  // namespace heddle::sched

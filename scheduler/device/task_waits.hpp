@@ -1,0 +1,66 @@
+// TaskWaits: the waits of a device's consumer: of its running task, and of the gate of the next
+// one. The consumer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "heddle/scheduler.hpp"
+#include "scheduler/device/control.hpp"
+#include "scheduler/device/identity.hpp"
+#include "scheduler/device/task_trace.hpp"
+#include "scheduler/device/waiting.hpp"
+
+namespace heddle::sched {
+
+class Drain;
+class Fiber;
+
+class TaskWaits {
+ public:
+  using Deadline = Runner::Deadline;
+
+  TaskWaits(const Identity& device, Control& control, const Drain& drain, TaskTrace& trace) noexcept
+      : device_(device), control_(control), drain_(drain), trace_(trace) {}
+
+  /// See wait_here(): inside a task of this device.
+  [[nodiscard]] Waited in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept;
+  /// For what the next task comes after; nullopt: not yet, and the device will look again.
+  [[nodiscard]] std::optional<Waited> at_gate(const Event& event) noexcept;
+  /// That gate is passed, or given up.
+  void leave_gate() noexcept;
+  /// Why the latest wait was refused.
+  [[nodiscard]] Status take_refusal() noexcept { return std::exchange(refusal_, {}); }
+
+ private:
+  class Shown;
+  class InGraph;
+  /// What ends a wait before its event is done; `timed`: its user says when.
+  struct Limits {
+    Deadline deadline;
+    bool timed = false;
+    bool heeds_stop = true;
+  };
+  /// The event of the next task's gate that will make this device look again.
+  struct Armed {
+    Event event;
+    std::uint64_t call = 0;
+    std::uint64_t since = 0;  ///< when it was first found pending; 0: not traced
+  };
+
+  [[nodiscard]] std::optional<Waited> suspend(Fiber& fiber, const Event& event,
+                                              const Limits& limits) noexcept;
+  [[nodiscard]] Waited sleep(const Event& event, const Limits& limits) noexcept;
+  [[nodiscard]] Waited refuse_memory(const Event& event) noexcept;
+  [[nodiscard]] std::optional<Waited> arm(const Event& event) noexcept;
+
+  const Identity& device_;
+  Control& control_;
+  const Drain& drain_;
+  TaskTrace& trace_;
+  Status refusal_;  // of the latest wait that would have closed a cycle
+  Armed armed_;
+};
+
+}  // namespace heddle::sched
