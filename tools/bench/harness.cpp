@@ -149,7 +149,7 @@ Result measure(const Case& which, const Plan& plan) {
   result.anchor_figure = figure_of(anchor);
   result.subject_figure.p99 = subject_samples.percentile(0.99);
   result.anchor_figure.p99 = anchor_samples.percentile(0.99);
-  result.ping_pong_ns = percentile_of(gauges, 0.5);
+  result.ping_pong = figure_of(gauges);
   return result;
 }
 

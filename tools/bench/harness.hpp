@@ -100,7 +100,7 @@ struct Result {
   Figure subject_figure{}, anchor_figure{};
   Figure ratio{};  ///< subject / anchor
   int pairs = 0, dropped = 0;
-  double ping_pong_ns = 0;  ///< median of the gauge while this ran; 0 with one processor
+  Figure ping_pong{};  ///< the gauge while this ran, ns: the placement met; 0 with one processor
 };
 
 /// Round trip of a flag between two pinned spinning threads, ns: tells how far apart the two

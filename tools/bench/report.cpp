@@ -57,6 +57,13 @@ std::string ratio_text(const Result& result) {
                      result.ratio.high);
 }
 
+/// How far apart the two processors were while the row ran.
+std::string placement_text(const Result& result) {
+  const Figure& met = result.ping_pong;
+  return met.median > 0 ? fmt::format("{:.0f} ({:.0f}..{:.0f}) ns", met.median, met.low, met.high)
+                        : "-";
+}
+
 std::string goal_text(const Goal& goal) {
   return goal.unit == Unit::ratio
              ? fmt::format("<= {:.3g}", goal.at_most)
@@ -75,7 +82,7 @@ std::string verdict_text(const Result& result) {
   return fmt::format("{} {}", goal_text(*goal), verdict);
 }
 
-using Cells = std::array<std::string, 10>;
+using Cells = std::array<std::string, 11>;
 
 Cells cells(const Result& result) {
   const bool gauge = result.anchor.empty();
@@ -88,6 +95,7 @@ Cells cells(const Result& result) {
           optional_text(result.subject_figure.p99, result.unit),
           gauge ? "-" : median_text(result, result.anchor_figure),
           optional_text(result.anchor_figure.p99, result.unit),
+          placement_text(result),
           fmt::format("{}/{}", result.pairs, result.pairs + result.dropped)};
 }
 
@@ -109,7 +117,7 @@ nlohmann::ordered_json result_json(const Result& r) {
     json["anchor_kind"] = kinds[static_cast<std::size_t>(r.anchor_kind)];
     json["anchor_figure"] = figure_json(r.anchor_figure);
     json["ratio"] = figure_json(r.ratio);
-    json["ping_pong_ns"] = r.ping_pong_ns;
+    json["ping_pong_ns"] = r.ping_pong.median;
   }
   json["pairs"] = r.pairs;
   json["dropped"] = r.dropped;
@@ -141,7 +149,7 @@ std::string rows_list(std::span<const Result> rows) {
 
 std::string results_table(std::span<const Result> results, const Machine& machine) {
   std::vector<Cells> rows{{"workload", "subject", "anchor", "ratio (quartiles)", "goal", "subject",
-                           "p99", "anchor", "p99", "pairs"}};
+                           "p99", "anchor", "p99", "ping-pong", "pairs"}};
   for (const Result& result : results) rows.push_back(cells(result));
   std::array<std::size_t, std::tuple_size_v<Cells>> widths{};
   for (const Cells& row : rows) {
@@ -159,8 +167,9 @@ std::string results_table(std::span<const Result> results, const Machine& machin
   for (const std::string& each : machine.frameworks) text += fmt::format("rival: {}\n", each);
   return text +
          fmt::format(
-             "ratio = subject / anchor, median of pairs; pairs = steady/all; without anchor: "
-             "median of readings\n"
+             "ratio = subject / anchor, median of pairs; ping-pong = spin round trip between the "
+             "two processors meanwhile (quartiles); pairs = steady/all; without anchor: median of "
+             "readings\n"
              "{} processors, load {:.2f} before, spin ping-pong {}, two threads of arithmetic / "
              "one {:.2f}\n",
              machine.processors, machine.load, optional_text(machine.ping_pong_ns, Unit::ns),
