@@ -53,7 +53,9 @@ class CpuDevice final : public PhysicalDevice {
                   [bytes] { return "no memory for " + std::to_string(bytes) + " bytes"; });
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
-  std::unique_ptr<Queue> new_queue() override { return std::make_unique<CpuQueue>(); }
+  Status new_queue(std::unique_ptr<Queue>* queue) noexcept override {
+    return make_queue<CpuQueue>(queue);
+  }
 
  private:
   Properties properties_;

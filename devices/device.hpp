@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
+#include <utility>
 
 #include "heddle/kernel.h"
 #include "heddle/status.hpp"
@@ -21,8 +23,8 @@ inline constexpr std::uint64_t host_memory_space = 0;
 
 struct Properties {
   std::string name{};  ///< for people: "cpu"
-  /// Devices of one space can address each other's buffers; between spaces copies are staged
-  /// through the host.
+  /// Devices of one space can address each other's buffers. Between spaces other than the host's,
+  /// copies are staged through the host, but for those of peers.
   std::uint64_t memory_space = host_memory_space;
   std::uint64_t bytes_total = 0;  ///< its virtual devices together take no more; 0: unknown
   unsigned copy_engines = 0;      ///< extra virtual devices worth having to overlap copies
@@ -40,7 +42,7 @@ class Queue {
                                          std::size_t bytes) noexcept = 0;
   [[nodiscard]] virtual Status to_host(void* host, const void* data,
                                        std::size_t bytes) noexcept = 0;
-  /// Both in the same memory space; they do not overlap.
+  /// Both in the same memory space, or one in that of a peer; they do not overlap.
   [[nodiscard]] virtual Status copy(void* to, const void* from, std::size_t bytes) noexcept = 0;
   /// What the kernel says in args.status is the caller's to look at.
   [[nodiscard]] virtual Status launch(heddle_kernel_function function,
@@ -56,8 +58,20 @@ class PhysicalDevice {
   /// `bytes` (never 0) aligned to 64, contents undefined. `exhausted` when there are none.
   [[nodiscard]] virtual Status allocate(std::size_t bytes, void** data) noexcept = 0;
   virtual void release(void* data, std::size_t bytes) noexcept = 0;
-  [[nodiscard]] virtual std::unique_ptr<Queue> new_queue() = 0;
+  /// Tasks of one virtual device use it; several such devices have one each.
+  [[nodiscard]] virtual Status new_queue(std::unique_ptr<Queue>* queue) noexcept = 0;
+  /// Whether its queues copy between its memory and that of `other`, which is in another space.
+  [[nodiscard]] virtual bool is_peer_of(const PhysicalDevice& /*other*/) const noexcept {
+    return false;
+  }
 };
+
+/// PhysicalDevice::new_queue() for a queue that is made of memory alone.
+template <class Q, class... Args>
+[[nodiscard]] Status make_queue(std::unique_ptr<Queue>* queue, Args&&... args) noexcept {
+  queue->reset(new (std::nothrow) Q(std::forward<Args>(args)...));
+  return *queue ? Status() : Status(ErrorCode::exhausted, "no host memory for a queue");
+}
 
 /// A processor core: its memory is the host's, kernels run on the calling thread.
 [[nodiscard]] std::shared_ptr<PhysicalDevice> make_cpu_device();

@@ -30,7 +30,9 @@ class NullDevice final : public PhysicalDevice {
     return memory_->allocate(bytes, data);
   }
   void release(void* data, std::size_t bytes) noexcept override { memory_->release(data, bytes); }
-  std::unique_ptr<Queue> new_queue() override { return std::make_unique<NullQueue>(); }
+  Status new_queue(std::unique_ptr<Queue>* queue) noexcept override {
+    return make_queue<NullQueue>(queue);
+  }
 
  private:
   const std::shared_ptr<PhysicalDevice> memory_ = make_cpu_device();

@@ -1,4 +1,4 @@
-// Buffers: memory, who has it, views, and moving bytes.
+// Buffers: memory, who has it, views.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,10 +6,9 @@
 
 #include "heddle/status.hpp"
 #include "jit/value/element.hpp"
-#include "runtime/copying.hpp"
 #include "runtime/submit.hpp"
+#include "runtime/transfer.hpp"
 #include "scheduler/device/timeline.hpp"
-#include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
 
@@ -139,94 +138,6 @@ void require_writable(const BufferView& view) {
                           view.to_string(), constant));
 }
 
-namespace {
-
-Accesses only(const BufferView& view, Use use, const Tensor* tensor) {
-  Accesses accesses;
-  accesses.add({&view, use, tensor});
-  return accesses;
-}
-
-Status finish(Status status, dev::Queue& queue) {
-  return status.ok() ? queue.synchronize() : status;
-}
-
-}  // namespace
-
-namespace {
-
-class FirstValues final : public Work {
- public:
-  FirstValues(std::shared_ptr<Execution> execution, const BufferView& view,
-              std::optional<HostArray> host)
-      : execution_(std::move(execution)),
-        data_(place_of(view).data),
-        bytes_(view.num_bytes()),
-        host_(std::move(host)) {}
-  ~FirstValues() override {
-    if (!accepted || done_) return;  // else it is dropped by the consumer, in its turn
-    if (const Status status = run(); !status.ok()) {
-      sched::log_made(LogLevel::error, [&] {
-        return fmt::format("{}: memory has no first values: {}", execution_->name,
-                           status.to_string());
-      });
-    }
-  }
-  Status run() override {
-    done_ = true;
-    if (kept.size() == 1 && kept.front().use_count() == 1) return {};  // nobody can read them
-    dev::Queue& queue = *execution_->queue;
-    return finish(host_ ? queue.from_host(data_, host_->data(), bytes_) : queue.zero(data_, bytes_),
-                  queue);
-  }
-
- private:
-  const std::shared_ptr<Execution> execution_;
-  std::byte* const data_;
-  const std::size_t bytes_;
-  const std::optional<HostArray> host_;
-  bool done_ = false;
-};
-
-}  // namespace
-
-void submit_first_values(const DeviceState& device, const BufferView& view,
-                         const std::optional<HostArray>& host, const Tensor* tensor) {
-  if (view.num_bytes() == 0) return;
-  const Accesses accesses = only(view, Use::overwrite, tensor);
-  const sched::Label label = host ? sched::Label("from_host") : sched::Label("zero");
-  const Event event =
-      Door(device, label, accesses)
-          .submit_work(std::make_unique<FirstValues>(device.execution, view, host), {});
-  BufferState& buffer = *view.buffer().state();
-  const std::lock_guard lock(buffer.mutex);
-  buffer.begin_with(event);
-}
-
-Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                       const Tensor* tensor, const sched::SubmitOptions& options) {
-  return submit(
-      device, "from_host", only(view, Use::overwrite, tensor),
-      [execution = device.execution, data = place_of(view).data,
-       host = std::move(host)]() -> Status {
-        if (host.bytes == 0) return {};
-        return finish(execution->queue->from_host(data, host.data, host.bytes), *execution->queue);
-      },
-      options);
-}
-
-Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                     const Tensor* tensor, const sched::SubmitOptions& options) {
-  return submit(
-      device, "to_host", only(view, Use::read, tensor),
-      [execution = device.execution, data = place_of(view).data,
-       host = std::move(host)]() -> Status {
-        if (host.bytes == 0) return {};
-        return finish(execution->queue->to_host(host.data, data, host.bytes), *execution->queue);
-      },
-      options);
-}
-
 }  // namespace heddle::rt
 
 namespace heddle {
@@ -254,7 +165,7 @@ Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
   }
   Buffer buffer(rt::allocate(*device.state()->execution, static_cast<std::size_t>(*bytes),
                              "a buffer " + type.to_string()));
-  rt::submit_first_values(*device.state(), BufferView(buffer, type));
+  rt::submit_zeros(*device.state(), BufferView(buffer, type));
   return buffer;
 }
 
@@ -333,15 +244,7 @@ Event BufferView::copy_from(const Device& device, const BufferView& source,
                 fmt::format("copy of {} into {}: the types must be equal",
                             source.type().to_string(), type_.to_string()));
   }
-  rt::Accesses accesses;
-  accesses.add({this, rt::Use::overwrite, nullptr});
-  accesses.add({&source, rt::Use::read, nullptr});
-  return rt::submit(
-      *device.state(), "copy", accesses,
-      [execution = device.state()->execution,
-       copy = rt::Copy{rt::place_of(*this), rt::place_of(source), num_bytes(),
-                       "copy of " + source.to_string()}] { return copy(*execution); },
-      at(where));
+  return rt::submit_copy(*device.state(), source, *this, nullptr, at(where));
 }
 
 std::string BufferView::to_string() const {

@@ -5,7 +5,7 @@
 
 #include "heddle/status.hpp"
 #include "runtime/context_state.hpp"
-#include "runtime/copying.hpp"
+#include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/threads/task_context.hpp"
 

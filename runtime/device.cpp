@@ -144,7 +144,11 @@ Device PhysicalDevice::new_virtual_device() const {
       fmt::format("{}:{}.{}", backend_->spec.name, ordinal_, state->subordinal);
   state->execution->shared_name = std::make_shared<const std::string>(state->execution->name);
   state->execution->physical = backend_->physical[ordinal];
-  state->execution->queue = state->execution->physical->new_queue();
+  std::unique_ptr<dev::Queue> queue;
+  if (Status status = state->execution->physical->new_queue(&queue); !status.ok()) {
+    throw Error(status.code(), "no queue for device " + state->execution->name, status);
+  }
+  state->execution->queue = std::move(queue);
   dev::MemoryPoolOptions memory{state->execution->name, {}};
   if (const auto most = backend_->options.bytes_max)
     memory.own = {*most, std::make_shared<const std::string>(

@@ -15,6 +15,7 @@
 #include "heddle/code.hpp"
 #include "heddle/device.hpp"
 #include "heddle/program.hpp"
+#include "runtime/staging.hpp"
 
 namespace heddle::sched {
 struct TaskNote;
@@ -102,7 +103,8 @@ struct Execution {
   std::string name;
   std::shared_ptr<const std::string> shared_name;
   std::shared_ptr<dev::PhysicalDevice> physical;
-  std::unique_ptr<dev::Queue> queue;
+  std::shared_ptr<dev::Queue> queue;
+  Staging staging;
   std::shared_ptr<dev::MemoryPool> pool;
   MergeSlot merge;
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
@@ -140,24 +142,5 @@ void require_writable(const BufferView& view);
 /// A buffer of the array's own memory, for a device that shares it.
 [[nodiscard]] std::shared_ptr<BufferState> borrow(const Execution& execution,
                                                   const HostArray& host);
-/// Puts the first values of fresh memory, which nobody knows yet, on the device's timeline: those
-/// of the host array, else zeros. What the memory held before is never seen: uses on other
-/// timelines come after that, and a task that is skipped or cancelled puts them there all the same.
-void submit_first_values(const DeviceState& device, const BufferView& view,
-                         const std::optional<HostArray>& host = std::nullopt,
-                         const Tensor* tensor = nullptr);
-
-/// Host memory of a transfer; `array` keeps it when it is a tensor's own.
-struct HostMemory {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  std::shared_ptr<const HostArray> array{};
-};
-/// On the device's timeline: all of the view from or to host memory of as many bytes, touched when
-/// the task runs. `tensor`: for messages; null where none is known.
-Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                       const Tensor* tensor, const sched::SubmitOptions& options = {});
-Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                     const Tensor* tensor, const sched::SubmitOptions& options = {});
 
 }  // namespace heddle::rt

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/context_state.hpp"
-#include "runtime/copying.hpp"
+#include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
 
 namespace heddle {
@@ -50,8 +49,7 @@ class Linker {
                                                   {},
                                                   {}});
     note_accesses(*linked);
-    for (const auto& [view, tensor] : fresh_)
-      submit_first_values(*parent_->device, view, std::nullopt, &tensor);
+    for (const auto& [view, tensor] : fresh_) submit_zeros(*parent_->device, view, &tensor);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
     sched::log_made(LogLevel::debug, [&] {
@@ -176,15 +174,14 @@ class Linker {
       BufferView view =
           host_memory()
               ? BufferView(Buffer(borrow(*parent_->device->execution, *host)), tensor.type())
-              : upload(tensor, *host);
+              : upload(tensor, *host, true);
       BufferState& buffer = *view.buffer().state();
       buffer.constant =
           fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
       buffer.constant_id = tensor.id();
       return view;
     }
-    if (host && !overwritten)
-      return host_memory() ? copied(tensor, *host) : upload(tensor, snapshot(*host));
+    if (host && !overwritten) return upload(tensor, *host, false);
     return make_buffer(tensor, overwritten);
   }
 
@@ -193,22 +190,9 @@ class Linker {
            dev::host_memory_space;
   }
 
-  static HostArray snapshot(const HostArray& host) {
-    HostArray values(host.type());
-    if (host.num_bytes() > 0) std::memcpy(values.data(), host.data(), host.num_bytes());
-    return values;
-  }
-
-  /// Values as they are now, at no device's pace: nobody else knows this memory yet.
-  BufferView copied(const Tensor& tensor, const HostArray& host) {
+  BufferView upload(const Tensor& tensor, const HostArray& host, bool constant) {
     BufferView view = make_buffer(tensor, true);
-    if (host.num_bytes() > 0) std::memcpy(place_of(view).data, host.data(), host.num_bytes());
-    return view;
-  }
-
-  BufferView upload(const Tensor& tensor, const HostArray& host) {
-    BufferView view = make_buffer(tensor, true);
-    submit_first_values(*parent_->device, view, host, &tensor);
+    submit_first_values(*parent_->device, view, host, tensor, constant);
     return view;
   }
 

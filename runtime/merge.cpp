@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "heddle/status.hpp"
+#include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -70,14 +71,14 @@ class SlotDoor : public Door {
   std::unique_lock<std::mutex> lock_;
 };
 
-Place place_in(const DeviceState& device, const Memory& memory) {
-  return {device.execution->physical, device.execution->shared_name,
-          static_cast<std::byte*>(memory.data)};
-}
-
-Copy copy_of(const BufferView& source, const Place& to, const Tensor& tensor) {
-  return {to, place_of(source), source.num_bytes(),
-          "merge of tensor '" + tensor.label() + "' " + tensor.type().to_string()};
+/// Into the slot's own memory, in a task of the device.
+Move move_of(const DeviceState& device, const BufferView& source, const Memory& own,
+             const Tensor& tensor) {
+  Execution& execution = *device.execution;
+  return plan_move(execution, place_of(source),
+                   {execution.physical, static_cast<std::byte*>(own.data), execution.shared_name},
+                   source.num_bytes(),
+                   "merge of tensor '" + tensor.label() + "' " + tensor.type().to_string());
 }
 
 void count(std::atomic<std::uint64_t>& counter) noexcept {
@@ -85,10 +86,10 @@ void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// A load and its copy, if it is one.
+/// A load, and what fills it.
 struct Loading {
   std::shared_ptr<Load> load;
-  std::shared_ptr<Copy> copy;  ///< null: borrowed
+  std::shared_ptr<Move> move;  ///< null: borrowed
 };
 
 class LoadDoor final : public SlotDoor {
@@ -99,16 +100,16 @@ class LoadDoor final : public SlotDoor {
 
  private:
   Status resolve() override {
-    if (!loading_.copy) return {};
+    if (!loading_.move) return {};
     Load& load = *loading_.load;
     load.memory = own(source_.num_bytes(), load.tensor);
-    *loading_.copy = copy_of(source_, place_in(device(), *load.memory), load.tensor);
-    load.data = loading_.copy->to.data;
+    *loading_.move = move_of(device(), source_, *load.memory, load.tensor);
+    load.data = loading_.move->to;
     return {};
   }
   void entered() noexcept override {
     Load& load = *loading_.load;
-    if (loading_.copy) {
+    if (loading_.move) {
       kept().push_back(load.memory);
     } else {
       load.memory = kept().front();  // the source is all that the task accesses
@@ -140,7 +141,7 @@ class ConsumerDoor final : public SlotDoor {
 
   Status resolve() override {
     memory_.reset();
-    read_.copy.reset();
+    read_.move.reset();
     accesses_ = consumer_.accesses;
     if (source_ != nullptr) {
       const bool borrow = source_->mode == MergeMode::stream &&
@@ -191,7 +192,7 @@ class ConsumerDoor final : public SlotDoor {
       read_.buffer = {place_of(view).data, bytes};
     } else {
       memory_ = own(bytes, tensor);
-      read_.copy = copy_of(view, place_in(device(), *memory_), tensor);
+      read_.move = move_of(device(), view, *memory_, tensor);
       read_.buffer = {memory_->data, bytes};
     }
   }
@@ -240,8 +241,8 @@ Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
                               "the merge buffer of {} did not run; load it again",
                               linked.code.name(), load->tensor.label(), execution.name));
   }
-  if (copy) {
-    if (Status status = (*copy)(execution); !status.ok()) return status;
+  if (move) {
+    if (Status status = move->run(); !status.ok()) return status;
     count(execution.merges_copied);
   } else if (!load) {
     count(execution.merges_streamed);
@@ -256,17 +257,17 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
     loading.load->borrowed = *source.view;
     loading.load->data = place_of(*source.view).data;
   } else {
-    loading.copy = std::make_shared<Copy>();
+    loading.move = std::make_shared<Move>();
   }
   Accesses accesses;
   accesses.add({source.view, Use::read, source.tensor});
   LoadDoor door(device, accesses, *source.view, loading);
   return door.submit(
       [execution = device.execution, loading]() -> Status {
-        if (loading.copy) {
-          if (Status status = (*loading.copy)(*execution); !status.ok()) return status;
+        if (loading.move) {
+          if (Status status = loading.move->run(); !status.ok()) return status;
         }
-        count(loading.copy ? execution->merges_copied : execution->merges_streamed);
+        count(loading.move ? execution->merges_copied : execution->merges_streamed);
         loading.load->filled = true;
         return {};
       },
@@ -280,3 +281,62 @@ Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRe
 }
 
 }  // namespace heddle::rt
+
+namespace heddle {
+namespace {
+
+Transfer load(const rt::DeviceState& device, const rt::MergeSource& source,
+              const rt::Linked* consumer, const TransferOptions& options,
+              const std::source_location& where) {
+  const bool borrow =
+      source.mode == MergeMode::stream && rt::may_borrow(*device.execution, *source.view, consumer);
+  sched::log_made(LogLevel::debug, [&] {
+    return fmt::format("merge '{}' into {} ({})", source.tensor->label(), device.execution->name,
+                       borrow ? "streamed" : "copied");
+  });
+  Event event = rt::submit_load(device, source, borrow, rt::submit_options(options, where));
+  return {borrow ? TransferOutcome::streamed : TransferOutcome::copied, std::move(event), {}};
+}
+
+/// The tensor that the consumer merges; checks that it does, and by that mode.
+Tensor require_consumer(const Routine& consumer, MergeMode mode) {
+  const auto expected = consumer.merge_tensor();
+  if (!expected) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("routine '{}' reads no merge buffer", consumer.name()));
+  }
+  rt::require_mode(consumer.code(), mode);
+  return *expected;
+}
+
+}  // namespace
+
+Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
+                    MergeMode mode, const TransferOptions& options, std::source_location where) {
+  const BufferView from = rt::require_source(tensor, source, "merge");
+  return load(*device.state(), {&tensor, &from, mode}, nullptr, options, where);
+}
+
+Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
+                    const TransferOptions& options, std::source_location where) {
+  const Tensor expected = require_consumer(consumer, mode);
+  const auto linked = consumer.state()->context->routine();
+  if (!linked) rt::refuse_finalised(*consumer.state()->context);
+  const BufferView from = rt::require_source(expected, source, "merge");
+  return load(*consumer.state()->context->device, {&expected, &from, mode}, linked.get(), options,
+              where);
+}
+
+Event merge(const Routine& consumer, const Context& source, MergeMode mode,
+            const Bindings& bindings, const TransferOptions& options, std::source_location where) {
+  const Tensor expected = require_consumer(consumer, mode);
+  const BufferView from = rt::require_source(expected, source, "merge");
+  const rt::MergeSource brought{&expected, &from, mode};
+  ScheduleOptions launch;
+  launch.after = options.after;
+  launch.full = options.full;
+  launch.deadline = options.deadline;
+  return rt::schedule(*consumer.state(), bindings, launch, &brought, where);
+}
+
+}  // namespace heddle

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "runtime/context_state.hpp"
-#include "runtime/copying.hpp"
+#include "runtime/transfer.hpp"
 
 namespace heddle::rt {
 
@@ -31,7 +31,7 @@ struct MergeSource {
 /// How a launch gets its merge entry; filled in when it is submitted.
 struct MergeRead {
   std::shared_ptr<Load> load;  ///< that it reads; null: merge() brings it
-  std::optional<Copy> copy;    ///< done before the launch
+  std::optional<Move> move;    ///< done before the launch
   heddle_kernel_buffer buffer{};
 
   /// In the task.

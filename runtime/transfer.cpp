@@ -1,49 +1,285 @@
-// Moving tensors between devices: copies and merge buffers. Tasks on the destination's timeline.
+// See transfer.hpp; and copies of tensors between contexts.
+#include "runtime/transfer.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
 #include "heddle/status.hpp"
-#include "runtime/merge.hpp"
+#include "runtime/context_state.hpp"
+#include "runtime/submit.hpp"
 #include "scheduler/observe/log.hpp"
 
-namespace heddle {
+namespace heddle::rt {
+
+Place place_of(const BufferView& view) {
+  const BufferState& buffer = *view.buffer().state();
+  return {buffer.physical, buffer.data + view.offset(), buffer.device};
+}
+
 namespace {
 
+/// std::less: addresses of different blocks.
+bool ranges_overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b,
+                    std::size_t b_bytes) noexcept {
+  const std::less<> before;
+  return a_bytes != 0 && b_bytes != 0 && before(a, b + b_bytes) && before(b, a + a_bytes);
+}
+
+Place host_place(const HostMemory& host) {
+  return {nullptr, static_cast<std::byte*>(host.data), nullptr};
+}
+
+std::string_view name_of(const Place& place) {
+  return place.device ? std::string_view(*place.device) : "the host";
+}
+
+/// A queue that reaches a device's memory: the task's own one where that does.
+std::shared_ptr<dev::Queue> queue_for(Execution& by, const Place& place) {
+  if (place.space() == by.physical->properties().memory_space) return by.queue;
+  std::shared_ptr<dev::Queue> queue;
+  throw_if_failed(by.staging.queue(place.physical, &queue));
+  return queue;
+}
+
+bool is_in_host_memory(const Place& place) noexcept {
+  return place.space() == dev::host_memory_space;
+}
+
+}  // namespace
+
+bool overlap(const BufferView& a, const BufferView& b) noexcept {
+  const BufferState& one = *a.buffer().state();
+  const BufferState& other = *b.buffer().state();
+  return one.physical->properties().memory_space == other.physical->properties().memory_space &&
+         ranges_overlap(one.data + a.offset(), a.num_bytes(), other.data + b.offset(),
+                        b.num_bytes());
+}
+
+Route route(const Place& from, const Place& to, std::size_t bytes) noexcept {
+  const bool one_space = from.space() == to.space();
+  if (bytes == 0 || (one_space && from.data == to.data)) return Route::none;
+  if (!from.physical || !to.physical) return Route::pinned;
+  // Devices copy between separate bytes.
+  if (one_space)
+    return ranges_overlap(to.data, bytes, from.data, bytes) ? Route::staged : Route::shared;
+  if (is_in_host_memory(from) || is_in_host_memory(to)) return Route::pinned;
+  const bool peers =
+      to.physical->is_peer_of(*from.physical) || from.physical->is_peer_of(*to.physical);
+  return peers ? Route::peer : Route::staged;
+}
+
+Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t bytes,
+               const std::string& what) try {
+  Move move{route(from, to, bytes), to.data, from.data, bytes};
+  switch (move.route) {
+    case Route::none:
+    case Route::fill:
+      break;
+    case Route::shared:
+      move.writer = queue_for(by, to);
+      break;
+    case Route::peer:
+      move.writer = queue_for(by, to.physical->is_peer_of(*from.physical) ? to : from);
+      break;
+    case Route::pinned: {
+      const bool into_host = !to.physical || (from.physical && is_in_host_memory(to));
+      (into_host ? move.reader : move.writer) = queue_for(by, into_host ? from : to);
+      break;
+    }
+    case Route::staged:
+      move.reader = queue_for(by, from);
+      move.writer = queue_for(by, to);
+      move.staging = by.staging.memory(bytes);
+      if (!move.staging) throw Error(ErrorCode::exhausted, "no host memory to stage it");
+      break;
+  }
+  return move;
+} catch (const Error& e) {
+  throw Error(Status(
+      e.code(),
+      [&] {
+        return fmt::format("{}, {} bytes from {} to {}: {}", what, bytes, name_of(from),
+                           name_of(to), e.status().message());
+      },
+      e.status()));
+}
+
+Status Move::run() const noexcept {
+  Status status;
+  switch (route) {
+    case Route::none:
+      return {};
+    case Route::fill:
+      status = writer->zero(to, bytes);
+      break;
+    case Route::shared:
+    case Route::peer:
+      status = writer->copy(to, from, bytes);
+      break;
+    case Route::pinned:
+      status = reader ? reader->to_host(to, from, bytes) : writer->from_host(to, from, bytes);
+      break;
+    case Route::staged:
+      return stage();
+  }
+  return status.ok() ? (writer ? writer : reader)->synchronize() : status;
+}
+
+/// Piece by piece: one is read while the one before is written.
+Status Move::stage() const noexcept {
+  const std::size_t piece = staging->block_bytes;
+  const std::size_t pieces = (bytes + piece - 1) / piece;
+  // Where they overlap, what is written was read before.
+  const bool upward = !std::less<>()(from, to);
+  Status status;
+  for (std::size_t k = 0; k < pieces && status.ok(); ++k) {
+    const std::size_t at = (upward ? k : pieces - 1 - k) * piece;
+    const std::size_t some = std::min(piece, bytes - at);
+    status = reader->to_host(staging->block(k), from + at, some);
+    if (status.ok()) status = reader->synchronize();
+    if (status.ok()) status = writer->synchronize();  // the other block is free
+    if (status.ok()) status = writer->from_host(to + at, staging->block(k), some);
+  }
+  Status written = writer->synchronize();  // before somebody else takes the blocks
+  return status.ok() ? std::move(written) : status;
+}
+
+namespace {
+
+Accesses only(const BufferView& view, Use use, const Tensor* tensor) {
+  Accesses accesses;
+  accesses.add({&view, use, tensor});
+  return accesses;
+}
+
+std::string text_of(const Tensor& tensor) {
+  return fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string());
+}
+
+class FirstValues final : public Work {
+ public:
+  FirstValues(std::shared_ptr<Execution> execution, Move move,
+              std::shared_ptr<const HostArray> host)
+      : execution_(std::move(execution)), move_(std::move(move)), host_(std::move(host)) {}
+  ~FirstValues() override {
+    if (!accepted || done_) return;  // else it is dropped by the consumer, in its turn
+    if (const Status status = run(); !status.ok()) {
+      sched::log_made(LogLevel::error, [&] {
+        return fmt::format("{}: memory has no first values: {}", execution_->name,
+                           status.to_string());
+      });
+    }
+  }
+  Status run() override {
+    done_ = true;
+    if (kept.size() == 1 && kept.front().use_count() == 1) return {};  // nobody can read them
+    return move_.run();
+  }
+
+ private:
+  const std::shared_ptr<Execution> execution_;
+  const Move move_;
+  const std::shared_ptr<const HostArray> host_;  // kept; null: zeros
+  bool done_ = false;
+};
+
+void submit_first(const DeviceState& device, sched::Label label, const BufferView& view, Move move,
+                  std::shared_ptr<const HostArray> host, const Tensor* tensor) {
+  const Accesses accesses = only(view, Use::overwrite, tensor);
+  const Event event = Door(device, label, accesses)
+                          .submit_work(std::make_unique<FirstValues>(
+                                           device.execution, std::move(move), std::move(host)),
+                                       {});
+  BufferState& buffer = *view.buffer().state();
+  const std::lock_guard lock(buffer.mutex);
+  buffer.begin_with(event);
+}
+
+}  // namespace
+
+void submit_zeros(const DeviceState& device, const BufferView& view, const Tensor* tensor) {
+  if (view.num_bytes() == 0) return;
+  const Move move{Route::fill, place_of(view).data,    nullptr, view.num_bytes(),
+                  nullptr,     device.execution->queue};
+  submit_first(device, "zero", view, move, nullptr, tensor);
+}
+
+void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
+                         const Tensor& tensor, bool constant) {
+  const std::size_t bytes = view.num_bytes();
+  if (bytes == 0) return;
+  const Place to = place_of(view);
+  if (is_in_host_memory(to)) {
+    std::memcpy(to.data, host.data(), bytes);
+    return;
+  }
+  auto values = std::make_shared<HostArray>(host);
+  if (!constant) {
+    *values = HostArray(host.type());
+    std::memcpy(values->data(), host.data(), bytes);
+  }
+  Move move =
+      plan_move(*device.execution, host_place({values->data(), bytes}), to, bytes, "from_host");
+  submit_first(device, "from_host", view, std::move(move), std::move(values), &tensor);
+}
+
+Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
+                       const Tensor* tensor, const sched::SubmitOptions& options) {
+  Move move =
+      plan_move(*device.execution, host_place(host), place_of(view), host.bytes, "from_host");
+  return submit(
+      device, "from_host", only(view, Use::overwrite, tensor),
+      [execution = device.execution, move = std::move(move), host = std::move(host)] {
+        return move.run();
+      },
+      options);
+}
+
+Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
+                     const Tensor* tensor, const sched::SubmitOptions& options) {
+  Move move = plan_move(*device.execution, place_of(view), host_place(host), host.bytes, "to_host");
+  return submit(
+      device, "to_host", only(view, Use::read, tensor),
+      [execution = device.execution, move = std::move(move), host = std::move(host)] {
+        return move.run();
+      },
+      options);
+}
+
+Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
+                  const Tensor* tensor, const sched::SubmitOptions& options) {
+  Move move = plan_move(*device.execution, place_of(from), place_of(to), to.num_bytes(),
+                        "copy of " + (tensor != nullptr ? text_of(*tensor) : from.to_string()));
+  Accesses accesses;
+  accesses.add({&to, Use::overwrite, tensor});
+  accesses.add({&from, Use::read, tensor});
+  return submit(
+      device, "copy", accesses,
+      [execution = device.execution, move = std::move(move), counts = tensor != nullptr] {
+        // relaxed: a number for people.
+        if (counts) execution->copies.fetch_add(1, std::memory_order_relaxed);
+        return move.run();
+      },
+      options);
+}
+
 BufferView require_source(const Tensor& tensor, const Context& source, std::string_view what) {
-  if (auto view = rt::find_view(*source.state(), tensor)) return *std::move(view);
+  if (auto view = find_view(*source.state(), tensor)) return *std::move(view);
   throw Error(ErrorCode::not_found,
               fmt::format("{} of tensor '{}': the source context '{}' does not hold it", what,
                           tensor.label(), source.label()));
 }
 
-Transfer load(const rt::DeviceState& device, const rt::MergeSource& source,
-              const rt::Linked* consumer, const TransferOptions& options,
-              const std::source_location& where) {
-  const bool borrow =
-      source.mode == MergeMode::stream && rt::may_borrow(*device.execution, *source.view, consumer);
-  sched::log_made(LogLevel::debug, [&] {
-    return fmt::format("merge '{}' into {} ({})", source.tensor->label(), device.execution->name,
-                       borrow ? "streamed" : "copied");
-  });
-  Event event = rt::submit_load(device, source, borrow, rt::submit_options(options, where));
-  return {borrow ? TransferOutcome::streamed : TransferOutcome::copied, std::move(event), {}};
-}
+}  // namespace heddle::rt
 
-/// The tensor that the consumer merges; checks that it does, and by that mode.
-Tensor require_consumer(const Routine& consumer, MergeMode mode) {
-  const auto expected = consumer.merge_tensor();
-  if (!expected) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("routine '{}' reads no merge buffer", consumer.name()));
-  }
-  rt::require_mode(consumer.code(), mode);
-  return *expected;
-}
-
-}  // namespace
+namespace heddle {
 
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options, std::source_location where) {
-  const BufferView from = require_source(tensor, source, "copy");
+  const BufferView from = rt::require_source(tensor, source, "copy");
   const auto to = rt::find_view(*destination.state(), tensor);
   const auto& device = destination.state()->device;
   rt::require_open(*device);
@@ -61,48 +297,8 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
     return fmt::format("copy '{}' from {} to {}", tensor.label(),
                        source.state()->device->execution->name, device->execution->name);
   });
-  rt::Accesses accesses;
-  accesses.add({&*to, rt::Use::overwrite, &tensor});
-  accesses.add({&from, rt::Use::read, &tensor});
-  Event event = rt::submit(
-      *device, "copy", accesses,
-      [execution = device->execution,
-       copy = rt::Copy{rt::place_of(*to), rt::place_of(from), to->num_bytes(),
-                       "copy of tensor '" + tensor.label() + "' " + tensor.type().to_string()}] {
-        // relaxed: a number for people.
-        execution->copies.fetch_add(1, std::memory_order_relaxed);
-        return copy(*execution);
-      },
-      rt::submit_options(options, where));
+  Event event = rt::submit_copy(*device, from, *to, &tensor, rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};
-}
-
-Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
-                    MergeMode mode, const TransferOptions& options, std::source_location where) {
-  const BufferView from = require_source(tensor, source, "merge");
-  return load(*device.state(), {&tensor, &from, mode}, nullptr, options, where);
-}
-
-Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
-                    const TransferOptions& options, std::source_location where) {
-  const Tensor expected = require_consumer(consumer, mode);
-  const auto linked = consumer.state()->context->routine();
-  if (!linked) rt::refuse_finalised(*consumer.state()->context);
-  const BufferView from = require_source(expected, source, "merge");
-  return load(*consumer.state()->context->device, {&expected, &from, mode}, linked.get(), options,
-              where);
-}
-
-Event merge(const Routine& consumer, const Context& source, MergeMode mode,
-            const Bindings& bindings, const TransferOptions& options, std::source_location where) {
-  const Tensor expected = require_consumer(consumer, mode);
-  const BufferView from = require_source(expected, source, "merge");
-  const rt::MergeSource brought{&expected, &from, mode};
-  ScheduleOptions launch;
-  launch.after = options.after;
-  launch.full = options.full;
-  launch.deadline = options.deadline;
-  return rt::schedule(*consumer.state(), bindings, launch, &brought, where);
 }
 
 }  // namespace heddle

@@ -173,9 +173,9 @@ class BufferView {
   Event to_host(const Device& device, std::span<std::byte> host,
                 std::source_location where = std::source_location::current()) const;
   /// On `device`'s timeline: copies all of `source` into this view. The types must be equal. Each
-  /// of them may be in any memory: what the device cannot address is staged through the host, and a
-  /// task that finds no memory for that fails with `exhausted`. Overlapping views are copied as if
-  /// `source` was read whole before.
+  /// of them may be in any memory. What no queue copies at once is staged through the host, in
+  /// pieces; without memory for that it is refused with `exhausted`. Overlapping views are copied
+  /// as if `source` was read whole before.
   Event copy_from(const Device& device, const BufferView& source,
                   std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;

@@ -81,7 +81,9 @@ class Device final : public heddle::dev::PhysicalDevice {
                   "toy device: no memory for " + std::to_string(bytes) + " bytes");
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(to_local(data)); }
-  std::unique_ptr<heddle::dev::Queue> new_queue() override { return std::make_unique<Queue>(); }
+  Status new_queue(std::unique_ptr<heddle::dev::Queue>* queue) noexcept override {
+    return heddle::dev::make_queue<Queue>(queue);
+  }
 
  private:
   heddle::dev::Properties properties_;

@@ -53,7 +53,9 @@ class CountingDevice final : public PhysicalDevice {
     taken_ -= bytes;
     std::free(data);
   }
-  std::unique_ptr<Queue> new_queue() override { return nullptr; }
+  Status new_queue(std::unique_ptr<Queue>* /*queue*/) noexcept override {
+    return Status(ErrorCode::unavailable, "none here");
+  }
   [[nodiscard]] std::uint64_t taken() const {
     const std::lock_guard lock(mutex_);
     return taken_;

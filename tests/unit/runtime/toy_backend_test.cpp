@@ -54,7 +54,9 @@ class ToyDevice final : public dev::PhysicalDevice {
     return *data != nullptr ? Status() : Status(ErrorCode::exhausted, "the toy is full");
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
-  std::unique_ptr<dev::Queue> new_queue() override { return std::make_unique<ToyQueue>(); }
+  Status new_queue(std::unique_ptr<dev::Queue>* queue) noexcept override {
+    return dev::make_queue<ToyQueue>(queue);
+  }
 
  private:
   // A space of its own: transfers are staged, merges copied, constants uploaded.

@@ -1,6 +1,7 @@
 // The counting operator new; apart from its users, so that no call of it is inlined into them.
 #include "tests/unit/scheduler/allocations.hpp"
 
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
@@ -8,6 +9,7 @@ namespace {
 thread_local std::uint64_t count = 0;
 thread_local bool refuses = false;
 thread_local std::uint64_t still_granted = 0;
+thread_local std::size_t most = ~std::size_t{0};
 }  // namespace
 
 namespace heddle {
@@ -17,11 +19,14 @@ NoMemory::NoMemory(std::uint64_t granted) noexcept {
   refuses = true;
 }
 NoMemory::~NoMemory() { refuses = false; }
+NoLargeMemory::NoLargeMemory(std::size_t bytes) noexcept { most = bytes; }
+NoLargeMemory::~NoLargeMemory() { most = ~std::size_t{0}; }
 }  // namespace heddle
 
 // All forms that the others do not end up in, also where a sanitizer has its own of each.
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   ++count;
+  if (bytes > most) return nullptr;
   if (refuses && still_granted-- == 0) {
     still_granted = 0;
     return nullptr;

@@ -2,6 +2,7 @@
 // new of the whole program.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace heddle {
@@ -16,6 +17,15 @@ class NoMemory {
   ~NoMemory();
   NoMemory(const NoMemory&) = delete;
   NoMemory& operator=(const NoMemory&) = delete;
+};
+
+/// While it lives, the calling thread gets no block of more than so many bytes.
+class NoLargeMemory {
+ public:
+  explicit NoLargeMemory(std::size_t bytes) noexcept;
+  ~NoLargeMemory();
+  NoLargeMemory(const NoLargeMemory&) = delete;
+  NoLargeMemory& operator=(const NoLargeMemory&) = delete;
 };
 
 }  // namespace heddle

@@ -1,0 +1,47 @@
+// See staging.hpp.
+#include "runtime/staging.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace heddle::rt {
+
+Status Staging::queue(const std::shared_ptr<dev::PhysicalDevice>& physical,
+                      std::shared_ptr<dev::Queue>* queue) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    auto at = std::ranges::find(queues_, physical, &Kept::physical);
+    if (at == queues_.end()) {
+      // Those of devices that nobody else knows any more, whose backends went.
+      std::erase_if(queues_, [](const std::shared_ptr<Kept>& kept) {
+        return kept.use_count() == 1 && kept->physical.use_count() == 1;
+      });
+      auto made = std::make_shared<Kept>(Kept{physical, nullptr});
+      if (Status status = physical->new_queue(&made->queue); !status.ok()) return status;
+      at = queues_.insert(queues_.end(), std::move(made));
+    }
+    *queue = {*at, (*at)->queue.get()};
+    return {};
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "no host memory to keep a queue");
+  }
+}
+
+std::shared_ptr<const StagingMemory> Staging::memory(std::size_t bytes) noexcept {
+  // Half of it: a transfer of two pieces reads one while it writes the other.
+  const std::size_t block =
+      std::bit_ceil(std::clamp((bytes + 1) / 2, least_block_bytes, most_block_bytes));
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!memory_ || memory_->block_bytes < block) {
+      memory_ = std::make_shared<const StagingMemory>(
+          StagingMemory{std::make_unique_for_overwrite<std::byte[]>(2 * block), block});
+    }
+    return memory_;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace heddle::rt
