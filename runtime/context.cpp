@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "heddle/status.hpp"
+#include "jit/describe/wishes.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
@@ -74,13 +75,29 @@ std::string hidden_text(const ContextState& context, const Tensor& tensor, const
       tensor.label(), name(hidden.mode), hidden.routine, context.label, hidden.routine);
 }
 
+namespace {
+
+/// Null when `contents`, which are the context's, have nothing for it.
+const Held* look_up(const Contents& contents, const ContextState& context, const Tensor& tensor) {
+  if (const auto at = contents.held.find(tensor.id()); at != contents.held.end())
+    return &at->second;
+  if (const auto at = contents.hidden.find(tensor.id()); at != contents.hidden.end())
+    throw Error(ErrorCode::failed_precondition, hidden_text(context, tensor, at->second));
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Held> find_held(const ContextState& context, const Tensor& tensor) {
+  const auto contents = require_usable(context);
+  const Held* const held = look_up(*contents, context, tensor);
+  return held == nullptr ? std::nullopt : std::optional(*held);
+}
+
 std::optional<BufferView> find_view(const ContextState& context, const Tensor& tensor) {
   const auto contents = require_usable(context);
-  if (const auto at = contents->held.find(tensor.id()); at != contents->held.end())
-    return at->second.view;
-  if (const auto at = contents->hidden.find(tensor.id()); at != contents->hidden.end())
-    throw Error(ErrorCode::failed_precondition, hidden_text(context, tensor, at->second));
-  return std::nullopt;
+  const Held* const held = look_up(*contents, context, tensor);
+  return held == nullptr ? std::nullopt : std::optional(held->view);
 }
 
 }  // namespace rt
@@ -173,7 +190,8 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
   }
   auto more = std::make_shared<rt::Contents>(*rt::require_usable(*state_));
   more->routine = nullptr;
-  more->held.emplace(tensor.id(), rt::Held{tensor, view});
+  jit::Wish wish = jit::wish_of(tensor);
+  more->held.emplace(tensor.id(), rt::Held{tensor, view, wish.mode, std::move(wish.host)});
   auto child = rt::child_of(state_, std::move(more), state_->expected_merge);
   return Context(std::move(child));
 }
@@ -186,11 +204,12 @@ enum class HostTransfer : std::uint8_t { from_host, to_host };
 
 /// Constants stay as they are: devices may be reading their host storage in place. What was
 /// uploaded of one may be brought anew from there.
-void require_unchanged_constants(const Tensor& tensor, const BufferView& view, HostTransfer what) {
+void require_unchanged_constants(const rt::Held& held, HostTransfer what) {
+  const Tensor& tensor = held.tensor;
   if (what == HostTransfer::from_host) {
-    const rt::BufferState& buffer = *view.buffer().state();
-    if (buffer.borrowed || buffer.constant_id != tensor.id()) rt::require_writable(view);
-  } else if (tensor.mode() == MemoryMode::hosted_constant) {
+    const rt::BufferState& buffer = *held.view.buffer().state();
+    if (buffer.borrowed || buffer.constant_id != tensor.id()) rt::require_writable(held.view);
+  } else if (held.mode == MemoryMode::hosted_constant) {
     throw Error(ErrorCode::failed_precondition,
                 fmt::format("the host storage of tensor '{}' {} cannot be written: devices may be "
                             "reading it in place; give it mode hosted(nonconstant) to change it",
@@ -204,25 +223,26 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
                        HostTransfer what) {
   const std::string_view verb = what == HostTransfer::from_host ? "from_host" : "to_host";
   rt::require_open(*context.device);
-  const auto view = rt::find_view(context, tensor);
-  const auto host = tensor.host();
-  if (!view || !host) {
+  const auto held = rt::find_held(context, tensor);
+  if (!held || !held->host) {
     return {TransferOutcome::nothing_to_do,
             {},
-            !view ? fmt::format("tensor '{}' is not in context '{}'", tensor.label(), context.label)
+            !held ? fmt::format("tensor '{}' is not in context '{}'", tensor.label(), context.label)
                   : fmt::format("tensor '{}' has no host storage", tensor.label())};
   }
-  rt::require_live({&*view, rt::Use::read, &tensor},
+  const BufferView& view = held->view;
+  const HostArray& host = *held->host;
+  rt::require_live({&view, rt::Use::read, &tensor},
                    fmt::format("{} on {}", verb, context.device->execution->name));
-  if (view->buffer().state()->borrowed && rt::place_of(*view).data == host->data())
+  if (view.buffer().state()->borrowed && rt::place_of(view).data == host.data())
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
-  require_unchanged_constants(tensor, *view, what);
+  require_unchanged_constants(*held, what);
   sched::log_made(LogLevel::debug, [&] {
     return fmt::format("{} '{}' on {}", verb, tensor.label(), context.device->execution->name);
   });
   const auto submit = what == HostTransfer::from_host ? &rt::submit_from_host : &rt::submit_to_host;
-  Event event = submit(*context.device, *view,
-                       {host->data(), host->num_bytes(), std::make_shared<const HostArray>(*host)},
+  Event event = submit(*context.device, view,
+                       {host.data(), host.num_bytes(), std::make_shared<const HostArray>(host)},
                        &tensor, rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};
 }

@@ -25,6 +25,9 @@ struct Hidden {
 struct Held {
   Tensor tensor;
   BufferView view;
+  // As the code that was linked last knows them, or as they were when Context::with() was called.
+  MemoryMode mode = MemoryMode::unset;
+  std::optional<HostArray> host{};
 };
 
 /// What a launch needs; held by the tasks too, so it keeps code alive while they are queued.
@@ -82,6 +85,7 @@ struct RoutineState {
 [[noreturn]] void refuse_finalised(const ContextState& context);
 /// What the context has for `tensor`; nullopt when it has nothing. Throws failed_precondition for a
 /// finalised context, and for a tensor that is hidden there, naming it and the routine.
+[[nodiscard]] std::optional<Held> find_held(const ContextState& context, const Tensor& tensor);
 [[nodiscard]] std::optional<BufferView> find_view(const ContextState& context,
                                                   const Tensor& tensor);
 /// Why `tensor`, hidden in `context`, cannot be had there.

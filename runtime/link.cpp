@@ -144,22 +144,23 @@ class Linker {
                             code_.name(), tensor.label(), parent_->label, constant));
   }
 
-  MemoryMode mode_of(const Tensor& tensor) const {
-    return code_.placement(tensor).value_or(tensor.mode());
-  }
-
-  /// The tensor's view in the child context, made when it is new.
-  const BufferView& place(const Tensor& tensor, bool overwritten) {
-    const auto at = contents_->held.find(tensor.id());
-    if (at != contents_->held.end()) return checked(tensor, at->second.view);
+  /// The view of an entry's tensor in the child context, made when it is new. What the code knows
+  /// of the tensor counts from here on.
+  const BufferView& place(std::size_t k) {
+    const Tensor& tensor = data_.lowered.tensors[k];
+    const jit::SignatureEntry& entry = data_.signature.entries[k];
+    if (const auto at = contents_->held.find(tensor.id()); at != contents_->held.end()) {
+      at->second.mode = entry.mode;
+      at->second.host = data_.hosts[k];
+      return checked(tensor, at->second.view);
+    }
     // Visible again, where an earlier routine hid it: this one stores it whole.
     const auto hidden = contents_->hidden.extract(tensor.id());
-    if (hidden && hidden.mapped().view) return checked(tensor, hold(tensor, *hidden.mapped().view));
-    return hold(tensor, make_view(tensor, overwritten));
-  }
-
-  const BufferView& hold(const Tensor& tensor, BufferView view) {
-    return contents_->held.emplace(tensor.id(), Held{tensor, std::move(view)}).first->second.view;
+    const bool known = hidden && hidden.mapped().view;
+    Held held{tensor, known ? *hidden.mapped().view : make_view(k), entry.mode, data_.hosts[k]};
+    const BufferView& view =
+        contents_->held.emplace(tensor.id(), std::move(held)).first->second.view;
+    return known ? checked(tensor, view) : view;
   }
 
   const BufferView& checked(const Tensor& tensor, const BufferView& view) const {
@@ -168,9 +169,11 @@ class Linker {
     return view;
   }
 
-  BufferView make_view(const Tensor& tensor, bool overwritten) {
-    const auto host = tensor.host();
-    if (host && mode_of(tensor) == MemoryMode::hosted_constant) {
+  BufferView make_view(std::size_t k) {
+    const Tensor& tensor = data_.lowered.tensors[k];
+    const jit::SignatureEntry& entry = data_.signature.entries[k];
+    const std::optional<HostArray>& host = data_.hosts[k];
+    if (host && entry.mode == MemoryMode::hosted_constant) {
       BufferView view =
           host_memory()
               ? BufferView(Buffer(borrow(*parent_->device->execution, *host)), tensor.type())
@@ -181,8 +184,8 @@ class Linker {
       buffer.constant_id = tensor.id();
       return view;
     }
-    if (host && !overwritten) return upload(tensor, *host, false);
-    return make_buffer(tensor, overwritten);
+    if (host && !entry.overwrites_whole) return upload(tensor, *host, false);
+    return make_buffer(tensor, entry.overwrites_whole);
   }
 
   bool host_memory() const {
@@ -206,7 +209,7 @@ class Linker {
       } else if (entry.role == jit::Role::scratch) {
         entries.emplace_back(make_buffer(tensor, entry.overwrites_whole));
       } else {
-        entries.emplace_back(place(tensor, entry.overwrites_whole));
+        entries.emplace_back(place(k));
         if (entry.writes) require_assignable(tensor, *entries.back());
       }
     }

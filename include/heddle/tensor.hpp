@@ -132,15 +132,16 @@ class Tensor {
   [[nodiscard]] std::int64_t num_elements() const noexcept { return *type().num_elements(); }
   [[nodiscard]] std::int64_t num_bytes() const noexcept { return *type().num_bytes(); }
 
-  /// Refines the memory mode. A clash throws invalid_argument with both places and changes nothing.
-  /// Any thread.
+  /// Refines the memory mode, for what is compiled later. A clash throws invalid_argument with both
+  /// places and changes nothing. Any thread.
   const Tensor& set_mode(MemoryMode mode,
                          std::source_location where = std::source_location::current()) const;
   [[nodiscard]] MemoryMode mode() const;
   /// Who asked for the present mode, "file:line"; empty while unset.
   [[nodiscard]] std::string mode_provenance() const;
 
-  /// Gives host storage; its type must equal type(). Sets a hosted mode.
+  /// Gives host storage, for what is compiled later; its type must equal type(). Sets a hosted
+  /// mode.
   const Tensor& set_host(HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
                          std::source_location where = std::source_location::current()) const;
   /// The host storage; nullopt when there is none.

@@ -11,6 +11,7 @@
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
 #include "jit/loop/text.hpp"
+#include "jit/lower/passes.hpp"
 #include "jit/lower/stop_checks.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/system/limits.hpp"
@@ -70,20 +71,6 @@ KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   return kernel;
 }
 
-/// Scheduling leaves the interface as it was, but for scratch: some shrinks, some comes after it.
-void set_scratch_entries(CodeData& code) {
-  const auto& buffers = code.lowered.loop.buffers;
-  for (std::size_t k = 0; k < code.signature.entries.size(); ++k)
-    code.signature.entries[k].type = buffers[k].type;
-  for (std::size_t k = code.signature.entries.size(); k < buffers.size(); ++k) {
-    SignatureEntry entry;
-    entry.role = buffers[k].role;
-    entry.type = buffers[k].type;
-    entry.reads = entry.writes = entry.overwrites_whole = true;
-    code.signature.entries.push_back(entry);
-  }
-}
-
 namespace {
 
 void require_statements(const Program& program, const std::string& name) {
@@ -93,6 +80,17 @@ void require_statements(const Program& program, const std::string& name) {
               fmt::format("program '{}' has {} and computes nothing; append statements: program << "
                           "(c(i) = a(i))",
                           name, program.empty() ? "no statement" : "comments alone"));
+}
+
+/// Per buffer, what its tensor's wish says; `wishes` are of the placements' tensors.
+std::vector<std::optional<HostArray>> hosts_of(const Lowered& lowered,
+                                               std::span<const Wish> wishes) {
+  std::vector<std::optional<HostArray>> hosts(lowered.tensors.size());
+  const TensorBuffers buffers(lowered);
+  for (std::size_t k = 0; k < wishes.size(); ++k) {
+    if (wishes[k].host) hosts[buffers[lowered.placements[k].first]] = wishes[k].host;
+  }
+  return hosts;
 }
 
 /// Traced, every assignment is told in the order of the program.
@@ -118,13 +116,13 @@ std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
   if (is_scheduled(*code) && options.contraction_tile)
     check_tile(*options.contraction_tile, compiler->target());
   work.begin("lower");
-  code->unoptimized = lower(program, wishes_of(program));
+  const std::vector<Wish> wishes = wishes_of(program);
+  code->unoptimized = lower(program, wishes);
   code->unoptimized.name = code->name;
   OptimizeOptions optimize_options;
   optimize_options.fast_math = options.fast_math;
   code->lowered = optimize(code->unoptimized, optimize_options);
-  work.begin("sign");
-  code->signature = make_signature(code->lowered.loop);
+  code->hosts = hosts_of(code->lowered, wishes);
   code->draft_time = std::chrono::steady_clock::now() - start;
   return code;
 }
@@ -135,8 +133,10 @@ void schedule_code(CodeData& code, const CompileLimits& limits) {
   if (is_scheduled(code)) {
     code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
                             code.options.schedule_without, code.options.contraction_tile);
-    set_scratch_entries(code);
   }
+  work.begin("sign");
+  code.signature = make_signature(code.lowered);
+  code.hosts.resize(code.signature.entries.size());
   code.looks_at_stop = stop_checks(code.lowered.loop).any;
 }
 
@@ -182,7 +182,7 @@ std::vector<Tensor> Code::tensors_from_prior() const {
   for (std::size_t k = 0; k < data_->signature.entries.size(); ++k) {
     const jit::SignatureEntry& entry = data_->signature.entries[k];
     const bool stored = entry.role != jit::Role::merge && entry.role != jit::Role::scratch;
-    if (stored && entry.reads_before_writing && !data_->lowered.tensors[k].host())
+    if (stored && entry.reads_before_writing && !data_->hosts[k])
       result.push_back(data_->lowered.tensors[k]);
   }
   return result;

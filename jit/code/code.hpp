@@ -26,10 +26,11 @@ struct CodeData {
   Lowered unoptimized;
   Lowered
       lowered;  ///< final: tensors per signature entry (scratch and merge too), statics, placements
-  Signature signature;
+  Signature signature;                          ///< once it is scheduled
+  std::vector<std::optional<HostArray>> hosts;  ///< per entry: the tensor's, when compile() began
   std::vector<KernelStep> steps;
   bool looks_at_stop = false;  ///< its kernel runs for long enough to (heddle_kernel_args::stop)
-  std::chrono::nanoseconds draft_time{};  ///< of the compiler's own time, up to the signature
+  std::chrono::nanoseconds draft_time{};  ///< of the compiler's own time, until it was optimised
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
 };
@@ -38,11 +39,11 @@ struct CodeData {
 struct Draft {
   std::shared_ptr<CodeData> code;
 };
-/// Stages lower, optimise and sign. Throws what those throw, and `deadline` or `cancelled`.
+/// Stages lower and optimise. Throws what those throw, and `deadline` or `cancelled`.
 [[nodiscard]] Draft draft_program(const Program& program, const CompileOptions& options,
                                   const std::shared_ptr<const Compiler>& compiler,
                                   const CompileLimits& limits = {});
-/// Stages schedule and compile. Throws what Compiler::compile() throws.
+/// Stages schedule, sign and compile. Throws what Compiler::compile() throws.
 [[nodiscard]] Code finish(Draft draft, const CompileLimits& limits = {});
 
 /// Several programs, drafted. They are scheduled and compiled in parts, which several threads may

@@ -14,7 +14,7 @@ namespace heddle::jit {
 [[nodiscard]] std::string name_of(const Program& program, const std::string& asked);
 /// Kernel names become symbols: letters, digits and '_' only.
 [[nodiscard]] std::string symbol(const std::string& name);
-/// Up to its signature. Within `limits`, and the compiler's own time.
+/// Until it is optimised. Within `limits`, and the compiler's own time.
 [[nodiscard]] std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
                                                    const CompileOptions& options,
                                                    const std::shared_ptr<const Compiler>& compiler,
@@ -22,7 +22,7 @@ namespace heddle::jit {
 /// What is left of `limits`, and of the compiler's own time, of which that much was spent.
 [[nodiscard]] CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
                                           std::chrono::nanoseconds spent);
-/// The last stage before a compiler's. Within `limits`.
+/// The last stages before a compiler's: schedules and signs. Within `limits`.
 void schedule_code(CodeData& code, const CompileLimits& limits);
 /// For code that is scheduled.
 [[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);

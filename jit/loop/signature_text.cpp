@@ -50,6 +50,14 @@ ArrayType parse_type(const std::string& text, std::size_t line) {
   return type;
 }
 
+MemoryMode parse_mode(const std::string& text, std::size_t line) {
+  for (auto mode = MemoryMode::unset; mode <= MemoryMode::hosted_volatile;
+       mode = static_cast<MemoryMode>(static_cast<int>(mode) + 1)) {
+    if (name(mode) == text) return mode;
+  }
+  refuse(line, "a memory mode", text);
+}
+
 SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   SignatureEntry entry;
   const auto role = read<std::string>(words, line, "a role");
@@ -64,6 +72,7 @@ SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   const auto alias = read<std::int64_t>(words, line, "an entry or -1");
   if (alias < -1 || alias > 0xffff'ffff) refuse(line, "an entry or -1", std::to_string(alias));
   if (alias >= 0) entry.alias_of = static_cast<std::uint32_t>(alias);
+  entry.mode = parse_mode(read<std::string>(words, line, "a memory mode"), line);
   return entry;
 }
 
@@ -89,10 +98,10 @@ void add_entry(Signature& signature, std::istringstream& words, std::size_t line
 std::string Signature::serialize() const {
   std::string text = fmt::format("heddle-signature {} effects {}\n", version, effects);
   for (const SignatureEntry& e : entries) {
-    fmt::format_to(std::back_inserter(text), "entry {} {} {:d} {:d} {:d} {:d} {:d} {}\n",
+    fmt::format_to(std::back_inserter(text), "entry {} {} {:d} {:d} {:d} {:d} {:d} {} {}\n",
                    roles[static_cast<std::size_t>(e.role)], e.type.to_string(), e.reads, e.writes,
                    e.reads_before_writing, e.overwrites_whole, e.may_donate,
-                   e.alias_of ? static_cast<std::int64_t>(*e.alias_of) : -1);
+                   e.alias_of ? static_cast<std::int64_t>(*e.alias_of) : -1, name(e.mode));
   }
   for (const StaticBounds& b : statics) {
     fmt::format_to(std::back_inserter(text), "static {} {}\n", b.lowest, b.highest);

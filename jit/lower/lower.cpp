@@ -315,9 +315,9 @@ class Lowering {
     for (BufferDecl& decl : result_.loop.buffers) {
       if (decl.role != Role::merge) decl.role = Role::inout;
     }
-    const Signature signature = make_signature(result_.loop);
+    result_.interface = read_interface(result_.loop);
     for (std::size_t k = 0; k < result_.loop.buffers.size(); ++k)
-      result_.loop.buffers[k].role = signature.entries[k].role;
+      result_.loop.buffers[k].role = result_.interface.buffers[k].role;
   }
 
   Lowered result_;

@@ -49,7 +49,6 @@ class Inference {
       : lowered_(std::move(lowered)),
         options_(options),
         uses_(lowered_.loop),
-        signature_(make_signature(lowered_.loop)),
         traced_(trace(lowered_.loop, options.max_tracing_dim + 1)),
         load_cost_(lowered_.loop.buffers.size(), 1),
         reads_(lowered_.loop.buffers.size(), 0),
@@ -87,12 +86,12 @@ class Inference {
   static constexpr std::int64_t unknown_cost = 1 << 20;
 
   void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
-    const SignatureEntry& entry = signature_.entries[id];
-    if (!entry.writes) return read_only(tensor, placement);
+    const BufferAccess& access = lowered_.interface.buffers[id];
+    if (!access.writes) return read_only(tensor, placement);
     if (placement.mode == hosted_constant) refuse(tensor, placement, assigned);
     if (placement.mode == hosted_nonconstant)
       settle(placement, hosted_changed_on_devices, "inferred: written");
-    if (entry.reads_before_writing) return keep_between_runs(tensor, placement);
+    if (access.reads_before_writing) return keep_between_runs(tensor, placement);
     if (read_last_[id]) return intermediate(placement, id);
     // An output. Virtual and local ones are dropped as the user asked; nothing else is.
     if (placement.mode != virtual_ && placement.mode != local)
@@ -215,7 +214,6 @@ class Inference {
   Lowered lowered_;
   const OptimizeOptions& options_;
   const KernelUses uses_;
-  Signature signature_;
   std::vector<Traced> traced_;
   std::vector<std::int64_t> load_cost_;  // per buffer
   std::vector<double> reads_;            // per buffer: loads of its elements, all together

@@ -92,10 +92,9 @@ Lowered renumber(Lowered lowered) {
   for (BufferDecl& decl : result.loop.buffers) {
     if (decl.role != Role::merge && decl.role != Role::scratch) decl.role = Role::inout;
   }
-  const Signature signature = make_signature(result.loop);
-  for (std::size_t k = 0; k < result.loop.buffers.size(); ++k) {
-    result.loop.buffers[k].role = signature.entries[k].role;
-  }
+  result.interface = read_interface(result.loop);
+  for (std::size_t k = 0; k < result.loop.buffers.size(); ++k)
+    result.loop.buffers[k].role = result.interface.buffers[k].role;
   return result;
 }
 

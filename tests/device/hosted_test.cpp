@@ -117,6 +117,24 @@ TEST_P(HostedTest, CodeCompiledEarlierMayNotAssignAConstant) {
   EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
 }
 
+// J4, D4: a compile knows the host storage that there was when it began
+TEST_P(HostedTest, HostStorageGivenLaterConcernsLaterCompiles) {
+  const Tensor x("x", f32, {3}), y("y", f32, {3});
+  Index i;
+  Program use("use");
+  use << (y(i) = x(i) + 1.0);
+  const Code early = backend.compile(use);
+  x.set_host(HostArray::range({f32, {3}}));
+  const Routine run = Context(device).link(early);
+  EXPECT_EQ(run.context().from_host(x).outcome, TransferOutcome::nothing_to_do);
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(y), ElementsAre(1, 1, 1));
+  const Routine later = run.context().link(backend.compile(use));
+  EXPECT_EQ(later.context().from_host(x).outcome, TransferOutcome::scheduled);
+  later.schedule();
+  EXPECT_THAT(later.context().read<float>(y), ElementsAre(1, 2, 3));
+}
+
 // J4, O39: a tensor with host storage begins with its values, as they are when it is linked, in
 // every mode that is not a constant; later changes go in by from_host
 TEST_P(HostedTest, HostStorageGivesTheFirstValues) {

@@ -105,7 +105,7 @@ Expected interpreted(const Subject& subject) {
   expected.errors = interpret_bounded(subject.before.loop, expected.plain,
                                       statics_of(subject.before, subject.random));
   if (!subject.scheduled) return expected;
-  const Signature signature = make_signature(subject.after.loop);
+  const Signature signature = make_signature(subject.after);
   for (std::size_t k = 0; k < subject.after.tensors.size(); ++k)
     expected.scheduled.push_back(array_before(subject, signature, k));
   interpret(subject.after.loop, expected.scheduled, statics_of(subject.after, subject.random));
@@ -114,7 +114,7 @@ Expected interpreted(const Subject& subject) {
 
 /// What the kernel does to the same arrays.
 std::vector<HostArray> compiled(const Subject& subject, heddle_kernel_function function) {
-  const Signature signature = make_signature(subject.after.loop);
+  const Signature signature = make_signature(subject.after);
   std::vector<HostArray> arrays;
   std::vector<heddle_kernel_buffer> entries;
   for (std::size_t k = 0; k < subject.after.tensors.size(); ++k) {

@@ -201,7 +201,7 @@ std::string stages(const Program& program) {
     if (!placement.provenance.empty()) text += " (" + placement.provenance + ")";
     text += '\n';
   }
-  text += "== signature\n" + make_signature(final.loop).serialize();
+  text += "== signature\n" + make_signature(final).serialize();
   text += "== hash\n" + hash(final.loop) + "\n";
   text += "== C\n" + c_text(program.name(), final);
   // A processor of its own, so that the text is the same on every machine.

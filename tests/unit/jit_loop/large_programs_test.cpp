@@ -186,7 +186,7 @@ std::vector<std::pair<std::string, Stage>> stages() {
       {"dead", [](P, L l, L) { static_cast<void>(drop_dead(l)); }},
       {"renumber", [](P, L l, L) { static_cast<void>(renumber(l)); }},
       {"verify", [](P, L l, L) { static_cast<void>(verify(l.loop)); }},
-      {"sign", [](P, L l, L) { static_cast<void>(make_signature(l.loop)); }},
+      {"sign", [](P, L l, L) { static_cast<void>(read_interface(l.loop)); }},
       {"print", [](P, L l, L) { static_cast<void>(print(l.loop)); }},
       {"parse", [text](P, L l, L) { static_cast<void>(parse_loop(text(l.loop))); }},
       {"schedule", [](P, L, L o) { static_cast<void>(schedule(o, tiny_target(Isa::avx2))); }},

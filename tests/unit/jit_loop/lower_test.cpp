@@ -248,7 +248,7 @@ TEST(LowerTest, MergeReadsHaveTheirOwnBuffer) {
   EXPECT_THAT(Execution().set(g, {1, 2}).set_merge(g, {10, 3})(p, g), ElementsAre(31, 11));
   const Lowered lowered = lower(p);
   EXPECT_EQ(lowered.loop.buffers.size(), 2u);
-  EXPECT_EQ(make_signature(lowered.loop).merge, 1u);
+  EXPECT_EQ(make_signature(lowered).merge, 1u);
 }
 
 // J4: a whole constant zero is one zero statement; negative zero is not zero

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "heddle/status.hpp"
-#include "jit/loop/signature.hpp"
+#include "jit/schedule/schedule.hpp"
 #include "support/parsed.hpp"
+#include "support/random_contraction.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -12,7 +13,12 @@ namespace {
 using ::testing::HasSubstr;
 
 Signature signature_of(const std::string& declarations, const std::string& body) {
-  return make_signature(parsed(declarations + "kernel {\n" + body + "}\n"));
+  Lowered lowered;
+  lowered.loop = parsed(declarations + "kernel {\n" + body + "}\n");
+  lowered.interface = read_interface(lowered.loop);
+  for (const BufferDecl& decl : lowered.loop.buffers)
+    lowered.tensors.emplace_back("t", decl.type.dtype, decl.type.dims);
+  return make_signature(lowered);
 }
 
 SignatureEntry entry_of(const std::string& body) {
@@ -101,6 +107,27 @@ TEST(SignatureTest, MergeEntry) {
   EXPECT_EQ(s.entries[1].role, Role::merge);
 }
 
+// J8, D2: what the program says is kept where a schedule's loops no longer show it
+TEST(SignatureTest, SchedulesKeepWhatIsOverwrittenWhole) {
+  const Tensor a("a", f32, {40, 40}), b("b", f32, {40, 40}), c("c", f32, {40, 40});
+  const Index i, j, k;
+  Program program("product");
+  program << (c(i, j) = sum(a(i, k) * b(k, j)));
+  const Lowered scheduled = schedule(optimize(lower(program)), testing::tiny_target(Isa::avx2));
+  const Signature s = make_signature(scheduled);
+  std::size_t outputs = 0;
+  for (std::size_t at = 0; at < s.entries.size(); ++at) {
+    const SignatureEntry& entry = s.entries[at];
+    EXPECT_EQ(entry.type, scheduled.loop.buffers[at].type);
+    EXPECT_EQ(entry.mode, entry.role == Role::scratch ? MemoryMode::local : MemoryMode::on_device);
+    if (entry.role != Role::output) continue;
+    ++outputs;
+    EXPECT_TRUE(entry.overwrites_whole);
+    EXPECT_FALSE(read_interface(scheduled.loop).buffers[at].overwrites_whole) << "not tiled";
+  }
+  EXPECT_EQ(outputs, 1u);
+}
+
 // design "one signature": a serialisable value
 TEST(SignatureTest, SerialisesAndParses) {
   Signature s = signature_of(
@@ -110,6 +137,7 @@ TEST(SignatureTest, SerialisesAndParses) {
   s.effects = 5;
   s.entries[0].alias_of = 2;
   s.entries[0].may_donate = true;
+  s.entries[1].mode = MemoryMode::hosted_changed_on_devices;
   EXPECT_EQ(Signature::parse(s.serialize()), s);
   EXPECT_EQ(Signature::parse(Signature{}.serialize()), Signature{});
 }
@@ -125,21 +153,23 @@ TEST(SignatureTest, MalformedTextIsRefused) {
     }
     return std::string();
   };
-  const std::string head = "heddle-signature 1 effects 0\n";
+  const std::string head = "heddle-signature 2 effects 0\n";
   EXPECT_THAT(refusal(""), HasSubstr("line 1"));
-  EXPECT_THAT(refusal("heddle-signature 2 effects 0\n"), HasSubstr("expected version 1"));
+  EXPECT_THAT(refusal("heddle-signature 1 effects 0\n"), HasSubstr("expected version 2"));
   EXPECT_THAT(refusal(head + "entry central f32[] 1 0 1 0 0 -1\n"), HasSubstr("line 2"));
   EXPECT_THAT(refusal(head + "entry input f99[] 1 0 1 0 0 -1\n"), HasSubstr("a type"));
   EXPECT_THAT(refusal(head + "entry input f32[-1] 1 0 1 0 0 -1\n"), HasSubstr("an extent"));
   EXPECT_THAT(refusal(head + "entry input f32[999999999999,999999999999] 1 0 1 0 0 -1\n"),
               HasSubstr("2^63"));
   EXPECT_THAT(refusal(head + "entry input f32[] 2 0 1 0 0 -1\n"), HasSubstr("0 or 1"));
-  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 7\n"), HasSubstr("aliases"));
-  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 -1 more\n"), HasSubstr("'more'"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 7 unset\n"), HasSubstr("aliases"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 -1 unset more\n"), HasSubstr("'more'"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 -1 far\n"),
+              HasSubstr("a memory mode, found 'far'"));
   EXPECT_THAT(refusal(head + "entry input f32[] 1\n"), HasSubstr("0 or 1"));
   EXPECT_THAT(refusal(head + "static 4\n"), HasSubstr("a highest value"));
   EXPECT_THAT(refusal(head + "colour 4\n"), HasSubstr("'entry' or 'static'"));
-  const std::string merge = "entry merge f32[] 1 0 1 0 0 -1\n";
+  const std::string merge = "entry merge f32[] 1 0 1 0 0 -1 unset\n";
   EXPECT_THAT(refusal(head + merge + merge), HasSubstr("one merge entry"));
 }
 

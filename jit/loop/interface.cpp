@@ -1,5 +1,5 @@
-// Reading a kernel's interface off its loops. Pure; any thread.
-#include "jit/loop/signature.hpp"
+// See loop/interface.hpp.
+#include "jit/loop/interface.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -19,22 +19,22 @@ constexpr std::int64_t highest_int = std::numeric_limits<std::int64_t>::max();
 class Reader {
  public:
   explicit Reader(const Loop& loop) : loop_(loop), covered_(loop.buffers.size(), false) {
-    signature_.entries.resize(loop.buffers.size());
+    interface_.buffers.resize(loop.buffers.size());
     for (const StaticDecl& decl : loop.statics) {
       StaticBounds bounds{lowest_int, highest_int};
       if (decl.range) bounds = {0, *decl.range - 1};
-      signature_.statics.push_back(bounds);
+      interface_.statics.push_back(bounds);
     }
   }
 
-  Signature read() {
+  Interface read() {
     for (const StmtPtr& stmt : loop_.body) {
       covering_.clear();
       statement(*stmt);
       for (const BufferId id : covering_) covered_[id] = true;
     }
     for (BufferId id = 0; id < loop_.buffers.size(); ++id) close(id);
-    return std::move(signature_);
+    return std::move(interface_);
   }
 
  private:
@@ -48,19 +48,15 @@ class Reader {
   };
 
   void close(BufferId id) {
-    SignatureEntry& entry = signature_.entries[id];
-    const Role declared = loop_.buffers[id].role;
-    entry.type = loop_.buffers[id].type;
-    entry.overwrites_whole =
-        (covered_[id] && !entry.reads_before_writing) || entry.type.num_elements() == 0;
-    if (declared == Role::merge || declared == Role::scratch) {
-      entry.role = declared;
-      if (declared == Role::merge) signature_.merge = id;
-    } else {
-      entry.role = !entry.writes                ? Role::input
-                   : entry.reads_before_writing ? Role::inout
+    BufferAccess& access = interface_.buffers[id];
+    const BufferDecl& decl = loop_.buffers[id];
+    access.overwrites_whole =
+        (covered_[id] && !access.reads_before_writing) || decl.type.num_elements() == 0;
+    const bool given = decl.role == Role::merge || decl.role == Role::scratch;
+    access.role = given                         ? decl.role
+                  : !access.writes              ? Role::input
+                  : access.reads_before_writing ? Role::inout
                                                 : Role::output;
-    }
   }
 
   void statement(const Stmt& stmt) {
@@ -82,13 +78,13 @@ class Reader {
         return;
       }
       case StmtKind::zero:
-        signature_.entries[stmt.buffer].writes = true;
+        interface_.buffers[stmt.buffer].writes = true;
         if (!empty_) covering_.push_back(stmt.buffer);
         return;
       case StmtKind::store:
         value(*stmt.value);
         bound(stmt.buffer, stmt.subscripts);
-        signature_.entries[stmt.buffer].writes = true;
+        interface_.buffers[stmt.buffer].writes = true;
         if (covers(stmt)) covering_.push_back(stmt.buffer);
         if (const Element element{stmt.buffer, &stmt.subscripts}; stored_.insert(element).second)
           stores_.push_back(element);
@@ -104,10 +100,10 @@ class Reader {
     count_step();
     if (v.kind == ValueKind::load) {
       bound(v.buffer, v.subscripts);
-      SignatureEntry& entry = signature_.entries[v.buffer];
-      entry.reads = true;
+      BufferAccess& access = interface_.buffers[v.buffer];
+      access.reads = true;
       const bool fresh = covered_[v.buffer] || stored_.contains({v.buffer, &v.subscripts});
-      if (!fresh && !empty_) entry.reads_before_writing = true;
+      if (!fresh && !empty_) access.reads_before_writing = true;
     }
     for (const ValuePtr& arg : v.args) value(*arg);
   }
@@ -160,7 +156,7 @@ class Reader {
       magnitude = -magnitude;
       from = -std::exchange(to, -from);
     }
-    StaticBounds& bounds = signature_.statics[target.id];
+    StaticBounds& bounds = interface_.statics[target.id];
     bounds.lowest = std::max(bounds.lowest, narrow(divide_up(from, magnitude)));
     bounds.highest = std::min(bounds.highest, narrow(divide_down(to, magnitude)));
   }
@@ -179,7 +175,7 @@ class Reader {
   }
 
   const Loop& loop_;
-  Signature signature_;
+  Interface interface_;
   std::vector<bool> covered_;       // written whole by the statements before this one
   std::vector<BufferId> covering_;  // written whole by this one
   std::vector<Element> stores_;     // earlier in the same iteration, each once
@@ -190,6 +186,6 @@ class Reader {
 
 }  // namespace
 
-Signature make_signature(const Loop& loop) { return Reader(loop).read(); }
+Interface read_interface(const Loop& loop) { return Reader(loop).read(); }
 
 }  // namespace heddle::jit

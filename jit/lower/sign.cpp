@@ -1,0 +1,36 @@
+// Signing: what linking needs to know of a kernel, gathered once. Pure; any thread.
+#include <unordered_map>
+
+#include "jit/lower/lower.hpp"
+
+namespace heddle::jit {
+
+Signature make_signature(const Lowered& lowered) {
+  std::unordered_map<std::uint64_t, MemoryMode> modes;  // by Tensor::id()
+  for (const auto& [tensor, placement] : lowered.placements)
+    modes.emplace(tensor.id(), placement.mode);
+  Signature signature;
+  signature.statics = lowered.interface.statics;
+  const auto& interface = lowered.interface.buffers;
+  for (BufferId id = 0; id < lowered.loop.buffers.size(); ++id) {
+    SignatureEntry entry;
+    if (id < interface.size()) {
+      static_cast<BufferAccess&>(entry) = interface[id];
+    } else {  // a schedule's scratch
+      entry.role = Role::scratch;
+      entry.reads = entry.writes = entry.overwrites_whole = true;
+    }
+    entry.type = lowered.loop.buffers[id].type;
+    if (entry.role == Role::merge) {
+      signature.merge = id;
+    } else if (const auto at = modes.find(lowered.tensors[id].id()); at != modes.end()) {
+      entry.mode = at->second;
+    } else {
+      entry.mode = MemoryMode::local;
+    }
+    signature.entries.push_back(std::move(entry));
+  }
+  return signature;
+}
+
+}  // namespace heddle::jit
