@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <mutex>
 #include <sstream>
 
@@ -19,32 +20,6 @@ extern char** environ;  // NOLINT: POSIX
 
 namespace heddle {
 namespace {
-
-struct Variable {
-  const char* name;
-  const char* fallback;
-  const char* meaning;
-};
-
-constexpr Variable variables[] = {
-    {"HEDDLE_BACKEND", "gccjit, else cc", "backend that Backend::open() opens"},
-    {"HEDDLE_LOG", "warn", "off, error, warn, info, debug or trace, to stderr"},
-    {"HEDDLE_CC", "cc", "C compiler of the cc backends"},
-    {"HEDDLE_CFLAGS", "", "flags added to heddle's own, separated by blanks"},
-    {"HEDDLE_ISA", "the processor's", "portable, avx2 or avx512: the most that kernels may use"},
-    {"HEDDLE_COMPILE_HELPER", "", "path of heddle-compile, searched beside the library otherwise"},
-    {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take"},
-    {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work"},
-    {"HEDDLE_DUMP_DIR", "", "keeps text and library of every compile here, for perf and gdb too"},
-    {"HEDDLE_PERF_MAP", "off", "on: names of kernels go to /tmp/perf-PID.map, for perf and gdb"},
-    {"HEDDLE_CACHE", "on", "off: compiled kernels are not kept on disk"},
-    {"HEDDLE_CACHE_DIR", "~/.cache/heddle", "where they are kept; must be this user's alone"},
-    {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first"},
-    {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device"},
-    {"HEDDLE_BYTES_MAX", "", "bytes of memory that each virtual device may take"},
-    {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device"},
-    {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps"},
-};
 
 /// Set and not empty.
 std::optional<std::string> get(const char* name) {
@@ -95,6 +70,114 @@ std::optional<std::string> user_cache_dir() {
   if (const auto home = absolute("HOME")) return *home + "/.cache/heddle";
   return std::nullopt;
 }
+
+/// How a variable becomes an option that is not set.
+using Take = void (*)(const char* name, BackendOptions& options);
+
+template <auto option, auto read>
+void take(const char* name, BackendOptions& options) {
+  if (!(options.*option)) options.*option = read(name);
+}
+
+template <class T, T lowest, T highest>
+std::optional<T> number_between(const char* name) {
+  return number<T>(name, lowest, highest);
+}
+
+template <class Unit, std::int64_t lowest, std::int64_t highest>
+std::optional<Unit> time_between(const char* name) {
+  const auto count = number<std::int64_t>(name, lowest, highest);
+  return count ? std::optional(Unit(*count)) : std::nullopt;
+}
+
+template <bool fallback>
+std::optional<bool> switched(const char* name) {
+  return on_or_off(name).value_or(fallback);
+}
+
+std::optional<std::vector<std::string>> words(const char* name) {
+  const auto text = get(name);
+  if (!text) return std::nullopt;
+  std::istringstream in(*text);
+  return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+}
+
+std::optional<std::string> cache_dir(const char* name) {
+  auto path = get(name);
+  return path ? path : user_cache_dir();
+}
+
+std::optional<std::string> temp_dir(const char* /*name*/) { return rt::default_temp_dir(); }
+
+void take_backend(const char* name, BackendOptions& options) {
+  if (options.name.empty()) options.name = get(name).value_or("");
+}
+
+void take_isa(const char* name, BackendOptions& options) {
+  const bool asked = options.isa.has_value();
+  options.isa = asked ? rt::lower(*options.isa) : get_word(name);
+  // Opening tells what is wrong with the option; what is wrong with the variable is told wherever.
+  if (!asked && options.isa) static_cast<void>(jit::narrowed_target(*options.isa));
+}
+
+void take_queue_size(const char* name, BackendOptions& options) {
+  auto& capacity = options.scheduler.device.capacity;
+  if (!capacity) capacity = number<std::uint32_t>(name, 1, sched::capacity_max);
+}
+
+void take_spin(const char* name, BackendOptions& options) {
+  auto& spin = options.scheduler.device.spin;
+  if (!spin) spin = time_between<std::chrono::nanoseconds, 0, 1'000'000'000>(name);
+}
+
+void take_log(const char* /*name*/, BackendOptions& /*options*/) {
+  throw_if_failed(sched::read_log_level());
+}
+
+struct Variable {
+  const char* name;
+  const char* fallback;
+  const char* meaning;
+  Take take;
+};
+
+// Whatever there is to say of a variable; ./dev tidy compares README.md's table to this one.
+using Options = BackendOptions;
+constexpr std::uint64_t any_bytes = ~std::uint64_t{0};
+constexpr Variable variables[] = {
+    {"HEDDLE_LOG", "warn", "off, error, warn, info, debug or trace, to stderr", take_log},
+    {"HEDDLE_BACKEND", "gccjit, else cc", "backend that Backend::open() opens", take_backend},
+    {"HEDDLE_CC", "cc", "C compiler of the cc backends", take<&Options::cc, get>},
+    {"HEDDLE_CFLAGS", "",
+     "flags added to heddle's own, separated by blanks; none that change the instruction set",
+     take<&Options::cflags, words>},
+    {"HEDDLE_ISA", "the processor's", "portable, avx2 or avx512: the most that kernels may use",
+     take_isa},
+    {"HEDDLE_COMPILE_HELPER", "found beside the library", "path of heddle-compile",
+     take<&Options::compile_helper, get>},
+    {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take",
+     take<&Options::compile_timeout, time_between<std::chrono::seconds, 1, 86'400>>},
+    {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work",
+     take<&Options::temp_dir, temp_dir>},
+    {"HEDDLE_DUMP_DIR", "", "keeps text and library of every compile here, for perf and gdb too",
+     take<&Options::dump_dir, get>},
+    {"HEDDLE_PERF_MAP", "off", "on: names of kernels go to /tmp/perf-PID.map, for perf and gdb",
+     take<&Options::perf_map, switched<false>>},
+    {"HEDDLE_CACHE", "on", "off: compiled kernels are not kept on disk",
+     take<&Options::cache, switched<true>>},
+    {"HEDDLE_CACHE_DIR", "~/.cache/heddle",
+     "where they are kept; must be this user's alone (XDG_CACHE_HOME counts)",
+     take<&Options::cache_dir, cache_dir>},
+    {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first",
+     take<&Options::cache_bytes_max, number_between<std::uint64_t, 0, any_bytes>>},
+    {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device",
+     take<&Options::virtual_devices, number_between<int, 1, 4096>>},
+    {"HEDDLE_BYTES_MAX", "",
+     "bytes of memory that each virtual device may take, those kept for reuse included",
+     take<&Options::bytes_max, number_between<std::uint64_t, 1, any_bytes>>},
+    {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device", take_queue_size},
+    {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps", take_spin},
+};
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -157,49 +240,9 @@ std::string default_temp_dir() {
 }
 
 BackendOptions with_environment(BackendOptions options) {
+  for (const Variable& variable : variables) variable.take(variable.name, options);
   static std::once_flag once;
-  throw_if_failed(sched::read_log_level());
   std::call_once(once, warn_of_unknown);
-  if (options.name.empty()) options.name = get("HEDDLE_BACKEND").value_or("");
-  if (!options.virtual_devices)
-    options.virtual_devices = number<int>("HEDDLE_VIRTUAL_DEVICES", 1, 4096);
-  sched::DeviceOptions& device = options.scheduler.device;
-  if (!device.capacity)
-    device.capacity = number<std::uint32_t>("HEDDLE_QUEUE_SIZE", 1, sched::capacity_max);
-  if (!device.spin) {
-    if (const auto ns = number<std::int64_t>("HEDDLE_SPIN_NS", 0, 1'000'000'000))
-      device.spin = std::chrono::nanoseconds(*ns);
-  }
-  if (!options.bytes_max)
-    options.bytes_max = number<std::uint64_t>("HEDDLE_BYTES_MAX", 1, ~std::uint64_t{0});
-  if (!options.cc) options.cc = get("HEDDLE_CC");
-  if (!options.cflags) {
-    if (const auto text = get("HEDDLE_CFLAGS")) {
-      std::istringstream words(*text);
-      options.cflags.emplace();
-      for (std::string word; words >> word;) options.cflags->push_back(word);
-    }
-  }
-  if (options.isa) {
-    options.isa = lower(*options.isa);
-  } else if ((options.isa = get_word("HEDDLE_ISA"))) {
-    static_cast<void>(jit::narrowed_target(*options.isa));  // malformed ones are told wherever
-  }
-  if (!options.compile_helper) options.compile_helper = get("HEDDLE_COMPILE_HELPER");
-  if (!options.compile_timeout) {
-    if (const auto s = number<int>("HEDDLE_COMPILE_TIMEOUT", 1, 86'400))
-      options.compile_timeout = std::chrono::seconds(*s);
-  }
-  if (!options.temp_dir) options.temp_dir = default_temp_dir();
-  if (!options.dump_dir) options.dump_dir = get("HEDDLE_DUMP_DIR");
-  if (!options.perf_map) options.perf_map = on_or_off("HEDDLE_PERF_MAP").value_or(false);
-  if (!options.cache) options.cache = on_or_off("HEDDLE_CACHE").value_or(true);
-  if (!options.cache_dir) {
-    options.cache_dir = get("HEDDLE_CACHE_DIR");
-    if (!options.cache_dir) options.cache_dir = user_cache_dir();
-  }
-  if (!options.cache_bytes_max)
-    options.cache_bytes_max = number<std::uint64_t>("HEDDLE_CACHE_BYTES_MAX", 0, ~std::uint64_t{0});
   return options;
 }
 

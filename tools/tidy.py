@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Checks what compilers do not: floors and rooms (tidy_includes.py), columns, lengths, dead files,
-comments at atomic orderings, commented-out code; that documents quote and link what exists,
-docs/clauses.md tests above all.
+comments at atomic orderings, commented-out code, and documents (tidy_documents.py).
 
 usage: tidy.py [--root DIR] [--self-test | --cited]
 Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
@@ -10,13 +9,14 @@ clause by clause, the tests whose comments cite it: the raw material of docs/cla
 """
 import argparse
 import collections
-import itertools
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+from tidy_documents import (ROWS, check_clauses, check_documents, check_settings, clauses_of,
+                            lines_of, tests_of)
 from tidy_includes import Finding, INCLUDE, SOURCE, check_floors, check_rooms, resolve
 
 COLUMNS_MAX = 100
@@ -30,9 +30,6 @@ ENVIRONMENT_READERS = ("runtime/config.cpp", "tools/", "tests/")
 BUILD_FILES = ("meson.build", "meson_options.txt", "CMakeLists.txt", ".build")
 TEXT = SOURCE + BUILD_FILES + (".py", ".md", ".txt", ".in", ".yml", ".sh")
 SELF = ("tools/tidy.py", "tests/tidy/")  # spell out what they forbid
-
-ROWS = [f"O{n}" for n in range(1, 59)]  # of the inventory, see docs/contract.md
-CLAUSE = re.compile(r"^([A-Z]\d+) +\S", re.MULTILINE)
 
 
 class Tree:
@@ -57,10 +54,6 @@ class Tree:
 
     def with_suffix(self, *suffixes):
         return [(path, text) for path, text in self.files.items() if path.endswith(suffixes)]
-
-
-def lines_of(text):
-    return enumerate(text.splitlines(), start=1)
 
 
 # Strings, character literals and comments; blanked before code is looked at. A quote after a digit
@@ -269,88 +262,9 @@ def check_dead_files(tree):
             yield Finding(path, 1, "dead-file", "included by nobody (expected somebody)")
 
 
-TEST = re.compile(r"^[ \t]*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)"
-                  r"\(\s*(\w+)\s*,\s*(\w+)", re.MULTILINE)
-
-
-def tests_of(tree):
-    """Full name to (path, the comment right above and on its first lines) of every GoogleTest."""
-    found = {}
-    for path, text in tree.with_suffix(".cpp"):
-        if not path.startswith("tests/"):
-            continue
-        for match in TEST.finditer(text):
-            is_comment = re.compile(r"\s*//").match
-            above = itertools.takewhile(is_comment, reversed(text[:match.start()].splitlines()))
-            below = itertools.takewhile(is_comment, text[match.end():].splitlines()[1:])
-            found[f"{match.group(1)}.{match.group(2)}"] = (path, "\n".join([*above, *below]))
-    return found
-
-
-def clauses_of(tree):
-    """Names of the contract's clauses, in its order, then of the inventory's rows."""
-    return CLAUSE.findall(tree.files.get("docs/contract.md", "")) + ROWS
-
-
-LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
-QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def check_documents(tree):
-    """Relative links lead somewhere; a block under `<!-- FILE -->` holds lines of it, in order."""
-    for path, text in tree.with_suffix(".md"):
-        folder = (tree.root / path).parent
-        for match in LINK.finditer(text):
-            if not (folder / match.group(1)).exists():
-                yield Finding(path, text.count("\n", 0, match.start()) + 1, "link",
-                              f"{match.group(1)} (expected a file or folder of the project)")
-        for match in QUOTE.finditer(text):
-            number = text.count("\n", 0, match.start(2)) + 1
-            source = folder / match.group(1)
-            rest = iter(source.read_text(encoding="utf-8").splitlines() if source.exists() else [])
-            for offset, line in enumerate(match.group(2).splitlines()):
-                if line and not any(line.strip() == other.strip() for other in rest):
-                    yield Finding(path, number + offset, "quote", f"{line.strip()!r} (expected "
-                                  f"lines of {match.group(1)}, in order)")
-                    break
-
-
-def check_clauses(tree):
-    path = "docs/clauses.md"
-    if path not in tree.files:
-        yield Finding(path, 1, "clauses", "no such file (expected the table of clauses and tests)")
-        return
-    tests = tests_of(tree)
-    meson = {name for _, text in tree.with_suffix("meson.build")
-             for name in re.findall(r"\btest\('([\w-]+)'", text)}
-    seen = collections.Counter()
-    for number, line in lines_of(tree.files[path]):
-        row = re.match(r"\|\s*([^|]*?)\s*\|(.*)\|\s*$", line)
-        if not row or row.group(2).strip() in ("shown by", "---"):
-            continue
-        clause, entry = row.groups()  # also a bad input or a weak point, in words
-        seen[clause] += 1
-        names = re.findall(r"`(\w+\.\w+)`", entry)
-        runs = re.findall(r"`meson test ([\w-]+)`", entry)
-        for name in names:
-            if name not in tests:
-                yield Finding(path, number, "clauses", f"{clause} names {name} (expected a test)")
-        for name in runs:
-            if name not in meson:
-                yield Finding(path, number, "clauses",
-                              f"{clause} names meson test {name} (expected one that exists)")
-        if not names and not runs and not re.search(r"(decided|open): \w", entry):
-            yield Finding(path, number, "clauses", f"{clause} has nothing (expected tests, "
-                          "'decided: why' or 'open: what is missing')")
-    for clause in clauses_of(tree):
-        if seen[clause] != 1:
-            yield Finding(path, 1, "clauses", f"{clause} has {seen[clause]} rows (expected 1)")
-
-
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
          check_cited_files, check_words, check_commented_code, check_environment, check_floors,
-         check_rooms,
-         check_dead_files, check_documents, check_clauses]
+         check_rooms, check_dead_files, check_documents, check_clauses, check_settings]
 
 
 def findings(root):

@@ -22,7 +22,11 @@ def clean_tree(tidy):
         "tests/meson.build": "# Tests.\ntest('alone', x)\nx = files('t.cpp')\n",
         "tests/t.cpp": "// Tests.\n// S1\nTEST(Suite, Works) {}\n",
         "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
+                     "| `HEDDLE_LOG` | warn | `how` |\n"
                      "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n",
+        "runtime/config.cpp": "// Reads.\n"
+                              'constexpr V v[] = {{"HEDDLE_LOG", "warn", "how", x}};\n',
+        "runtime/meson.build": "# Floor 3.\nx = files('config.cpp')\n",
         "docs/contract.md": "S1  Works.\nB2  Works as\n    well.\n",
         "docs/clauses.md": "| S1 | `Suite.Works` |\n| B2 | open: all of it |\n" +
                            "".join(f"| {row} | `Suite.Works` |\n" for row in tidy.ROWS[:-2]) +
@@ -74,6 +78,10 @@ def planted(tidy, clean):
          start + '#include "jit/a.hpp"\n'),
         ("dead source", "dead-file", "jit/b.cpp", 1, "// Implements b.\n"),
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
+        ("another default", "settings", "README.md", 4,
+         clean["README.md"].replace("| warn |", "| info |")),
+        ("missing variable", "settings", "README.md", 9,
+         clean["README.md"].replace("| `HEDDLE_LOG` | warn | `how` |\n", "\n")),
         ("missing test", "clauses", "docs/clauses.md", 1,
          clauses.replace("Suite.Works", "Suite.Gone", 1)),
         ("missing test of a case", "clauses", "docs/clauses.md", rows + 3,

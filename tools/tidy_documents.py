@@ -1,0 +1,110 @@
+"""Whether documents quote and link what exists, docs/clauses.md tests above all, and README.md's
+table of the environment is the code's. Part of tidy.py."""
+import collections
+import itertools
+import re
+
+from tidy_includes import Finding
+
+CLAUSE = re.compile(r"^([A-Z]\d+) +\S", re.MULTILINE)
+ROWS = [f"O{n}" for n in range(1, 59)]  # of the inventory, see docs/contract.md
+
+def lines_of(text):
+    return enumerate(text.splitlines(), start=1)
+
+
+TEST = re.compile(r"^[ \t]*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)"
+                  r"\(\s*(\w+)\s*,\s*(\w+)", re.MULTILINE)
+
+
+def tests_of(tree):
+    """Full name to (path, the comment right above and on its first lines) of every GoogleTest."""
+    found = {}
+    for path, text in tree.with_suffix(".cpp"):
+        if not path.startswith("tests/"):
+            continue
+        for match in TEST.finditer(text):
+            is_comment = re.compile(r"\s*//").match
+            above = itertools.takewhile(is_comment, reversed(text[:match.start()].splitlines()))
+            below = itertools.takewhile(is_comment, text[match.end():].splitlines()[1:])
+            found[f"{match.group(1)}.{match.group(2)}"] = (path, "\n".join([*above, *below]))
+    return found
+
+
+def clauses_of(tree):
+    """Names of the contract's clauses, in its order, then of the inventory's rows."""
+    return CLAUSE.findall(tree.files.get("docs/contract.md", "")) + ROWS
+
+
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
+QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def check_documents(tree):
+    """Relative links lead somewhere; a block under `<!-- FILE -->` holds lines of it, in order."""
+    for path, text in tree.with_suffix(".md"):
+        folder = (tree.root / path).parent
+        for match in LINK.finditer(text):
+            if not (folder / match.group(1)).exists():
+                yield Finding(path, text.count("\n", 0, match.start()) + 1, "link",
+                              f"{match.group(1)} (expected a file or folder of the project)")
+        for match in QUOTE.finditer(text):
+            number = text.count("\n", 0, match.start(2)) + 1
+            source = folder / match.group(1)
+            rest = iter(source.read_text(encoding="utf-8").splitlines() if source.exists() else [])
+            for offset, line in enumerate(match.group(2).splitlines()):
+                if line and not any(line.strip() == other.strip() for other in rest):
+                    yield Finding(path, number + offset, "quote", f"{line.strip()!r} (expected "
+                                  f"lines of {match.group(1)}, in order)")
+                    break
+
+
+def check_clauses(tree):
+    path = "docs/clauses.md"
+    if path not in tree.files:
+        yield Finding(path, 1, "clauses", "no such file (expected the table of clauses and tests)")
+        return
+    tests = tests_of(tree)
+    meson = {name for _, text in tree.with_suffix("meson.build")
+             for name in re.findall(r"\btest\('([\w-]+)'", text)}
+    seen = collections.Counter()
+    for number, line in lines_of(tree.files[path]):
+        row = re.match(r"\|\s*([^|]*?)\s*\|(.*)\|\s*$", line)
+        if not row or row.group(2).strip() in ("shown by", "---"):
+            continue
+        clause, entry = row.groups()  # also a bad input or a weak point, in words
+        seen[clause] += 1
+        names = re.findall(r"`(\w+\.\w+)`", entry)
+        runs = re.findall(r"`meson test ([\w-]+)`", entry)
+        for name in names:
+            if name not in tests:
+                yield Finding(path, number, "clauses", f"{clause} names {name} (expected a test)")
+        for name in runs:
+            if name not in meson:
+                yield Finding(path, number, "clauses",
+                              f"{clause} names meson test {name} (expected one that exists)")
+        if not names and not runs and not re.search(r"(decided|open): \w", entry):
+            yield Finding(path, number, "clauses", f"{clause} has nothing (expected tests, "
+                          "'decided: why' or 'open: what is missing')")
+    for clause in clauses_of(tree):
+        if seen[clause] != 1:
+            yield Finding(path, 1, "clauses", f"{clause} has {seen[clause]} rows (expected 1)")
+
+
+VARIABLE = re.compile(r'\{"(HEDDLE_\w+)", "([^"]*)",\s*"([^"]*)",')
+VARIABLE_ROW = re.compile(r"^\| `(HEDDLE_\w+)` \|(.*)\|(.*)\|$", re.MULTILINE)
+
+
+def check_settings(tree):
+    """README.md's table of variables says what `heddle info` says, in its order."""
+    config, readme = "runtime/config.cpp", tree.files.get("README.md", "")
+    expected = VARIABLE.findall(tree.files.get(config, ""))
+    found = [(name, *(cell.strip().replace("`", "") for cell in cells))
+             for name, *cells in VARIABLE_ROW.findall(readme)]
+    for was, wanted in itertools.zip_longest(found, expected):
+        if was != wanted:
+            at = readme.find(f"| `{was[0]}` |") if was else len(readme)
+            yield Finding("README.md", readme.count("\n", 0, at) + 1, "settings",
+                          f"{was and ' | '.join(was)} (expected {wanted and ' | '.join(wanted)}, "
+                          f"as in {config})")
+            return
