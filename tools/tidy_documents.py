@@ -36,6 +36,7 @@ def clauses_of(tree):
     return CLAUSE.findall(tree.files.get("docs/contract.md", "")) + ROWS
 
 
+CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -44,9 +45,10 @@ def check_documents(tree):
     """Relative links lead somewhere; a block under `<!-- FILE -->` holds lines of it, in order."""
     for path, text in tree.with_suffix(".md"):
         folder = (tree.root / path).parent
-        for match in LINK.finditer(text):
+        prose = CODE_BLOCK.sub(lambda m: "\n" * m.group().count("\n"), text)
+        for match in LINK.finditer(prose):
             if not (folder / match.group(1)).exists():
-                yield Finding(path, text.count("\n", 0, match.start()) + 1, "link",
+                yield Finding(path, prose.count("\n", 0, match.start()) + 1, "link",
                               f"{match.group(1)} (expected a file or folder of the project)")
         for match in QUOTE.finditer(text):
             number = text.count("\n", 0, match.start(2)) + 1

@@ -23,7 +23,7 @@ def clean_tree(tidy):
         "tests/t.cpp": "// Tests.\n// S1\nTEST(Suite, Works) {}\n",
         "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
                      "| `HEDDLE_LOG` | warn | `how` |\n"
-                     "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n",
+                     "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n```\n[](int x) {}\n```\n",
         "runtime/config.cpp": "// Reads.\n"
                               'constexpr V v[] = {{"HEDDLE_LOG", "warn", "how", x}};\n',
         "runtime/meson.build": "# Floor 3.\nx = files('config.cpp')\n",
