@@ -80,7 +80,7 @@ def planted(tidy, clean):
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
         ("another default", "settings", "README.md", 4,
          clean["README.md"].replace("| warn |", "| info |")),
-        ("missing variable", "settings", "README.md", 9,
+        ("missing variable", "settings", "README.md", 12,
          clean["README.md"].replace("| `HEDDLE_LOG` | warn | `how` |\n", "\n")),
         ("missing test", "clauses", "docs/clauses.md", 1,
          clauses.replace("Suite.Works", "Suite.Gone", 1)),
