@@ -64,7 +64,7 @@ std::string symbol(const std::string& name) {
 KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   KernelSource kernel;
   kernel.name = std::move(symbol_name);
-  kernel.loop = std::make_shared<const Loop>(code.lowered.loop);
+  kernel.loop = code.lowered.verified;
   kernel.names = names_of(code.lowered);
   kernel.unoptimized = std::make_shared<const Loop>(code.unoptimized.loop);
   kernel.unoptimized_names = names_of(code.unoptimized);

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "jit/loop/address.hpp"
-#include "jit/loop/verify.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
@@ -77,12 +76,6 @@ void check_unit(const CompileUnit& unit) {
     if (kernel.addresses.size() > kernel.loop->buffers.size()) {
       refuse(unit, fmt::format("kernel '{}' embeds {} addresses for {} buffers", kernel.name,
                                kernel.addresses.size(), kernel.loop->buffers.size()));
-    }
-    if (const Status status = verify(*kernel.loop); !status.ok()) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("unit '{:.200}' cannot be compiled: kernel '{}' is illegal",
-                              unit.name, kernel.name),
-                  status);
     }
   }
 }

@@ -24,7 +24,7 @@ inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
 [[nodiscard]] std::string kernel_symbol(std::string_view kernel_name);
 
 /// Throws invalid_argument when a kernel's name is not [A-Za-z0-9_]+ or repeats, when there are
-/// more addresses than buffers, or when a loop is missing or illegal (loop/verify.hpp).
+/// more addresses than buffers, or when a loop is missing.
 void check_unit(const CompileUnit& unit);
 
 /// Elements of one buffer that are fetched, at constant distances from the first.

@@ -9,13 +9,14 @@
 
 #include "jit/loop/loop.hpp"
 #include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
 
 namespace heddle::jit {
 
 /// One kernel of a unit.
 struct KernelSource {
   std::string name;  ///< symbol and debug name; [A-Za-z0-9_], unique in its unit
-  std::shared_ptr<const Loop> loop;
+  VerifiedLoop loop;
   LoopNames names;  ///< for comments in emitted text only
   /// Per buffer: an address to embed as a constant instead of reading it from the arguments
   /// (postponed code, O23); empty or nullopt entries are arguments. Such kernels are valid for

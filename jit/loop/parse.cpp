@@ -10,7 +10,6 @@
 
 #include "heddle/status.hpp"
 #include "jit/loop/text.hpp"
-#include "jit/loop/verify.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -19,7 +18,7 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  Loop parse() {
+  VerifiedLoop parse() {
     expect("heddle-loop");
     if (!accept("1")) fail("'1', the version that this heddle reads");
     while (accept("buffer")) buffer();
@@ -29,8 +28,7 @@ class Parser {
     loop_.body = block(0);
     skip(true);
     if (at_ != text_.size()) fail("end of text");
-    throw_if_failed(verify(loop_));
-    return std::move(loop_);
+    return VerifiedLoop(std::move(loop_));
   }
 
  private:
@@ -436,6 +434,6 @@ class Parser {
 
 }  // namespace
 
-Loop parse_loop(std::string_view text) { return Parser(text).parse(); }
+VerifiedLoop parse_loop(std::string_view text) { return Parser(text).parse(); }
 
 }  // namespace heddle::jit

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jit/loop/loop.hpp"
+#include "jit/loop/verify.hpp"
 
 namespace heddle::jit {
 
@@ -20,8 +21,8 @@ struct LoopNames {
 /// newline.
 [[nodiscard]] std::string print(const Loop& loop, const LoopNames* names = nullptr);
 /// Inverse of print(). Throws invalid_argument with line, column, what was expected and what was
-/// found; the result is verified (loop/verify.hpp).
-[[nodiscard]] Loop parse_loop(std::string_view text);
+/// found.
+[[nodiscard]] VerifiedLoop parse_loop(std::string_view text);
 /// 128-bit BLAKE2b of the canonical text, as 32 hex digits. Comments inside the kernel do not
 /// count.
 [[nodiscard]] std::string hash(const Loop& loop);

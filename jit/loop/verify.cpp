@@ -285,4 +285,20 @@ Status verify(const Loop& loop) {
   return {};
 }
 
+VerifiedLoop::VerifiedLoop(Loop loop) {
+  throw_if_failed(verify(loop));
+  loop_ = std::make_shared<const Loop>(std::move(loop));
+}
+
+VerifiedLoop verified_after(std::string_view stage, const Loop& loop, const VerifiedLoop& before) {
+  if (before && *before == loop) return before;
+  try {
+    return VerifiedLoop(loop);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
+    throw Error(ErrorCode::internal, fmt::format("{} made an illegal kernel", stage),
+                error.status());
+  }
+}
+
 }  // namespace heddle::jit

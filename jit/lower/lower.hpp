@@ -12,6 +12,7 @@
 #include "jit/describe/wishes.hpp"
 #include "jit/loop/loop.hpp"
 #include "jit/loop/signature.hpp"
+#include "jit/loop/verify.hpp"
 
 namespace heddle::jit {
 
@@ -26,6 +27,8 @@ struct Placement {
 struct Lowered {
   std::string name;
   Loop loop;
+  /// `loop` as the last stage left it: of optimize() and schedule().
+  VerifiedLoop verified;
   std::vector<Tensor> tensors;       ///< per buffer; the merge buffer's entry is the merge tensor
   std::vector<StaticIndex> statics;  ///< per Loop::statics
   /// Every tensor of the program (virtual ones too) and its mode after inference, in program order.
@@ -55,9 +58,9 @@ struct OptimizeOptions {
 /// Called with the name of each pass that changed something and the kernel after it.
 using PassObserver = std::function<void(std::string_view pass, const Lowered&)>;
 
-/// Tracing and memory-mode inference, virtual-node inlining, simplification; verified between
-/// passes. Virtual tensors vanish, local ones become scratch, everything is renumbered by first
-/// appearance.
+/// Tracing and memory-mode inference, virtual-node inlining, simplification; verified behind
+/// each pass that changed something. Virtual tensors vanish, local ones become scratch, everything
+/// is renumbered by first appearance.
 [[nodiscard]] Lowered optimize(Lowered lowered, const OptimizeOptions& options = {},
                                const PassObserver& observer = {});
 

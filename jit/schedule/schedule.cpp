@@ -188,8 +188,7 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   lowered.loop.body = renumbered(after);
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
-  if (Status legal = verify(lowered.loop); !legal.ok())
-    throw Error(ErrorCode::internal, "schedule made an illegal kernel", std::move(legal));
+  lowered.verified = verified_after("schedule", lowered.loop, lowered.verified);
   return lowered;
 }
 

@@ -65,7 +65,7 @@ CompileUnit unit_of(const wire::CompileRequest& request) {
   for (const wire::KernelText& text : request.kernels) {
     KernelSource kernel;
     kernel.name = text.name;
-    kernel.loop = std::make_shared<const Loop>(parse_loop(text.loop));
+    kernel.loop = parse_loop(text.loop);
     kernel.addresses = text.addresses;
     unit.kernels.push_back(std::move(kernel));
   }

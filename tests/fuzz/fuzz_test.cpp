@@ -193,7 +193,7 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
       std::optional<Subject> subject = make_subject(seed);
       if (!subject) continue;
       unit.kernels.push_back({.name = "seed" + std::to_string(seed),
-                              .loop = std::make_shared<const Loop>(subject->after.loop),
+                              .loop = subject->after.verified,
                               .names = {},
                               .addresses = {}});
       subjects.push_back(std::move(*subject));

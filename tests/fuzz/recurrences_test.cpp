@@ -322,7 +322,7 @@ TEST(RecurrenceFuzzTest, CompiledEqualsInterpreted) {
       std::optional<Subject> subject = make_subject(seed, isas[isa]);
       if (!subject) continue;
       unit.kernels.push_back({.name = "seed" + std::to_string(seed),
-                              .loop = std::make_shared<const Loop>(subject->run.loop),
+                              .loop = VerifiedLoop(subject->run.loop),
                               .names = {},
                               .addresses = {}});
       subjects.push_back(std::move(*subject));

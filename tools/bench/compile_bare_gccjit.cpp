@@ -33,8 +33,7 @@ std::vector<Kernel> read_kernels(const std::filesystem::path& directory) {
     const std::string text = (std::ostringstream() << std::ifstream(entry.path()).rdbuf()).str();
     Kernel kernel{{entry.path().stem(), {}}, entry.path()};
     kernel.library.replace_extension(".so");
-    kernel.unit.kernels.push_back(
-        {"kernel", std::make_shared<const jit::Loop>(jit::parse_loop(text)), {}, {}});
+    kernel.unit.kernels.push_back({"kernel", jit::parse_loop(text), {}, {}});
     kernels.push_back(std::move(kernel));
   }
   return kernels;

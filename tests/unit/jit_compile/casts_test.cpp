@@ -87,14 +87,14 @@ CompileUnit unit_of(const std::vector<Pair>& pairs) {
   for (std::size_t k = 0; k < pairs.size(); ++k) {
     const Pair& pair = pairs[k];
     const auto count = static_cast<std::int64_t>(pair.input.size() / size_of(pair.from));
-    auto loop = std::make_shared<Loop>();
-    loop->buffers = {{Role::input, {pair.from, {count}}}, {Role::output, {pair.to, {count}}}};
+    Loop loop;
+    loop.buffers = {{Role::input, {pair.from, {count}}}, {Role::output, {pair.to, {count}}}};
     auto load = make_load(0, pair.from, {affine_var(0)});
-    loop->body = {make_loop(0, 0, count,
-                            {make_store(1, {affine_var(0)}, make_cast(std::move(load), pair.to))})};
+    loop.body = {make_loop(0, 0, count,
+                           {make_store(1, {affine_var(0)}, make_cast(std::move(load), pair.to))})};
     KernelSource kernel;
     kernel.name = "cast" + std::to_string(k);
-    kernel.loop = std::move(loop);
+    kernel.loop = VerifiedLoop(std::move(loop));
     unit.kernels.push_back(std::move(kernel));
   }
   return unit;

@@ -33,7 +33,7 @@ std::vector<T> elements_of(const std::vector<std::byte>& bytes) {
 inline KernelSource kernel_from(std::string name, const std::string& loop_text) {
   KernelSource kernel;
   kernel.name = std::move(name);
-  kernel.loop = std::make_shared<const Loop>(parsed(loop_text));
+  kernel.loop = VerifiedLoop(parsed(loop_text));
   return kernel;
 }
 

@@ -31,15 +31,15 @@ std::string function_name(Op op, DType t) {
 /// out[i] = op(a[i], b[i]) for a chunk of elements.
 KernelSource kernel_of(Op op, DType t) {
   const ArrayType type{t, {chunk}};
-  auto loop = std::make_shared<Loop>();
-  loop->buffers = {{Role::input, type}, {Role::input, type}, {Role::output, type}};
+  Loop loop;
+  loop.buffers = {{Role::input, type}, {Role::input, type}, {Role::output, type}};
   std::vector<ValuePtr> args;
   for (BufferId k = 0; k < op_info(op).arity; ++k) args.push_back(make_load(k, t, {affine_var(0)}));
-  loop->body = {
+  loop.body = {
       make_loop(0, 0, chunk, {make_store(2, {affine_var(0)}, make_op(op, std::move(args)))})};
   KernelSource kernel;
   kernel.name = function_name(op, t);
-  kernel.loop = std::move(loop);
+  kernel.loop = VerifiedLoop(std::move(loop));
   return kernel;
 }
 

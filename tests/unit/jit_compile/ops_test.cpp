@@ -39,17 +39,17 @@ std::string case_name(const Case& c) {
 }
 
 /// out[i] = op(a[i], b[i], c[i]) for all i.
-std::shared_ptr<const Loop> elementwise(const Case& c, std::int64_t count) {
-  auto loop = std::make_shared<Loop>();
-  for (int k = 0; k < 3; ++k) loop->buffers.push_back({Role::input, {c.operands, {count}}});
-  loop->buffers.push_back({Role::output, {c.result, {count}}});
+VerifiedLoop elementwise(const Case& c, std::int64_t count) {
+  Loop loop;
+  for (int k = 0; k < 3; ++k) loop.buffers.push_back({Role::input, {c.operands, {count}}});
+  loop.buffers.push_back({Role::output, {c.result, {count}}});
   std::vector<ValuePtr> args;
   for (BufferId k = 0; k < op_info(c.op).arity; ++k)
     args.push_back(make_load(k, c.operands, {affine_var(0)}));
   if (c.op == Op::where) args[0] = make_cast(args[0], DType::bool_);
-  loop->body = {
+  loop.body = {
       make_loop(0, 0, count, {make_store(3, {affine_var(0)}, make_op(c.op, std::move(args)))})};
-  return loop;
+  return VerifiedLoop(std::move(loop));
 }
 
 /// All triples of edge values, as three columns.

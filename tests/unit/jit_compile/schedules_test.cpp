@@ -84,8 +84,7 @@ CompileUnit scheduled_unit(Program (*make)(std::uint64_t seed), Isa isa) {
   CompileUnit unit{"scheduled", {}};
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const Lowered made = schedule(optimize(lower(make(seed))), tiny_target(isa));
-    unit.kernels.push_back(
-        {"seed" + std::to_string(seed), std::make_shared<const Loop>(made.loop), {}, {}});
+    unit.kernels.push_back({"seed" + std::to_string(seed), made.verified, {}, {}});
   }
   return unit;
 }
@@ -141,9 +140,8 @@ TEST_P(SchedulesTest, LargeTransposesAreStreamedOrFetched) {
       EXPECT_EQ(text.find("stream t") != std::string::npos, columns == 64) << text;
       EXPECT_EQ(text.find("prefetchw t") != std::string::npos, columns != 64) << text;
     }
-    expect_as_interpreted(
-        {"transposed", {{"transposed", std::make_shared<const Loop>(made.loop), {}, {}}}},
-        make_for(isa), isa);
+    expect_as_interpreted({"transposed", {{"transposed", made.verified, {}, {}}}}, make_for(isa),
+                          isa);
   }
 }
 
@@ -161,9 +159,8 @@ TEST_P(SchedulesTest, LargeTransposesFetchTheNextTile) {
       if (isa == Isa::avx512) {
         EXPECT_NE(text.find("prefetch2 t"), std::string::npos) << text;
       }
-      expect_as_interpreted(
-          {"transposed", {{"transposed", std::make_shared<const Loop>(made.loop), {}, {}}}},
-          make_for(isa), isa);
+      expect_as_interpreted({"transposed", {{"transposed", made.verified, {}, {}}}}, make_for(isa),
+                            isa);
     }
   }
 }
@@ -179,7 +176,7 @@ CompileUnit doubling_unit(Isa isa, const char* more) {
   if (std::string_view(more) == "reads it") program << (z(999 - Subscript(i)) = y(i) * 3);
   if (std::string_view(more) == "adds to it") program << (y(i) += x(i) + 0.5);
   const Lowered made = schedule(optimize(lower(program)), target);
-  return {"doubling", {{"doubling", std::make_shared<const Loop>(made.loop), {}, {}}}};
+  return {"doubling", {{"doubling", made.verified, {}, {}}}};
 }
 
 // J9: outputs that no cache would hold pass the caches by, wherever they begin
@@ -316,7 +313,7 @@ CompileUnit operations_on(DType type) {
     const StmtPtr store = make_store(out, {affine_var(0)}, make_op(op, args));
     loop.body.push_back(make_loop(0, 0, 21, {store}, LoopMark::lanes));
     unit.kernels.push_back({std::string(op_info(op).name) + "_" + std::string(name(type)),
-                            std::make_shared<const Loop>(std::move(loop)),
+                            VerifiedLoop(std::move(loop)),
                             {},
                             {}});
   }

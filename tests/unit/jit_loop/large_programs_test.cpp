@@ -107,7 +107,7 @@ CompileUnit unit_of(const Lowered& lowered) {
   CompileUnit unit;
   unit.name = "large";
   unit.kernels.emplace_back().name = "large";
-  unit.kernels[0].loop = std::make_shared<const Loop>(lowered.loop);
+  unit.kernels[0].loop = VerifiedLoop(lowered.loop);
   return unit;
 }
 

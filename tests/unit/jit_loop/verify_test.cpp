@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "heddle/status.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
 
@@ -202,6 +203,38 @@ TEST(VerifyTest, NestingIsBounded) {
   EXPECT_EQ(refusal(kernel(body)), "");
   EXPECT_THAT(refusal(kernel({make_loop(loop_depth_max, 0, 1, std::move(body))})),
               HasSubstr("loops nest deeper"));
+}
+
+// J5, J10: an illegal kernel reaches no compiler, whoever made it; no deep one overflows its stack
+TEST(VerifiedLoopTest, HoldsNoIllegalKernel) {
+  ValuePtr deep = one();
+  for (int k = 0; k < 3000; ++k) deep = make_op(Op::neg, {deep});
+  const auto refusal_by = [](const auto& make) {
+    try {
+      static_cast<void>(make());
+    } catch (const Error& error) {
+      return error.status();
+    }
+    return Status();
+  };
+  const Loop illegal = kernel({make_store(1, {at(0)}, deep)});
+  const Status by_hand = refusal_by([&] { return VerifiedLoop(illegal); });
+  EXPECT_EQ(by_hand.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(by_hand.message(), HasSubstr("nests deeper"));
+  const Status parsed = refusal_by([&] { return parse_loop(print(kernel({make_zero(7)}))); });
+  EXPECT_EQ(parsed.code(), ErrorCode::invalid_argument);
+  const Status by_stage = refusal_by([&] { return verified_after("tiling", illegal, {}); });
+  EXPECT_EQ(by_stage.code(), ErrorCode::internal);
+  EXPECT_THAT(by_stage.to_string(), HasSubstr("tiling made an illegal kernel"));
+}
+
+// J5, J9: what a stage leaves as it is was verified before it
+TEST(VerifiedLoopTest, IsMadeOncePerStageThatChangesSomething) {
+  const VerifiedLoop before(kernel({make_store(1, {at(0)}, one())}));
+  EXPECT_TRUE(verified_after("same", Loop(*before), before).shares(before));
+  const VerifiedLoop after = verified_after("zeroing", kernel({make_zero(1)}), before);
+  EXPECT_FALSE(after.shares(before));
+  EXPECT_EQ(after->body.front()->kind, StmtKind::zero);
 }
 
 }  // namespace
