@@ -65,6 +65,7 @@ KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
   KernelSource kernel;
   kernel.name = std::move(symbol_name);
   kernel.loop = code.lowered.verified;
+  kernel.lanes = code.lowered.lanes;
   kernel.names = names_of(code.lowered);
   kernel.unoptimized = std::make_shared<const Loop>(code.unoptimized.loop);
   kernel.unoptimized_names = names_of(code.unoptimized);

@@ -41,11 +41,12 @@ class CKernel {
         stops_(stop_checks(loop_)),
         trace_(trace),
         primitives_(primitives),
-        lanes_(loop_, vectors,
+        plan_(lane_plan_of(kernel, vectors.target())),
+        lanes_(loop_, *plan_, vectors,
                {[this](const std::string& text) { line("{}", text); },
                 [this](const Value& v) { return value(v); },
                 [](const Affine& a) { return affine(a); }}),
-        scalar_loops_(loop_, lanes_.plan()),
+        scalar_loops_(loop_, *plan_),
         out_(out) {}
   CKernel(const CKernel&) = delete;
   CKernel& operator=(const CKernel&) = delete;
@@ -391,6 +392,7 @@ class CKernel {
   const StopChecks stops_;
   const bool trace_;
   CPrimitives& primitives_;
+  const std::shared_ptr<const LanePlan> plan_;
   CLanes lanes_;
   const ScalarLoops scalar_loops_;
   std::set<BufferId> hidden_stores_;  // of the loop at hand

@@ -55,17 +55,16 @@ struct CScalars {
 
 class CLanes {
  public:
-  CLanes(const Loop& loop, CVectors& vectors, CScalars scalars)
+  CLanes(const Loop& loop, const LanePlan& plan, CVectors& vectors, CScalars scalars)
       : loop_(loop),
         vectors_(vectors),
         scalars_(std::move(scalars)),
-        plan_(plan_lanes(loop, vectors.target())),
+        plan_(plan),
         streams_(has_streams(loop, vectors.target())) {}
 
   /// Some stores pass the caches by.
   [[nodiscard]] bool streams() const noexcept { return streams_; }
 
-  [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
   [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
     return plan_.vectors.contains(loop.var);
   }
@@ -95,7 +94,7 @@ class CLanes {
   const Loop& loop_;
   CVectors& vectors_;
   CScalars scalars_;
-  LanePlan plan_;
+  const LanePlan& plan_;
   bool streams_;
   std::map<LocalId, ArrayType> blocks_;
   // Blocks whose columns are those of their rows now, and from which lane on.

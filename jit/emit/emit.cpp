@@ -95,6 +95,11 @@ bool has_parallel_loops(const Loop& loop) noexcept {
   });
 }
 
+std::shared_ptr<const LanePlan> lane_plan_of(const KernelSource& kernel, const Target& target) {
+  if (kernel.lanes) return kernel.lanes;
+  return std::make_shared<const LanePlan>(plan_lanes(kernel.loop, target));
+}
+
 std::optional<std::uint64_t> embedded_address(const KernelSource& kernel, std::size_t k) noexcept {
   return k < kernel.addresses.size() ? kernel.addresses[k] : std::nullopt;
 }

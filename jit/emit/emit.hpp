@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,10 @@ constexpr int locality(Prefetch next) noexcept { return next == Prefetch::load_l
 
 /// Whether the kernel has a parallel loop at its top level, so that its calls may be split.
 [[nodiscard]] bool has_parallel_loops(const Loop& loop) noexcept;
+
+/// The plan that the kernel brings, else one made for `target`.
+[[nodiscard]] std::shared_ptr<const LanePlan> lane_plan_of(const KernelSource& kernel,
+                                                           const Target& target);
 
 /// The address embedded for buffer k, if any.
 [[nodiscard]] std::optional<std::uint64_t> embedded_address(const KernelSource& kernel,

@@ -28,8 +28,9 @@ class GccjitKernel {
         hidden_(loop_.body),
         stops_(stop_checks(loop_)),
         trace_(trace),
-        lanes_(in, loop_, trace ? Target() : target),
-        scalar_loops_(loop_, lanes_.plan()) {
+        plan_(lane_plan_of(kernel, trace ? Target() : target)),
+        lanes_(in, loop_, *plan_, trace ? Target() : target),
+        scalar_loops_(loop_, *plan_) {
     gcc_jit_context* c = in.get();
     gcc_jit_param* args = gcc_jit_context_new_param(c, nullptr, abi.args_ptr, "args");
     args_ = gcc_jit_param_as_rvalue(args);
@@ -420,6 +421,7 @@ class GccjitKernel {
   gcc_jit_lvalue* zero_ = nullptr;  // of hidden terms
   std::optional<GccjitStopWord> stop_word_;
   const bool trace_;
+  const std::shared_ptr<const LanePlan> plan_;
   GccjitLanes lanes_;
   const ScalarLoops scalar_loops_;
   std::set<BufferId> hidden_stores_;  // of the loop at hand

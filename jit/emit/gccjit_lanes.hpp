@@ -25,11 +25,10 @@ struct GccjitScalars {
 
 class GccjitLanes {
  public:
-  GccjitLanes(GccjitContext& in, const Loop& loop, const Target& target)
-      : in_(in), loop_(loop), target_(target), plan_(plan_lanes(loop, target)) {}
+  GccjitLanes(GccjitContext& in, const Loop& loop, const LanePlan& plan, const Target& target)
+      : in_(in), loop_(loop), target_(target), plan_(plan) {}
   void set_scalars(GccjitScalars scalars) { scalars_ = std::move(scalars); }
 
-  [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
   [[nodiscard]] bool is_vector_loop(const Stmt& loop) const {
     return plan_.vectors.contains(loop.var);
   }
@@ -87,7 +86,7 @@ class GccjitLanes {
   GccjitContext& in_;
   const Loop& loop_;
   const Target target_;
-  LanePlan plan_;
+  const LanePlan& plan_;
   GccjitScalars scalars_;
   std::map<DType, VectorType> types_;
   std::map<LocalId, ArrayType> blocks_;

@@ -10,6 +10,7 @@
 #include "jit/loop/loop.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
 
@@ -25,6 +26,8 @@ struct KernelSource {
   /// What it was before it was optimised and scheduled, for dumps alone; may be null.
   std::shared_ptr<const Loop> unoptimized{};
   LoopNames unoptimized_names{};
+  /// How `loop` runs on the target it is emitted for; null: it was not scheduled, who emits plans.
+  std::shared_ptr<const LanePlan> lanes{};
 };
 
 struct CompileUnit {

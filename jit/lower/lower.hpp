@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "jit/loop/loop.hpp"
 #include "jit/loop/signature.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
 
@@ -29,6 +31,8 @@ struct Lowered {
   Loop loop;
   /// `loop` as the last stage left it: of optimize() and schedule().
   VerifiedLoop verified;
+  /// How it runs on the target that it was scheduled for; null before.
+  std::shared_ptr<const LanePlan> lanes;
   std::vector<Tensor> tensors;       ///< per buffer; the merge buffer's entry is the merge tensor
   std::vector<StaticIndex> statics;  ///< per Loop::statics
   /// Every tensor of the program (virtual ones too) and its mode after inference, in program order.

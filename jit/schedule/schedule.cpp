@@ -187,7 +187,9 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   if (hoists) after = share_values(in.fresh, hoist_values(in.fresh, after));
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   lowered.loop.body = renumbered(after);
-  if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target);
+  const auto lanes = std::make_shared<const LanePlan>(plan_lanes(lowered.loop, target));
+  if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target, *lanes);
+  lowered.lanes = lanes;
   lowered.verified = verified_after("schedule", lowered.loop, lowered.verified);
   return lowered;
 }

@@ -80,7 +80,8 @@ using LoopQuestion = std::function<bool(const StmtPtr&)>;
 
 /// Vector stores that fill an output which the kernel does not read, and which no cache would hold,
 /// pass the caches by.
-void stream_outputs(Lowered& lowered, const Target& target);
+/// `plan` is that of the kernel, before and after.
+void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan);
 
 /// Of loops that go over the same rows of a large input, all but the first find them in the cache:
 /// one of these fetches the next row.

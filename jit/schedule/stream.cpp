@@ -24,8 +24,8 @@ struct Use {
 
 class Uses {
  public:
-  Uses(const Loop& loop, const Target& target)
-      : loop_(loop), target_(target), plan_(plan_lanes(loop, target)), uses_(loop.buffers.size()) {
+  Uses(const Loop& loop, const Target& target, const LanePlan& plan)
+      : loop_(loop), target_(target), plan_(plan), uses_(loop.buffers.size()) {
     walk_values(loop.body, [this](const Value& v) {
       if (v.kind == ValueKind::load) uses_[v.buffer].read = true;
     });
@@ -65,7 +65,7 @@ class Uses {
 
   const Loop& loop_;
   const Target& target_;
-  const LanePlan plan_;
+  const LanePlan& plan_;
   std::vector<Use> uses_;
 };
 
@@ -88,12 +88,12 @@ Block streamed(const Block& body, const std::vector<bool>& chosen) {
 
 }  // namespace
 
-void stream_outputs(Lowered& lowered, const Target& target) {
+void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan) {
   Loop& loop = lowered.loop;
   std::int64_t touched = 0;
   for (const BufferDecl& decl : loop.buffers) touched += decl.type.num_bytes().value_or(0);
   if (touched <= std::min(target.l3_bytes, cached_bytes_max)) return;
-  const Uses uses(loop, target);
+  const Uses uses(loop, target, plan);
   std::vector<bool> chosen;
   for (BufferId k = 0; k < loop.buffers.size(); ++k) {
     const BufferDecl& decl = loop.buffers[k];

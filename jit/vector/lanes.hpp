@@ -1,5 +1,6 @@
-// Which lanes loops run as vectors, and which local blocks live in vector variables: decided once
-// for all emitters. Pure; any thread.
+// Which lanes loops run as vectors, and which local blocks live in vector variables. schedule()
+// decides it and hands it on to emitters; of a kernel's text, who emits that does. Pure; any
+// thread.
 #pragma once
 
 #include <optional>
@@ -27,6 +28,7 @@ struct LanePlan {
     return v.kind == ValueKind::local && turned.contains(v.local) &&
            v.subscripts[0] == affine_var(lane);
   }
+  friend bool operator==(const LanePlan&, const LanePlan&) = default;
 };
 /// Of a part of a kernel that has these buffers.
 [[nodiscard]] LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,

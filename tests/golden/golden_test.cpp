@@ -180,7 +180,8 @@ std::string show(std::string_view stage, const Lowered& lowered) {
 
 /// The C of the kernel alone: what comes before it is the same for all.
 std::string c_text(const std::string& name, const Lowered& lowered) {
-  const KernelSource kernel{name, lowered.verified, names_of(lowered), {}};
+  const KernelSource kernel{
+      .name = name, .loop = lowered.verified, .names = names_of(lowered), .lanes = lowered.lanes};
   const std::string text = emit_c({name, {kernel}, false});
   const std::size_t abi = text.find(unit_abi_symbol);
   return text.substr(text.find("EXPORT void", abi));

@@ -2,6 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "heddle/status.hpp"
+#include "jit/emit/c.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/vector/lane_prims.hpp"
 #include "jit/vector/lanes.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"
@@ -102,6 +107,37 @@ kernel {
   const LanePlan other = plan_lanes(parsed(touched), tiny_target(Isa::avx512));
   EXPECT_TRUE(other.turned.empty());
   EXPECT_EQ(other.vectors, (std::set<VarId>{1, 3}));
+}
+
+// J9: made by schedules, streaming included, and taken by emitters as it is
+TEST(LanePlanTest, IsMadeOnceAndHandedOn) {
+  const Target target = tiny_target(Isa::avx512);
+  std::size_t vectors = 0, streams = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const auto make : {random_contraction, random_rows, random_transpose}) {
+      const Lowered after = schedule(optimize(lower(make(seed))), target);
+      EXPECT_EQ(*after.lanes, plan_lanes(after.loop, target)) << print(after.loop);
+      vectors += after.lanes->vectors.size();
+      streams += has_streams(after.loop, target) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(vectors, 0u);
+  EXPECT_GT(streams, 0u);
+  CompileUnit unit{"handed",
+                   {{"k",
+                     parse_loop(R"(heddle-loop 1
+buffer t0 inout f32[64]
+kernel {
+  lanes i0 in 0..64 {
+    t0[i0] = neg.f32(t0[i0])
+  }
+}
+)"),
+                     {},
+                     {}}}};
+  EXPECT_NE(emit_c(unit, target).find("v16f32_store("), std::string::npos);
+  unit.kernels[0].lanes = std::make_shared<const LanePlan>();
+  EXPECT_EQ(emit_c(unit, target).find("v16f32_store("), std::string::npos);
 }
 
 struct Illegal {
