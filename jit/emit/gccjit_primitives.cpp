@@ -42,6 +42,23 @@ struct Body {
     gcc_jit_block_end_with_jump(block, nullptr, next);
     block = next;
   }
+  /// The value of the next position, in a variable.
+  gcc_jit_lvalue* store(gcc_jit_type* type, gcc_jit_rvalue* value) {
+    const auto position = static_cast<std::uint32_t>(values.size());
+    gcc_jit_lvalue* local =
+        gcc_jit_function_new_local(function, nullptr, type, fmt::format("v{}", position).c_str());
+    gcc_jit_block_add_assignment(block, nullptr, local, value);
+    values.push_back(gcc_jit_lvalue_as_rvalue(local));
+    return variables[position] = local;
+  }
+  void choose(gcc_jit_type* type, gcc_jit_rvalue* condition, gcc_jit_rvalue* yes,
+              gcc_jit_rvalue* no) {
+    gcc_jit_lvalue* local = store(type, no);
+    gcc_jit_block* chosen = gcc_jit_function_new_block(function, nullptr);
+    branch(condition, chosen);
+    gcc_jit_block_add_assignment(chosen, nullptr, local, yes);
+    gcc_jit_block_end_with_jump(chosen, nullptr, block);
+  }
 };
 
 }  // namespace
@@ -184,36 +201,22 @@ gcc_jit_function* GccjitContext::define(const PrimFunction& function) {
     std::vector<gcc_jit_rvalue*> args;
     for (std::uint32_t k = 0; k < num_operands(prim); ++k)
       args.push_back(body.values[prim.args[k]]);
-    const auto position = static_cast<std::uint32_t>(body.values.size());
-    const auto store = [&](gcc_jit_rvalue* value) {
-      gcc_jit_lvalue* local = gcc_jit_function_new_local(body.function, nullptr, type(prim.type),
-                                                         fmt::format("v{}", position).c_str());
-      gcc_jit_block_add_assignment(body.block, nullptr, local, value);
-      body.values.push_back(gcc_jit_lvalue_as_rvalue(local));
-      body.variables[position] = local;
-    };
-    const auto choose = [&](gcc_jit_rvalue* condition, gcc_jit_rvalue* yes, gcc_jit_rvalue* no) {
-      store(no);
-      gcc_jit_block* chosen = gcc_jit_function_new_block(body.function, nullptr);
-      body.branch(condition, chosen);
-      gcc_jit_block_add_assignment(chosen, nullptr, body.variables[position], yes);
-      gcc_jit_block_end_with_jump(chosen, nullptr, body.block);
-    };
+    gcc_jit_type* const made = type(prim.type);
     switch (prim.op) {
       case PrimOp::constant:
         body.values.push_back(literal(prim.scalar));
         break;
       case PrimOp::larger:
-        choose(compare(GCC_JIT_COMPARISON_LT, args[0], args[1]), args[1], args[0]);
+        body.choose(made, compare(GCC_JIT_COMPARISON_LT, args[0], args[1]), args[1], args[0]);
         break;
       case PrimOp::smaller:
-        choose(compare(GCC_JIT_COMPARISON_LT, args[1], args[0]), args[1], args[0]);
+        body.choose(made, compare(GCC_JIT_COMPARISON_LT, args[1], args[0]), args[1], args[0]);
         break;
       case PrimOp::select:
-        choose(args[0], args[1], args[2]);
+        body.choose(made, args[0], args[1], args[2]);
         break;
       case PrimOp::variable:
-        store(args[0]);
+        body.store(made, args[0]);
         break;
       case PrimOp::assign:
         gcc_jit_block_add_assignment(body.block, nullptr, body.variables[prim.args[0]], args[1]);
@@ -235,7 +238,8 @@ gcc_jit_function* GccjitContext::define(const PrimFunction& function) {
         body.values.push_back(nullptr);
         break;
       default:
-        store(instruction(prim, args, args.empty() ? prim.type : function.type_of(prim.args[0])));
+        body.store(made, instruction(prim, args,
+                                     args.empty() ? prim.type : function.type_of(prim.args[0])));
     }
   }
   gcc_jit_block_end_with_return(body.block, nullptr, body.values[function.value]);

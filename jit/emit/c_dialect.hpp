@@ -1,0 +1,204 @@
+// A kernel as C text: the hooks of emit/walk.hpp, each with what it does. The C is meant to be
+// read: kernels keep the loops, names and order of the loop text, one line per statement;
+// operations that C spells exactly are operators, all others are calls of primitive functions
+// (value/primitives.hpp). Not thread-safe: one object per kernel being emitted.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/emit/c_primitives.hpp"
+#include "jit/emit/c_vectors.hpp"
+#include "jit/emit/emit.hpp"
+
+namespace heddle::jit {
+
+class CDialect {
+ public:
+  using Made = std::string;   ///< of a value: an expression that needs no parentheses
+  using Place = std::string;  ///< where the lanes of a vector begin in memory: a pointer
+  /// Deeper expressions are cut into temporaries: clang refuses more than 256 brackets.
+  static constexpr int expression_depth_max = 40;
+
+  CDialect(const Loop& loop, CPrimitives& primitives, CVectors& vectors, std::string& out)
+      : loop_(loop), primitives_(primitives), vectors_(vectors), out_(out) {}
+
+  // The kernel.
+  /// Its head; buffers and static indices as the arguments give them.
+  void begin_kernel(const KernelSource& kernel);
+  void end_kernel() { out_ += "}\n"; }
+  /// A zero of 64 bits of which the compiler does not know that it is one: zero().
+  void declare_zero();
+  [[nodiscard]] Made zero() const { return "zero"; }
+  /// What check_stop() looks at: the caller's word, or one that never asks to stop.
+  void declare_stop();
+  void check_stop();
+  /// Where check_stop() leads to: the status says that the kernel was stopped.
+  void end_stops();
+  /// All other parts return.
+  void leave_to_first_part() { line("if (args->part != 0) return;"); }
+  template <class Body>
+  void by_first_part(const Body& body) {
+    line("if (args->part == 0) {{");
+    inner(body);
+  }
+  /// From where to where the part at hand runs the loop.
+  [[nodiscard]] std::pair<Made, Made> slice(const Stmt& loop);
+  /// Streamed stores are seen by others from here on.
+  void end_streams();
+
+  // Statements.
+  void comment(const std::string& text) { line("// {}", comment_text(text)); }
+  /// What `body` declares has names of its own.
+  template <class Body>
+  void scoped(const Body& body) {
+    line("{{");
+    inner(body);
+  }
+  /// An iteration of an unrolled loop.
+  template <class Body>
+  void unrolled_copy(VarId var, std::int64_t k, const Body& body) {
+    line("{{  // i{} = {}", var, k);
+    inner(body);
+  }
+  /// `stays`: the compiler is not to unroll it.
+  template <class Body>
+  void loop(VarId var, const Made& from, const Made& to, bool stays, const Body& body) {
+    if (stays) line("#pragma GCC unroll 1");
+    line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(var), from, to);
+    inner(body);
+  }
+  /// A loop in pieces of `period` iterations: body(from, to) makes the one over a piece, and before
+  /// each it looks whether to stop.
+  template <class Body>
+  void stop_loop(VarId var, const Made& from, const Made& to, std::int64_t period,
+                 const Body& body) {
+    const Made at = fmt::format("i{}_at", var);
+    const Made next = fmt::format("i{}_next", var);
+    line("for (i64 {0} = {1}, {2}; {0} < {3}; {0} = {2}) {{", at, from, next, to);
+    inner([&] {
+      check_stop();
+      line("{0} = (u64){1} - (u64){2} > {3}u ? {2} + {3} : {1};", next, to, at, period);
+      body(at, next);
+    });
+  }
+  /// body(at) for each of `count` elements.
+  template <class Body>
+  void each_element(std::int64_t count, const Body& body) {
+    line("for (i64 at = 0; at < {}; ++at) {{", number(count));
+    inner([&] { body("at"); });
+  }
+  void zero_buffer(BufferId buffer);
+  void declare(LocalId local, DType type, const Made& start);
+  void assign(LocalId local, const Made& value) {
+    line("{} = {};", this->local(local), c_bare(value));
+  }
+  void assign_element(LocalId local, const Made& at, const Made& value) {
+    line("{} = {};", element(local, at), c_bare(value));
+  }
+  void store(BufferId buffer, const Made& at, const Made& value) {
+    line("t{}[{}] = {};", buffer, at, c_bare(value));
+  }
+  void prefetch(const PrefetchGroup& group);
+  /// Keeps the loop around it from becoming vectors.
+  void empty_asm() { line("__asm__(\"\");"); }
+  /// The tracer's call, where there is one: the number of the assignment, what it changed.
+  void tell(std::uint32_t assignment, BufferId buffer, const Made& at, const Made& before,
+            const Made& after);
+
+  // Values.
+  /// A variable that holds the value, by this name where names are read.
+  [[nodiscard]] Made named(const char* name, DType type, const Made& value);
+  [[nodiscard]] Made temporary(DType type, const Made& value);
+  /// A variable of which the compiler does not know that it holds the value.
+  [[nodiscard]] Made hidden(DType type, const Made& value);
+  /// A number in a place that converts to i64 by itself: bounds, subscripts, sums with i64.
+  [[nodiscard]] static Made number(std::int64_t v);
+  [[nodiscard]] static Made index(const Affine& a);
+  /// An index as an operand of type i64.
+  [[nodiscard]] static Made embed(const Affine& a);
+  [[nodiscard]] static Made literal(const Scalar& scalar) { return c_literal(scalar); }
+  [[nodiscard]] static Made zero_of(DType) { return "0"; }
+  [[nodiscard]] Made load(BufferId buffer, const Made& at) const;
+  [[nodiscard]] static Made local(LocalId local) { return fmt::format("x{}", local); }
+  /// Of a local block that is an array.
+  [[nodiscard]] static Made element(LocalId local, const Made& at) {
+    return fmt::format("x{}[{}]", local, at);
+  }
+  [[nodiscard]] Made apply(const PrimFunction& function, const std::vector<Made>& args) {
+    return primitives_.apply(function, args);
+  }
+
+  // Local blocks: arrays, or vector variables. Each element begins as `start`.
+  void declare_array(LocalId local, const ArrayType& type, const Made& start);
+  /// `rows` are the names of the variables.
+  void declare_rows(LocalId local, DType type, const std::vector<std::vector<std::string>>& rows,
+                    const Made& start);
+  /// Room for the columns of such a block.
+  void declare_columns(LocalId local, DType type, std::int64_t count);
+
+  // Vectors.
+  /// What follows has as many lanes as a vector of this type.
+  void begin_lanes(DType type);
+  /// The value in all lanes, in a variable.
+  [[nodiscard]] Made in_all_lanes(DType type, const Made& scalar);
+  [[nodiscard]] static Place in_buffer(BufferId buffer, const Affine& at) {
+    return pointer(fmt::format("t{}", buffer), at);
+  }
+  [[nodiscard]] static Place in_array(LocalId local, const Affine& at) {
+    return pointer(fmt::format("x{}", local), at);
+  }
+  [[nodiscard]] Made load_lanes(DType type, const Place& from, const LanePart& part);
+  void store_lanes(DType type, const Place& to, const Made& value, const LanePart& part);
+  /// Past the caches; whole vectors.
+  void stream_lanes(DType type, const Place& to, const Made& value);
+  void declare_lanes(const std::string& name, DType type, const Made& value);
+  void assign_lanes(const std::string& name, const Made& value) { line("{} = {};", name, value); }
+  /// What a variable of that name holds.
+  [[nodiscard]] static Made lanes(const std::string& name) { return name; }
+  /// Makes the columns of a block from `first` on of its rows.
+  void turn(LocalId local, const ArrayType& type, std::int64_t first,
+            const std::vector<std::string>& rows);
+  [[nodiscard]] static Made column(LocalId local, std::int64_t k) {
+    return fmt::format("x{}_columns[{}]", local, k);
+  }
+  /// An operand of apply_lanes(), told before the next one is made.
+  [[nodiscard]] static Made lane_operand(DType, Made value) { return value; }
+  [[nodiscard]] Made apply_lanes(const PrimFunction& function, const std::vector<Made>& args) {
+    return vectors_.apply(function, args, word_);
+  }
+
+ private:
+  template <class... A>
+  void line(fmt::format_string<A...> format, A&&... args) {
+    out_.append(2 * depth_, ' ');
+    fmt::format_to(std::back_inserter(out_), format, std::forward<A>(args)...);
+    out_ += '\n';
+  }
+  /// What is between a line that ends with a brace and the brace that closes it.
+  template <class Body>
+  void inner(const Body& body) {
+    ++depth_;
+    body();
+    --depth_;
+    line("}}");
+  }
+  void buffer(const KernelSource& kernel, std::size_t k);
+  [[nodiscard]] static std::string variable(VarId id);
+  [[nodiscard]] static Place pointer(std::string array, const Affine& at);
+
+  const Loop& loop_;
+  CPrimitives& primitives_;
+  CVectors& vectors_;
+  std::string& out_;
+  std::size_t depth_ = 1;
+  int temporaries_ = 0;
+  int splats_ = 0;
+  DType word_ = DType::u32;  // the size of lanes
+};
+
+}  // namespace heddle::jit

@@ -1,0 +1,44 @@
+// Vectors as C with vector extensions, which gcc and clang share: the types that a unit uses, and
+// what is done with them. Not thread-safe: one object per unit being emitted.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jit/vector/lane_prims.hpp"
+
+namespace heddle::jit {
+
+class CVectors {
+ public:
+  explicit CVectors(const Target& target) : target_(target) {}
+  /// "v16f32", defined from now on.
+  [[nodiscard]] std::string use(DType type);
+  /// Its streaming stores too.
+  void use_streams(DType type) { streamed_.insert(type); }
+  /// What turns blocks of its vectors too.
+  void use_transpose(DType type) { transposed_.insert(type); }
+  /// The type of values in lanes of the size of `word`: a bool is a mask.
+  [[nodiscard]] std::string value_type(DType type, DType word);
+  /// The mask that holds the bool in all lanes.
+  [[nodiscard]] std::string mask_splat(const std::string& value, DType word);
+  /// The expression that applies `function` to vectors.
+  [[nodiscard]] std::string apply(const PrimFunction& function,
+                                  const std::vector<std::string>& args, DType word);
+  [[nodiscard]] std::string definitions() const;
+
+ private:
+  [[nodiscard]] std::string define(DType type) const;
+  [[nodiscard]] std::string define_transpose(DType type) const;
+  std::string define(const PrimFunction& function, const std::string& name, DType word);
+  std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
+                     const std::vector<std::string>& args);
+
+  Target target_;
+  std::set<DType> used_, streamed_, transposed_;
+  std::map<std::string, std::string> functions_;  // name -> definition
+};
+
+}  // namespace heddle::jit

@@ -1,0 +1,216 @@
+// See emit/gccjit_dialect.hpp: vectors. libgccjit 12 has vector types and arithmetic on them; what
+// else is needed of vectors are instructions spelt out, the same as in the C text.
+#include <fmt/format.h>
+
+#include "jit/emit/gccjit_dialect.hpp"
+#include "jit/vector/lane_transpose.hpp"
+
+namespace heddle::jit {
+namespace {
+
+gcc_jit_rvalue* read(gcc_jit_lvalue* lvalue) { return gcc_jit_lvalue_as_rvalue(lvalue); }
+
+std::string_view letter(DType t) { return size_of(t) == 8 ? "d" : "s"; }
+
+}  // namespace
+
+GccjitDialect::VectorType GccjitDialect::vector_type(DType t) {
+  VectorType& made = vector_types_[t];
+  if (made.vector == nullptr) {
+    made.vector = gcc_jit_type_get_vector(in_.type(t), static_cast<std::size_t>(target_.lanes(t)));
+    made.in_memory = gcc_jit_type_get_aligned(made.vector, size_of(t));
+  }
+  return made;
+}
+
+gcc_jit_rvalue* GccjitDialect::splat(DType t, gcc_jit_rvalue* value) {
+  gcc_jit_lvalue* scalar = variable(in_.type(t), "lane", value);
+  std::vector<gcc_jit_rvalue*> lanes;
+  for (std::int64_t k = 0; k < target_.lanes(t); ++k) lanes.push_back(read(scalar));
+  return gcc_jit_context_new_rvalue_from_vector(in_.get(), nullptr, vector_type(t).vector,
+                                                lanes.size(), lanes.data());
+}
+
+void GccjitDialect::declare_rows(LocalId local, DType type,
+                                 const std::vector<std::vector<std::string>>& rows,
+                                 gcc_jit_rvalue* start) {
+  gcc_jit_type* vector = vector_type(type).vector;
+  gcc_jit_lvalue* first = variable(vector, fmt::format("x{}_start", local));
+  set(first, splat(type, start));
+  for (const std::vector<std::string>& row : rows) {
+    for (const std::string& name : row) lanes_[name] = variable(vector, name, read(first));
+  }
+}
+
+gcc_jit_rvalue* GccjitDialect::in_all_lanes(DType type, gcc_jit_rvalue* scalar) {
+  gcc_jit_lvalue* made = variable(value_type(type), "u");
+  set(made, type == DType::bool_ ? mask_splat(scalar) : splat(type, scalar));
+  return read(made);
+}
+
+void GccjitDialect::turn(LocalId local, const ArrayType& block, std::int64_t first,
+                         const std::vector<std::string>& rows) {
+  std::vector<gcc_jit_rvalue*> values;
+  for (const std::string& row : rows) values.push_back(lanes(row));
+  const char* const operand = lane_constraint(block.dtype, target_);
+  const std::string result = fmt::format("={}", operand);
+  for (const LaneShuffle& each : lane_transpose(block.dtype, target_)) {
+    gcc_jit_lvalue* made = variable(vector_type(block.dtype).vector, "turned");
+    gcc_jit_extended_asm* spelt = instruction(each.instruction);
+    gcc_jit_extended_asm_add_output_operand(spelt, nullptr, result.c_str(), made);
+    gcc_jit_extended_asm_add_input_operand(spelt, nullptr, operand, values[each.first]);
+    gcc_jit_extended_asm_add_input_operand(spelt, nullptr, operand, values[each.second]);
+    values.push_back(read(made));
+  }
+  const std::size_t columns = values.size() - rows.size();
+  for (std::int64_t k = 0; k < block.dims[1]; ++k)
+    columns_[{local, first + k}] = values[columns + static_cast<std::size_t>(k)];
+}
+
+gcc_jit_lvalue* GccjitDialect::in_memory(DType t, gcc_jit_lvalue* first) {
+  return gcc_jit_rvalue_dereference(in_.cast(gcc_jit_lvalue_get_address(first, nullptr),
+                                             gcc_jit_type_get_pointer(vector_type(t).in_memory)),
+                                    nullptr);
+}
+
+/// The lanes of a part as the bits of a mask register.
+gcc_jit_rvalue* GccjitDialect::mask(DType t, const LanePart& part) {
+  const auto bits = (std::int64_t{1} << part.count) - 1;
+  return gcc_jit_context_new_rvalue_from_long(in_.get(), mask_type(t), bits);
+}
+
+gcc_jit_type* GccjitDialect::mask_type(DType t) {
+  return in_.type(target_.lanes(t) > 8 ? DType::u16 : DType::u8);
+}
+
+gcc_jit_type* GccjitDialect::value_type(DType t) {
+  if (t != DType::bool_) return vector_type(t).vector;
+  return has_mask_registers(target_) ? mask_type(word_) : vector_type(word_).vector;
+}
+
+gcc_jit_rvalue* GccjitDialect::mask_splat(gcc_jit_rvalue* value) {
+  const bool masks = has_mask_registers(target_);
+  gcc_jit_type* whole = masks ? mask_type(word_) : in_.type(word_);
+  gcc_jit_rvalue* ones = gcc_jit_context_new_unary_op(in_.get(), nullptr, GCC_JIT_UNARY_OP_MINUS,
+                                                      whole, in_.cast(value, whole));
+  return masks ? ones : splat(word_, ones);
+}
+
+void GccjitDialect::copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::int64_t bytes) {
+  gcc_jit_type* size = gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_SIZE_T);
+  call("__builtin_memcpy", {in_.cast(to, any_pointer()), in_.cast(from, any_pointer()),
+                            gcc_jit_context_new_rvalue_from_long(in_.get(), size, bytes)});
+}
+
+gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const LanePart& part) {
+  if (part.whole) return read(in_memory(t, first));
+  gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
+  if (target_.isa == Isa::avx512) {
+    gcc_jit_rvalue* from = read(in_memory(t, first));
+    gcc_jit_rvalue* lanes = mask(t, part);
+    gcc_jit_extended_asm* masked =
+        instruction(fmt::format("vmovup{} %1, %0%{{%2%}}%{{z%}}", letter(t)));
+    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=v", made);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", from);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", lanes);
+  } else {
+    set(made, splat(t, zero_of(t)));
+    copy_bytes(gcc_jit_lvalue_get_address(made, nullptr),
+               gcc_jit_lvalue_get_address(first, nullptr),
+               part.count * static_cast<std::int64_t>(size_of(t)));
+  }
+  return read(made);
+}
+
+void GccjitDialect::store_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value,
+                                const LanePart& part) {
+  if (part.whole) return set(in_memory(t, first), value);
+  if (target_.isa == Isa::avx512) {
+    gcc_jit_lvalue* to = in_memory(t, first);
+    gcc_jit_rvalue* lanes = mask(t, part);
+    gcc_jit_extended_asm* masked = instruction(fmt::format("vmovup{} %1, %0%{{%2%}}", letter(t)));
+    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "+m", to);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "v", value);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", lanes);
+  } else {
+    gcc_jit_lvalue* whole = variable(vector_type(t).vector, "part");
+    set(whole, value);
+    copy_bytes(gcc_jit_lvalue_get_address(first, nullptr),
+               gcc_jit_lvalue_get_address(whole, nullptr),
+               part.count * static_cast<std::int64_t>(size_of(t)));
+  }
+}
+
+void GccjitDialect::stream_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value) {
+  gcc_jit_lvalue* to = in_memory(t, first);
+  gcc_jit_rvalue* address = gcc_jit_lvalue_get_address(first, nullptr);
+  gcc_jit_extended_asm* spelt = instruction(stream_instruction(t, target_));
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, "=m", to);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, "r", address);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, lane_constraint(t, target_), value);
+  gcc_jit_extended_asm_add_clobber(spelt, "cc");
+}
+
+gcc_jit_rvalue* GccjitDialect::apply_lanes(const PrimFunction& function,
+                                           std::vector<gcc_jit_rvalue*> values) {
+  for (const Prim& prim : function.code) {
+    gcc_jit_lvalue* result = variable(value_type(prim.type), "v");
+    compute(prim, function, result, values);
+    values.push_back(read(result));
+  }
+  return values[function.value];
+}
+
+void GccjitDialect::compute(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
+                            const std::vector<gcc_jit_rvalue*>& values) {
+  gcc_jit_type* made = value_type(prim.type);
+  const auto arg = [&](std::size_t k) { return values[prim.args[k]]; };
+  const auto binary = [&](gcc_jit_binary_op op, gcc_jit_type* of, gcc_jit_rvalue* a,
+                          gcc_jit_rvalue* b) {
+    return gcc_jit_context_new_binary_op(in_.get(), nullptr, op, of, a, b);
+  };
+  const auto bits_of = [&](gcc_jit_rvalue* from, gcc_jit_type* to) {
+    return gcc_jit_context_new_bitcast(in_.get(), nullptr, from, to);
+  };
+  switch (lane_form(prim, function, target_)) {
+    case LaneForm::constant:
+      return set(result, splat(prim.type, in_.literal(prim.scalar)));
+    case LaneForm::infix:
+    case LaneForm::mask_infix:
+      return set(result, binary(gccjit_binary_op(prim.op), made, arg(0), arg(1)));
+    case LaneForm::negate:
+      return set(result, gcc_jit_context_new_unary_op(in_.get(), nullptr, GCC_JIT_UNARY_OP_MINUS,
+                                                      made, arg(0)));
+    case LaneForm::same_bits:
+      return set(result, bits_of(arg(0), made));
+    case LaneForm::magnitude: {
+      const DType bits = size_of(prim.type) == 8 ? DType::u64 : DType::u32;
+      gcc_jit_type* whole = vector_type(bits).vector;
+      gcc_jit_lvalue* one = variable(whole, "one");
+      set(one, splat(bits, in_.integer(bits, 1)));
+      gcc_jit_rvalue* up =
+          binary(GCC_JIT_BINARY_OP_LSHIFT, whole, bits_of(arg(0), whole), read(one));
+      return set(result, bits_of(binary(GCC_JIT_BINARY_OP_RSHIFT, whole, up, read(one)), made));
+    }
+    default:
+      spell(prim, function, result, values);
+  }
+}
+
+/// An instruction spelt out.
+void GccjitDialect::spell(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
+                          const std::vector<gcc_jit_rvalue*>& values) {
+  std::vector<gcc_jit_rvalue*> operands;
+  for (std::uint32_t k = 0; k < num_operands(prim); ++k) operands.push_back(values[prim.args[k]]);
+  gcc_jit_extended_asm* spelt = instruction(lane_instruction(prim, function, target_));
+  const std::string output = fmt::format("={}", lane_constraint(prim.type, target_));
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, output.c_str(), result);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const bool begins = k == 2 && is_multiply_add(prim);
+    gcc_jit_extended_asm_add_input_operand(
+        spelt, nullptr, begins ? "0" : lane_constraint(function.type_of(prim.args[k]), target_),
+        operands[k]);
+  }
+}
+
+}  // namespace heddle::jit

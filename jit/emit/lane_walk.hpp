@@ -1,0 +1,205 @@
+// What walk.hpp leaves to vectors: lanes loops, and the local blocks that they work on. Each lane
+// of a vector is computed by the very operation that the plain loop would use, so both give the
+// same bits. Not thread-safe: one object per kernel being emitted.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/address.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/vector/lane_prims.hpp"
+#include "jit/vector/lanes.hpp"
+
+namespace heddle::jit {
+
+template <class Dialect>
+class LaneWalk {
+ public:
+  using Made = typename Dialect::Made;
+  using Scalar = std::function<Made(const Value&)>;  ///< what the walk makes of a scalar value
+
+  LaneWalk(const Loop& loop, const LanePlan& plan, const Target& target, Dialect& to, Scalar scalar)
+      : loop_(loop),
+        plan_(plan),
+        target_(target),
+        streams_(has_streams(loop, target)),
+        to_(to),
+        scalar_(std::move(scalar)) {}
+
+  /// Some stores pass the caches by.
+  [[nodiscard]] bool streams() const noexcept { return streams_; }
+  [[nodiscard]] bool is_vector_loop(const Stmt& stmt) const {
+    return stmt.mark == LoopMark::lanes && plan_.vectors.contains(stmt.var);
+  }
+  [[nodiscard]] bool has_vector_loop(const Block& body) const {
+    bool found = false;
+    walk(body, [&](const Stmt& stmt) { found = found || is_vector_loop(stmt); });
+    return found;
+  }
+  /// Where in a block that is an array this element is.
+  [[nodiscard]] Made element(LocalId local, const std::vector<Affine>& at) {
+    return to_.index(flatten(blocks_.at(local), at));
+  }
+  /// Code may be repeated or skipped from here on: what was computed for other statements before
+  /// holds no longer.
+  void forget() { turned_.clear(); }
+
+  /// A local block, as vector variables or as an array.
+  void declare(const Stmt& stmt) {
+    const ArrayType& type = blocks_[stmt.local] = {stmt.value->dtype, stmt.dims};
+    const Made start = scalar_(*stmt.value);
+    if (!plan_.in_registers.contains(stmt.local)) return to_.declare_array(stmt.local, type, start);
+    const std::int64_t width = target_.lanes(type.dtype);
+    const std::size_t vectors = lane_parts(type.dims.back(), width).size();
+    std::vector<std::vector<std::string>> rows(
+        static_cast<std::size_t>(*type.num_elements() / type.dims.back()));
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (std::size_t k = 0; k < vectors; ++k)
+        rows[row].push_back(
+            row_name(stmt.local, static_cast<std::int64_t>(row), static_cast<std::int64_t>(k)));
+    }
+    to_.declare_rows(stmt.local, type.dtype, rows, start);
+    if (!plan_.turned.contains(stmt.local)) return;
+    forget();
+    const auto extent = static_cast<std::int64_t>(rows.size());
+    to_.declare_columns(stmt.local, type.dtype, (extent + width - 1) / width * width);
+  }
+
+  void loop(const Stmt& stmt) {
+    lanes_ = &stmt;
+    const DType type = *lane_type(stmt.body);
+    width_ = target_.lanes(type);
+    own_.clear();
+    shared_.clear();
+    to_.begin_lanes(type);
+    for (const StmtPtr& inner : stmt.body) {
+      if (inner->kind == StmtKind::declare) own_.insert(inner->local);
+    }
+    for (const StmtPtr& inner : stmt.body) {
+      if (inner->value) share(inner->value);
+    }
+    for (const LanePart& part : lane_parts(stmt.to - stmt.from, width_)) {
+      for (const StmtPtr& inner : stmt.body) {
+        if (inner->value) statement(*inner, part);
+      }
+    }
+  }
+
+ private:
+  using Place = typename Dialect::Place;
+
+  void statement(const Stmt& stmt, const LanePart& part) {
+    const DType type = stmt.value->dtype;
+    const Made made = value(*stmt.value, part);
+    if (stmt.kind == StmtKind::declare) {
+      to_.declare_lanes(place(stmt.local, {}, part), type, made);
+    } else if (stmt.kind == StmtKind::store) {
+      const Place at = in_buffer(stmt.buffer, stmt.subscripts, part);
+      if (stmt.stream && streams_ && part.whole) {
+        to_.stream_lanes(type, at, made);
+      } else {
+        to_.store_lanes(type, at, made, part);
+      }
+    } else if (stmt.subscripts.empty() || plan_.in_registers.contains(stmt.local)) {
+      to_.assign_lanes(place(stmt.local, stmt.subscripts, part), made);
+      if (plan_.turned.contains(stmt.local)) forget();
+    } else {
+      to_.store_lanes(type, in_array(stmt.local, stmt.subscripts, part), made, part);
+    }
+  }
+
+  /// From the start of an array to what these lanes begin with.
+  [[nodiscard]] Affine offset(const ArrayType& type, const std::vector<Affine>& at,
+                              const LanePart& part) const {
+    auto [start, step] = split_lane(flatten(type, at), lanes_->var);
+    start.constant += step * (lanes_->from + part.first);
+    return start;
+  }
+  [[nodiscard]] Place in_buffer(BufferId buffer, const std::vector<Affine>& at,
+                                const LanePart& part) {
+    return to_.in_buffer(buffer, offset(loop_.buffers[buffer].type, at, part));
+  }
+  [[nodiscard]] Place in_array(LocalId local, const std::vector<Affine>& at, const LanePart& part) {
+    return to_.in_array(local, offset(blocks_.at(local), at, part));
+  }
+
+  [[nodiscard]] static std::string row_name(LocalId local, std::int64_t row, std::int64_t vector) {
+    return fmt::format("x{}_{}_{}", local, row, vector);
+  }
+  /// The variable that holds these lanes of a row, or of a local of the loop itself.
+  [[nodiscard]] std::string place(LocalId local, const std::vector<Affine>& at,
+                                  const LanePart& part) const {
+    if (at.empty()) return fmt::format("x{}_{}", local, part.first);
+    std::vector<Affine> row(at.begin(), at.end() - 1);
+    ArrayType rows = blocks_.at(local);
+    rows.dims.pop_back();
+    return row_name(local, flatten(rows, row).constant, part.first / width_);
+  }
+
+  /// These lanes of a column of a block in registers; those of all columns are made where one is
+  /// asked for.
+  [[nodiscard]] Made column(const Value& v, const LanePart& part) {
+    const ArrayType& type = blocks_.at(v.local);
+    if (turned_.emplace(v.local, part.first).second) {
+      std::vector<std::string> rows;
+      for (std::int64_t k = part.first; k < part.first + width_; ++k)
+        rows.push_back(row_name(v.local, k < type.dims[0] ? k : part.first, 0));
+      to_.turn(v.local, type, part.first, rows);
+    }
+    return to_.column(v.local, part.first + v.subscripts[1].constant);
+  }
+
+  /// Gives every value that all lanes share a vector of its own, before the first part.
+  void share(const ValuePtr& v) {
+    if (!is_uniform(*v, lanes_->var, own_)) {
+      for (const ValuePtr& arg : v->args) share(arg);
+      return;
+    }
+    for (const auto& [known, made] : shared_) {
+      if (equal(*known, *v)) return;
+    }
+    shared_.emplace_back(v, to_.in_all_lanes(v->dtype, scalar_(*v)));
+  }
+
+  [[nodiscard]] Made value(const Value& v, const LanePart& part) {
+    for (const auto& [known, made] : shared_) {
+      if (equal(*known, v)) return made;
+    }
+    if (v.kind == ValueKind::load)
+      return to_.load_lanes(v.dtype, in_buffer(v.buffer, v.subscripts, part), part);
+    if (v.kind == ValueKind::local) {
+      if (plan_.is_column(v, lanes_->var)) return column(v, part);
+      if (v.subscripts.empty() || plan_.in_registers.contains(v.local))
+        return to_.lanes(place(v.local, v.subscripts, part));
+      return to_.load_lanes(v.dtype, in_array(v.local, v.subscripts, part), part);
+    }
+    std::vector<Made> args;
+    for (const ValuePtr& arg : v.args)
+      args.push_back(to_.lane_operand(arg->dtype, value(*arg, part)));
+    return to_.apply_lanes(lane_function(v, target_), std::move(args));
+  }
+
+  const Loop& loop_;
+  const LanePlan& plan_;
+  const Target target_;
+  const bool streams_;
+  Dialect& to_;
+  const Scalar scalar_;
+  std::map<LocalId, ArrayType> blocks_;
+  // Blocks whose columns are those of their rows now, and from which lane on.
+  std::set<std::pair<LocalId, std::int64_t>> turned_;
+  // Of the loop at hand:
+  const Stmt* lanes_ = nullptr;
+  std::int64_t width_ = 0;
+  std::set<LocalId> own_;
+  std::vector<std::pair<ValuePtr, Made>> shared_;  // what is the same in all lanes
+};
+
+}  // namespace heddle::jit

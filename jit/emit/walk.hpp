@@ -1,0 +1,237 @@
+// The walk over a kernel that all emitters share: what is computed in which order, which
+// workarounds apply, where kernels look whether they are to stop, what tracers are told. How each
+// step is written is the dialect's: emit/c_dialect.hpp is one to read, and says what each hook
+// does. A dialect's Made is what it makes of a value: a text, a handle. Not thread-safe: one object
+// per kernel being emitted.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "jit/emit/emit.hpp"
+#include "jit/emit/lane_walk.hpp"
+#include "jit/emit/workarounds.hpp"
+#include "jit/loop/address.hpp"
+#include "jit/lower/stop_checks.hpp"
+#include "jit/system/limits.hpp"
+
+namespace heddle::jit {
+
+template <class Dialect>
+class Walk {
+ public:
+  using Made = typename Dialect::Made;
+
+  Walk(const KernelSource& kernel, const Target& target, bool trace, Dialect& to)
+      : kernel_(kernel),
+        loop_(*kernel.loop),
+        nested_sums_(nested_sums(loop_.body)),
+        hidden_(loop_.body),
+        stops_(stop_checks(loop_)),
+        trace_(trace),
+        to_(to),
+        plan_(lane_plan_of(kernel, target)),
+        scalar_loops_(loop_, *plan_),
+        lanes_(loop_, *plan_, target, to, [this](const Value& v) { return value(v); }) {}
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
+  void emit() {
+    to_.begin_kernel(kernel_);
+    if (hidden_.any()) to_.declare_zero();
+    if (stops_.any) to_.declare_stop();
+    const bool split = has_parallel_loops(loop_);
+    if (!split) to_.leave_to_first_part();
+    for (const StmtPtr& stmt : loop_.body) of_top_level(*stmt, split);
+    if (stops_.any) to_.end_stops();
+    if (lanes_.streams()) to_.end_streams();
+    to_.end_kernel();
+  }
+
+ private:
+  void of_top_level(const Stmt& stmt, bool split) {
+    if (stops_.before(stmt)) to_.check_stop();
+    const bool assigns =
+        stmt.kind == StmtKind::loop || stmt.kind == StmtKind::zero || stmt.kind == StmtKind::store;
+    if (!split || !assigns) {
+      statement(stmt);
+    } else if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::parallel) {
+      const auto [from, to] = to_.slice(stmt);
+      counted_loop(stmt, from, to);
+    } else {
+      to_.by_first_part([&] { statement(stmt); });
+    }
+  }
+
+  void statement(const Stmt& stmt) {
+    count_step();
+    switch (stmt.kind) {
+      case StmtKind::comment:
+        return to_.comment(stmt.text);
+      case StmtKind::loop:
+        return loop(stmt);
+      case StmtKind::zero:
+        return zero(stmt);
+      case StmtKind::prefetch:
+        prefetches(stmt);
+        return;
+      case StmtKind::store:
+        return store(stmt);
+      case StmtKind::declare:
+        if (!stmt.dims.empty()) return lanes_.declare(stmt);
+        return to_.declare(stmt.local, stmt.value->dtype, value(*stmt.value));
+      case StmtKind::assign: {
+        const Made made = value(*stmt.value);
+        if (stmt.subscripts.empty()) {
+          to_.assign(stmt.local, made);
+        } else {
+          to_.assign_element(stmt.local, lanes_.element(stmt.local, stmt.subscripts), made);
+        }
+        if (nested_sums_.contains(stmt.local)) to_.empty_asm();
+        return;
+      }
+    }
+  }
+
+  void loop(const Stmt& stmt) {
+    if (lanes_.is_vector_loop(stmt)) return lanes_.loop(stmt);
+    if (stmt.mark != LoopMark::unroll)
+      return counted_loop(stmt, to_.number(stmt.from), to_.number(stmt.to));
+    if (prefetches(stmt)) return;
+    for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
+      to_.unrolled_copy(stmt.var, k, [&] {
+        for (const StmtPtr& inner : unrolled(stmt, k)) statement(*inner);
+      });
+    }
+  }
+
+  void counted_loop(const Stmt& stmt, const Made& from, const Made& to) {
+    const std::int64_t period = stops_.period(stmt);
+    if (period <= 1) return plain_loop(stmt, from, to);
+    to_.stop_loop(stmt.var, from, to, period,
+                  [&](const Made& first, const Made& end) { plain_loop(stmt, first, end); });
+  }
+
+  void plain_loop(const Stmt& stmt, const Made& from, const Made& to) {
+    // Schedules say what is unrolled: more of it would not fit the registers.
+    const bool stays = lanes_.has_vector_loop(stmt.body) && stmt.to - stmt.from > 1;
+    to_.loop(stmt.var, from, to, stays, [&] {
+      lanes_.forget();
+      hidden_stores_ = scalar_loops_.hidden_stores(stmt);
+      if (stops_.period(stmt) == 1) to_.check_stop();
+      for (const StmtPtr& inner : stmt.body) statement(*inner);
+      if (scalar_loops_.ends_with_asm(stmt)) to_.empty_asm();
+      hidden_stores_.clear();
+      lanes_.forget();
+    });
+  }
+
+  void zero(const Stmt& stmt) {
+    if (!trace_) return to_.zero_buffer(stmt.buffer);
+    const ArrayType& type = loop_.buffers[stmt.buffer].type;
+    to_.each_element(*type.num_elements(), [&](const Made& at) {
+      traced_store(stmt.buffer, at, to_.zero_of(type.dtype));
+    });
+  }
+
+  /// False where that is not all that it does.
+  bool prefetches(const Stmt& stmt) {
+    const std::vector<PrefetchGroup> groups = prefetch_groups(loop_, stmt);
+    for (const PrefetchGroup& group : groups) to_.prefetch(group);
+    return !groups.empty();
+  }
+
+  void store(const Stmt& stmt) {
+    const ArrayType& type = loop_.buffers[stmt.buffer].type;
+    const Made at = to_.index(flatten(type, stmt.subscripts));
+    const Made made = value(*stmt.value);
+    if (trace_) {
+      to_.scoped([&] { traced_store(stmt.buffer, to_.named("at", DType::i64, at), made); });
+    } else if (hidden_stores_.contains(stmt.buffer)) {
+      to_.scoped([&] { to_.store(stmt.buffer, at, to_.hidden(type.dtype, made)); });
+    } else {
+      to_.store(stmt.buffer, at, made);
+    }
+  }
+
+  /// Told to the tracer.
+  void traced_store(BufferId buffer, const Made& at, const Made& made) {
+    const DType dtype = loop_.buffers[buffer].type.dtype;
+    const Made before = to_.named("before", dtype, to_.load(buffer, at));
+    const Made after = to_.named("after", dtype, made);
+    to_.store(buffer, at, after);
+    const auto widened = [&](const Made& v) {
+      return dtype == DType::f64 ? v : to_.apply(cast_function(dtype, DType::f64), {v});
+    };
+    to_.tell(assignments_++, buffer, at, widened(before), widened(after));
+  }
+
+  Made value(const Value& v) { return nested(v).made; }
+
+  struct Nested {
+    Made made{};
+    int depth = 0;
+    TermFacts facts = 0;
+  };
+  Nested nested(const Value& v) {
+    count_step();
+    std::vector<Made> args;
+    std::vector<TermFacts> facts;
+    Nested result;
+    for (const ValuePtr& arg : v.args) {
+      Nested operand = nested(*arg);
+      result.depth = std::max(result.depth, operand.depth + 1);
+      args.push_back(std::move(operand.made));
+      facts.push_back(operand.facts);
+    }
+    result.facts = hidden_.facts(v, facts);
+    if (subtracts_unsigned_zero(v)) args[1] = to_.temporary(v.dtype, args[1]);
+    for (std::size_t k = 0; k < args.size(); ++k) {
+      if (HiddenTerms::hides(v, k, facts))
+        args[k] = to_.apply(hide_function(v.dtype), {args[k], to_.zero()});
+    }
+    result.made = applied(v, std::move(args));
+    if (result.depth > Dialect::expression_depth_max) {
+      result.made = to_.temporary(v.dtype, result.made);
+      result.depth = 0;
+    }
+    return result;
+  }
+
+  Made applied(const Value& v, std::vector<Made> args) {
+    switch (v.kind) {
+      case ValueKind::constant:
+        return to_.literal(v.scalar);
+      case ValueKind::load:
+        return to_.load(v.buffer, to_.index(flatten(loop_.buffers[v.buffer].type, v.subscripts)));
+      case ValueKind::local:
+        return v.subscripts.empty() ? to_.local(v.local)
+                                    : to_.element(v.local, lanes_.element(v.local, v.subscripts));
+      case ValueKind::embed:
+        return to_.embed(v.index);
+      case ValueKind::op:
+        return to_.apply(op_function(v.op, v.args.back()->dtype), std::move(args));
+      case ValueKind::cast:
+        return to_.apply(cast_function(v.args[0]->dtype, v.dtype), std::move(args));
+    }
+    return {};
+  }
+
+  const KernelSource& kernel_;
+  const Loop& loop_;
+  const std::set<LocalId> nested_sums_;
+  const HiddenTerms hidden_;
+  const StopChecks stops_;
+  const bool trace_;
+  Dialect& to_;
+  const std::shared_ptr<const LanePlan> plan_;
+  const ScalarLoops scalar_loops_;
+  LaneWalk<Dialect> lanes_;
+  std::set<BufferId> hidden_stores_;  // of the loop at hand
+  std::uint32_t assignments_ = 0;
+};
+
+}  // namespace heddle::jit
