@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <map>
 
 #include "heddle/status.hpp"
+#include "jit/loop/scanner.hpp"
 #include "jit/loop/text.hpp"
 
 namespace heddle::jit {
 namespace {
 
-class Parser {
+class Parser : Scanner {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit Parser(std::string_view text) : Scanner(text) {}
 
   VerifiedLoop parse() {
     expect("heddle-loop");
@@ -32,89 +31,6 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(std::string_view expected) {
-    skip(false);
-    std::size_t line = 1;
-    std::size_t start = 0;
-    for (std::size_t k = 0; k < at_; ++k) {
-      if (text_[k] == '\n') {
-        ++line;
-        start = k + 1;
-      }
-    }
-    std::string found(text_.substr(at_, 20));
-    found = found.substr(0, found.find('\n'));
-    std::ranges::replace_if(found, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("loop text line {} column {}: expected {}, found '{}'", line,
-                            at_ - start + 1, expected, found.empty() ? "end of line" : found));
-  }
-
-  /// Blanks; with `comments`, comments too.
-  void skip(bool comments) {
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
-        ++at_;
-      } else if (comments && c == '#') {
-        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-      } else {
-        return;
-      }
-    }
-  }
-
-  static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  }
-
-  bool accept(std::string_view token) {
-    skip(true);
-    if (!text_.substr(at_).starts_with(token)) return false;
-    const std::size_t end = at_ + token.size();
-    const bool whole_word = is_word(token.back()) && token != "-";
-    if (whole_word && end < text_.size() && is_word(text_[end])) return false;
-    at_ = end;
-    return true;
-  }
-
-  void expect(std::string_view token) {
-    if (!accept(token)) fail(fmt::format("'{}'", token));
-  }
-
-  template <class T>
-  T number(std::string_view what) {
-    skip(true);
-    T value{};
-    const auto [end, error] =
-        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) fail(what);
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return value;
-  }
-
-  /// "t12" for prefix 't'.
-  std::uint32_t id(char prefix, std::string_view what) {
-    skip(true);
-    if (at_ + 1 >= text_.size() || text_[at_] != prefix) fail(what);
-    ++at_;
-    if (text_[at_] < '0' || text_[at_] > '9') fail(what);
-    return number<std::uint32_t>(what);
-  }
-  bool sees_id(char prefix) {
-    skip(true);
-    return at_ + 1 < text_.size() && text_[at_] == prefix && text_[at_ + 1] >= '0' &&
-           text_[at_ + 1] <= '9';
-  }
-
-  std::string_view word() {
-    skip(true);
-    std::size_t end = at_;
-    while (end < text_.size() && is_word(text_[end])) ++end;
-    return text_.substr(at_, end - at_);
-  }
-
   DType dtype() {
     const std::string_view text = word();
     const auto t = parse_dtype(text);
@@ -426,8 +342,6 @@ class Parser {
     return error == std::errc() && end == digits.data() + digits.size();
   }
 
-  std::string_view text_;
-  std::size_t at_ = 0;
   Loop loop_;
   std::map<LocalId, DType> locals_;
 };

@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "jit/loop/address.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/schedule.hpp"
+#include "jit/schedule/transpose.hpp"
 #include "jit/value/int128.hpp"
 #include "jit/vector/lanes.hpp"
 #include "jit/vector/value_cost.hpp"
@@ -19,8 +17,6 @@
 namespace heddle::jit {
 namespace {
 
-/// Below that many elements along either axis, plain loops touch few enough lines to keep them.
-constexpr std::int64_t extent_min = 8;
 /// Whole lines of a row are written several at a time where they go to memory, which likes that
 /// better than single ones.
 constexpr std::int64_t lines_written = 8;
@@ -29,108 +25,6 @@ constexpr std::int64_t lines_fetched = 4;
 /// Of each row that is read; as many rows are written as a page has elements, each in a page of its
 /// own. That many fit second-level TLBs.
 constexpr std::int64_t page_bytes = 4096;
-
-/// A perfect nest of independent iterations.
-struct Transpose {
-  std::vector<StmtPtr> loops;  ///< outermost first
-  StmtPtr along;               ///< whose variable is contiguous in what is written
-  StmtPtr across;              ///< likewise, in what is read
-  std::vector<ValuePtr> reads;
-};
-
-std::int64_t extent(const StmtPtr& loop) { return loop->to - loop->from; }
-
-/// Whether different iterations write different elements: each stride exceeds all that the smaller
-/// ones reach.
-bool writes_each_once(const Loop& loop, const Stmt& store, const std::vector<StmtPtr>& loops) {
-  std::vector<std::pair<Int128, std::int64_t>> steps;  // stride, extent
-  for (const StmtPtr& each : loops) {
-    const Int128 step = stride(loop, store.buffer, store.subscripts, each->var);
-    if (extent(each) > 1) steps.emplace_back(step < 0 ? -step : step, extent(each));
-  }
-  std::ranges::sort(steps);
-  Int128 reached = 0;
-  for (const auto& [step, count] : steps) {
-    if (step <= reached) return false;
-    reached += step * (count - 1);
-  }
-  return true;
-}
-
-/// Iterations share nothing that one of them writes: they may run in any order.
-bool is_independent(const Loop& loop, const Block& body, const std::vector<StmtPtr>& loops) {
-  std::set<LocalId> own;
-  std::map<BufferId, const Stmt*> stores;
-  for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::declare) own.insert(stmt->local);
-    if (stmt->kind == StmtKind::assign && !own.contains(stmt->local)) return false;
-    if (stmt->kind != StmtKind::store) continue;
-    const auto [at, first] = stores.emplace(stmt->buffer, stmt.get());
-    if (!first && at->second->subscripts != stmt->subscripts) return false;
-    if (first && !writes_each_once(loop, *stmt, loops)) return false;
-  }
-  bool independent = true;
-  walk_values(body, [&](const Value& v) {
-    if (v.kind != ValueKind::load) return;
-    const auto at = stores.find(v.buffer);
-    if (at != stores.end() && at->second->subscripts != v.subscripts) independent = false;
-  });
-  return independent;
-}
-
-/// The loop along which all stores are contiguous.
-StmtPtr find_along(const Loop& loop, const Block& body, const std::vector<StmtPtr>& loops) {
-  for (const StmtPtr& each : loops) {
-    bool stores = false;
-    bool contiguous = true;
-    for (const StmtPtr& stmt : body) {
-      if (stmt->kind != StmtKind::store) continue;
-      stores = true;
-      contiguous = contiguous && stride(loop, stmt->buffer, stmt->subscripts, each->var) == 1;
-    }
-    if (stores && contiguous) return each;
-  }
-  return nullptr;
-}
-
-/// Finds what is read across `along`, and along which loop that is contiguous.
-void find_reads(const Loop& loop, const Block& body, Transpose& found) {
-  const auto contiguous = [&](const Value& v, const StmtPtr& each) {
-    return each != found.along && extent(each) >= extent_min &&
-           stride(loop, v.buffer, v.subscripts, each->var) == 1;
-  };
-  walk_values(body, [&](const Value& v) {
-    if (v.kind != ValueKind::load) return;
-    const std::int64_t step = stride(loop, v.buffer, v.subscripts, found.along->var);
-    if (step == 0 || step == 1) return;
-    if (!found.across) {
-      const auto at = std::ranges::find_if(
-          found.loops, [&](const StmtPtr& each) { return contiguous(v, each); });
-      if (at != found.loops.end()) found.across = *at;
-    }
-    const bool known =
-        std::ranges::any_of(found.reads, [&](const ValuePtr& read) { return equal(*read, v); });
-    if (!known && found.across && contiguous(v, found.across))
-      found.reads.push_back(make_load(v.buffer, v.dtype, v.subscripts));
-  });
-}
-
-std::optional<Transpose> find_transpose(const Loop& loop, const StmtPtr& nest) {
-  Transpose found;
-  StmtPtr inner = nest;
-  while (inner->kind == StmtKind::loop && inner->mark == LoopMark::serial) {
-    if (extent(inner) < 1) return std::nullopt;
-    found.loops.push_back(inner);
-    if (inner->body.size() != 1 || inner->body[0]->kind != StmtKind::loop) break;
-    inner = StmtPtr(inner->body[0]);
-  }
-  if (found.loops.size() < 2 || !is_straight(inner->body)) return std::nullopt;
-  found.along = find_along(loop, inner->body, found.loops);
-  if (!found.along || extent(found.along) < extent_min) return std::nullopt;
-  find_reads(loop, inner->body, found);
-  if (found.reads.empty() || !is_independent(loop, inner->body, found.loops)) return std::nullopt;
-  return found;
-}
 
 class Turned {
  public:
@@ -403,10 +297,6 @@ class Turned {
 };
 
 }  // namespace
-
-bool is_transpose(const Loop& loop, const StmtPtr& nest) {
-  return find_transpose(loop, nest).has_value();
-}
 
 std::optional<Block> schedule_transpose(Scheduling& in, const StmtPtr& nest) {
   const std::optional<Transpose> found = find_transpose(in.lowered.loop, nest);

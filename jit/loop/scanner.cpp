@@ -1,0 +1,81 @@
+// See loop/scanner.hpp.
+#include "jit/loop/scanner.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "heddle/status.hpp"
+
+namespace heddle::jit {
+namespace {
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-';
+}
+
+}  // namespace
+
+void Scanner::fail(std::string_view expected) {
+  skip(false);
+  std::size_t line = 1;
+  std::size_t start = 0;
+  for (std::size_t k = 0; k < at_; ++k) {
+    if (text_[k] == '\n') {
+      ++line;
+      start = k + 1;
+    }
+  }
+  std::string found(text_.substr(at_, 20));
+  found = found.substr(0, found.find('\n'));
+  std::ranges::replace_if(found, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("loop text line {} column {}: expected {}, found '{}'", line,
+                          at_ - start + 1, expected, found.empty() ? "end of line" : found));
+}
+
+void Scanner::skip(bool comments) {
+  while (at_ < text_.size()) {
+    const char c = text_[at_];
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+      ++at_;
+    } else if (comments && c == '#') {
+      while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+    } else {
+      return;
+    }
+  }
+}
+
+bool Scanner::accept(std::string_view token) {
+  skip(true);
+  if (!text_.substr(at_).starts_with(token)) return false;
+  const std::size_t end = at_ + token.size();
+  const bool whole_word = is_word(token.back()) && token != "-";
+  if (whole_word && end < text_.size() && is_word(text_[end])) return false;
+  at_ = end;
+  return true;
+}
+
+std::uint32_t Scanner::id(char prefix, std::string_view what) {
+  skip(true);
+  if (at_ + 1 >= text_.size() || text_[at_] != prefix) fail(what);
+  ++at_;
+  if (text_[at_] < '0' || text_[at_] > '9') fail(what);
+  return number<std::uint32_t>(what);
+}
+
+bool Scanner::sees_id(char prefix) {
+  skip(true);
+  return at_ + 1 < text_.size() && text_[at_] == prefix && text_[at_ + 1] >= '0' &&
+         text_[at_ + 1] <= '9';
+}
+
+std::string_view Scanner::word() {
+  skip(true);
+  std::size_t end = at_;
+  while (end < text_.size() && is_word(text_[end])) ++end;
+  return text_.substr(at_, end - at_);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,50 @@
+// The tokens of the loop text, and where in it something is wrong. One thread.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+#include <system_error>
+
+namespace heddle::jit {
+
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  /// Throws invalid_argument: line, column, what was expected here, what is there.
+  [[noreturn]] void fail(std::string_view expected);
+
+  /// Whether the token is next; then it is passed. Blanks and comments before it are, either way.
+  bool accept(std::string_view token);
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(fmt::format("'{}'", token));
+  }
+  /// `what` is expected, should there be no such number.
+  template <class T>
+  T number(std::string_view what) {
+    skip(true);
+    T value{};
+    const auto [end, error] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) fail(what);
+    at_ = static_cast<std::size_t>(end - text_.data());
+    return value;
+  }
+  /// "t12" for prefix 't'.
+  std::uint32_t id(char prefix, std::string_view what);
+  bool sees_id(char prefix);
+  /// That comes next; it is not passed.
+  std::string_view word();
+
+ protected:
+  /// Blanks; with `comments`, comments too.
+  void skip(bool comments);
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace heddle::jit

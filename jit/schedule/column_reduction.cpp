@@ -1,0 +1,170 @@
+// Reductions along columns, a lane each. Pure; any thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "jit/loop/rewrite.hpp"
+#include "jit/schedule/lanes.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Sums along columns, more of them than registers hold: sums in the first-level cache, four rows
+/// at a time, so that memory is read along its rows.
+class ColumnSums {
+ public:
+  ColumnSums(Scheduling& in, const StmtPtr& nest, const Reduction& r, Block after)
+      : in_(in),
+        nest_(nest),
+        r_(r),
+        after_(std::move(after)),
+        type_(r.declare->value->dtype),
+        piece_(unrolled_vectors * in.target.lanes(type_)) {}
+
+  [[nodiscard]] Block build() {
+    // What lies further apart than this was not looked at.
+    const std::int64_t room =
+        std::min(copies_max, in_.target.l1_bytes / 2 / static_cast<std::int64_t>(size_of(type_)));
+    const std::int64_t width = std::max(piece_, std::min(nest_->to, room) / piece_ * piece_);
+    Block result{make_comment(fmt::format("reduction: {} columns at once, {} rows", width, rows))};
+    for (const Segment& segment : whole_tiles(nest_->to, width)) {
+      const VarId outer = in_.fresh.var();
+      const bool single = segment.count == 1;
+      base_ = single ? Affine{segment.offset, {}}
+                     : affine_add(affine_var(outer, segment.size), Affine{segment.offset, {}});
+      Block tile = tile_of(segment.size);
+      if (single) {
+        result.insert(result.end(), tile.begin(), tile.end());
+      } else {
+        result.push_back(make_loop(outer, 0, segment.count, std::move(tile)));
+      }
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::int64_t rows = 4;
+
+  Block tile_of(std::int64_t columns) {
+    sums_ = in_.fresh.local();
+    Block tile{make_declare(sums_, make_constant(*neutral(r_.op, type_)), {columns})};
+    over(columns, {make_assign(r_.declare->local, r_.declare->value)}, tile);
+    const Stmt& reduced = *r_.loops.back();
+    for (const Segment& segment : whole_tiles(reduced.to, rows)) {
+      const VarId row = in_.fresh.var();
+      Block body;
+      over(columns, {add_rows(segment, row)}, body);
+      tile.push_back(make_loop(row, 0, segment.count, std::move(body)));
+    }
+    over(columns, after_, tile);
+    return tile;
+  }
+
+  /// x = op(op(x, term of the first row), term of the second), ...
+  StmtPtr add_rows(const Segment& segment, VarId row) const {
+    ValuePtr sum = make_local(r_.declare->local, type_);
+    for (std::int64_t k = 0; k < segment.size; ++k) {
+      Substitution by;
+      by.vars[r_.loops.back()->var] =
+          affine_add(affine_var(row, segment.size), Affine{segment.offset + k, {}});
+      const ValuePtr term = substitute(r_.term, by);
+      sum = make_op(r_.op, r_.term_first ? std::vector{term, sum} : std::vector{sum, term});
+    }
+    return make_assign(r_.declare->local, sum);
+  }
+
+  /// `body` for all columns of the tile, its sum held in the block.
+  void over(std::int64_t columns, const Block& body, Block& to) {
+    for (const Segment& segment : whole_tiles(columns, piece_)) {
+      const VarId piece = in_.fresh.var();
+      const VarId l = in_.fresh.var();
+      const Affine column = affine_add(affine_add(affine_var(piece, segment.size), affine_var(l)),
+                                       Affine{segment.offset, {}});
+      Block here = copy_at(in_, body, nest_->var, affine_add(base_, column));
+      for (StmtPtr& stmt : here) {
+        stmt = with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
+          const bool sum = v->kind == ValueKind::local && v->local == r_.declare->local;
+          return sum ? make_local(sums_, type_, {column}) : std::move(v);
+        }));
+        if (stmt->kind == StmtKind::assign && stmt->local == r_.declare->local)
+          stmt = make_assign(sums_, stmt->value, {column});
+      }
+      to.push_back(make_loop(piece, 0, segment.count,
+                             {make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes)}));
+    }
+  }
+
+  Scheduling& in_;
+  const StmtPtr& nest_;
+  const Reduction& r_;
+  const Block after_;
+  const DType type_;
+  const std::int64_t piece_;
+  LocalId sums_ = 0;
+  Affine base_;
+};
+
+}  // namespace
+
+std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest) {
+  // for j { let x = start; for i.. { x = op(x, term) }; after }, contiguous along j: j in lanes.
+  if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || nest->from != 0 ||
+      nest->body.size() < 3)
+    return std::nullopt;
+  const std::optional<Reduction> r = match_reduction(nest->body[0], nest->body[1]);
+  const Block after(nest->body.begin() + 2, nest->body.end());
+  if (!r || !is_straight(after)) return std::nullopt;
+  const DType type = r->declare->value->dtype;
+  const std::int64_t width = in.target.lanes(type);
+  if (width < 2 || nest->to < width) return std::nullopt;
+  // All of it as one iteration's straight-line code: may that run in lanes?
+  const VarId trial = in.fresh.var();
+  Block straight{r->declare,
+                 make_assign(r->declare->local,
+                             make_op(r->op, {make_local(r->declare->local, type), r->term}))};
+  straight.insert(straight.end(), after.begin(), after.end());
+  if (!runs_as_vectors(
+          in, make_loop(trial, 0, std::min(nest->to, copies_max),
+                        copy_at(in, straight, nest->var, affine_var(trial)), LoopMark::lanes)))
+    return std::nullopt;
+  if (r->loops.size() == 1 && nest->to > sums_max * width)
+    return ColumnSums(in, nest, *r, after).build();
+  Block result{make_comment(fmt::format("reduction: {} columns at once", sums_max * width))};
+  for (const Segment& segment : whole_tiles(nest->to, sums_max * width)) {
+    const VarId outer = in.fresh.var();
+    const Affine base = segment.count == 1 ? Affine{segment.offset, {}}
+                                           : affine_add(affine_var(outer, segment.size),
+                                                        Affine{segment.offset, {}});
+    const LocalId sums = in.fresh.local();
+    const auto over = [&](const Block& body) {
+      const VarId l = in.fresh.var();
+      Block here = copy_at(in, body, nest->var, affine_add(base, affine_var(l)));
+      for (StmtPtr& stmt : here) {
+        stmt = with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
+          const bool sum = v->kind == ValueKind::local && v->local == r->declare->local;
+          return sum ? make_local(sums, type, {affine_var(l)}) : std::move(v);
+        }));
+        if (stmt->kind == StmtKind::assign && stmt->local == r->declare->local)
+          stmt = make_assign(sums, stmt->value, {affine_var(l)});
+      }
+      return make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes);
+    };
+    StmtPtr step = over({r->loops.back()->body[0]});
+    for (std::size_t k = r->loops.size(); k-- > 0;) {
+      const VarId var = in.fresh.var();
+      Substitution rename;
+      rename.vars[r->loops[k]->var] = affine_var(var);
+      step = make_loop(var, 0, r->loops[k]->to, {substitute(step, rename)});
+    }
+    Block tile{make_declare(sums, make_constant(*neutral(r->op, type)), {segment.size}),
+               over({make_assign(r->declare->local, r->declare->value)}), step, over(after)};
+    if (segment.count > 1) {
+      result.push_back(make_loop(outer, 0, segment.count, std::move(tile)));
+    } else {
+      result.insert(result.end(), tile.begin(), tile.end());
+    }
+  }
+  return result;
+}
+
+}  // namespace heddle::jit

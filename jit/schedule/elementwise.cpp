@@ -1,0 +1,90 @@
+// Elementwise code in vectors. Pure; any thread.
+#include <algorithm>
+
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/schedule/lanes.hpp"
+#include "jit/vector/lanes.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Operations, loads and stores of an iteration, beyond which it has fewer vectors: that keeps the
+/// loads going too, and compilers take more than twice as long over twice the code.
+constexpr std::int64_t unrolled_steps_max = 256;
+
+std::int64_t vector_width(const Scheduling& in, const Block& body) {
+  const std::optional<DType> type = lane_type(body);
+  return type ? in.target.lanes(*type) : 0;
+}
+
+/// Of an iteration of an elementwise loop.
+std::int64_t vectors_at_once(const Block& body) {
+  std::int64_t steps = 0;
+  walk(body, [&](const Stmt& stmt) { steps += stmt.kind == StmtKind::store ? 1 : 0; });
+  walk_values(body, [&](const Value& v) {
+    const bool counts = v.kind == ValueKind::op || v.kind == ValueKind::load;
+    steps += counts ? 1 : 0;
+  });
+  return std::clamp<std::int64_t>(unrolled_steps_max / std::max<std::int64_t>(steps, 1), 1,
+                                  unrolled_vectors);
+}
+
+}  // namespace
+
+/// The loop may run as lanes, and all of it would be vector code.
+bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes) {
+  const Block alone{lanes};
+  if (!broken_mark(alone).empty()) return false;
+  return plan_lanes(in.lowered.loop.buffers, alone, in.target).vectors.contains(lanes->var);
+}
+
+/// body at `at`, its own locals renamed.
+Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at) {
+  Substitution by;
+  by.vars[var] = at;
+  return copied(in, body, std::move(by));
+}
+
+bool is_elementwise(const Scheduling& in, const StmtPtr& nest) {
+  if (nest->kind != StmtKind::loop) return false;
+  if (!is_straight(nest->body)) {
+    return std::ranges::all_of(nest->body,
+                               [&in](const StmtPtr& inner) { return is_elementwise(in, inner); });
+  }
+  const std::int64_t width = vector_width(in, nest->body);
+  return width > 1 && runs_as_vectors(in, make_loop(nest->var, nest->from, nest->from + width,
+                                                    nest->body, LoopMark::lanes));
+}
+
+std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
+  if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || !is_straight(nest->body))
+    return std::nullopt;
+  const std::int64_t width = vector_width(in, nest->body);
+  const std::int64_t extent = nest->to - nest->from;
+  if (width < 2 || extent < width) return std::nullopt;
+  const auto lanes = [&](std::int64_t count, const Affine& from) {
+    const VarId l = in.fresh.var();
+    return make_loop(l, 0, count,
+                     copy_at(in, nest->body, nest->var, affine_add(from, affine_var(l))),
+                     LoopMark::lanes);
+  };
+  // An element may depend on one that lies a vector or more before it.
+  std::int64_t tile = std::min(extent, vectors_at_once(nest->body) * width);
+  if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) tile = width;
+  if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) return std::nullopt;
+  Block result;
+  for (const Segment& segment : whole_tiles(extent, tile)) {
+    const std::int64_t from = nest->from + segment.offset;
+    if (segment.count == 1) {
+      result.push_back(lanes(segment.size, Affine{from, {}}));
+    } else {
+      const VarId outer = in.fresh.var();
+      const Affine base = affine_add(affine_var(outer, segment.size), Affine{from, {}});
+      result.push_back(make_loop(outer, 0, segment.count, {lanes(segment.size, base)}));
+    }
+  }
+  return result;
+}
+
+}  // namespace heddle::jit
