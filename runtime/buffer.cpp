@@ -6,9 +6,9 @@
 
 #include "heddle/status.hpp"
 #include "jit/value/element.hpp"
-#include "runtime/submit.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/timeline.hpp"
+#include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
 

@@ -11,65 +11,17 @@
 namespace heddle::rt {
 namespace {
 
-/// A door that also holds the device's merge slot while the ticket is taken.
-class SlotDoor : public Door {
- public:
-  SlotDoor(const DeviceState& device, sched::Label label, const Accesses& accesses)
-      : Door(device, label, accesses) {}
-
-  Status enter(sched::TaskNote& note) noexcept final {
-    lock_ = std::unique_lock(slot().mutex);
-    Status status;
-    try {
-      status = resolve();
-    } catch (const Error& e) {
-      status = e.status();
-    } catch (...) {
-      status = Status(ErrorCode::exhausted, [&] {
-        return fmt::format("no memory to use the merge buffer of {}", device().execution->name);
-      });
-    }
-    if (status.ok()) status = Door::enter(note);
-    if (!status.ok()) {
-      lock_.unlock();
-      return status;
-    }
-    entered();
-    return {};
-  }
-
-  void leave(const Event* taken) noexcept final {
-    std::shared_ptr<Load> before;  // goes after the lock
-    if (taken != nullptr) {
-      before = slot().load;
-      settle(*taken);
-    }
-    Door::leave(taken);
-    lock_.unlock();
-  }
-
- protected:
-  [[nodiscard]] MergeSlot& slot() noexcept { return device().execution->merge; }
-  /// Finds out what is used, under the slot's lock. May throw.
-  virtual Status resolve() = 0;
-  /// The buffers are locked and live.
-  virtual void entered() noexcept = 0;
-  /// The task took its ticket.
-  virtual void settle(const Event& taken) noexcept = 0;
-
-  /// The slot's own memory, of at least that size; tasks that use a smaller one keep it.
-  const std::shared_ptr<const Memory>& own(std::size_t bytes, const Tensor& tensor) {
-    std::shared_ptr<const Memory>& memory = slot().own;
-    if (memory && memory->bytes >= bytes) return memory;
-    if (memory.use_count() == 1) memory.reset();  // before the larger one is taken
-    memory = allocate_memory(*device().execution, bytes,
-                             "the merge buffer for tensor '" + tensor.label() + "'");
-    return memory;
-  }
-
- private:
-  std::unique_lock<std::mutex> lock_;
-};
+/// The slot's own memory, of at least that size; tasks that use a smaller one keep it. While the
+/// slot is locked.
+const std::shared_ptr<const Memory>& own_memory(const DeviceState& device, std::size_t bytes,
+                                                const Tensor& tensor) {
+  std::shared_ptr<const Memory>& memory = device.execution->merge.own;
+  if (memory && memory->bytes >= bytes) return memory;
+  if (memory.use_count() == 1) memory.reset();  // before the larger one is taken
+  memory = allocate_memory(*device.execution, bytes,
+                           "the merge buffer for tensor '" + tensor.label() + "'");
+  return memory;
+}
 
 /// Into the slot's own memory, in a task of the device.
 Move move_of(const DeviceState& device, const BufferView& source, const Memory& own,
@@ -92,46 +44,60 @@ struct Loading {
   std::shared_ptr<Move> move;  ///< null: borrowed
 };
 
-class LoadDoor final : public SlotDoor {
+class Loads final : public MergeUse {
  public:
-  LoadDoor(const DeviceState& device, const Accesses& accesses, const BufferView& source,
-           Loading loading)
-      : SlotDoor(device, "merge", accesses), source_(source), loading_(std::move(loading)) {}
+  Loads(const Accesses& accesses, const BufferView& source, Loading loading)
+      : accesses_(accesses), source_(source), loading_(std::move(loading)) {}
 
- private:
-  Status resolve() override {
-    if (!loading_.move) return {};
-    Load& load = *loading_.load;
-    load.memory = own(source_.num_bytes(), load.tensor);
-    *loading_.move = move_of(device(), source_, *load.memory, load.tensor);
-    load.data = loading_.move->to;
-    return {};
-  }
-  void entered() noexcept override {
+  Needs resolve(const DeviceState& device) override {
     Load& load = *loading_.load;
     if (loading_.move) {
-      kept().push_back(load.memory);
-    } else {
-      load.memory = kept().front();  // the source is all that the task accesses
+      load.memory = own_memory(device, source_.num_bytes(), load.tensor);
+      *loading_.move = move_of(device, source_, *load.memory, load.tensor);
+      load.data = loading_.move->to;
     }
+    return {accesses_, load.memory};
   }
-  void settle(const Event& taken) noexcept override {
+  void settle(MergeSlot& slot, const Event& taken) noexcept override {
     loading_.load->event = taken;
-    slot().load = loading_.load;
+    slot.load = loading_.load;
   }
 
+ private:
+  const Accesses& accesses_;
   const BufferView& source_;
   const Loading loading_;
 };
 
-class ConsumerDoor final : public SlotDoor {
+class Consumes final : public MergeUse {
  public:
-  ConsumerDoor(const DeviceState& device, const Linked& consumer, MergeRead& read,
-               const MergeSource* source)
-      : SlotDoor(device, consumer.label, consumer.accesses),
-        consumer_(consumer),
-        read_(read),
-        source_(source) {}
+  Consumes(const Linked& consumer, MergeRead& read, const MergeSource* source)
+      : consumer_(consumer), read_(read), source_(source) {}
+
+  Needs resolve(const DeviceState& device) override {
+    memory_.reset();
+    read_.move.reset();
+    accesses_ = consumer_.accesses;
+    if (source_ != nullptr) {
+      const bool borrow = source_->mode == MergeMode::stream &&
+                          may_borrow(*device.execution, *source_->view, &consumer_);
+      use(device, *source_->view, *source_->tensor, borrow);
+    } else {
+      const Load& load = find(device);
+      if (load.borrowed) {
+        use(device, *load.borrowed, load.tensor,
+            may_borrow(*device.execution, *load.borrowed, &consumer_));
+      } else {
+        memory_ = load.memory;
+        read_.buffer = {load.data, static_cast<std::uint64_t>(load.tensor.num_bytes())};
+      }
+    }
+    return {accesses_, memory_};
+  }
+  /// What merge() brings goes after its consumer.
+  void settle(MergeSlot& slot, const Event& /*taken*/) noexcept override {
+    if (source_ != nullptr) slot.load.reset();
+  }
 
  private:
   [[nodiscard]] const Tensor& expected() const {
@@ -139,90 +105,53 @@ class ConsumerDoor final : public SlotDoor {
     return data.lowered.tensors[*data.signature.merge];
   }
 
-  Status resolve() override {
-    memory_.reset();
-    read_.move.reset();
-    accesses_ = consumer_.accesses;
-    if (source_ != nullptr) {
-      const bool borrow = source_->mode == MergeMode::stream &&
-                          may_borrow(*device().execution, *source_->view, &consumer_);
-      use(*source_->view, *source_->tensor, borrow);
-    } else {
-      if (Status status = find(); !status.ok()) return status;
-      const Load& load = *read_.load;
-      if (load.borrowed) {
-        use(*load.borrowed, load.tensor,
-            may_borrow(*device().execution, *load.borrowed, &consumer_));
-      } else {
-        memory_ = load.memory;
-        read_.buffer = {load.data, static_cast<std::uint64_t>(load.tensor.num_bytes())};
-      }
-    }
-    replace(accesses_);
-    return {};
-  }
-
   /// What the slot holds, which must be what the code expects (O32).
-  Status find() {
-    std::shared_ptr<Load>& load = slot().load;
+  const Load& find(const DeviceState& device) {
+    std::shared_ptr<Load>& load = device.execution->merge.load;
     if (load && load->event.done() && !ended_well(load->event)) load.reset();
     const Code& code = consumer_.code;
     if (!load || !(load->tensor == expected())) {
-      return Status(ErrorCode::failed_precondition,
-                    fmt::format("routine '{}' merges tensor '{}', but the merge buffer of {} "
-                                "holds {}; load it before with merge() or load_merge()",
-                                code.name(), expected().label(), device().execution->name,
-                                load ? "'" + load->tensor.label() + "'" : "none"));
+      throw Error(ErrorCode::failed_precondition,
+                  fmt::format("routine '{}' merges tensor '{}', but the merge buffer of {} "
+                              "holds {}; load it before with merge() or load_merge()",
+                              code.name(), expected().label(), device.execution->name,
+                              load ? "'" + load->tensor.label() + "'" : "none"));
     }
     if (const auto only = code.data().options.merge_mode; only && *only != load->mode) {
-      return Status(ErrorCode::failed_precondition,
-                    fmt::format("routine '{}' was compiled for merges by {} only, but tensor "
-                                "'{}' was loaded by {}",
-                                code.name(), name(*only), load->tensor.label(), name(load->mode)));
+      throw Error(ErrorCode::failed_precondition,
+                  fmt::format("routine '{}' was compiled for merges by {} only, but tensor "
+                              "'{}' was loaded by {}",
+                              code.name(), name(*only), load->tensor.label(), name(load->mode)));
     }
     read_.load = load;
-    return {};
+    return *load;
   }
 
   /// The launch reads `view`, in place or in a copy of its own.
-  void use(const BufferView& view, const Tensor& tensor, bool in_place) {
+  void use(const DeviceState& device, const BufferView& view, const Tensor& tensor, bool in_place) {
     accesses_.add({&view, Use::read, &tensor});
     const std::size_t bytes = view.num_bytes();
     if (in_place) {
       read_.buffer = {place_of(view).data, bytes};
     } else {
-      memory_ = own(bytes, tensor);
-      read_.move = move_of(device(), view, *memory_, tensor);
+      memory_ = own_memory(device, bytes, tensor);
+      read_.move = move_of(device, view, *memory_, tensor);
       read_.buffer = {memory_->data, bytes};
     }
-  }
-
-  void entered() noexcept override {
-    if (memory_) kept().push_back(memory_);
-  }
-  /// What merge() brings goes after its consumer.
-  void settle(const Event& /*taken*/) noexcept override {
-    if (source_ != nullptr) slot().load.reset();
   }
 
   const Linked& consumer_;
   MergeRead& read_;
   const MergeSource* const source_;
-  Accesses accesses_;
-  std::shared_ptr<const Memory> memory_;  // beside that of the accesses
+  Accesses accesses_;                     // of the consumer, and what it merges
+  std::shared_ptr<const Memory> memory_;  // beside theirs
 };
 
 }  // namespace
 
 bool may_borrow(const Execution& execution, const BufferView& source, const Linked* consumer) {
   if (!reaches(execution, *source.buffer().state())) return false;
-  if (consumer == nullptr) return true;
-  const auto& signature = consumer->code.data().signature.entries;
-  for (std::size_t k = 0; k < consumer->entries.size(); ++k) {
-    const std::optional<BufferView>& written = consumer->entries[k];
-    if (written && signature[k].writes && overlap(*written, source)) return false;
-  }
-  return true;
+  return consumer == nullptr || !consumer->accesses.writes(source);
 }
 
 void require_mode(const Code& consumer, MergeMode mode) {
@@ -261,23 +190,23 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
   }
   Accesses accesses;
   accesses.add({source.view, Use::read, source.tensor});
-  LoadDoor door(device, accesses, *source.view, loading);
-  return door.submit(
-      [execution = device.execution, loading]() -> Status {
-        if (loading.move) {
-          if (Status status = loading.move->run(); !status.ok()) return status;
-        }
-        count(loading.move ? execution->merges_copied : execution->merges_streamed);
-        loading.load->filled = true;
-        return {};
-      },
-      options);
+  Loads loads(accesses, *source.view, loading);
+  const auto run = [loading](Execution& execution) -> Status {
+    if (loading.move) {
+      if (Status status = loading.move->run(); !status.ok()) return status;
+    }
+    count(loading.move ? execution.merges_copied : execution.merges_streamed);
+    loading.load->filled = true;
+    return {};
+  };
+  return submit(device, {"merge", operation(run), accesses, &loads}, options);
 }
 
 Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRead& read,
-                      const MergeSource* source, std::unique_ptr<Work> task,
+                      const MergeSource* source, std::unique_ptr<Operation> launch,
                       const sched::SubmitOptions& options) {
-  return ConsumerDoor(device, consumer, read, source).submit_work(std::move(task), options);
+  Consumes consumes(consumer, read, source);
+  return submit(device, {consumer.label, std::move(launch), consumer.accesses, &consumes}, options);
 }
 
 }  // namespace heddle::rt

@@ -16,7 +16,7 @@ struct Load {
   MergeMode mode;                          ///< as asked for, whether or not memory is shared
   std::optional<BufferView> borrowed;      ///< in place: using the load is using this
   std::byte* data = nullptr;               ///< where routines read it
-  std::shared_ptr<const Memory> memory{};  ///< that it lies in
+  std::shared_ptr<const Memory> memory{};  ///< of the slot, that it was copied to; null: borrowed
   Event event{};                           ///< of the task that loads it
   bool filled = false;                     ///< by that task. For tasks of the device only
 };
@@ -49,10 +49,10 @@ void require_mode(const Code& consumer, MergeMode mode);
 /// Loads the merge buffer.
 Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
                   const sched::SubmitOptions& options);
-/// Schedules `task`, a launch of a consumer that reads its merge entry as `read` says; that is
+/// Schedules `launch`, of a consumer that reads its merge entry as `read` says; that is
 /// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
 Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRead& read,
-                      const MergeSource* source, std::unique_ptr<Work> task,
+                      const MergeSource* source, std::unique_ptr<Operation> launch,
                       const sched::SubmitOptions& options);
 
 /// Binds and launches; `source`: what merge() brings.

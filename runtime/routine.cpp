@@ -16,13 +16,13 @@ namespace rt {
 namespace {
 
 /// One launch: everything that was decided when it was scheduled.
-class Launch final : public Work {
+class Launch final : public Operation {
  public:
   Launch(std::shared_ptr<const Linked> what, std::vector<std::int64_t> values,
          std::function<void(const TracedValue&)> trace)
       : linked_(std::move(what)), statics_(std::move(values)), trace_(std::move(trace)) {}
 
-  Status run() override;
+  Status run(Execution& execution) override;
   /// The code reads the merge buffer: how is to be filled in.
   MergeRead& merging() { return merge_.emplace(); }
 
@@ -53,9 +53,9 @@ void trace_value(void* context, std::uint32_t statement, std::uint32_t entry, st
   }
 }
 
-Status Launch::run() {
+Status Launch::run(Execution& execution) {
   if (!merge_) return launch(linked_->buffers);
-  if (Status status = merge_->prepare(*linked_->execution, *linked_); !status.ok()) return status;
+  if (Status status = merge_->prepare(execution, *linked_); !status.ok()) return status;
   std::vector<heddle_kernel_buffer> buffers = linked_->buffers;
   buffers[*linked_->code.data().signature.merge] = merge_->buffer;
   return launch(buffers);
@@ -171,7 +171,7 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
   });
   // The task keeps `code` while it is being submitted.
   if (!routine.code.data().signature.merge)
-    return Door(device, code.label, code.accesses).submit_work(std::move(launch), submit);
+    return rt::submit(device, {code.label, std::move(launch), code.accesses}, submit);
   MergeRead& read = launch->merging();
   return submit_consumer(device, code, read, source, std::move(launch), submit);
 }

@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "heddle/status.hpp"
+#include "runtime/transfer.hpp"
+#include "scheduler/device/ticket_guard.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -27,81 +29,147 @@ Status donated(const Access& access, std::string_view user) {
                             user, what, at.function_name(), at.file_name(), at.line()));
 }
 
-/// How the queue handles a std::unique_ptr<Work>.
-constexpr sched::TaskOps work_ops{
-    [](void* to, void* from) noexcept {
-      ::new (to) std::unique_ptr<Work>(std::move(*static_cast<std::unique_ptr<Work>*>(from)));
-    },
-    [](void* callable, Status& failure) {
-      auto& work = *static_cast<std::unique_ptr<Work>*>(callable);
-      failure = work->run();
-      if (failure.ok()) work.~unique_ptr();
-      return failure.ok();
-    },
-    [](void* callable) noexcept { static_cast<std::unique_ptr<Work>*>(callable)->~unique_ptr(); }};
-
 }  // namespace
 
 void Accesses::add(Access access) {
-  if (access.use == Use::overwrite && access.view->num_bytes() != state_of(access).bytes)
-    access.use = Use::change;
-  const auto at = std::ranges::lower_bound(list_, &state_of(access), std::less<>(),
-                                           [](const Access& other) { return &state_of(other); });
-  if (at != list_.end() && &state_of(*at) == &state_of(access)) {
-    if (at->use != access.use) at->use = Use::change;
-  } else {
-    list_.insert(at, access);
+  list_.push_back(access);
+  Whole whole{&state_of(access), access.use, access};
+  if (whole.use == Use::overwrite && access.view->num_bytes() != whole.buffer->bytes)
+    whole.use = Use::change;
+  const auto at = std::ranges::lower_bound(buffers_, whole.buffer, std::less<>(), &Whole::buffer);
+  if (at == buffers_.end() || at->buffer != whole.buffer) {
+    buffers_.insert(at, whole);
+  } else if (at->use != whole.use) {
+    at->use = Use::change;
   }
 }
 
-Event Door::submit_work(std::unique_ptr<Work> work, const sched::SubmitOptions& options) {
-  require_open(device_);
-  work_ = work.get();
-  work->kept.reserve(accesses_->list().size() + 1);
-  Event event = TicketGuard::submit(*device_.timeline, label_, work_ops, &work, options, *this);
+bool Accesses::writes(const BufferView& view) const noexcept {
+  return std::ranges::any_of(list_, [&](const Access& access) {
+    return access.use != Use::read && overlap(*access.view, view);
+  });
+}
+
+/// Holds what a work touches while it takes its ticket.
+class Door final : public sched::TicketGuard {
+ public:
+  Door(const DeviceState& device, const Work& work)
+      : device_(device), work_(work), operation_(*work.operation), accesses_(&work.accesses) {}
+
+  static Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options) {
+    require_open(device);
+    Door door(device, work);
+    door.operation_.execution_ = device.execution;
+    return TicketGuard::submit(*device.timeline, work.label, task_ops, &work.operation, options,
+                               door);
+  }
+
+  Status enter(sched::TaskNote& note) noexcept override {
+    if (work_.merge != nullptr) slot().mutex.lock();
+    Status why;
+    try {
+      std::shared_ptr<const Memory> more;
+      if (work_.merge != nullptr) {
+        MergeUse::Needs needs = work_.merge->resolve(device_);
+        accesses_ = &needs.accesses;
+        more = std::move(needs.memory);
+      }
+      why = enter_buffers(std::move(more), note);
+    } catch (const Error& e) {
+      why = e.status();
+    } catch (...) {
+      why = Status(ErrorCode::exhausted, [&] {
+        return fmt::format("no memory to submit '{}' on {}", work_.label.c_str(),
+                           device_.execution->name);
+      });
+    }
+    if (!why.ok() && work_.merge != nullptr) slot().mutex.unlock();
+    return why;
+  }
+
+  void leave(const Event* taken) noexcept override {
+    std::shared_ptr<Load> before;  // goes after the locks
+    if (taken != nullptr) {
+      for (const Accesses::Whole& each : accesses_->buffers())
+        each.buffer->note_use(*taken, each.use == Use::overwrite);
+      operation_.accepted_ = true;
+      if (work_.merge != nullptr) {
+        before = slot().load;
+        work_.merge->settle(slot(), *taken);
+      }
+    }
+    unlock_buffers();
+    if (work_.merge != nullptr) slot().mutex.unlock();
+  }
+
+ private:
+  Status enter_buffers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
+    for (const Accesses::Whole& each : accesses_->buffers()) each.buffer->mutex.lock();
+    Status why;
+    try {
+      why = look_at_buffers(std::move(more), note);
+    } catch (...) {
+      unlock_buffers();
+      throw;
+    }
+    if (!why.ok()) unlock_buffers();
+    return why;
+  }
+
+  Status look_at_buffers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
+    std::vector<std::shared_ptr<const Memory>>& kept = operation_.kept_;
+    kept.clear();
+    kept.reserve(accesses_->buffers().size() + 1);
+    for (const Accesses::Whole& each : accesses_->buffers()) {
+      if (!each.buffer->memory) {
+        return donated(each.named,
+                       fmt::format("'{}' on {}", work_.label.c_str(), device_.execution->name));
+      }
+      kept.push_back(each.buffer->memory);
+      each.buffer->order(device_.timeline->id(), each.use == Use::overwrite, note);
+    }
+    if (more) kept.push_back(std::move(more));
+    return {};
+  }
+
+  void unlock_buffers() noexcept {
+    for (const Accesses::Whole& each : accesses_->buffers()) each.buffer->mutex.unlock();
+  }
+  [[nodiscard]] MergeSlot& slot() const noexcept { return device_.execution->merge; }
+
+  /// How the queue handles a std::unique_ptr<Operation>.
+  static constexpr sched::TaskOps task_ops{
+      [](void* to, void* from) noexcept {
+        ::new (to)
+            std::unique_ptr<Operation>(std::move(*static_cast<std::unique_ptr<Operation>*>(from)));
+      },
+      [](void* callable, Status& failure) {
+        auto& task = *static_cast<std::unique_ptr<Operation>*>(callable);
+        task->began_ = true;
+        failure = task->run(*task->execution_);
+        if (failure.ok()) task.~unique_ptr();
+        return failure.ok();
+      },
+      [](void* callable) noexcept {
+        auto& task = *static_cast<std::unique_ptr<Operation>*>(callable);
+        // By the consumer, in its turn.
+        if (task->accepted_ && !task->began_) task->skip(*task->execution_);
+        task.~unique_ptr();
+      }};
+
+  const DeviceState& device_;
+  const Work& work_;
+  Operation& operation_;
+  const Accesses* accesses_;  // of the work; from enter() on, with what it merges
+};
+
+Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options) {
+  Event event = Door::submit(device, std::move(work), options);
   if (event.accepted()) return event;
   Status why = event.status();
   // Somebody finalised it meanwhile.
-  if (why.code() == ErrorCode::unavailable) require_open(device_);
+  if (why.code() == ErrorCode::unavailable) require_open(device);
   throw Error(std::move(why));
-}
-
-Status Door::enter(sched::TaskNote& note) noexcept {
-  for (const Access& access : accesses_->list()) state_of(access).mutex.lock();
-  try {
-    kept().clear();
-    kept().reserve(accesses_->list().size() + 1);
-    for (const Access& access : accesses_->list()) {
-      BufferState& buffer = state_of(access);
-      if (!buffer.memory) {
-        Status why =
-            donated(access, fmt::format("'{}' on {}", label_.c_str(), device_.execution->name));
-        unlock();
-        return why;
-      }
-      kept().push_back(buffer.memory);
-      buffer.order(device_.timeline->id(), access.use == Use::overwrite, note);
-    }
-    return {};
-  } catch (...) {
-    unlock();
-    return Status(ErrorCode::exhausted, [&] {
-      return fmt::format("no memory to submit '{}' on {}", label_.c_str(), device_.execution->name);
-    });
-  }
-}
-
-void Door::leave(const Event* taken) noexcept {
-  if (taken != nullptr) {
-    for (const Access& access : accesses_->list())
-      state_of(access).note_use(*taken, access.use == Use::overwrite);
-    work_->accepted = true;
-  }
-  unlock();
-}
-
-void Door::unlock() noexcept {
-  for (const Access& access : accesses_->list()) state_of(access).mutex.unlock();
 }
 
 void require_live(const Access& access, std::string_view user) {

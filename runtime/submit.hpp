@@ -1,15 +1,13 @@
-// The door: what runs on a device goes through it, and says which buffers it touches. One submit is
-// accepted whole or refused before anything changed: it cannot fall between the two halves of a
-// donation. Any thread.
+// The door: what runs on a device and touches memory is a Work that is given to one function, and
+// says what it touches. It is accepted whole or refused before anything changed: it cannot fall
+// between the two halves of a donation. Any thread.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "runtime/device_state.hpp"
-#include "scheduler/device/ticket_guard.hpp"
 
 namespace heddle::rt {
 
@@ -19,86 +17,105 @@ enum class Use : std::uint8_t {
   overwrite,  ///< writes all of it before it reads any
 };
 
-/// A use of a buffer. Points to what the caller keeps during the call.
+/// A use of the bytes of a view. Points to what the caller keeps during the call.
 struct Access {
   const BufferView* view;
   Use use;
   const Tensor* tensor;  ///< for messages; null: none is known
 };
 
-/// What a task touches: each buffer once, in the order in which all threads lock them.
+/// All that a work touches.
 class Accesses {
  public:
-  /// What is an overwrite for a view into the buffer is a change of the buffer.
   void add(Access access);
   [[nodiscard]] const std::vector<Access>& list() const noexcept { return list_; }
+  /// Whether a byte of the view is written.
+  [[nodiscard]] bool writes(const BufferView& view) const noexcept;
+
+  /// All uses of one buffer together. What is an overwrite for a view into it is a change of it.
+  struct Whole {
+    BufferState* buffer;
+    Use use;
+    Access named;  ///< one of them, for messages
+  };
+  /// Each buffer once, in the order in which all threads lock them.
+  [[nodiscard]] const std::vector<Whole>& buffers() const noexcept { return buffers_; }
 
  private:
   std::vector<Access> list_;
+  std::vector<Whole> buffers_;
 };
 
-/// A task and the memory that it uses.
-class Work {
+/// What a task does, with what it was given when it was submitted: nothing is looked up when it
+/// runs.
+class Operation {
  public:
-  Work() = default;
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
-  virtual ~Work() = default;
-  [[nodiscard]] virtual Status run() = 0;
-  std::vector<std::shared_ptr<const Memory>> kept;
-  bool accepted = false;  ///< as a task
-};
-
-/// Checks and notes the uses of one submit, at the moment at which it takes its ticket. No lock is
-/// held while it waits for room in the queue.
-class Door : public sched::TicketGuard {
- public:
-  Door(const DeviceState& device, sched::Label label, const Accesses& accesses)
-      : device_(device), label_(label), accesses_(&accesses) {}
-  virtual ~Door() = default;
-
-  /// Throws Error when it is refused: failed_precondition naming tensor, taker and place where a
-  /// buffer was donated, or the device or backend that was finalised; else what the scheduler says.
-  Event submit_work(std::unique_ptr<Work> work, const sched::SubmitOptions& options);
-  /// `run()` gives a Status.
-  template <class F>
-  Event submit(F run, const sched::SubmitOptions& options) {
-    class Task final : public Work {
-     public:
-      explicit Task(F&& f) : run_(std::move(f)) {}
-      Status run() override { return run_(); }
-
-     private:
-      F run_;
-    };
-    return submit_work(std::make_unique<Task>(std::move(run)), options);
-  }
-
-  Status enter(sched::TaskNote& note) noexcept override;
-  void leave(const Event* taken) noexcept override;
-
- protected:
-  [[nodiscard]] const DeviceState& device() const noexcept { return device_; }
-  /// From enter() on: other accesses than it was made with. The caller keeps them.
-  void replace(const Accesses& accesses) noexcept { accesses_ = &accesses; }
-  /// Of the task; there is room for one more after enter().
-  [[nodiscard]] std::vector<std::shared_ptr<const Memory>>& kept() noexcept { return work_->kept; }
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+  /// In the task. May throw, which fails it.
+  [[nodiscard]] virtual Status run(Execution& execution) = 0;
+  /// Instead, in its turn, where its task was skipped or cancelled.
+  virtual void skip(Execution& /*execution*/) noexcept {}
 
  private:
-  void unlock() noexcept;
-
-  const DeviceState& device_;
-  const sched::Label label_;
-  const Accesses* accesses_;
-  Work* work_ = nullptr;
+  friend class Door;
+  std::shared_ptr<Execution> execution_;
+  std::vector<std::shared_ptr<const Memory>> kept_;  // of all that it accesses, until it ended
+  bool accepted_ = false, began_ = false;            // as a task
 };
 
-/// Submits what touches these buffers alone.
+/// The operation that calls `run`, which is given the execution and gives a Status.
 template <class F>
-Event submit(const DeviceState& device, sched::Label label, const Accesses& accesses, F run,
-             const sched::SubmitOptions& options = {}) {
-  return Door(device, label, accesses).submit(std::move(run), options);
+[[nodiscard]] std::unique_ptr<Operation> operation(F run) {
+  class Call final : public Operation {
+   public:
+    explicit Call(F&& f) : run_(std::move(f)) {}
+    Status run(Execution& execution) override { return run_(execution); }
+
+   private:
+    F run_;
+  };
+  return std::make_unique<Call>(std::move(run));
 }
+
+/// What a work does with the merge buffer of its device. That is decided while nobody else's work
+/// can come between it and the ticket.
+class MergeUse {
+ public:
+  MergeUse() = default;
+  MergeUse(const MergeUse&) = delete;
+  MergeUse& operator=(const MergeUse&) = delete;
+
+  struct Needs {
+    const Accesses& accesses;  ///< all of the work; kept by the use
+    std::shared_ptr<const Memory> memory{};
+  };
+  /// The slot is locked from here until settle() or a refusal. Asked again where the queue was full
+  /// meanwhile. Throws Error where the work cannot be: then it is refused so.
+  [[nodiscard]] virtual Needs resolve(const DeviceState& device) = 0;
+  /// The work took its ticket: what the slot holds from here on.
+  virtual void settle(MergeSlot& slot, const Event& taken) noexcept = 0;
+
+ protected:
+  ~MergeUse() = default;
+};
+
+/// One task: what it does, and all that it touches. Points to what the caller keeps during the
+/// call.
+struct Work {
+  sched::Label label;
+  std::unique_ptr<Operation> operation;
+  const Accesses& accesses;
+  MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
+};
+
+/// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is
+/// held while it waits for room in the queue. Throws Error when it is refused: failed_precondition
+/// naming tensor, taker and place where a buffer was donated, or the device or backend that was
+/// finalised; what the merge use says; else what the scheduler does.
+Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options = {});
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
 /// `user` would use it.

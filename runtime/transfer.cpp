@@ -159,41 +159,48 @@ std::string text_of(const Tensor& tensor) {
   return fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string());
 }
 
-class FirstValues final : public Work {
+/// One move.
+class Moving : public Operation {
  public:
-  FirstValues(std::shared_ptr<Execution> execution, Move move,
-              std::shared_ptr<const HostArray> host)
-      : execution_(std::move(execution)), move_(std::move(move)), host_(std::move(host)) {}
-  ~FirstValues() override {
-    if (!accepted || done_) return;  // else it is dropped by the consumer, in its turn
-    if (const Status status = run(); !status.ok()) {
+  /// `host`: an array that it keeps, if any.
+  Moving(Move move, std::shared_ptr<const HostArray> host)
+      : move_(std::move(move)), host_(std::move(host)) {}
+  Status run(Execution& /*execution*/) override { return move_.run(); }
+
+ private:
+  const Move move_;
+  const std::shared_ptr<const HostArray> host_;
+};
+
+class FirstValues final : public Moving {
+ public:
+  FirstValues(Move move, std::shared_ptr<const HostArray> host,
+              const std::shared_ptr<const Memory>& memory)
+      : Moving(std::move(move), std::move(host)), memory_(memory) {}
+  Status run(Execution& execution) override {
+    if (memory_.use_count() == 1) return {};  // nobody but this task has it: nobody can read them
+    return Moving::run(execution);
+  }
+  void skip(Execution& execution) noexcept override {
+    if (const Status status = run(execution); !status.ok()) {
       sched::log_made(LogLevel::error, [&] {
-        return fmt::format("{}: memory has no first values: {}", execution_->name,
+        return fmt::format("{}: memory has no first values: {}", execution.name,
                            status.to_string());
       });
     }
   }
-  Status run() override {
-    done_ = true;
-    if (kept.size() == 1 && kept.front().use_count() == 1) return {};  // nobody can read them
-    return move_.run();
-  }
 
  private:
-  const std::shared_ptr<Execution> execution_;
-  const Move move_;
-  const std::shared_ptr<const HostArray> host_;  // kept; null: zeros
-  bool done_ = false;
+  const std::weak_ptr<const Memory> memory_;
 };
 
+/// The view is of fresh memory, which nobody knows yet.
 void submit_first(const DeviceState& device, sched::Label label, const BufferView& view, Move move,
                   std::shared_ptr<const HostArray> host, const Tensor* tensor) {
-  const Accesses accesses = only(view, Use::overwrite, tensor);
-  const Event event = Door(device, label, accesses)
-                          .submit_work(std::make_unique<FirstValues>(
-                                           device.execution, std::move(move), std::move(host)),
-                                       {});
   BufferState& buffer = *view.buffer().state();
+  auto values = std::make_unique<FirstValues>(std::move(move), std::move(host), buffer.memory);
+  const Event event =
+      submit(device, {label, std::move(values), only(view, Use::overwrite, tensor)});
   const std::lock_guard lock(buffer.mutex);
   buffer.begin_with(event);
 }
@@ -230,23 +237,19 @@ Event submit_from_host(const DeviceState& device, const BufferView& view, HostMe
                        const Tensor* tensor, const sched::SubmitOptions& options) {
   Move move =
       plan_move(*device.execution, host_place(host), place_of(view), host.bytes, "from_host");
-  return submit(
-      device, "from_host", only(view, Use::overwrite, tensor),
-      [execution = device.execution, move = std::move(move), host = std::move(host)] {
-        return move.run();
-      },
-      options);
+  return submit(device,
+                {"from_host", std::make_unique<Moving>(std::move(move), std::move(host.array)),
+                 only(view, Use::overwrite, tensor)},
+                options);
 }
 
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
                      const Tensor* tensor, const sched::SubmitOptions& options) {
   Move move = plan_move(*device.execution, place_of(view), host_place(host), host.bytes, "to_host");
-  return submit(
-      device, "to_host", only(view, Use::read, tensor),
-      [execution = device.execution, move = std::move(move), host = std::move(host)] {
-        return move.run();
-      },
-      options);
+  return submit(device,
+                {"to_host", std::make_unique<Moving>(std::move(move), std::move(host.array)),
+                 only(view, Use::read, tensor)},
+                options);
 }
 
 Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
@@ -256,14 +259,12 @@ Event submit_copy(const DeviceState& device, const BufferView& from, const Buffe
   Accesses accesses;
   accesses.add({&to, Use::overwrite, tensor});
   accesses.add({&from, Use::read, tensor});
-  return submit(
-      device, "copy", accesses,
-      [execution = device.execution, move = std::move(move), counts = tensor != nullptr] {
-        // relaxed: a number for people.
-        if (counts) execution->copies.fetch_add(1, std::memory_order_relaxed);
-        return move.run();
-      },
-      options);
+  const auto run = [move = std::move(move), counts = tensor != nullptr](Execution& execution) {
+    // relaxed: a number for people.
+    if (counts) execution.copies.fetch_add(1, std::memory_order_relaxed);
+    return move.run();
+  };
+  return submit(device, {"copy", operation(run), accesses}, options);
 }
 
 BufferView require_source(const Tensor& tensor, const Context& source, std::string_view what) {

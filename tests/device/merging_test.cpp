@@ -253,6 +253,29 @@ TEST_P(MergingTest, RefusedMergesTakeNothing) {
   other.await();  // never failed
 }
 
+// D6, D8: what was loaded is there for every consumer until the next load; what a merge brings is
+// for its own consumer alone, and takes the place of what was loaded
+TEST_P(MergingTest, LoadsStayAndWhatAMergeBringsDoesNot) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor g("g", f32, {2});
+  const Routine consumer = adder(other, g);
+  const Routine one = filler(device, g, 1), ten = filler(device, g, 10);
+  EXPECT_TRUE(one.schedule().wait().ok());
+  EXPECT_TRUE(ten.schedule().wait().ok());
+  float sum = 0;
+  for (const MergeMode mode : {MergeMode::copy, MergeMode::stream}) {
+    static_cast<void>(load_merge(consumer, one.context(), mode));
+    for (int k = 0; k < 3; ++k) consumer.schedule();
+    EXPECT_THAT(consumer.context().read<float>(g), Each(sum += 3));
+    static_cast<void>(load_merge(consumer, ten.context(), mode));
+    consumer.schedule();
+    EXPECT_THAT(consumer.context().read<float>(g), Each(sum += 10));
+    merge(consumer, one.context(), mode);
+    EXPECT_THAT(text(failure([&] { consumer.schedule(); })), HasSubstr("none"));
+    EXPECT_THAT(consumer.context().read<float>(g), Each(sum += 1));
+  }
+}
+
 // D6: a buffer that the consumer writes is not streamed to it, whoever asks and wherever in it the
 // bytes lie; the outcome and the counters say so
 TEST_P(MergingTest, WhatTheConsumerWritesIsCopied) {

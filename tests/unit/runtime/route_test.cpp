@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "devices/device.hpp"
 #include "heddle/heddle.hpp"
@@ -46,6 +51,7 @@ struct Notes {
 Notes notes;
 std::atomic<int> queues_made{0};
 std::atomic<bool> makes_no_queue{false};
+std::function<void()> at_next_queue;  // called once, by who asks for it
 
 class NotingQueue final : public dev::Queue {
  public:
@@ -97,6 +103,7 @@ class NotingDevice final : public dev::PhysicalDevice {
   Status new_queue(std::unique_ptr<dev::Queue>* queue) noexcept override {
     if (makes_no_queue) return Status(ErrorCode::unavailable, "no queue today");
     ++queues_made;
+    if (const auto call = std::exchange(at_next_queue, nullptr)) call();
     return dev::make_queue<NotingQueue>(queue, number_);
   }
   bool is_peer_of(const PhysicalDevice& other) const noexcept override {
@@ -149,6 +156,22 @@ class RouteTest : public testing::Test {
     std::vector<std::int32_t> values(view.num_bytes() / sizeof(std::int32_t));
     EXPECT_TRUE(view.to_host(on, std::as_writable_bytes(std::span(values))).wait().ok());
     return values;
+  }
+  /// A context in which `t` has that value everywhere.
+  Context filled(const Device& on, const Tensor& t, double value) const {
+    Index i;
+    Program fill("fill");
+    fill << (t(i) = Expr(value));
+    const Routine run = Context(on).link(noting.compile(fill));
+    EXPECT_TRUE(run.schedule().wait().ok());
+    return run.context();
+  }
+  /// A routine that adds the merge buffer of `t` to it.
+  Routine adder(const Device& on, const Tensor& t) const {
+    Index i;
+    Program add("add");
+    add << (t(i) += merge(t)(i));
+    return Context(on).link(noting.compile(add));
   }
   /// What queues are asked when `on` copies from a place of one to a place of another.
   static std::vector<std::string> copied(const Device& from, const Device& to, const Device& on) {
@@ -267,6 +290,46 @@ TEST_F(RouteTest, DevicesThatMakeNoQueueSayWhy) {
   two.await();
   EXPECT_TRUE(target.copy_from(two, source).wait().ok());
   EXPECT_THAT(read(two, target), ElementsAre(1, 2, 3, 4));
+}
+
+// D8, D16: a merge that cannot have what it takes is refused by name, and what was loaded before
+// stays
+TEST_F(RouteTest, RefusedMergesKeepWhatWasLoaded) {
+  const Tensor g("g", f32, {2});
+  const Routine consumer = adder(one, g);
+  const Context loaded = filled(four, g, 5), other = filled(two, g, 7);
+  EXPECT_TRUE(load_merge(consumer, loaded, MergeMode::copy).event.wait().ok());
+  makes_no_queue = true;
+  const Status refused = failure([&] { merge(consumer, other, MergeMode::copy); });
+  makes_no_queue = false;
+  EXPECT_EQ(refused.code(), ErrorCode::unavailable);
+  EXPECT_THAT(refused.to_string(), AllOf(HasSubstr("'g'"), HasSubstr("no queue today")));
+  consumer.schedule();
+  EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(5, 5));
+  EXPECT_TRUE(merge(consumer, other, MergeMode::copy).wait().ok());
+  EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(12, 12));
+}
+
+// D7, D8: what a merge found out about the merge buffer holds until it has its ticket: a load of
+// another thread, tried meanwhile, comes after it
+TEST_F(RouteTest, NoLoadComesBetweenAMergeAndItsTicket) {
+  const Tensor g("g", f32, {2}), h("h", f32, {3});
+  const Routine consumer = adder(one, g), next = adder(one, h);
+  const Context of_g = filled(two, g, 7), of_h = filled(one, h, 9);
+  one.await();
+  std::promise<Event> loaded;
+  std::future<Event> load_ended = loaded.get_future();
+  std::thread loads;
+  at_next_queue = [&] {
+    loads = std::thread([&] { loaded.set_value(load_merge(one, h, of_h, MergeMode::copy).event); });
+    static_cast<void>(load_ended.wait_for(std::chrono::milliseconds(200)));
+  };
+  const Event merged = merge(consumer, of_g, MergeMode::copy);
+  loads.join();
+  EXPECT_LT(merged.ticket(), load_ended.get().ticket());
+  next.schedule();
+  EXPECT_THAT(next.context().read<float>(h), ElementsAre(9, 9, 9));
+  EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(7, 7));
 }
 
 // D13: a device keeps no queue of one that nobody knows any more
