@@ -57,8 +57,8 @@ class Event {
   /// devices, which have nobody to keep the time, it holds its thread up.
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
   Status wait_until(Clock::time_point deadline) const noexcept;
-  /// Calls back once done: on the worker that ends the task, or here and now when it is done
-  /// already. Never under a lock. What a callback throws goes to the log. On a worker it counts as
+  /// Calls back once done: on the thread that ends the task, or here and now when it is done
+  /// already. Never under a lock. What a callback throws goes to the log. There it counts as
   /// part of the task that ended: waiting there for that device is failed_precondition. A callback
   /// within 64 others runs after these, or before its thread waits. In a forked child, where nobody
   /// ends what it inherited, it is called at once, with `unavailable`.

@@ -19,6 +19,7 @@
 
 #include "heddle/event.hpp"
 #include "heddle/status.hpp"
+#include "heddle/task.hpp"
 
 namespace heddle {
 
@@ -28,46 +29,8 @@ class DeviceCore;
 struct SchedulerCore;
 class Runner;
 
-/// A task's name: errors, traces and snapshots show it. Copies a pointer: the text must live for
-/// ever, as a string literal does. A local buffer does not; intern() keeps a copy of its text.
-class Label {
- public:
-  template <std::size_t N>
-  constexpr Label(const char (&text)[N],  // NOLINT: submit("step", ...)
-                  std::source_location site = std::source_location::current()) noexcept
-      : text_(text), site_(site) {}
-  /// A label for text made at run time. Equal texts share one copy, kept until the process ends.
-  [[nodiscard]] static Label intern(std::string_view text,
-                                    std::source_location site = std::source_location::current());
-  [[nodiscard]] constexpr const char* c_str() const noexcept { return text_; }
-  /// Where it was written: that of submit("step", ...) is the submission's.
-  [[nodiscard]] constexpr const std::source_location& site() const noexcept { return site_; }
-
- private:
-  struct Interned {};
-  constexpr Label(Interned, const char* text, std::source_location site) noexcept
-      : text_(text), site_(site) {}
-  const char* text_;
-  std::source_location site_;
-};
-
-/// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
-inline constexpr std::size_t task_bytes_max = 48;
-
 /// Queues hold at most this many tasks: some 100 MB, taken as the queue first gets that long.
 inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
-
-/// How a queue slot handles the callable in it.
-struct TaskOps {
-  void (*construct)(void* to, void* from) noexcept;  ///< from what was given to submit()
-  /// true: it ended well, and the callable is destroyed. false: `failure` says why; so does what it
-  /// throws.
-  bool (*run)(void* callable, Status& failure);
-  void (*destroy)(void* callable) noexcept;  ///< unless run() did
-};
-}  // namespace sched
-
-namespace sched {
 
 /// What a submit does when the queue is full (S4).
 enum class FullPolicy : std::uint8_t {
@@ -96,6 +59,9 @@ struct DeviceOptions {
   std::optional<std::chrono::nanoseconds> spin{};  ///< before parking; unset: 50 us
   /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
   bool record_sites = false;
+  /// Tasks that have returned and not ended yet, at most: those that take a Completion (S23). 0: a
+  /// task ends as it returns, and such a one is refused.
+  std::uint32_t in_flight = 0;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
   /// That a worker thread of its own is bound to (S19); other modes only check that it may be used.
   std::optional<unsigned> processor{};
@@ -131,8 +97,9 @@ struct Counters {
 /// What a device is at, for people and watchdogs (S17).
 struct Snapshot {
   std::string device;
-  std::uint64_t id = 0;  ///< Device::id()
-  std::uint64_t queued = 0;
+  std::uint64_t id = 0;              ///< Device::id()
+  std::uint64_t queued = 0;          ///< that have not ended
+  std::uint64_t in_flight = 0;       ///< of those, begun on a device that has tasks in flight
   std::string running;               ///< label of the running task; empty when none
   std::uint64_t running_ticket = 0;  ///< the first that has not ended; 0 when idle
   /// How long it has run, at most: a worker reads the clock once for several tasks in a row, so
@@ -173,6 +140,19 @@ class Device {
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f, const SubmitOptions& options) const {
+    return submit_any(label, std::forward<F>(f), options);
+  }
+
+  /// The same for a task that ends later: `f(completion)` begins something and returns; the task
+  /// ends when its Completion says so, or is dropped. Until then `f` is kept, and the device goes
+  /// on with up to DeviceOptions::in_flight such tasks, which end in ticket order; a task of the
+  /// other kind begins when all before it have ended. When `f` fails, the task has failed, and ends
+  /// once the Completion is gone. A task behind one that failed is skipped, though it may have
+  /// begun. Refused as failed_precondition where `in_flight` is 0.
+  template <class F>
+    requires(!std::is_invocable_v<std::decay_t<F>&> &&
+             std::is_invocable_v<std::decay_t<F>&, Completion>)
+  Event submit(Label label, F&& f, const SubmitOptions& options = {}) const {
     return submit_any(label, std::forward<F>(f), options);
   }
 
@@ -223,7 +203,7 @@ class Device {
   template <class F, class... Options>
   Event submit_any(Label label, F&& f, const Options&... options) const {
     using Callable = std::decay_t<F>;
-    using Result = std::invoke_result_t<Callable&>;
+    using Result = typename Called<Callable>::type;
     static_assert(std::is_void_v<Result> || std::is_convertible_v<Result, Status>,
                   "heddle: a task returns nothing or a heddle::Status: any other result, such as a "
                   "bool or a std::error_code, would be taken for success; turn it into a Status");
@@ -250,8 +230,36 @@ class Device {
   template <class Callable>
   struct Boxed {
     std::unique_ptr<Callable> callable;
-    decltype(auto) operator()() { return (*callable)(); }
+    decltype(auto) operator()()
+      requires std::is_invocable_v<Callable&>
+    {
+      return (*callable)();
+    }
+    decltype(auto) operator()(Completion completion)
+      requires(!std::is_invocable_v<Callable&>)
+    {
+      return (*callable)(std::move(completion));
+    }
   };
+
+  /// What a task returns, and whether it ends later.
+  template <class Callable>
+  struct Called : std::invoke_result<Callable&, Completion> {
+    static constexpr bool later = true;
+  };
+  template <class Callable>
+    requires std::is_invocable_v<Callable&>
+  struct Called<Callable> : std::invoke_result<Callable&> {
+    static constexpr bool later = false;
+  };
+  template <class Callable>
+  static decltype(auto) call(Callable& f) {
+    if constexpr (Called<Callable>::later) {
+      return f(Completion::of_running_task());
+    } else {
+      return f();
+    }
+  }
 
   /// `From` is as submit() deduced it: F, or F& for what is to be copied.
   template <class Callable, class From>
@@ -267,22 +275,24 @@ class Device {
         return false;
       }
     }
-    if constexpr (std::is_convertible_v<std::invoke_result_t<Callable&>, Status>) {
-      failure = f();
+    if constexpr (std::is_convertible_v<typename Called<Callable>::type, Status>) {
+      failure = call(f);
       if (!failure.ok()) return false;
     } else {
-      f();
+      call(f);
     }
-    f.~Callable();
+    if constexpr (!Called<Callable>::later) f.~Callable();
     return true;
   }
   template <class Callable>
   static void destroy_callable(void* callable) noexcept {
     static_cast<Callable*>(callable)->~Callable();
   }
+  static Status ended_as_reported(void* /*callable*/, Status reported) noexcept { return reported; }
   template <class Callable, class From>
   static constexpr TaskOps ops{&construct_callable<Callable, From>, &run_callable<Callable>,
-                               &destroy_callable<Callable>};
+                               &destroy_callable<Callable>,
+                               Called<Callable>::later ? &ended_as_reported : nullptr};
 
   Event submit_task(Label label, const TaskOps& task, void* from) const noexcept;
   Event submit_task(Label label, const TaskOps& task, void* from,

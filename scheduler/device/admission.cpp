@@ -106,6 +106,14 @@ Event Admission::submit_carefully(Label label, TaskNote& note, const TaskOps& op
                          static_cast<int>(*options.full));
     }));
   }
+  if (ops.finish != nullptr && device_.options.in_flight == 0 && !note.is_wait) {
+    return refuse(Status(ErrorCode::failed_precondition, [&] {
+      return fmt::format(
+          "task '{}' takes a Completion, to end later, and device '{}' ends tasks as they return: "
+          "open it with DeviceOptions::in_flight, which says how many such tasks it may have",
+          label.c_str(), device_.name());
+    }));
+  }
   note.contain = options.contain;
   note.own_status = options.contain && options.own_status;
   if (device_.options.record_sites) note.site = options.site.value_or(label.site());
@@ -230,9 +238,12 @@ Event Admission::submit_wait(const Event& event) noexcept {
   if (own && event.ticket() > lane_.tickets())
     return device_.timeline->refuse(device_.own_task_refusal("waiting for a later ticket"));
   if (own || (event.done() && Timeline::outcome_of(event).status.ok())) return event;
-  static constexpr TaskOps nothing{[](void* /*to*/, void* /*from*/) noexcept {},
-                                   [](void* /*callable*/, Status& /*failure*/) { return true; },
-                                   [](void* /*callable*/) noexcept {}};
+  // With something to finish: where tasks are in flight, it begins before they have ended.
+  static constexpr TaskOps nothing{
+      [](void* /*to*/, void* /*from*/) noexcept {},
+      [](void* /*callable*/, Status& /*failure*/) { return true; },
+      [](void* /*callable*/) noexcept {},
+      [](void* /*callable*/, Status reported) noexcept { return reported; }};
   SubmitOptions options;
   try {
     options.after.push_back(event);

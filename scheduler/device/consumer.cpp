@@ -54,10 +54,15 @@ Status shortened(Status failure) noexcept {
 }  // namespace
 
 Consumer::Consumer(const Identity& device, Admission& admission, Summons& summons, Control& control,
-                   Drain& drain) noexcept
+                   Drain& drain)
     : trace_(device),
       waits_(device, control, drain, trace_),
-      ending_(device, control, admission.lane(), running_, trace_, waits_),
+      late_ends_(
+          device.options.in_flight == 0
+              ? nullptr
+              : std::make_unique<LateEnds>(device, admission.lane(), summons, control, ending_)),
+      ending_(device, control, admission.lane(), late_ends_ ? late_ends_->running() : running_,
+              late_ends_ ? late_ends_->trace() : trace_, waits_),
       device_(device),
       lane_(admission.lane()),
       summons_(summons),
@@ -109,7 +114,7 @@ std::uint32_t Consumer::step_plainly(TaskContext& context, std::uint32_t tasks_m
 
 /// As step(), for one task that has to be looked at before it runs.
 std::uint32_t Consumer::step_carefully(TaskContext& context) noexcept {
-  const std::uint64_t ticket = device_.timeline->completed() + 1;
+  const std::uint64_t ticket = at() + 1;
   const Found found = lane_.look(ticket);
   if (!found.published()) return 0;
   context.ticket = ticket;
@@ -120,11 +125,12 @@ std::uint32_t Consumer::step_carefully(TaskContext& context) noexcept {
   return ended ? 1 : 0;
 }
 
-/// Whether the task has ended.
+/// Whether the task has ended, or was issued.
 bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
+  if (late_ends_ && !may_begin(ticket)) return false;
   control_.settle(ticket);  // what was cancelled is looked at in this step
   if (control_.health().cancelled(ticket)) {
-    ending_.drop(
+    drop(
         ticket, End::cancelled,
         Status(ErrorCode::cancelled,
                [&] { return fmt::format("device '{}': cancelled before it ran", device_.name()); }),
@@ -132,7 +138,7 @@ bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept
     return true;
   }
   if (const Status reason = control_.skip_reason(); !reason.ok()) {
-    ending_.drop(ticket, End::skipped, reason, false);
+    drop(ticket, End::skipped, reason, false);
     return true;
   }
   Status refusal;
@@ -143,7 +149,7 @@ bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept
   if (refusal.ok()) {
     run_closely(ticket, note);
   } else {
-    ending_.refused(ticket, note, std::move(refusal), contained);
+    refuse(ticket, note, std::move(refusal), contained);
   }
   return true;
 }
@@ -154,7 +160,9 @@ void Consumer::run_closely(std::uint64_t ticket, const TaskNote& note) noexcept 
   Hooks* const simulation = device_.simulated ? hooks() : nullptr;
   Status planted;
   if (simulation != nullptr) planted = simulation->begin_task(device_.core, ticket, !note.is_wait);
-  if (!planted.ok()) {
+  if (late_ends_) {
+    issue(ticket, std::move(planted));
+  } else if (!planted.ok()) {
     ending_.failed(ticket, note, std::move(planted));
   } else if (run_guarded(lane_.look(ticket).ops(), lane_.at(ticket).callable, failure_)) {
     ending_.done(ticket);
@@ -162,6 +170,46 @@ void Consumer::run_closely(std::uint64_t ticket, const TaskNote& note) noexcept 
     ending_.failed(ticket, note, std::move(failure_));
   }
   if (simulation != nullptr) simulation->end_task(device_.core, ticket);
+}
+
+void Consumer::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
+  if (!late_ends_) return ending_.drop(ticket, end, why, contained);
+  begin_late(ticket);
+  late_ends_->dropped(ticket, end, why, contained);
+}
+
+void Consumer::refuse(std::uint64_t ticket, const TaskNote& note, Status why,
+                      bool contained) noexcept {
+  if (!late_ends_) return ending_.refused(ticket, note, std::move(why), contained);
+  begin_late(ticket);
+  late_ends_->refused(ticket, std::move(why), contained);
+}
+
+// Devices that have tasks in flight.
+
+/// Whether what has to end before the task begins has ended; else the device will look again.
+bool Consumer::may_begin(std::uint64_t ticket) noexcept {
+  const std::uint64_t first = late_ends_->begins_after(ticket);
+  return device_.timeline->completed() >= first || waits_.for_own(device_.timeline->event(first));
+}
+
+void Consumer::begin_late(std::uint64_t ticket) noexcept {
+  waits_.leave_gate();
+  lane_.note(ticket).after.reset();  // before the completer, which waits for nothing, has the task
+  late_ends_->begin(ticket);
+}
+
+/// `planted`: ok, or what fails it in its place.
+void Consumer::issue(std::uint64_t ticket, Status planted) noexcept {
+  begin_late(ticket);
+  const TaskOps& ops = lane_.look(ticket).ops();
+  failure_ = std::move(planted);
+  const bool ran = failure_.ok() && run_guarded(ops, lane_.at(ticket).callable, failure_);
+  if (ran && ops.finish == nullptr) {
+    late_ends_->ran(ticket);
+  } else {
+    late_ends_->issued(ticket, ran ? Status() : std::move(failure_));
+  }
 }
 
 /// Waits for what the task comes after. false: not yet, and the device will look again. `refusal`:
@@ -177,7 +225,8 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
             ErrorCode::device_failed,
             [&] {
               return fmt::format("{} comes after {}, and cannot wait for it",
-                                 ending_.describe(ticket, note), event.to_string());
+                                 ending_.describe(running_.label(), ticket, note),
+                                 event.to_string());
             },
             waits_.take_refusal());
         return true;
@@ -198,7 +247,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
           ErrorCode::device_failed,
           [&] {
             return fmt::format("{} came after {}, which ended badly",
-                               ending_.describe(ticket, note), event.to_string());
+                               ending_.describe(running_.label(), ticket, note), event.to_string());
           },
           shortened(std::move(ended)));
       return true;
@@ -221,7 +270,7 @@ bool Consumer::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
       tasks_max -= ended;
     }
     running_.rest();
-    if (tasks_max == 0 && lane_.look(device_.timeline->completed() + 1).published()) return true;
+    if (tasks_max == 0 && lane_.look(at() + 1).published()) return true;
     if (auto device = drain_.give_up()) kept = std::move(device);
     drain_.tell_left_ended();
     if (device_.simulated) simulated_point();
@@ -231,9 +280,7 @@ bool Consumer::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
 
 void Consumer::work() noexcept {
   // A ticket that a stopped producer has not published yet is waited for asleep.
-  const auto ready = [&] {
-    return lane_.look(device_.timeline->completed() + 1).published() || drain_.stopping();
-  };
+  const auto ready = [&] { return lane_.look(at() + 1).published() || drain_.stopping(); };
   TaskContext context{&device_.core, device_.id, 0, nullptr, nullptr};
   const TaskScope scope(context);
   trace_.begin();
@@ -259,7 +306,7 @@ void Consumer::work() noexcept {
         count(parks_);
         const std::uint64_t since = trace::stamp_if_on();
         summons_.sleep();
-        trace::record_park(device_.id, since);
+        if (!late_ends_) trace::record_park(device_.id, since);  // else it would not nest
       }
     } else {
       count(spins_);
@@ -278,6 +325,14 @@ void Consumer::let_gather() noexcept {
     for (int k = 0; k < tuning::gather_spins; ++k) cpu_relax();
     ticket += tuning::gathered_min;
     if (!lane_.look(ticket).published()) return;
+  }
+}
+
+void Consumer::show(Snapshot& snapshot) const {
+  if (late_ends_) {
+    late_ends_->show(snapshot);
+  } else {
+    running_.show(snapshot);
   }
 }
 

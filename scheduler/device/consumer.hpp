@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/device/admission.hpp"
 #include "scheduler/device/control.hpp"
 #include "scheduler/device/ending.hpp"
 #include "scheduler/device/identity.hpp"
+#include "scheduler/device/late_ends.hpp"
 #include "scheduler/device/running_task.hpp"
 #include "scheduler/device/summons.hpp"
 #include "scheduler/device/task_trace.hpp"
@@ -23,7 +25,7 @@ struct TaskContext;
 class alignas(tuning::line_bytes) Consumer {
  public:
   Consumer(const Identity& device, Admission& admission, Summons& summons, Control& control,
-           Drain& drain) noexcept;
+           Drain& drain);
 
   /// The worker thread.
   void work() noexcept;
@@ -32,10 +34,18 @@ class alignas(tuning::line_bytes) Consumer {
   /// the device.
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
   [[nodiscard]] TaskWaits& waits() noexcept { return waits_; }
+  /// Null on devices that end tasks as they run them.
+  [[nodiscard]] LateEnds* late_ends() noexcept { return late_ends_.get(); }
 
   // Any thread.
 
   [[nodiscard]] const RunningTask& running() const noexcept { return running_; }
+  /// The last ticket that it is done with.
+  [[nodiscard]] std::uint64_t at() const noexcept {
+    return late_ends_ ? late_ends_->begun() : device_.timeline->completed();
+  }
+  /// What runs, of a device that has tasks.
+  void show(Snapshot& snapshot) const;
   /// Ends, and what the worker did when it was out of work.
   void show(Counters& counters) const noexcept;
 
@@ -46,6 +56,11 @@ class alignas(tuning::line_bytes) Consumer {
   [[nodiscard]] std::uint32_t step_carefully(TaskContext& context) noexcept;
   [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
   void run_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
+  void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
+  void refuse(std::uint64_t ticket, const TaskNote& note, Status why, bool contained) noexcept;
+  [[nodiscard]] bool may_begin(std::uint64_t ticket) noexcept;
+  void begin_late(std::uint64_t ticket) noexcept;
+  void issue(std::uint64_t ticket, Status planted) noexcept;
   [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
@@ -54,6 +69,7 @@ class alignas(tuning::line_bytes) Consumer {
   RunningTask running_;
   TaskTrace trace_;
   TaskWaits waits_;
+  const std::unique_ptr<LateEnds> late_ends_;
   Ending ending_;
   std::atomic<std::uint64_t> parks_{0}, spins_{0};
   Status failure_;  // of the task that ran

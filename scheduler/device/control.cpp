@@ -116,9 +116,9 @@ std::stop_token Control::stop_token(std::uint64_t ticket) noexcept {
   return stop_source_of(ticket).get_token();
 }
 
-bool Control::asked_to_stop(std::uint64_t ticket) noexcept {
+bool Control::asked_to_stop(std::uint64_t ticket) const noexcept {
   const std::lock_guard lock(mutex_);
-  return stop_source_of(ticket).stop_requested();
+  return health_.cancelled(ticket);
 }
 
 /// With mutex_ held. A stop request is for the tasks before it: later ones have a source that

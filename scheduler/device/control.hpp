@@ -19,7 +19,8 @@ class alignas(tuning::line_bytes) Control {
  public:
   /// Throws std::bad_alloc.
   explicit Control(const Identity& device)
-      : health_(!device.simulated && !device.options.record_sites, device.simulated),
+      : health_(!device.simulated && !device.options.record_sites,
+                device.simulated || device.options.in_flight != 0),
         device_(device) {}
 
   /// For fast paths: what submissions and tasks have to be looked at for.
@@ -33,8 +34,8 @@ class alignas(tuning::line_bytes) Control {
   [[nodiscard]] Status status() const noexcept;
   /// Why tasks are skipped now; ok when they are not.
   [[nodiscard]] Status skip_reason() const noexcept;
-  /// `ticket` failed, and all later tasks of this epoch are skipped. The consumer, before it
-  /// completes that ticket.
+  /// `ticket` failed, and all later tasks of this epoch are skipped. The completer, before
+  /// it completes that ticket.
   void poison(std::uint64_t ticket, const Status& why) noexcept;
   /// Nobody has seen the failure that poisoned this device, and soon nobody can: the log tells it.
   void tell_failure() noexcept;
@@ -50,9 +51,9 @@ class alignas(tuning::line_bytes) Control {
   void cancel(const Lane<>& lane) noexcept;
   /// What comes before `ticket` has ended. The consumer, before it looks at that one.
   void settle(std::uint64_t ticket) noexcept;
-  /// Of task `ticket`, which runs or has just ended. The consumer.
+  /// Of task `ticket`, which runs or has just ended. Its consumer or completer.
   [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept;
-  [[nodiscard]] bool asked_to_stop(std::uint64_t ticket) noexcept;
+  [[nodiscard]] bool asked_to_stop(std::uint64_t ticket) const noexcept;
 
   /// What snapshots say the device waits for; the default event: nothing. The consumer.
   void note_wait(const Event& event) noexcept;

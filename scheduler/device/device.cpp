@@ -49,6 +49,12 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
                 fmt::format("device '{}': no policy {} for a full queue (see FullPolicy)",
                             options.name, static_cast<int>(options.full)));
   }
+  if (options.in_flight > capacity_max) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device '{}': {} tasks in flight (expected at most {})", options.name,
+                            options.in_flight, capacity_max));
+  }
+  options.in_flight = std::min(options.in_flight, capacity);
   // Not in a simulation, which is the same on any machine.
   if (options.processor && options.mode != Mode::simulated)
     require_allowed(options.name, *options.processor);

@@ -79,11 +79,16 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // For the running task.
 
   [[nodiscard]] TaskWaits& waits() noexcept { return consumer_.waits(); }
+  /// Of a device that has tasks in flight; else null.
+  [[nodiscard]] LateEnds* late_ends() noexcept { return consumer_.late_ends(); }
   [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept {
     return control_.stop_token(ticket);
   }
 
   // For runners.
+
+  /// The last ticket that its consumer is done with.
+  [[nodiscard]] std::uint64_t at() const noexcept { return consumer_.at(); }
 
   /// Something may have changed for the consumer: it will look after this. Any thread.
   void look() noexcept { summons_.look(); }

@@ -17,9 +17,15 @@ bool Drain::may_shut_down() const noexcept {
   return !device_.timeline->in_forked_child() && !device_.inside_own_task();
 }
 
+/// A completer that does not find it closed has ended tickets that this thread sees ended.
+void Drain::close_lane() noexcept {
+  admission_.lane().close();
+  if (device_.options.in_flight != 0) heavy_barrier();
+}
+
 Status Drain::close() noexcept {
   if (Status status = device_.forked(); !status.ok()) return status;
-  admission_.lane().close();
+  close_lane();
   if (device_.inside_own_task()) return device_.own_task_refusal("shutdown");
   simulated_point();
   return {};
@@ -86,25 +92,32 @@ void Drain::tell_left_ended() noexcept {
 
 /// What is queued ends without anybody holding the device.
 void Drain::abandon_inside() noexcept {
-  until_ = deadline_after(device_.options.drain_max);
-  if (!device_.runner) return stop_worker(false);
+  const Event::Clock::time_point until = deadline_after(device_.options.drain_max);
+  // release, here and below: pairs with the acquire in until().
+  if (!device_.runner) {
+    until_.store(until, std::memory_order_release);
+    return stop_worker(false);
+  }
   try {
     const auto look_again = [self = device_.core.weak_from_this()] {
       if (const auto core = self.lock()) core->look();
     };
-    alarm_ = device_.runner->call_at(*until_, look_again);
+    alarm_ = device_.runner->call_at(until, look_again);
     if (alarm_ != 0) {
       kept_ = device_.core.shared_from_this();
+      // release: as above; kept_ comes with it.
+      until_.store(until, std::memory_order_release);
       return;
     }
   } catch (...) {  // no memory for an alarm: as without one
   }
-  until_ = now();
+  until_.store(now(), std::memory_order_release);  // release: as above
 }
 
 std::shared_ptr<DeviceCore> Drain::give_up() noexcept {
-  if (!kept_ || !admission_.drained()) return nullptr;
-  device_.runner->uncall(*until_, alarm_);
+  const Deadline until = this->until();
+  if (!until || !kept_ || !admission_.drained()) return nullptr;
+  device_.runner->uncall(*until, alarm_);
   return std::move(kept_);
 }
 
@@ -112,7 +125,7 @@ std::shared_ptr<void> Drain::abandon() noexcept {
   // The worker does not exist in a forked child, and its locks may be held for ever.
   if (device_.timeline->in_forked_child()) return nullptr;
   if (device_.inside_own_task()) {
-    admission_.lane().close();
+    close_lane();
     abandon_inside();  // what fails until the timeline closes is told there
     return nullptr;
   }

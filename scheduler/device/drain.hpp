@@ -60,8 +60,12 @@ class alignas(tuning::line_bytes) Drain {
   /// A shutdown may have given up waiting for what has ended now.
   void tell_left_ended() noexcept;
   /// How long what is left may wait for others; unset: the device has handles.
-  [[nodiscard]] const Deadline& until() const noexcept { return until_; }
-  /// Whether it keeps the device.
+  [[nodiscard]] Deadline until() const noexcept {
+    // acquire: pairs with the releases in abandon_inside(), which a completer may be in.
+    const auto until = until_.load(std::memory_order_acquire);
+    return until == Event::Clock::time_point::max() ? Deadline() : until;
+  }
+  /// Whether it keeps the device, where until() is set.
   [[nodiscard]] bool keeps() const noexcept { return kept_ != nullptr; }
   /// The device, to be let go of by the caller, if that was kept until now.
   [[nodiscard]] std::shared_ptr<DeviceCore> give_up() noexcept;
@@ -70,6 +74,7 @@ class alignas(tuning::line_bytes) Drain {
   [[nodiscard]] bool may_shut_down() const noexcept;
   void stop_worker(bool join) noexcept;
   void abandon_inside() noexcept;
+  void close_lane() noexcept;
 
   const Identity& device_;
   Admission& admission_;
@@ -84,8 +89,8 @@ class alignas(tuning::line_bytes) Drain {
   std::mutex join_;  // one joiner; guards thread_
   std::thread thread_;
 
-  // The consumer's, once the last handle went inside a task.
-  Deadline until_;
+  // The consumer's, once the last handle went inside a task, or its callbacks, and until_ says so.
+  std::atomic<Event::Clock::time_point> until_{Event::Clock::time_point::max()};
   /// Others will end the rest: the device keeps itself until then.
   std::shared_ptr<DeviceCore> kept_;
   std::uint64_t alarm_ = 0;  // the runner's, for that

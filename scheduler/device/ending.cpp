@@ -9,9 +9,8 @@
 
 namespace heddle::sched {
 
-std::string Ending::describe(std::uint64_t ticket, const TaskNote& note) const {
-  std::string text =
-      fmt::format("device '{}' task '{}' (ticket {}", device_.name(), running_.label(), ticket);
+std::string Ending::describe(const char* label, std::uint64_t ticket, const TaskNote& note) const {
+  std::string text = fmt::format("device '{}' task '{}' (ticket {}", device_.name(), label, ticket);
   if (note.site.line() != 0)
     text += fmt::format(", submitted at {}:{}", note.site.file_name(), note.site.line());
   return text + ")";
@@ -29,8 +28,8 @@ void Ending::failed(std::uint64_t ticket, const TaskNote& note, Status result) n
   if (note.own_status) return end_badly(ticket, note, result, false);
   std::exception_ptr exception = result.exception();
   Status failure(
-      ErrorCode::device_failed, [&] { return describe(ticket, note) + " failed"; },
-      std::move(result));
+      ErrorCode::device_failed,
+      [&] { return describe(running_.label(), ticket, note) + " failed"; }, std::move(result));
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 

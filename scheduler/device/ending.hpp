@@ -1,5 +1,6 @@
 // Ending: how tickets of a device end, and what follows from it: bad ends, poison, counters,
-// callbacks. The completer, which is the consumer.
+// callbacks. The completer: the consumer, or, of a device that has tasks in flight, whichever
+// thread ends the next (LateEnds).
 #pragma once
 
 #include <atomic>
@@ -46,7 +47,8 @@ class Ending {
   void call_back(std::uint64_t ticket) noexcept;
 
   /// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
-  [[nodiscard]] std::string describe(std::uint64_t ticket, const TaskNote& note) const;
+  [[nodiscard]] std::string describe(const char* label, std::uint64_t ticket,
+                                     const TaskNote& note) const;
   /// Those that did not end well.
   void show(Counters& counters) const noexcept;
 

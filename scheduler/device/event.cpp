@@ -207,7 +207,8 @@ std::stop_token stop_token() noexcept {
 
 const char* label() noexcept {
   const sched::TaskContext* const task = sched::current_task();
-  return task == nullptr ? "" : task->device->label();
+  if (task == nullptr) return "";
+  return task->ending != nullptr ? task->ending : task->device->label();
 }
 
 std::uint64_t ticket() noexcept {

@@ -33,7 +33,7 @@ Snapshot DeviceCore::snapshot() const {
   s.queued = tickets - std::min(completed, tickets);
   if (s.queued > 0) {
     s.running_ticket = completed + 1;
-    consumer_.running().show(s);
+    consumer_.show(s);
   }
   s.counters = counters();
   if (s.status = device_.forked(); s.status.ok()) control_.show(s);

@@ -2,6 +2,7 @@
 // ended, unless something came between. The consumer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "scheduler/device/identity.hpp"
@@ -15,6 +16,8 @@ class TaskTrace {
 
   /// What is traced next begins now.
   void begin() noexcept { until_ = trace::stamp_if_on(); }
+  /// The same, at an earlier `stamp`, if nothing was traced since; 0: that was before the trace.
+  void begin_at(std::uint64_t stamp) noexcept { until_ = stamp == 0 ? 0 : std::max(until_, stamp); }
   /// While it is on: the task ends now.
   void end_task(const char* label, std::uint64_t ticket, trace::Ended ended) noexcept {
     if (session_ != trace::session_now()) [[unlikely]]

@@ -77,7 +77,7 @@ class Alarm {
 
 Waited TaskWaits::in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept {
   // Where nobody holds this device any more, and somebody keeps the time.
-  const Deadline& end = drain_.until();
+  const Deadline end = drain_.until();
   const bool bounded =
       end && (!device_.runner || drain_.keeps()) && (!deadline || *end < *deadline);
   const Deadline until = bounded ? end : deadline;
@@ -169,9 +169,16 @@ Waited TaskWaits::sleep(const Event& event, const Limits& limits) noexcept {
 }
 
 std::optional<Waited> TaskWaits::at_gate(const Event& event) noexcept {
-  const Deadline& end = drain_.until();
+  const Deadline end = drain_.until();
   const bool looks_again = device_.runner && !(end && now() >= *end);
   return looks_again ? arm(event) : sleep(event, {end, false, true});
+}
+
+bool TaskWaits::for_own(const Event& event) noexcept {
+  if (event.done()) return true;
+  // Without memory to be called back the thread waits here.
+  if (device_.runner && arm(event) != Waited::refused) return event.done();
+  return sleep(event, {{}, false, false}) == Waited::done;
 }
 
 /// Sees to it that this device looks again once `event` is done; else how its wait ended at once.
@@ -199,7 +206,8 @@ std::optional<Waited> TaskWaits::arm(const Event& event) noexcept {
     leave_gate();
     return Waited::done;
   }
-  armed_.since = trace::stamp_if_on();
+  // Beside tasks in flight it would not nest.
+  armed_.since = device_.options.in_flight == 0 ? trace::stamp_if_on() : 0;
   control_.note_wait(event);
   return std::nullopt;
 }

@@ -28,6 +28,9 @@ class TaskWaits {
   [[nodiscard]] Waited in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept;
   /// For what the next task comes after; nullopt: not yet, and the device will look again.
   [[nodiscard]] std::optional<Waited> at_gate(const Event& event) noexcept;
+  /// For an earlier ticket of this device that the next one may not begin before; false: not yet,
+  /// and the device will look again. Nothing else ends this wait.
+  [[nodiscard]] bool for_own(const Event& event) noexcept;
   /// That gate is passed, or given up.
   void leave_gate() noexcept;
   /// Why the latest wait was refused.

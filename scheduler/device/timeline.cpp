@@ -81,6 +81,7 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->set_runner(nullptr);
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
+  timeline->issued_.store(0, std::memory_order_relaxed);
   // release: pairs with the acquire in outcome().
   timeline->has_bad_ends_.store(false, std::memory_order_release);
   // relaxed: the next store carries it.

@@ -91,6 +91,12 @@ class Timeline {
   /// Wakes and calls back who waits for tickets up to this one; whether there was anybody. Holds no
   /// lock while it does.
   bool call_back(std::uint64_t ticket) noexcept;
+  /// Tickets up to this one were issued, and will end whatever their device does next. The consumer
+  /// of a device that has tasks in flight.
+  void note_issued(std::uint64_t ticket) noexcept {
+    // release: pairs with the acquire in ends_by_itself().
+    issued_.store(ticket, std::memory_order_release);
+  }
   void complete(std::uint64_t ticket) noexcept {
     if (advance(ticket)) call_back(ticket);
   }
@@ -102,6 +108,12 @@ class Timeline {
     // acquire: pairs with the release in open(): who sees the next timeline's `completed` or number
     // sees that this one was closed.
     return id_.load(std::memory_order_acquire) != id;
+  }
+  /// See note_issued().
+  [[nodiscard]] bool ends_by_itself(std::uint64_t ticket) const noexcept {
+    // acquire: pairs with the release in note_issued(): for the graph of waits, whose lock orders
+    // it besides.
+    return issued_.load(std::memory_order_acquire) >= ticket;
   }
   /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
   [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
@@ -158,6 +170,7 @@ class Timeline {
   std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
   std::atomic<std::uint32_t> fork_generation_{0};
   std::atomic<bool> has_runner_{false};
+  std::atomic<std::uint64_t> issued_{0};  // see note_issued(); 0 for other devices
 
   mutable std::mutex mutex_;  // guards what follows
   std::string name_;          // also read by the owner, without

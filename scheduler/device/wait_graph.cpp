@@ -37,7 +37,7 @@ struct WaitGraph::Walk {
   [[nodiscard]] static bool goes_on(const Timeline& timeline) noexcept {
     const GraphWait& wait = wait_of(timeline);
     return wait.target != nullptr && !wait.target->reached(wait.id, wait.ticket) &&
-           !wait.stop.stop_requested();
+           !wait.target->ends_by_itself(wait.ticket) && !wait.stop.stop_requested();
   }
   /// Whom `timeline` waits for; null: nobody.
   [[nodiscard]] static const Timeline* ahead(const Timeline& timeline) noexcept {
@@ -118,6 +118,8 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
     const std::lock_guard lock(graph_mutex());
     const Timeline* const target = Timeline::of(event);
     if (target->reached(event.timeline(), event.ticket()) || stop.stop_requested()) return {};
+    // Of its own device too.
+    if (target->ends_by_itself(event.ticket())) return {};
     const TaskContext* held = &task;
     while (held != nullptr && !Walk::closes(held->device->timeline(), *target))
       held = beneath(*held, manner);

@@ -23,7 +23,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
                  std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
   run_put_off();  // this may be a callback that holds up the others of its event
   if (event.done()) return Waited::done;
-  if (TaskContext* const task = current_task(); task != nullptr)
+  if (TaskContext* const task = current_task(); task != nullptr && task->ending == nullptr)
     return task->device->waits().in_task(event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
     return simulation->wait(event, deadline);

@@ -221,9 +221,9 @@ bool Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexce
     leave_fiber(std::move(ready.fiber), ended);
   } else {
     const auto device = std::move(ready.device);
-    const std::uint64_t before = device->timeline().completed();
+    const std::uint64_t before = device->at();
     if (device->take_turn(fiber, tasks_max)) push({device, nullptr});
-    any = device->timeline().completed() != before;
+    any = device->at() != before;
   }
   ready = {};
   return any;

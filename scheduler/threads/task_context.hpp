@@ -31,6 +31,9 @@ struct TaskContext {
   Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
   TaskContext* outer = nullptr;
   Callbacks callbacks{};
+  /// The label of a task that has ended, where its callable is destroyed and its callbacks run, on
+  /// whichever thread learnt of it (S23): a wait there is that thread's. Null: the task runs.
+  const char* ending = nullptr;
 };
 
 /// The innermost task of this thread; null outside tasks.

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heddle/observe.hpp"
@@ -52,6 +54,72 @@ TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
   }
   EXPECT_TRUE(result.cycles > 0 || result.seeds < 1000) << "no wait closed a cycle";
   std::printf("%s\n", result.to_string().c_str());
+}
+
+// S23, S18: tasks that end later, in any order, well or not or never by their Completion's word,
+// with gates between two devices, cancels and recoveries: all end, and add up.
+TEST(SimulationTest, TasksThatEndLaterUnderFaults) {
+  const QuietLog log;
+  std::uint64_t failed = 0, skipped = 0, cancelled = 0;
+  const std::uint64_t seeds = test::seeds(1000);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    Simulation simulation(options);
+    std::vector<Event> events;
+    std::vector<sched::Completion> begun;
+    std::vector<Device> devices;
+    try {
+      for (const char* const name : {"io", "net"})
+        devices.push_back(
+            simulation.scheduler().new_device(sched::DeviceOptions{.name = name, .in_flight = 3}));
+    } catch (const Error&) {
+      continue;  // a planted fault
+    }
+    bool submitted = false;
+    simulation.host("producer", [&] {
+      for (int k = 0; k < 16; ++k) {
+        const Device& device = devices[simulation.random(2)];
+        sched::SubmitOptions how;
+        how.contain = simulation.random(4) != 0;
+        if (k > 0 && simulation.random(3) == 0) how.after.push_back(events[simulation.random(k)]);
+        if (simulation.random(4) == 0) {
+          events.push_back(device.submit("step", [] {}, how));
+        } else {
+          events.push_back(device.submit(
+              "read", [&](sched::Completion end) { begun.push_back(std::move(end)); }, how));
+        }
+        if (simulation.random(12) == 0) device.cancel_pending();
+        if (simulation.random(6) == 0) static_cast<void>(device.recover());
+      }
+      submitted = true;
+    });
+    simulation.host("peer", [&] {
+      while (!submitted || !std::ranges::all_of(events, &Event::done)) {
+        if (begun.empty()) {
+          simulation.sleep_for(1us);
+          continue;
+        }
+        std::swap(begun[simulation.random(begun.size())], begun.back());
+        sched::Completion last = std::move(begun.back());
+        begun.pop_back();
+        if (simulation.random(8) == 0) continue;  // dropped
+        const bool fails = simulation.random(6) == 0;
+        static_cast<void>(
+            last.end(fails ? Status(ErrorCode::unavailable, "the peer hung up") : Status()));
+      }
+    });
+    const SimulationReport report = simulation.run();
+    ASSERT_TRUE(report.status.ok()) << report.status.to_string();
+    for (const Device& device : devices) {
+      const sched::Counters c = device.counters();
+      EXPECT_EQ(c.submitted, c.done + c.failed + c.skipped + c.cancelled) << "seed " << seed;
+      failed += c.failed;
+      skipped += c.skipped;
+      cancelled += c.cancelled;
+    }
+  }
+  EXPECT_TRUE(seeds < 1000 || (failed > 100 && skipped > 100 && cancelled > 100));
 }
 
 // S18

@@ -1,0 +1,450 @@
+// Tasks that end later than they return: their order, their failures, and what else knows of them.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "heddle/observe.hpp"
+#include "heddle/scheduler.hpp"
+#include "tests/unit/scheduler/device_fixture.hpp"
+
+namespace heddle {
+namespace {
+
+using sched::Completion;
+using testing::HasSubstr;
+
+/// Completions of tasks that have begun, in their order. Any thread.
+class Begun {
+ public:
+  /// A task that leaves its Completion here.
+  [[nodiscard]] auto task() {
+    return [this](Completion completion) { put(std::move(completion)); };
+  }
+  void put(Completion completion) {
+    const std::lock_guard lock(mutex_);
+    completions_.push_back(std::move(completion));
+  }
+  [[nodiscard]] std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return completions_.size();
+  }
+  [[nodiscard]] Completion take(std::size_t at) {
+    const std::lock_guard lock(mutex_);
+    return std::move(completions_.at(at));
+  }
+  Status end(std::size_t at, Status status = {}) { return take(at).end(std::move(status)); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Completion> completions_;
+};
+
+class AsyncTest : public DeviceTest {
+ protected:
+  sched::Device open_async(std::string name, std::uint32_t in_flight = 4) {
+    sched::DeviceOptions o = options(std::move(name));
+    o.in_flight = in_flight;
+    return scheduler_.new_device(o);
+  }
+  /// Until `done()`; others may do it.
+  template <class Done>
+  void until(const Done& done) {
+    while (!done()) {
+      run_ready();
+      std::this_thread::yield();
+    }
+  }
+  void until_begun(const Begun& begun, std::size_t count) {
+    until([&] { return begun.count() == count; });
+  }
+};
+HEDDLE_DEVICE_SUITE(AsyncTest);
+
+// S23: reports come in any order; tasks end in ticket order, and their callables live until then.
+TEST_P(AsyncTest, EndInTicketOrder) {
+  const auto device = open_async("io");
+  Begun begun;
+  std::atomic<int> ended{0};
+  const auto kept = std::make_shared<int>(7);
+  std::vector<Event> events;
+  for (int k = 1; k <= 3; ++k) {
+    events.push_back(device.submit(
+        "read", [&begun, kept](Completion completion) { begun.put(std::move(completion)); }));
+    events.back().then([&ended, k](const Status&) { EXPECT_EQ(++ended, k); });
+  }
+  until_begun(begun, 3);
+  EXPECT_EQ(kept.use_count(), 4);
+  EXPECT_TRUE(begun.end(2).ok());
+  EXPECT_TRUE(begun.end(1).ok());
+  EXPECT_FALSE(events[2].done());
+  EXPECT_EQ(kept.use_count(), 4);
+  EXPECT_TRUE(begun.end(0).ok());
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(kept.use_count(), 1);
+  until([&] { return ended == 3; });
+  EXPECT_EQ(device.counters().done, 3u);
+}
+
+// S23: a task may end within its issue, and a Completion ends its task once.
+TEST_P(AsyncTest, EndWithinTheIssue) {
+  const auto device = open_async("io", 1);
+  int ended = 0;
+  for (int k = 0; k < 1000; ++k) {
+    device.submit("read", [&ended](Completion completion) {
+      EXPECT_TRUE(completion.end().ok());
+      EXPECT_EQ(completion.end().code(), ErrorCode::failed_precondition);
+      ++ended;
+    });
+  }
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(ended, 1000);
+}
+
+// S23: at most `in_flight` tasks have begun and not ended.
+TEST_P(AsyncTest, HasSoManyInFlight) {
+  const auto device = open_async("io", 2);
+  Begun begun;
+  for (int k = 0; k < 5; ++k) device.submit("read", begun.task());
+  until_begun(begun, 2);
+  EXPECT_TRUE(begun.end(1).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  run_ready();
+  EXPECT_EQ(begun.count(), 2u);  // the first has not ended
+  EXPECT_TRUE(begun.end(0).ok());
+  until_begun(begun, 4);
+  for (const std::size_t k : {3u, 2u}) EXPECT_TRUE(begun.end(k).ok());
+  until_begun(begun, 5);
+  EXPECT_TRUE(begun.end(4).ok());
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S23: tasks of the usual kind begin when all before them have ended; waits need not.
+TEST_P(AsyncTest, OthersBeginWhenAllBeforeHasEnded) {
+  const auto device = open_async("io");
+  Begun begun;
+  std::atomic<bool> ran{false};
+  sched::ExternalTimeline sensor("sensor");
+  const Event seen = sensor.next();
+  device.submit("read", begun.task());
+  device.wait(seen);
+  device.submit("read", begun.task());
+  const Event ordinary = device.submit("count", [&ran] { ran = true; });
+  until_begun(begun, 1);
+  EXPECT_TRUE(sensor.signal(1).ok());
+  until_begun(begun, 2);  // though the first has not ended
+  EXPECT_TRUE(begun.end(1).ok());
+  run_ready();
+  EXPECT_FALSE(ran);
+  EXPECT_TRUE(begun.end(0).ok());
+  EXPECT_TRUE(ordinary.wait().ok());
+  EXPECT_TRUE(ran);
+}
+
+// S23: where tasks end as they return, one that takes a Completion is refused.
+TEST_P(AsyncTest, RefusedWithoutInFlight) {
+  const auto device = open("work");
+  const Event refused = device.submit("read", [](Completion) { FAIL() << "it ran"; });
+  EXPECT_FALSE(refused.accepted());
+  EXPECT_EQ(refused.status().code(), ErrorCode::failed_precondition);
+  EXPECT_THAT(text(refused.status()), HasSubstr("in_flight"));
+  sched::DeviceOptions too_many = options("io");
+  too_many.in_flight = sched::capacity_max + 1;
+  EXPECT_THROW(static_cast<void>(scheduler_.new_device(too_many)), Error);
+}
+
+// S23: a Completion that is dropped fails its task, wherever it is.
+TEST_P(AsyncTest, DroppedCompletionsFail) {
+  const auto device = open_async("io");
+  Begun begun;
+  const Event at_once = device.submit("read", [](Completion) {});
+  EXPECT_EQ(at_once.wait().code(), ErrorCode::device_failed);
+  EXPECT_THAT(text(at_once.status()), HasSubstr("dropped"));
+  EXPECT_THAT(text(at_once.status()), HasSubstr("'read'"));
+  EXPECT_TRUE(device.recover().ok());
+  const Event overwritten = device.submit("read", begun.task());
+  const Event second = device.submit("read", begun.task());
+  until_begun(begun, 2);
+  Completion completion = begun.take(0);
+  completion = begun.take(1);
+  EXPECT_EQ(overwritten.wait().code(), ErrorCode::device_failed);
+  EXPECT_TRUE(completion.end().ok());
+  EXPECT_FALSE(second.wait().ok());
+  EXPECT_EQ(device.counters().skipped, 1u);
+}
+
+// S23, S10: a failure at issue is told as one at the end is, in ticket order, once the Completion
+// is gone.
+TEST_P(AsyncTest, FailuresAtIssueAndAtTheEnd) {
+  const auto device = open_async("io");
+  Begun begun;
+  const Event first = device.submit("read", begun.task());
+  const Event throws = device.submit("write",
+                                     [&begun](Completion completion) {
+                                       begun.put(std::move(completion));
+                                       throw std::runtime_error("no such queue");
+                                     },
+                                     {.contain = true});
+  const Event fails =
+      device.submit("write", [](Completion) { return Status(ErrorCode::exhausted, "queue full"); },
+                    {.contain = true});
+  const Event at_end = device.submit("read", begun.task(), {.contain = true});
+  until_begun(begun, 3);
+  EXPECT_FALSE(fails.done());
+  EXPECT_TRUE(begun.end(2, Status(ErrorCode::unavailable, "peer left")).ok());
+  EXPECT_TRUE(begun.end(0).ok());
+  EXPECT_TRUE(first.wait().ok());
+  EXPECT_FALSE(throws.done());  // its Completion is there
+  EXPECT_TRUE(begun.end(1).ok());
+  EXPECT_THAT(text(throws.wait()), HasSubstr("no such queue"));
+  EXPECT_THAT(text(fails.wait()), HasSubstr("queue full"));
+  EXPECT_THAT(text(at_end.wait()), HasSubstr("peer left"));
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S23, S11: what was issued behind a failure is skipped, whichever was reported first, and so is
+// what is queued; after recover() tasks run again.
+TEST_P(AsyncTest, FailuresDecideInTicketOrder) {
+  const auto device = open_async("io", 2);
+  Begun begun;
+  const Event fails = device.submit("read", begun.task());
+  const Event behind = device.submit("read", begun.task());
+  const Event queued = device.submit("read", begun.task());
+  until_begun(begun, 2);
+  EXPECT_TRUE(begun.end(1).ok());
+  EXPECT_TRUE(begun.end(0, Status(ErrorCode::unavailable, "peer left")).ok());
+  EXPECT_EQ(device.await().code(), ErrorCode::device_failed);
+  for (const Event& event : {behind, queued}) {
+    EXPECT_TRUE(event.done());
+    EXPECT_THAT(text(event.status()), HasSubstr("skipped"));
+  }
+  EXPECT_THAT(text(fails.status()), HasSubstr("peer left"));
+  EXPECT_EQ(begun.count(), 2u);
+  EXPECT_EQ(device.counters().skipped, 2u);
+  EXPECT_TRUE(device.recover().ok());
+  const Event again = device.submit("read", begun.task());
+  until_begun(begun, 3);
+  EXPECT_TRUE(begun.end(2).ok());
+  EXPECT_TRUE(again.wait().ok());
+}
+
+// S23, S12: a cancel asks tasks in flight to stop, drops those that are queued, and is for none
+// after it.
+TEST_P(AsyncTest, CancelAsksWhatIsInFlight) {
+  const auto device = open_async("io", 2);
+  Begun begun;
+  std::vector<std::stop_token> tokens;
+  const auto task = [&](Completion completion) {
+    tokens.push_back(this_task::stop_token());
+    begun.put(std::move(completion));
+  };
+  std::vector<Event> events;
+  for (int k = 0; k < 3; ++k) events.push_back(device.submit("read", task));
+  until_begun(begun, 2);
+  device.cancel_pending();
+  EXPECT_TRUE(tokens.at(0).stop_requested() && tokens.at(1).stop_requested());
+  events.push_back(device.submit("read", task));
+  EXPECT_TRUE(begun.end(1, Status(ErrorCode::cancelled, "as asked")).ok());
+  EXPECT_TRUE(begun.end(0).ok());  // it came to its end all the same
+  until_begun(begun, 3);
+  EXPECT_FALSE(tokens.at(2).stop_requested());
+  EXPECT_TRUE(begun.end(2).ok());
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_TRUE(events[0].status().ok());
+  EXPECT_EQ(events[1].status().code(), ErrorCode::cancelled);
+  EXPECT_EQ(events[2].status().code(), ErrorCode::cancelled);
+  EXPECT_TRUE(events[3].status().ok());
+  EXPECT_EQ(device.counters().cancelled, 2u);
+}
+
+// S23, S13: a shutdown waits for what is in flight, and ends when that does.
+TEST_P(AsyncTest, ShutdownWaitsForWhatIsInFlight) {
+  const auto device = open_async("io");
+  Begun begun;
+  const Event last = device.submit("read", begun.task());
+  until_begun(begun, 1);
+  std::thread peer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(begun.end(0).ok());
+  });
+  const Status down = device.shutdown(std::chrono::seconds(60));
+  peer.join();
+  EXPECT_TRUE(down.ok()) << text(down);
+  EXPECT_TRUE(last.done());
+}
+
+// S23, S13: one that does not end in time is left to end by itself; it keeps what it uses, and the
+// log says when it has ended.
+TEST_P(AsyncTest, ShutdownLeavesWhatDoesNotEnd) {
+  std::atomic<bool> told{false};
+  set_log_hook([&told](LogLevel, std::string_view line) {
+    if (line.find("has ended") != std::string_view::npos) told = true;
+  });
+  Begun begun;
+  const auto kept = std::make_shared<int>(7);
+  Event last;
+  {
+    const auto device = open_async("io");
+    last = device.submit(
+        "read", [&begun, kept](Completion completion) { begun.put(std::move(completion)); });
+    until_begun(begun, 1);
+    EXPECT_EQ(device.shutdown(std::chrono::milliseconds(1)).code(), ErrorCode::deadline);
+  }
+  EXPECT_FALSE(last.done());
+  EXPECT_EQ(kept.use_count(), 2);
+  EXPECT_TRUE(begun.end(0).ok());
+  EXPECT_TRUE(last.wait().ok());
+  EXPECT_EQ(kept.use_count(), 1);
+  until([&] { return told.load(); });
+  set_log_hook({});
+}
+
+// S23, S13: the last handle may go in the callbacks of a task that was in flight, on any thread:
+// what is queued ends by itself.
+TEST_P(AsyncTest, LastHandleMayGoInACallback) {
+  Begun begun;
+  std::optional<sched::Device> device = open_async("io", 1);
+  std::atomic<bool> gone{false};
+  const Event first = device->submit("read", begun.task());
+  const Event second = device->submit("read", begun.task());
+  const Event third = device->submit("count", [] {});
+  first.then([&](const Status&) {
+    device.reset();
+    gone = true;
+  });
+  until_begun(begun, 1);
+  std::thread peer([&] { EXPECT_TRUE(begun.end(0).ok()); });
+  peer.join();
+  until([&] { return gone.load(); });
+  until_begun(begun, 2);
+  EXPECT_TRUE(begun.end(1).ok());
+  until([&] { return third.done(); });
+  EXPECT_TRUE(second.status().ok() && third.status().ok());
+}
+
+// S23: a callback on the thread that ends a task counts as part of that task: it may not
+// wait for what comes after it, and may for others.
+TEST_P(AsyncTest, CallbacksMayNotWaitForTheirDevice) {
+  const auto device = open_async("io");
+  Begun begun;
+  const auto elsewhere = scheduler_.new_device("elsewhere");
+  const Event first = device.submit("read", begun.task());
+  const Event second = device.submit("write", begun.task());
+  int called = 0;
+  first.then([&](const Status&) {
+    ++called;
+    EXPECT_STREQ(this_task::label(), "read");
+    EXPECT_EQ(this_task::ticket(), 1u);
+    EXPECT_EQ(second.wait().code(), ErrorCode::failed_precondition);
+    EXPECT_EQ(device.await().code(), ErrorCode::failed_precondition);
+    EXPECT_TRUE(elsewhere.submit("count", [] {}).wait().ok());
+    EXPECT_TRUE(begun.end(1).ok());
+  });
+  until_begun(begun, 2);
+  EXPECT_TRUE(begun.end(0).ok());
+  EXPECT_TRUE(device.await().ok());
+  EXPECT_EQ(called, 1);
+}
+
+// S23, S25: a gate for what has been issued is no wait for its device: these two do not wait in a
+// cycle.
+TEST_P(AsyncTest, DevicesMayWaitForEachOther) {
+  const auto a = open_async("a"), b = open_async("b");
+  Begun at_a, at_b;
+  const Event a1 = a.submit("first", at_a.task());
+  until_begun(at_a, 1);
+  const Event b1 = b.submit("second", at_b.task(), {.after = {a1}});
+  const Event a2 = a.submit("third", at_a.task(), {.after = {b1, a1}});
+  const Event b2 = b.submit("fourth", [] {}, {.after = {a2}});
+  run_ready();
+  EXPECT_TRUE(at_a.end(0).ok());
+  until_begun(at_b, 1);
+  EXPECT_TRUE(at_b.end(0).ok());
+  until_begun(at_a, 2);
+  EXPECT_TRUE(at_a.end(1).ok());
+  EXPECT_TRUE(b2.wait().ok()) << text(b2.status());
+}
+
+// S23, S17: snapshots tell what is in flight, and name the first of it.
+TEST_P(AsyncTest, SnapshotsTellWhatIsInFlight) {
+  const auto device = open_async("io");
+  Begun begun;
+  device.submit("read", begun.task());
+  device.submit("write", begun.task());
+  until_begun(begun, 2);
+  until([&] { return device.snapshot().in_flight == 2; });
+  const sched::Snapshot before = device.snapshot();
+  EXPECT_EQ(before.running, "read");
+  EXPECT_EQ(before.running_ticket, 1u);
+  EXPECT_TRUE(begun.end(0).ok());
+  until([&] { return device.snapshot().running_ticket == 2; });
+  EXPECT_EQ(device.snapshot().running, "write");
+  EXPECT_TRUE(begun.end(1).ok());
+  EXPECT_TRUE(device.await().ok());
+}
+
+// S23, S14: in a forked child a Completion ends nothing.
+TEST_P(AsyncTest, ForkedChildrenEndNothing) {
+  const auto device = open_async("io");
+  Begun begun;
+  const Event first = device.submit("read", begun.task());
+  until_begun(begun, 1);
+  Completion completion = begun.take(0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool refused = completion.end().code() == ErrorCode::unavailable;
+    ::_exit(refused && !completion.pending() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_FALSE(first.done());
+  EXPECT_TRUE(completion.end().ok());
+  EXPECT_TRUE(first.wait().ok());
+}
+
+// S23: threads end tasks in any order while others are issued: each ends once, in order.
+TEST_P(AsyncTest, ThreadsEndThem) {
+  constexpr int tasks = 2000, enders = 3;
+  const auto device = open_async("io", 8);
+  std::atomic<int> ended{0};
+  Begun begun[enders];
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int k = 0; k < enders; ++k) {
+    threads.emplace_back([&, k] {
+      std::mt19937 random(static_cast<unsigned>(k) + 1);
+      std::vector<std::size_t> mine;
+      std::size_t seen = 0;
+      while (!over) {
+        while (seen < begun[k].count()) mine.push_back(seen++);
+        if (mine.empty()) {
+          std::this_thread::yield();
+          continue;
+        }
+        std::swap(mine[random() % mine.size()], mine.back());
+        EXPECT_TRUE(begun[k].end(mine.back()).ok());
+        mine.pop_back();
+      }
+    });
+  }
+  for (int k = 0; k < tasks; ++k) {
+    const Event event = device.submit("read", begun[k % enders].task());
+    event.then([&ended, k](const Status&) { EXPECT_EQ(ended++, k); });
+    run_ready();
+  }
+  EXPECT_TRUE(device.await().ok());
+  until([&] { return ended == tasks; });
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace heddle
