@@ -26,16 +26,21 @@ class CpuQueue final : public Queue {
     std::memmove(to, from, bytes);
     return {};
   }
-  Status launch(heddle_kernel_function function, const heddle_kernel_args& args) noexcept override {
-    function(&args);
+  Status launch(const Module& module, std::size_t kernel,
+                const heddle_kernel_args& args) noexcept override {
+    module.host_function(kernel)(&args);
     return {};
   }
 };
+
+/// What one core loads all of this process can call.
+constexpr char code_space = 0;
 
 class CpuDevice final : public PhysicalDevice {
  public:
   CpuDevice() {
     properties_.name = "cpu";
+    properties_.code_space = &code_space;
     const long pages = ::sysconf(_SC_PHYS_PAGES);
     const long page = ::sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0)

@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "heddle/image.hpp"
 #include "heddle/kernel.h"
 #include "heddle/status.hpp"
 
@@ -29,6 +31,34 @@ struct Properties {
   std::uint64_t bytes_total = 0;  ///< its virtual devices together take no more; 0: unknown
   unsigned copy_engines = 0;      ///< extra virtual devices worth having to overlap copies
   unsigned parallel_width = 1;    ///< virtual devices worth having to fill it
+  /// Devices that name the same one share the modules that one of them loaded; null: this one alone
+  /// has them.
+  const void* code_space = nullptr;
+};
+
+/// An image as a device has loaded it: what a queue launches. Unloads when the last handle goes;
+/// who launches a kernel holds its module until that ended. Any thread.
+class Module {
+ public:
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module() = default;
+  /// The function of the image's kernel, where kernels are called by the host; else null.
+  [[nodiscard]] virtual heddle_kernel_function host_function(
+      std::size_t /*kernel*/) const noexcept {
+    return nullptr;
+  }
+};
+
+struct LoadOptions {
+  std::string name{};  ///< of what is loaded: messages and debuggers say it
+  /// Whether names of kernels go where profilers look: /tmp/perf-PID.map on a host.
+  bool perf_map = false;
+  /// Set: the image is written into this directory and loaded from there, where perf, gdb and
+  /// objdump find the names of its functions. For debugging: a file can change after its check.
+  std::filesystem::path library_dir{};
+  std::filesystem::path temp_dir{};  ///< where memory cannot be loaded from; empty: /tmp
 };
 
 /// One in-order stream of operations on a device. Operations may return before they are done where
@@ -45,11 +75,18 @@ class Queue {
   /// Both in the same memory space, or one in that of a peer; they do not overlap.
   [[nodiscard]] virtual Status copy(void* to, const void* from, std::size_t bytes) noexcept = 0;
   /// What the kernel says in args.status is the caller's to look at.
-  [[nodiscard]] virtual Status launch(heddle_kernel_function function,
+  /// `kernel` numbers those of the module's image. The module outlives what is launched.
+  [[nodiscard]] virtual Status launch(const Module& module, std::size_t kernel,
                                       const heddle_kernel_args& args) noexcept = 0;
   /// Everything asked so far is done. Default: operations are synchronous.
   [[nodiscard]] virtual Status synchronize() noexcept { return {}; }
 };
+
+/// Loads an image of kind host_image_kind() into this process, or one of null_image_kind, checked
+/// (Image::check()) and sealed: what was checked is what is loaded. compile_failed: the image is at
+/// fault; unavailable or exhausted: the system is, and compiling anew would not help.
+[[nodiscard]] Status load_on_host(const Image& image, const LoadOptions& options,
+                                  std::shared_ptr<const Module>* module) noexcept;
 
 class PhysicalDevice {
  public:
@@ -63,6 +100,12 @@ class PhysicalDevice {
   /// Whether its queues copy between its memory and that of `other`, which is in another space.
   [[nodiscard]] virtual bool is_peer_of(const PhysicalDevice& /*other*/) const noexcept {
     return false;
+  }
+  /// The image as this device launches it. Called by any thread; while a module is held its image
+  /// is not loaded again. Default: for devices whose kernels the host calls.
+  [[nodiscard]] virtual Status load(const Image& image, const LoadOptions& options,
+                                    std::shared_ptr<const Module>* module) noexcept {
+    return load_on_host(image, options, module);
   }
 };
 

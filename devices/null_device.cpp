@@ -17,7 +17,7 @@ class NullQueue final : public Queue {
   Status copy(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) noexcept override {
     return {};
   }
-  Status launch(heddle_kernel_function /*function*/,
+  Status launch(const Module& /*module*/, std::size_t /*kernel*/,
                 const heddle_kernel_args& /*args*/) noexcept override {
     return {};
   }

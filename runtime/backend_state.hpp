@@ -10,6 +10,7 @@
 #include "heddle/backend.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/modules.hpp"
 
 namespace heddle::rt {
 
@@ -21,6 +22,7 @@ struct BackendState {
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
+  Modules modules;  ///< of `physical`
   Scheduler scheduler;
   Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
   std::mutex mutex;

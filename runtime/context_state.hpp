@@ -33,7 +33,8 @@ struct Held {
 /// What a launch needs; held by the tasks too, so it keeps code alive while they are queued.
 struct Linked {
   Code code;
-  jit::KernelStep step;
+  std::shared_ptr<const dev::Module> module;  ///< of the device
+  std::size_t kernel;                         ///< which of the module's
   std::vector<std::optional<BufferView>>
       entries;  ///< per signature entry; the merge entry is empty
   std::shared_ptr<Execution> execution;

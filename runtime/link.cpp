@@ -41,8 +41,10 @@ class Linker {
     std::vector<std::optional<BufferView>> entries = place_entries();
     note_hidden();
     check_overlaps(entries);
+    const jit::KernelStep step = jit::specialise(data_, addresses(entries));
     auto linked = std::make_shared<Linked>(Linked{code_,
-                                                  jit::specialise(data_, addresses(entries)),
+                                                  load(*step.unit),
+                                                  step.index,
                                                   std::move(entries),
                                                   parent_->device->execution,
                                                   sched::Label::intern(code_.name()),
@@ -237,6 +239,17 @@ class Linker {
                         entries[b]->to_string(), entries[a]->to_string()));
       }
     }
+  }
+
+  std::shared_ptr<const dev::Module> load(const jit::Compiled& unit) const {
+    BackendState& backend = *parent_->device->backend;
+    const BackendOptions& wanted = backend.options;
+    dev::LoadOptions load_options;
+    load_options.name = unit.name;
+    load_options.perf_map = wanted.perf_map.value_or(false);
+    if (wanted.dump_dir) load_options.library_dir = *wanted.dump_dir;
+    if (wanted.temp_dir) load_options.temp_dir = *wanted.temp_dir;
+    return backend.modules.load(*parent_->device->execution->physical, unit.image, load_options);
   }
 
   static Use use_of(const jit::SignatureEntry& entry) {

@@ -82,7 +82,6 @@ std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
   if (options.compile_timeout) tools.compile_timeout = *options.compile_timeout;
   if (options.temp_dir) tools.temp_dir = *options.temp_dir;
   if (options.dump_dir) tools.dump_dir = *options.dump_dir;
-  tools.perf_map = options.perf_map.value_or(false);
   const jit::KernelCache::Options cache = kernel_cache_options(options);
   tools.cache_dir = cache.directory;
   tools.cache_bytes_max = cache.bytes_max;

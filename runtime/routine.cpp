@@ -88,7 +88,7 @@ Status Launch::launch(const std::vector<heddle_kernel_buffer>& buffers) const {
   }
   // relaxed: a number for people.
   execution.launches.fetch_add(1, std::memory_order_relaxed);
-  Status status = execution.queue->launch(linked_->step.function(), args);
+  Status status = execution.queue->launch(*linked_->module, linked_->kernel, args);
   if (status.ok()) status = execution.queue->synchronize();
   if (trace_context.thrown) std::rethrow_exception(trace_context.thrown);
   if (kernel_status.code == 0) return status;

@@ -4,13 +4,14 @@ import os
 import re
 
 # Top folder of an include (include/heddle counts as heddle) to its floor. Siblings share a number.
-FLOORS = {"heddle": 0, "scheduler": 1, "jit": 2, "devices": 2, "runtime": 3, "tools": 4, "tests": 4}
+FLOORS = {"heddle": 0, "scheduler": 1, "files": 1, "jit": 2, "devices": 2, "runtime": 3, "tools": 4,
+          "tests": 4}
 # Rooms of a floor: a file includes those of its own room and of the ones before it. "": the files
 # beside the rooms.
 ROOMS = {
     "scheduler": ("", "protocol", "threads", "observe", "device", "modes", "simulation"),
-    "jit": ("system", "value", "loop", "describe", "vector", "lower", "schedule", "emit", "load",
-            "cache", "toolchain", "code", ""),
+    "jit": ("system", "value", "loop", "describe", "vector", "lower", "schedule", "emit", "cache",
+            "toolchain", "code", ""),
 }
 # May be used by outsiders, hence must not look inside the library.
 PUBLIC_ONLY = ("tests/device/", "tests/consumers/", "examples/")

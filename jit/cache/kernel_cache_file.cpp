@@ -162,7 +162,7 @@ std::optional<EntryHeader> read_head(int fd, const std::string& name, std::strin
   }
   const auto size = static_cast<std::uint64_t>(file.st_size);
   const std::uint64_t expected = sizeof header + info.size() + header.content_bytes;
-  if (size != expected || header.content_bytes > library_bytes_max) {
+  if (size != expected || header.content_bytes > image_bytes_max) {
     trouble = {size < expected ? &KernelCacheCounters::truncated : &KernelCacheCounters::corrupt,
                fmt::format("it has {} bytes (expected {})", size, expected)};
     return std::nullopt;

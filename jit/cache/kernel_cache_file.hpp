@@ -12,7 +12,7 @@
 
 #include "heddle/kernel_cache.hpp"
 #include "jit/cache/key.hpp"
-#include "jit/load/module_loader.hpp"
+#include "jit/cache/library.hpp"
 #include "jit/system/process.hpp"
 
 namespace heddle::jit {

@@ -135,9 +135,9 @@ class BatchRun {
       schedule_code(code, limits);
       unit.kernels[k] = kernel_of(code, std::move(unit.kernels[k].name));
     }
-    const auto module = draft_.compiler->compile(unit, limits);
+    const auto compiled = draft_.compiler->compile(unit, limits);
     for (const std::size_t position : draft_.positions[part])
-      draft_.codes[position]->steps[0].module = module;
+      draft_.codes[position]->steps[0].unit = compiled;
     if (draft_.progress) tell(draft_.positions[part]);
   }
 

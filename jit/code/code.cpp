@@ -154,13 +154,13 @@ Code finish(Draft draft, const CompileLimits& limits) {
   CodeData& code = *draft.code;
   const CompileLimits own = with_own_time(limits, *code.compiler, code.draft_time);
   schedule_code(code, own);
-  if (code.options.shared) code.steps[0].module = code.compiler->compile(unit_of(code), own);
+  if (code.options.shared) code.steps[0].unit = code.compiler->compile(unit_of(code), own);
   return Code(std::move(draft.code));
 }
 
 KernelStep specialise(const CodeData& code,
                       std::span<const std::optional<std::uint64_t>> addresses) {
-  if (code.steps[0].module) return code.steps[0];
+  if (code.steps[0].unit) return code.steps[0];
   CompileUnit unit = unit_of(code);
   unit.kernels.front().addresses.assign(addresses.begin(), addresses.end());
   return KernelStep{code.compiler->compile(unit), 0};
@@ -209,13 +209,13 @@ std::string Code::loop_text() const {
 std::string Code::hash() const { return jit::hash(data_->lowered.loop); }
 
 std::string Code::source() const {
-  const auto& module = data_->steps[0].module;
-  return module ? module->source() : std::string();
+  const auto& unit = data_->steps[0].unit;
+  return unit ? unit->source : std::string();
 }
 
 std::chrono::nanoseconds Code::compile_time() const noexcept {
-  const auto& module = data_->steps[0].module;
-  return module ? module->compile_time() : std::chrono::nanoseconds(0);
+  const auto& unit = data_->steps[0].unit;
+  return unit ? unit->time : std::chrono::nanoseconds(0);
 }
 
 std::string Code::to_string() const {

@@ -14,11 +14,10 @@
 
 namespace heddle::jit {
 
-/// One step of a Code: for now a kernel of a module. Copies, merges and calls join here later.
+/// One step of a Code: for now a kernel of a unit. Copies, merges and calls join here later.
 struct KernelStep {
-  std::shared_ptr<const Module> module;  ///< null while postponed
-  std::size_t index = 0;                 ///< which kernel of the module's unit
-  [[nodiscard]] heddle_kernel_function function() const noexcept { return module->function(index); }
+  std::shared_ptr<const Compiled> unit;  ///< null while postponed
+  std::size_t index = 0;                 ///< which of its kernels
 };
 
 struct CodeData {

@@ -1,7 +1,7 @@
 // What all emitters share: symbols of a compiled unit and the checks a unit must pass
 // before it is emitted. Pure functions; any thread.
 //
-// A unit exports `heddle_unit_abi` (a uint32_t, HEDDLE_KERNEL_ABI) and, per kernel, a function
+// A unit exports unit_abi_symbol (a uint32_t, HEDDLE_KERNEL_ABI) and, per kernel, a function
 // `heddle_run_NAME` of type heddle_kernel_function (kernel.h).
 //
 // Parts: if a kernel has parallel loops at its top level, part p of n runs the p-th slice of each
@@ -15,11 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/image.hpp"
 #include "jit/emit/unit.hpp"
 
 namespace heddle::jit {
-
-inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
 
 /// The exported symbol of a kernel. The prefix keeps user names off C's keywords and library.
 [[nodiscard]] std::string kernel_symbol(std::string_view kernel_name);

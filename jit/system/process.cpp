@@ -120,12 +120,6 @@ Deadline deadline_after(std::chrono::milliseconds time) noexcept {
   return std::chrono::steady_clock::now() + std::min(time, longest);
 }
 
-std::string errno_text(int error) { return std::generic_category().message(error); }
-
-void FileDescriptor::reset() noexcept {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
 Patience::Patience(Deadline deadline, std::stop_token stop)
     : deadline_(deadline), stop_(std::move(stop)) {
   if (!stop_.stop_possible()) return;

@@ -17,36 +17,17 @@
 #include <utility>
 #include <vector>
 
+#include "files/descriptor.hpp"
+
 namespace heddle::jit {
 
 using Deadline = std::chrono::steady_clock::time_point;
 /// That long from now; a time beyond any patience (30 days) is taken as that.
 [[nodiscard]] Deadline deadline_after(std::chrono::milliseconds time) noexcept;
 
-/// Owns a file descriptor; -1 is none.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~FileDescriptor() { reset(); }
-
-  void reset() noexcept;
-  /// Leaves the descriptor to the caller.
-  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+// What this floor has of the one below by its bare name; heddle has another FileDescriptor.
+using namespace files;
+using files::FileDescriptor;
 
 /// How long to wait for a child: until a point in time, or until another thread asks to stop. One
 /// thread waits at a time.
@@ -171,8 +152,5 @@ struct RunResult {
 /// The executable file that `program` means, looked up on the child's PATH when it has no slash.
 [[nodiscard]] std::optional<std::filesystem::path> find_program(
     const std::string& program, const std::vector<std::string>& overrides);
-
-/// The text of an errno value. Any thread.
-[[nodiscard]] std::string errno_text(int error);
 
 }  // namespace heddle::jit

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "files/temp_dir.hpp"
 #include "jit/emit/c.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/link.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
@@ -75,8 +75,8 @@ class CcToolchain final : public Toolchain {
     return versions_.find(cache, files, [&] { return ToldVersion{ask_version(patience), {}}; });
   }
 
-  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
-                  const Patience& patience) const override {
+  Compiled build(const CompileUnit& unit, const EmittedUnit& emitted,
+                 const Patience& patience) const override {
     const auto start = steady_clock::now();
     const std::string& source = emitted.source;
     dump_unit(unit, source);
@@ -101,16 +101,12 @@ class CcToolchain final : public Toolchain {
     if (!(result.exit.success() || result.exit.kind == Exit::Kind::unknown)) {
       fail(unit, source, command, result, {});
     }
-    bool is_read = false;
     try {
       Library library;
-      library.bytes = read_file(library_path, library_bytes_max);
+      library.bytes = read_file(library_path, image_bytes_max);
       library.sum = checksum(library.bytes);
-      is_read = true;
-      return load_built(options_, std::move(library), module_info(unit, emitted, start));
+      return compiled(unit, emitted, std::move(library), start);
     } catch (const Error& error) {
-      // What was read but may not be loaded as asked, such as without a perf map, is sound.
-      if (is_read && error.code() != ErrorCode::compile_failed) throw;
       fail(unit, source, command, result, error.status());
     }
   }

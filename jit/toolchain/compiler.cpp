@@ -3,38 +3,47 @@
 
 #include <fmt/format.h>
 
+#include "files/temp_dir.hpp"
 #include "jit/emit/emit.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
 namespace heddle::jit {
 namespace {
-
-class NullModule final : public Module {
- public:
-  heddle_kernel_function function(std::size_t) const noexcept override {
-    return [](const heddle_kernel_args*) {};
-  }
-  const std::string& source() const noexcept override { return source_; }
-  std::chrono::nanoseconds compile_time() const noexcept override { return {}; }
-
- private:
-  std::string source_;
-};
 
 class NullCompiler final : public Compiler {
  public:
   std::string_view name() const noexcept override { return "null"; }
   Status available() const override { return {}; }
   std::string describe() const override { return "null: kernels that do nothing"; }
-  std::shared_ptr<const Module> compile(const CompileUnit& unit,
-                                        const CompileLimits&) const override {
+  std::shared_ptr<const Compiled> compile(const CompileUnit& unit,
+                                          const CompileLimits&) const override {
     check_unit(unit);
-    return std::make_shared<NullModule>();
+    return std::make_shared<const Compiled>(
+        Compiled{unit.name,
+                 Image(std::string(null_image_kind), {}, checksum({}), image_kernels(unit)),
+                 {},
+                 {}});
   }
 };
 
 }  // namespace
+
+std::vector<ImageKernel> image_kernels(const CompileUnit& unit) {
+  std::vector<ImageKernel> kernels;
+  for (const KernelSource& kernel : unit.kernels) kernels.push_back({kernel_symbol(kernel.name)});
+  return kernels;
+}
+
+Compiled compiled(const CompileUnit& unit, const EmittedUnit& emitted, Library library,
+                  std::chrono::steady_clock::time_point start) {
+  Image image(std::string(host_image_kind()), std::move(library.bytes), library.sum,
+              image_kernels(unit));
+  if (const Status status = image.check(); !status.ok()) {
+    throw Error(status.code(), fmt::format("the library made for unit '{:.200}' is unusable: {}",
+                                           unit.name, status.message()));
+  }
+  return {unit.name, std::move(image), emitted.source, std::chrono::steady_clock::now() - start};
+}
 
 void dump_unoptimized(const ToolOptions& options, const CompileUnit& unit) {
   if (options.dump_dir.empty()) return;

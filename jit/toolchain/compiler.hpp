@@ -1,6 +1,6 @@
-// Compilers: from loop kernels to callable code. A Compiler turns a unit (one or more kernels) into
-// a loaded Module; it never runs a compiler inside the host process. All functions may be called
-// from any thread.
+// Compilers: from loop kernels to images. A Compiler turns a unit (one or more kernels) into an
+// Image, which devices load; it never runs a compiler inside the host process. All functions may be
+// called from any thread.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/image.hpp"
 #include "heddle/kernel_cache.hpp"
 #include "heddle/status.hpp"
 #include "jit/emit/unit.hpp"
-#include "jit/load/module.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/vector/target.hpp"
 
@@ -32,7 +32,6 @@ struct ToolOptions {
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path
       dump_dir;                ///< set: every unit's loop texts and emitted source are kept here
-  bool perf_map = false;       ///< names of kernels go to /tmp/perf-PID.map
   int optimization_level = 3;  ///< 0..3
   Target target = native_target();  ///< what lanes loops become
   bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
@@ -41,6 +40,14 @@ struct ToolOptions {
   std::filesystem::path cache_dir;  ///< of the kernel cache; empty: there is none
   std::uint64_t cache_bytes_max = std::uint64_t{256} << 20;
   std::function<void(const std::string&)> warn;  ///< gets a line when the cache is in trouble
+};
+
+/// A unit, compiled.
+struct Compiled {
+  std::string name;    ///< of the unit; where several equal ones were asked for, of the first
+  Image image;         ///< its kernels in the unit's order
+  std::string source;  ///< the text that was compiled: C, or loop text for gccjit
+  std::chrono::nanoseconds time{};
 };
 
 class Compiler {
@@ -58,15 +65,15 @@ class Compiler {
   }
   /// What kernels are scheduled for; without vectors they are left as they are.
   [[nodiscard]] virtual Target target() const noexcept { return {}; }
-  /// Compiles and loads, or finds it done: the same unit is compiled once, by whichever threads ask
-  /// for it, as long as somebody holds the module, and is then kept on disk
-  /// (cache/kernel_cache.hpp).
-  /// Throws compile_failed with the compiler's own words (bounded) and the path of the kept source,
-  /// deadline when it took too long, cancelled when asked to stop, unavailable in a process forked
-  /// from the one that made the compiler; leaves nothing behind and the next compile works.
-  [[nodiscard]] virtual std::shared_ptr<const Module> compile(
+  /// Compiles, or finds it done: the same unit is compiled once, by whichever threads ask for it,
+  /// as long as somebody holds what came of it, and is then kept on disk (cache/kernel_cache.hpp).
+  /// The image was checked. Throws compile_failed with the compiler's own words (bounded) and the
+  /// path of the kept source, deadline when it took too long, cancelled when asked to stop,
+  /// unavailable in a process forked from the one that made the compiler; leaves nothing behind and
+  /// the next compile works.
+  [[nodiscard]] virtual std::shared_ptr<const Compiled> compile(
       const CompileUnit& unit, const CompileLimits& limits) const = 0;
-  [[nodiscard]] std::shared_ptr<const Module> compile(const CompileUnit& unit) const {
+  [[nodiscard]] std::shared_ptr<const Compiled> compile(const CompileUnit& unit) const {
     return compile(unit, CompileLimits{});
   }
   /// What it found and what it compiled, so far.
@@ -75,7 +82,7 @@ class Compiler {
 
 [[nodiscard]] std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options);
 [[nodiscard]] std::shared_ptr<const Compiler> make_gccjit_compiler(const ToolOptions& options);
-/// Compiles nothing: its kernels return at once. For the null device.
+/// Compiles nothing: its images are of null_image_kind. For the null device.
 [[nodiscard]] std::shared_ptr<const Compiler> make_null_compiler();
 
 }  // namespace heddle::jit

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "files/temp_dir.hpp"
 #include "jit/emit/emit.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/helper.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
@@ -63,8 +63,8 @@ class GccjitToolchain final : public Toolchain {
     });
   }
 
-  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
-                  const Patience& patience) const override {
+  Compiled build(const CompileUnit& unit, const EmittedUnit& emitted,
+                 const Patience& patience) const override {
     const std::string& source = emitted.source;
     const wire::CompileRequest request = request_for(unit, patience);
     dump_unoptimized(options_, unit);
@@ -77,10 +77,8 @@ class GccjitToolchain final : public Toolchain {
            fmt::format("{}\n  output: {}", reply.error, output.empty() ? "(none)" : output), {});
     }
     try {
-      return load_built(options_, std::move(reply.library), module_info(unit, emitted, start));
+      return compiled(unit, emitted, std::move(reply.library), start);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::compile_failed)
-        throw;  // the system's doing, not the compiler's
       fail(unit, source, error.code(), "what it made cannot be loaded", error.status());
     }
   }

@@ -20,8 +20,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "files/temp_dir.hpp"
 #include "jit/emit/gccjit.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/gccjit_options.hpp"
 #include "jit/toolchain/helper_wire.hpp"
 
@@ -102,7 +102,7 @@ wire::CompileReply compile(const wire::CompileRequest& request,
     if (const char* error = gcc_jit_context_get_first_error(context.get()); error != nullptr) {
       reply.error = error;
     } else {
-      reply.library.bytes = read_file(library_file, library_bytes_max);
+      reply.library.bytes = files::read_file(library_file, image_bytes_max);
       reply.library.sum = checksum(reply.library.bytes);
       reply.ok = true;
     }

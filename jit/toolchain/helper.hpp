@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "files/temp_dir.hpp"
 #include "jit/system/process.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "jit/toolchain/helper_wire.hpp"
 

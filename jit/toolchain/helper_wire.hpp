@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/load/module_loader.hpp"
+#include "heddle/kernel.h"
+#include "jit/cache/library.hpp"
 
 namespace heddle::jit::wire {
 

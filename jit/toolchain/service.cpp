@@ -1,5 +1,5 @@
-// The compile service: nothing is compiled twice. Modules that somebody holds are found in memory,
-// others on disk; threads that ask for the same unit at once share one compile. Any thread.
+// The compile service: nothing is compiled twice. What somebody holds is found in memory, the
+// rest on disk; threads that ask for the same unit at once share one compile. Any thread.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "jit/system/temp_dir.hpp"
+#include "heddle/kernel.h"
 #include "jit/toolchain/toolchain.hpp"
 
 namespace heddle::jit {
@@ -22,8 +22,6 @@ class CompileService final : public Compiler {
       : toolchain_(std::move(toolchain)),
         timeout_(options.compile_timeout),
         target_(options.target),
-        perf_map_(options.perf_map),
-        temp_dir_(options.temp_dir),
         anew_(!options.dump_dir.empty() || !toolchain_->recipe_is_whole()),
         owner_(getpid()),
         cache_({options.cache_dir, options.cache_bytes_max, options.warn}) {
@@ -43,8 +41,8 @@ class CompileService final : public Compiler {
   Target target() const noexcept override { return target_; }
   KernelCacheCounters counters() const noexcept override { return cache_.counters(); }
 
-  std::shared_ptr<const Module> compile(const CompileUnit& unit,
-                                        const CompileLimits& limits) const override {
+  std::shared_ptr<const Compiled> compile(const CompileUnit& unit,
+                                          const CompileLimits& limits) const override {
     if (getpid() != owner_) {
       throw Error(ErrorCode::unavailable,
                   fmt::format("this process was forked from the one that opened the {} compiler, "
@@ -59,7 +57,7 @@ class CompileService final : public Compiler {
     // Dumps are of compiles: what is not compiled would leave none.
     if (anew_) {
       cache_.count(&KernelCacheCounters::disabled);
-      return build(unit, emitted, patience).module;
+      return build(unit, emitted, patience);
     }
     const Recipe recipe = toolchain_->recipe();
     const CompileKey key = key_of(unit, emitted, recipe);
@@ -71,11 +69,11 @@ class CompileService final : public Compiler {
   /// Threads that wait for the compile of one unit.
   struct Flight {
     bool landed = false;
-    std::shared_ptr<const Module> module;
+    std::shared_ptr<const Compiled> compiled;
     std::exception_ptr failure;  // for all of them
   };
   struct Slot {
-    std::weak_ptr<const Module> module;
+    std::weak_ptr<const Compiled> compiled;
     std::shared_ptr<Flight> flight;  // null: nobody compiles it
   };
 
@@ -98,25 +96,26 @@ class CompileService final : public Compiler {
     return hasher.finish();
   }
 
-  /// The module of `key`: one that is there, one that another thread makes, or what `make` gives.
+  /// What is compiled under `key`: one that is there, one that another thread makes, or what `make`
+  /// gives.
   template <class Make>
-  std::shared_ptr<const Module> shared(const CompileUnit& unit, const CompileKey& key,
-                                       const Patience& patience, const Make& make) const {
+  std::shared_ptr<const Compiled> shared(const CompileUnit& unit, const CompileKey& key,
+                                         const Patience& patience, const Make& make) const {
     std::shared_ptr<Flight> flight;
     {
       std::unique_lock lock(mutex_);
       for (;;) {
         Slot& slot = slots_[key];
-        if (auto module = slot.module.lock()) {
+        if (auto compiled = slot.compiled.lock()) {
           cache_.count(&KernelCacheCounters::memory_hits);
-          return module;
+          return compiled;
         }
         if (!slot.flight) break;
         const std::shared_ptr<Flight> other = slot.flight;
         wait_for(*other, unit, patience, lock);
-        if (other->module) {
+        if (other->compiled) {
           cache_.count(&KernelCacheCounters::shared);
-          return other->module;
+          return other->compiled;
         }
         if (other->failure) std::rethrow_exception(other->failure);
         // It was given up by who asked for it, not by us.
@@ -125,7 +124,7 @@ class CompileService final : public Compiler {
       sweep();
     }
     try {
-      flight->module = make();
+      flight->compiled = make();
     } catch (const Error& error) {
       const bool own_limits =
           error.code() == ErrorCode::cancelled || error.code() == ErrorCode::deadline;
@@ -136,7 +135,7 @@ class CompileService final : public Compiler {
       throw;
     }
     land(key, *flight, nullptr);
-    return flight->module;
+    return flight->compiled;
   }
 
   void wait_for(const Flight& flight, const CompileUnit& unit, const Patience& patience,
@@ -156,23 +155,23 @@ class CompileService final : public Compiler {
     flight.failure = std::move(failure);
     Slot& slot = slots_[key];
     slot.flight = nullptr;
-    slot.module = flight.module;
+    slot.compiled = flight.compiled;
     landed_.notify_all();
   }
 
-  /// Forgets modules that went, now and then. Under the lock.
+  /// Forgets what went, now and then. Under the lock.
   void sweep() const {
     constexpr std::size_t slots_kept = 64;
     if (slots_.size() < sweep_at_) return;
     std::erase_if(slots_, [](const auto& item) {
-      return !item.second.flight && item.second.module.expired();
+      return !item.second.flight && item.second.compiled.expired();
     });
     sweep_at_ = std::max(slots_kept, 2 * slots_.size());
   }
 
-  std::shared_ptr<const Module> load_or_build(const CompileUnit& unit, const EmittedUnit& emitted,
-                                              const Recipe& recipe, const CompileKey& key,
-                                              const Patience& patience) const {
+  std::shared_ptr<const Compiled> load_or_build(const CompileUnit& unit, const EmittedUnit& emitted,
+                                                const Recipe& recipe, const CompileKey& key,
+                                                const Patience& patience) const {
     const auto start = steady_clock::now();
     // Code for certain addresses is of no use to others, nor to us once its buffers are gone.
     const bool bound = std::ranges::any_of(unit.kernels, [](const KernelSource& kernel) {
@@ -183,39 +182,36 @@ class CompileService final : public Compiler {
                              : toolchain_->version(cache_, recipe.files, patience);
     if (!version) {
       cache_.count(&KernelCacheCounters::disabled);
-      return build(unit, emitted, patience).module;
+      return build(unit, emitted, patience);
     }
     const CompileKey disk_key = KeyHasher().add(key).add(*version).finish();
     KernelCache::Found found = cache_.load(disk_key);
     if (found.entry) {
       try {
-        ModuleInfo info = module_info(unit, emitted, start);
-        info.perf_map = perf_map_;
-        info.temp_dir = temp_dir_;
-        auto module = load_module(found.entry->library, std::move(info));
+        auto result = std::make_shared<const Compiled>(
+            compiled(unit, emitted, std::move(found.entry->library), start));
         cache_.count(&KernelCacheCounters::disk_hits);
-        return module;
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::compile_failed) throw;  // the system: the entry is sound
+        return result;
+      } catch (const Error&) {
         // Whole as it was written, and yet no library of this unit: what is compiled takes its
         // place.
         found.reason = &KernelCacheCounters::corrupt;
       }
     }
     cache_.count(found.reason);
-    BuiltUnit built = build(unit, emitted, patience);
+    auto built = build(unit, emitted, patience);
     const std::string info =
         fmt::format("{} ({})", unit.name, version->substr(0, version->find('\n')));
     // Not under the stamps of a compiler that another took the place of meanwhile.
     if (toolchain_->recipe().files == recipe.files &&
-        cache_.store(disk_key, info, built.library.bytes))
+        cache_.store(disk_key, info, built->image.bytes()))
       cache_.count(&KernelCacheCounters::stored);
-    return std::move(built.module);
+    return built;
   }
 
-  BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
-                  const Patience& patience) const {
-    BuiltUnit built = toolchain_->build(unit, emitted, patience);
+  std::shared_ptr<const Compiled> build(const CompileUnit& unit, const EmittedUnit& emitted,
+                                        const Patience& patience) const {
+    auto built = std::make_shared<const Compiled>(toolchain_->build(unit, emitted, patience));
     cache_.count(&KernelCacheCounters::compiled);
     return built;
   }
@@ -223,8 +219,6 @@ class CompileService final : public Compiler {
   const std::unique_ptr<const Toolchain> toolchain_;
   const std::chrono::milliseconds timeout_;
   const Target target_;
-  const bool perf_map_;
-  const std::filesystem::path temp_dir_;
   const bool anew_;  // what was compiled before is not looked for
   const pid_t owner_;
   mutable KernelCache cache_;
@@ -235,24 +229,6 @@ class CompileService final : public Compiler {
 };
 
 }  // namespace
-
-ModuleInfo module_info(const CompileUnit& unit, const EmittedUnit& emitted,
-                       steady_clock::time_point start) {
-  ModuleInfo info{unit.name, {}, emitted.source, steady_clock::now() - start};
-  for (const KernelSource& kernel : unit.kernels) info.kernels.push_back(kernel.name);
-  return info;
-}
-
-BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info) {
-  if (!options.dump_dir.empty()) {
-    info.library_file = std::filesystem::absolute(options.dump_dir) /
-                        fmt::format("{}-{:016x}.so", file_stem(info.unit_name), library.sum.low);
-  }
-  info.perf_map = options.perf_map;
-  info.temp_dir = options.temp_dir;
-  auto module = load_module(library, std::move(info));
-  return {std::move(library), std::move(module)};
-}
 
 std::shared_ptr<const Compiler> make_compile_service(std::unique_ptr<const Toolchain> toolchain,
                                                      const ToolOptions& options) {

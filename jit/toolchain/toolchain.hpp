@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "jit/cache/kernel_cache.hpp"
-#include "jit/load/module_loader.hpp"
 #include "jit/system/process.hpp"
 #include "jit/toolchain/compiler.hpp"
 
@@ -27,18 +26,12 @@ struct EmittedUnit {
   std::string essence;  ///< the same without names: equal ones make equal libraries
 };
 
-/// A library, and the module that it was loaded as.
-struct BuiltUnit {
-  Library library;
-  std::shared_ptr<const Module> module;
-};
-
-/// What a module is besides its code, for a unit whose compile began then.
-[[nodiscard]] ModuleInfo module_info(const CompileUnit& unit, const EmittedUnit& emitted,
-                                     std::chrono::steady_clock::time_point start);
-
-/// Loads what was built; with dumps on from a file among them, for the eyes of debuggers.
-[[nodiscard]] BuiltUnit load_built(const ToolOptions& options, Library library, ModuleInfo info);
+/// What images say of the unit's kernels.
+[[nodiscard]] std::vector<ImageKernel> image_kernels(const CompileUnit& unit);
+/// The unit as the library that was made of it, checked; its compile began at `start`. Throws
+/// Error(compile_failed) saying what is wrong with the library.
+[[nodiscard]] Compiled compiled(const CompileUnit& unit, const EmittedUnit& emitted,
+                                Library library, std::chrono::steady_clock::time_point start);
 
 /// What a compiler said of itself.
 struct ToldVersion {
@@ -101,8 +94,8 @@ class Toolchain {
                                                            const std::string& files,
                                                            const Patience& patience) const = 0;
   /// Throws as Compiler::compile().
-  [[nodiscard]] virtual BuiltUnit build(const CompileUnit& unit, const EmittedUnit& emitted,
-                                        const Patience& patience) const = 0;
+  [[nodiscard]] virtual Compiled build(const CompileUnit& unit, const EmittedUnit& emitted,
+                                       const Patience& patience) const = 0;
 };
 
 /// ok, or which of the user's flags for the cc compiler is refused, why, and what to use instead:

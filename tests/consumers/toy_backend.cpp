@@ -41,6 +41,7 @@ int run() {
   const std::vector<float> expected{4, 7, 10, 13};
   if (!require(routine.context().read<float>(y) == expected, "wrong numbers")) return 1;
   if (!require(toy::operations().launches == 1, "the kernel ran elsewhere")) return 1;
+  if (!require(toy::operations().loads == 1, "the kernel was loaded elsewhere")) return 1;
   if (!require(toy::operations().to_device >= 1, "x was not sent to the device")) return 1;
 
   // To another backend and back into a merge buffer: staged, in both directions.

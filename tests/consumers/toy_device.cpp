@@ -46,13 +46,14 @@ class Queue final : public heddle::dev::Queue {
     ++operations().copies;
     return {};
   }
-  Status launch(heddle_kernel_function function, const heddle_kernel_args& args) noexcept override {
+  Status launch(const heddle::dev::Module& module, std::size_t kernel,
+                const heddle_kernel_args& args) noexcept override {
     try {
       std::vector<heddle_kernel_buffer> local(args.buffers, args.buffers + args.num_buffers);
       for (heddle_kernel_buffer& buffer : local) buffer.data = to_local(buffer.data);
       heddle_kernel_args moved = args;
       moved.buffers = local.data();
-      function(&moved);
+      module.host_function(kernel)(&moved);
     } catch (const std::bad_alloc&) {
       return Status(ErrorCode::exhausted, "toy device: no memory for a kernel's table");
     }
@@ -83,6 +84,11 @@ class Device final : public heddle::dev::PhysicalDevice {
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(to_local(data)); }
   Status new_queue(std::unique_ptr<heddle::dev::Queue>* queue) noexcept override {
     return heddle::dev::make_queue<Queue>(queue);
+  }
+  Status load(const heddle::Image& image, const heddle::dev::LoadOptions& options,
+              std::shared_ptr<const heddle::dev::Module>* module) noexcept override {
+    ++operations().loads;
+    return heddle::dev::load_on_host(image, options, module);
   }
 
  private:

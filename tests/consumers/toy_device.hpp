@@ -12,7 +12,7 @@ namespace toy {
 
 /// What toy devices were asked for since the process began.
 struct Operations {
-  std::atomic<std::uint64_t> to_device{0}, to_host{0}, copies{0}, launches{0};
+  std::atomic<std::uint64_t> to_device{0}, to_host{0}, copies{0}, launches{0}, loads{0};
 };
 Operations& operations() noexcept;
 

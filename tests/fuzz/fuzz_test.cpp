@@ -198,16 +198,16 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
                               .addresses = {}});
       subjects.push_back(std::move(*subject));
     }
-    std::vector<std::pair<std::string_view, std::shared_ptr<const Module>>> modules;
-    modules.emplace_back("gccjit", gccjit->compile(unit));
-    if (first / programs_per_unit % 5 == 0) modules.emplace_back("cc", cc->compile(unit));
+    std::vector<std::pair<std::string_view, std::shared_ptr<const dev::Module>>> modules;
+    modules.emplace_back("gccjit", loaded(*gccjit->compile(unit)));
+    if (first / programs_per_unit % 5 == 0) modules.emplace_back("cc", loaded(*cc->compile(unit)));
     for (std::size_t k = 0; k < subjects.size(); ++k) {
       const Expected expected = interpreted(subjects[k]);
       seen.add(subjects[k], expected);
       expect_kept(subjects[k], expected);
       if (HasFatalFailure()) return;
       for (const auto& [name, module] : modules) {
-        expect_same(subjects[k], expected, compiled(subjects[k], module->function(k)), name);
+        expect_same(subjects[k], expected, compiled(subjects[k], module->host_function(k)), name);
         if (HasFatalFailure()) return;
       }
       ++ran;

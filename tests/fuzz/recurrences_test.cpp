@@ -327,10 +327,10 @@ TEST(RecurrenceFuzzTest, CompiledEqualsInterpreted) {
                               .addresses = {}});
       subjects.push_back(std::move(*subject));
     }
-    std::vector<std::pair<std::string, std::shared_ptr<const Module>>> modules;
+    std::vector<std::pair<std::string, std::shared_ptr<const dev::Module>>> modules;
     for (const NamedCompiler& each : compilers[isa]) {
       if (number / isas.size() % each.every == 0)
-        modules.emplace_back(each.name, each.compiler->compile(unit));
+        modules.emplace_back(each.name, loaded(*each.compiler->compile(unit)));
     }
     for (std::size_t k = 0; k < subjects.size(); ++k) {
       const Subject& subject = subjects[k];
@@ -338,7 +338,7 @@ TEST(RecurrenceFuzzTest, CompiledEqualsInterpreted) {
       if (!subject.random.sums_floats())
         expect_same(subject, interpreted(subject, subject.lowered), expected, "scheduled");
       for (const auto& [name, module] : modules)
-        expect_same(subject, expected, compiled(subject, module->function(k)), name);
+        expect_same(subject, expected, compiled(subject, module->host_function(k)), name);
       ++ran;
     }
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/device.hpp"
 #include "heddle/backend.hpp"
 #include "heddle/kernel.h"
 #include "tools/bench/harness.hpp"
@@ -44,6 +45,7 @@ class CompiledKernel {
   std::vector<heddle_kernel_buffer> buffers_;
   heddle_kernel_status status_{};
   heddle_kernel_args arguments_{};
+  std::shared_ptr<const dev::Module> module_;
   heddle_kernel_function function_ = nullptr;
 };
 

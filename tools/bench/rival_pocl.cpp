@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "files/temp_dir.hpp"
 #include "heddle/status.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/bench/workers.hpp"
 

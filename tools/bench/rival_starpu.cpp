@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "files/temp_dir.hpp"
 #include "heddle/status.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/bench/workers.hpp"
 

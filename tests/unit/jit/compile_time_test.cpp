@@ -22,7 +22,7 @@ class HourCompiler final : public jit::Compiler {
   [[nodiscard]] std::optional<std::chrono::milliseconds> timeout() const noexcept override {
     return std::chrono::hours(1);
   }
-  [[nodiscard]] std::shared_ptr<const jit::Module> compile(
+  [[nodiscard]] std::shared_ptr<const jit::Compiled> compile(
       const jit::CompileUnit& unit, const jit::CompileLimits& limits) const override {
     left.push_back(limits.deadline.value_or(Clock::time_point::max()) - Clock::now());
     return inner_->compile(unit, limits);

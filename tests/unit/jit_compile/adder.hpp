@@ -19,11 +19,14 @@ inline CompileUnit adder_unit(int value, const std::string& name = "adder") {
 }
 
 /// What `adder_unit(value)`, compiled, makes of 1.
-inline int run_adder(const Module& module) {
+inline int run_adder(const dev::Module& module) {
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{1})};
-  call.run(module.function(0));
+  call.run(module.host_function(0));
   return elements_of<std::int32_t>(call.buffers[0])[0];
+}
+inline int run_adder(const Compiled& compiled, const dev::LoadOptions& options = {}) {
+  return run_adder(*loaded(compiled, options));
 }
 
 inline void expect_works(const Compiler& compiler, int value = 7) {

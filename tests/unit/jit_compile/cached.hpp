@@ -30,8 +30,13 @@ class CacheScratch {
   /// happened.
   [[nodiscard]] KernelCacheCounters use(int value) const {
     const auto compiler = open();
-    EXPECT_EQ(run_adder(*compiler->compile(adder_unit(value))), 1 + value);
+    EXPECT_EQ(run_adder(*compiler->compile(adder_unit(value)), load_options()), 1 + value);
     return compiler->counters();
+  }
+  [[nodiscard]] dev::LoadOptions load_options() const {
+    dev::LoadOptions load;
+    load.temp_dir = options.temp_dir;
+    return load;
   }
   [[nodiscard]] KernelCache cache() const { return KernelCache({options.cache_dir}); }
   /// The entries' files, versions of compilers aside.

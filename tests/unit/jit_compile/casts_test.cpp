@@ -152,8 +152,8 @@ TEST_P(CastsTest, ConvertEveryPairOfTypes) {
   }
   pairs.push_back({f32, f16, around_all(f16)});
   pairs.push_back({f32, bf16, around_all(bf16)});
-  const auto module = make()->compile(unit_of(pairs));
-  for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->function(k));
+  const auto module = loaded(*make()->compile(unit_of(pairs)));
+  for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->host_function(k));
 }
 
 TEST_P(CastsTest, KeepNotANumber) {
@@ -164,8 +164,8 @@ TEST_P(CastsTest, KeepNotANumber) {
   std::vector<Pair> pairs;
   for (const DType to : {f16, bf16, f64, i32, u8, bool_})
     pairs.push_back({f32, to, bytes_of(nans)});
-  const auto module = make()->compile(unit_of(pairs));
-  for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->function(k));
+  const auto module = loaded(*make()->compile(unit_of(pairs)));
+  for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->host_function(k));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST_P(ServiceTest, AModuleThatIsHeldIsNotMadeAgain) {
   EXPECT_NE(compiler->compile(adder_unit(2)), first);
   EXPECT_EQ(compiler->counters().memory_hits, 1u);
   EXPECT_EQ(compiler->counters().compiled, 2u);
-  const std::weak_ptr<const Module> gone = first;
+  const std::weak_ptr<const Compiled> gone = first;
   first.reset();
   EXPECT_TRUE(gone.expired());
   EXPECT_EQ(run_adder(*compiler->compile(adder_unit(1))), 2);
@@ -38,7 +38,7 @@ TEST_P(ServiceTest, AModuleThatIsHeldIsNotMadeAgain) {
 TEST_P(ServiceTest, ThreadsThatAskAtOnceShareOneCompile) {
   // J11, J5
   const auto compiler = make();
-  std::vector<std::shared_ptr<const Module>> modules(8);
+  std::vector<std::shared_ptr<const Compiled>> modules(8);
   std::vector<std::thread> threads;
   for (auto& module : modules)
     threads.emplace_back([&] { module = compiler->compile(adder_unit(3)); });
@@ -170,7 +170,7 @@ TEST(CompileServiceTest, WhoWaitsIsNotCancelledWithWhoCompiles) {
   });
   other.request_stop();
   second.join();
-  std::shared_ptr<const Module> module;
+  std::shared_ptr<const Compiled> module;
   std::thread third([&] { module = compiler->compile(adder_unit(1)); });
   cc.mend();
   stop.request_stop();

@@ -37,22 +37,23 @@ kernel {
 
 TEST_P(CompileTest, MultipliesMatrices) {
   // J3, O48, O49
-  const auto module = make()->compile(unit_from("mm", matmul));
+  const auto compiled = make()->compile(unit_from("mm", matmul));
+  const auto module = loaded(*compiled);
   Call call;
   std::vector<float> a(12);
   std::vector<float> b(6);
   for (std::size_t k = 0; k < 12; ++k) a[k] = static_cast<float>(k);
   for (std::size_t k = 0; k < 6; ++k) b[k] = static_cast<float>(10 * k + 1);
   call.buffers = {bytes_of(a), bytes_of(b), bytes_of(std::vector<float>(8, 99.0F))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   std::vector<float> expected(8);
   for (std::size_t i = 0; i < 4; ++i) {
     for (std::size_t j = 0; j < 2; ++j) {
       for (std::size_t k = 0; k < 3; ++k) expected[2 * i + j] += a[3 * i + k] * b[2 * k + j];
     }
   }
-  EXPECT_EQ(elements_of<float>(call.buffers[2]), expected) << module->source();
-  EXPECT_GT(module->compile_time().count(), 0);
+  EXPECT_EQ(elements_of<float>(call.buffers[2]), expected) << compiled->source;
+  EXPECT_GT(compiled->time.count(), 0);
 }
 
 TEST_P(CompileTest, SubscriptsAreAffineInLoopsAndStatics) {
@@ -69,13 +70,13 @@ kernel {
   }
 }
 )";
-  const auto module = make()->compile(unit_from("affine", text));
+  const auto module = loaded(*make()->compile(unit_from("affine", text)));
   Call call;
   std::vector<std::int32_t> in(30);
   for (std::size_t k = 0; k < in.size(); ++k) in[k] = static_cast<std::int32_t>(k * k);
   call.buffers = {bytes_of(in), bytes_of(std::vector<std::int64_t>(8))};
   call.statics = {2};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   std::vector<std::int64_t> expected(8);
   for (std::int64_t i = 0; i < 4; ++i) {
     for (std::int64_t j = 2; j < 4; ++j) {
@@ -88,7 +89,7 @@ kernel {
 
 TEST_P(CompileTest, LocalsLiveThroughLoops) {
   // J5: declare and assign
-  const auto module = make()->compile(unit_from("sum", R"(buffer t0 input f64[5]
+  const auto module = loaded(*make()->compile(unit_from("sum", R"(buffer t0 input f64[5]
 buffer t1 output f64[]
 kernel {
   let x0: f64 = 0.25:f64
@@ -98,16 +99,16 @@ kernel {
   }
   t1[] = x0
 }
-)"));
+)")));
   Call call;
   call.buffers = {bytes_of(std::vector<double>{1, 2, 3, 4, 5}), bytes_of(std::vector<double>{0})};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<double>(call.buffers[1]), ElementsAre(55.25));
 }
 
 TEST_P(CompileTest, ConstantsKeepTheirBits) {
   // J3: extreme integers, infinities, NaN, negative zero, subnormals
-  const auto module = make()->compile(unit_from("constants", R"(buffer t0 output f32[6]
+  const auto module = loaded(*make()->compile(unit_from("constants", R"(buffer t0 output f32[6]
 buffer t1 output f64[4]
 buffer t2 output i64[3]
 buffer t3 output u64[1]
@@ -139,11 +140,11 @@ kernel {
   t7[1] = 0:bool
   t8[0] = 1.5:f16
 }
-)"));
+)")));
   Call call;
   for (const std::size_t bytes : {24, 32, 24, 8, 8, 1, 4, 2, 2})
     call.buffers.emplace_back(bytes, std::byte{0x55});
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   const auto f = elements_of<float>(call.buffers[0]);
   EXPECT_EQ(f[0], INFINITY);
   EXPECT_EQ(f[1], -INFINITY);
@@ -177,14 +178,14 @@ kernel {
 }
 )");
   unit.kernels[0].addresses = {reinterpret_cast<std::uint64_t>(embedded.data())};
-  const auto module = make()->compile(unit);
+  const auto module = loaded(*make()->compile(unit));
   Call call;
   call.buffers = {bytes_of(std::vector<float>{9, 9, 9}), bytes_of(std::vector<float>{5, 5, 5}),
                   bytes_of(std::vector<float>(3))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<float>(call.buffers[2]), ElementsAre(-4, -3, -2));
   embedded[1] = 100;
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<float>(call.buffers[2]), ElementsAre(-4, 95, -2));
 }
 
@@ -214,7 +215,7 @@ kernel {
 }
 )");
   unit.trace_values = true;
-  const auto module = make()->compile(unit);
+  const auto module = loaded(*make()->compile(unit));
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{7, -8}),
                   bytes_of(std::vector<std::int32_t>{1, 2, 3, 4}),
@@ -222,7 +223,7 @@ kernel {
   std::vector<TraceLine> lines;
   call.trace = record;
   call.trace_context = &lines;
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_EQ(lines, (std::vector<TraceLine>{{0, 1, 0, 1, 0},
                                            {0, 1, 1, 2, 0},
                                            {0, 1, 2, 3, 0},
@@ -232,13 +233,13 @@ kernel {
                                            {1, 1, 3, 0, -8},
                                            {2, 2, 1, 2, 4}}));
   call.trace = nullptr;  // traced code runs without a tracer too
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<std::uint16_t>(call.buffers[2]), ElementsAre(0x4080, 0x4100));
 }
 
 TEST_P(CompileTest, PartsShareOutParallelLoops) {
   // kernel ABI: the parts of a call together do each iteration once, and the rest once
-  const auto module = make()->compile(unit_from("parts", R"(buffer t0 inout i32[10]
+  const auto module = loaded(*make()->compile(unit_from("parts", R"(buffer t0 inout i32[10]
 buffer t1 inout i32[]
 kernel {
   t1[] = add.i32(t1[], 1:i32)
@@ -246,13 +247,13 @@ kernel {
     t0[i0] = add.i32(t0[i0], i32(index(i0)))
   }
 }
-)"));
+)")));
   for (const std::uint32_t parts : {1u, 2u, 3u, 10u, 16u}) {
     Call call;
     call.buffers = {bytes_of(std::vector<std::int32_t>(10, 100)),
                     bytes_of(std::vector<std::int32_t>{0})};
     call.num_parts = parts;
-    for (call.part = 0; call.part < parts; ++call.part) call.run(module->function(0));
+    for (call.part = 0; call.part < parts; ++call.part) call.run(module->host_function(0));
     EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]),
                 ElementsAre(100, 101, 102, 103, 104, 105, 106, 107, 108, 109));
     EXPECT_THAT(elements_of<std::int32_t>(call.buffers[1]), ElementsAre(1)) << parts;
@@ -261,21 +262,21 @@ kernel {
 
 TEST_P(CompileTest, SerialKernelsAreRunByTheFirstPartAlone) {
   // kernel ABI: nothing is done twice
-  const auto module = make()->compile(unit_from("serial", R"(buffer t0 inout i32[]
+  const auto module = loaded(*make()->compile(unit_from("serial", R"(buffer t0 inout i32[]
 kernel {
   t0[] = add.i32(t0[], 1:i32)
 }
-)"));
+)")));
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{0})};
   call.num_parts = 4;
-  for (call.part = 0; call.part < 4; ++call.part) call.run(module->function(0));
+  for (call.part = 0; call.part < 4; ++call.part) call.run(module->host_function(0));
   EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]), ElementsAre(1));
 }
 
 TEST_P(CompileTest, EmptyArraysAndEmptyKernelsRun) {
   // D3: zero elements
-  const auto module = make()->compile(unit_from("empty", R"(buffer t0 input f32[0,4]
+  const auto module = loaded(*make()->compile(unit_from("empty", R"(buffer t0 input f32[0,4]
 buffer t1 output f32[4,0]
 kernel {
   zero t1
@@ -285,10 +286,10 @@ kernel {
     }
   }
 }
-)"));
+)")));
   Call call;
   call.buffers = {{}, {}};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   CompileUnit nothing;
   nothing.name = "nothing";
   EXPECT_NE(make()->compile(nothing), nullptr);
@@ -304,11 +305,11 @@ TEST_P(CompileTest, BatchesKeepOrderAndNames) {
     unit.kernels.push_back(kernel_from(name, "buffer t0 output i32[]\nkernel {\n  t0[] = " +
                                                  std::to_string(value++) + ":i32\n}\n"));
   }
-  const auto module = make()->compile(unit);
+  const auto module = loaded(*make()->compile(unit));
   for (std::size_t k = 0; k < names.size(); ++k) {
     Call call;
     call.buffers = {bytes_of(std::vector<std::int32_t>{0})};
-    call.run(module->function(k));
+    call.run(module->host_function(k));
     EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]), ElementsAre(k + 1)) << names[k];
   }
 }
@@ -326,12 +327,12 @@ TEST_P(CompileTest, DeepValuesCompile) {
   constexpr int depth = 2000;
   std::string value = "t0[]";
   for (int k = 0; k < depth; ++k) value = "sub.i32(1:i32, " + value + ")";
-  const auto module = make()->compile(unit_from(
+  const auto module = loaded(*make()->compile(unit_from(
       "deep",
-      "buffer t0 input i32[]\nbuffer t1 output i32[]\nkernel {\n  t1[] = " + value + "\n}\n"));
+      "buffer t0 input i32[]\nbuffer t1 output i32[]\nkernel {\n  t1[] = " + value + "\n}\n")));
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{42}), bytes_of(std::vector<std::int32_t>{0})};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<std::int32_t>(call.buffers[1]), ElementsAre(42));
 }
 
@@ -377,11 +378,11 @@ TEST_P(CompileTest, EveryOptimizationLevelGivesTheSame) {
   for (int level = 0; level <= 3; ++level) {
     ToolOptions options;
     options.optimization_level = level;
-    const auto module = make(options)->compile(unit_from("mm", matmul));
+    const auto module = loaded(*make(options)->compile(unit_from("mm", matmul)));
     Call call;
     call.buffers = {bytes_of(std::vector<float>(12, 0.1F)), bytes_of(std::vector<float>(6, 0.3F)),
                     bytes_of(std::vector<float>(8))};
-    call.run(module->function(0));
+    call.run(module->host_function(0));
     const float product = 0.1F * 0.3F;
     EXPECT_THAT(elements_of<float>(call.buffers[2]), ::testing::Each(product + product + product));
   }
@@ -391,7 +392,7 @@ TEST_P(CompileTest, FastMathLeavesTheProcessAlone) {
   // A.5: denormals pass; -ffast-math at link time would flush them in the whole process
   ToolOptions options;
   options.fast_math = true;
-  const auto module = make(options)->compile(unit_from("mm", matmul));
+  const auto module = loaded(*make(options)->compile(unit_from("mm", matmul)));
   volatile double tiny = std::numeric_limits<double>::denorm_min();
   EXPECT_GT(tiny * 2, 0.0);
 }
@@ -406,10 +407,10 @@ TEST_P(CompileTest, DescribesItself) {
 
 TEST(NullCompilerTest, KernelsDoNothing) {
   // the null device: same checks, no code
-  const auto module = make_null_compiler()->compile(unit_from("mm", matmul));
+  const auto module = loaded(*make_null_compiler()->compile(unit_from("mm", matmul)));
   Call call;
   call.buffers = {{}, {}, bytes_of(std::vector<float>(8, 3.0F))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<float>(call.buffers[2]), ::testing::Each(3.0F));
   EXPECT_THROW(static_cast<void>(make_null_compiler()->compile(unit_from("a b", matmul))), Error);
 }

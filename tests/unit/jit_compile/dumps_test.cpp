@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "cached.hpp"
-#include "jit/load/perf_map.hpp"
+#include "devices/cpu_perf_map.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -41,42 +41,46 @@ TEST_P(DumpsTest, KeepLibrariesForDebuggers) {
   ToolOptions options = scratch.options();
   options.dump_dir = scratch.path() / "dumps";
   const auto compiler = make(options);
-  const auto module = compiler->compile(adder_unit(4));
+  dev::LoadOptions kept;
+  kept.library_dir = options.dump_dir;
+  const auto module = loaded(*compiler->compile(adder_unit(4)), kept);
   Dl_info info{};
-  ASSERT_NE(dladdr(reinterpret_cast<const void*>(module->function(0)), &info), 0);
+  ASSERT_NE(dladdr(reinterpret_cast<const void*>(module->host_function(0)), &info), 0);
   EXPECT_STREQ(info.dli_sname, "heddle_run_adder");
   EXPECT_EQ(std::filesystem::path(info.dli_fname).parent_path(), options.dump_dir);
   EXPECT_THAT(read_text(info.dli_fname), ::testing::HasSubstr("heddle_run_adder"));
   // Compiled again, it takes the place of a file whose code may be running.
-  const auto again = compiler->compile(adder_unit(4));
+  const auto again = loaded(*compiler->compile(adder_unit(4)), kept);
   EXPECT_EQ(run_adder(*module), 5);
   EXPECT_EQ(run_adder(*again), 5);
 }
 
 TEST_P(DumpsTest, APerfMapNamesKernels) {
   // J12: perf's convention: START SIZE NAME, in hex; compiled or from the cache, a line per load
-  const std::filesystem::path map = perf_map_path();
+  const std::filesystem::path map = dev::perf_map_path();
   EXPECT_EQ(map, "/tmp/perf-" + std::to_string(getpid()) + ".map");
   std::filesystem::remove(map);
   CacheScratch here(GetParam() == "clang" ? "cc" : GetParam());
   if (GetParam() == "clang") here.options.cc = *second_compiler();
   static_cast<void>(here.use(4));
   EXPECT_FALSE(std::filesystem::exists(map)) << "nobody asked for it";
-  here.options.perf_map = true;
-  std::vector<std::shared_ptr<const Module>> held;
-  for (const int value : {4, 5}) held.push_back(here.open()->compile(adder_unit(value)));
+  dev::LoadOptions mapped;
+  mapped.perf_map = true;
+  std::vector<std::shared_ptr<const dev::Module>> held;
+  for (const int value : {4, 5})
+    held.push_back(loaded(*here.open()->compile(adder_unit(value)), mapped));
   std::istringstream lines(read_text(map));
   for (std::size_t k = 0; k < held.size(); ++k) {
     std::string start, size, name;
     ASSERT_TRUE(lines >> start >> size >> name);
     EXPECT_EQ(std::stoull(start, nullptr, 16),
-              reinterpret_cast<std::uintptr_t>(held[k]->function(0)));
+              reinterpret_cast<std::uintptr_t>(held[k]->host_function(0)));
     EXPECT_GT(std::stoull(size, nullptr, 16), 0u);
     EXPECT_EQ(name, "heddle_run_adder");
     EXPECT_EQ(run_adder(*held[k]), 5 + static_cast<int>(k)) << "the code is the same";
-    EXPECT_TRUE(is_anonymous(held[k]->function(0))) << "perf asks for no other code";
+    EXPECT_TRUE(is_anonymous(held[k]->host_function(0))) << "perf asks for no other code";
     Dl_info library{};
-    ASSERT_NE(dladdr(reinterpret_cast<const void*>(held[k]->function(0)), &library), 0);
+    ASSERT_NE(dladdr(reinterpret_cast<const void*>(held[k]->host_function(0)), &library), 0);
     EXPECT_THAT(read_text(library.dli_fname), ::testing::HasSubstr("heddle_run_adder"))
         << "for gdb";
   }
@@ -94,20 +98,22 @@ TEST(PerfMapTest, AnothersFileIsLeftAlone) {
   // J12: /tmp is everybody's
   CacheScratch here;
   const std::filesystem::path elsewhere = here.scratch.path() / "elsewhere";
-  std::filesystem::remove(perf_map_path());
-  std::filesystem::create_symlink(elsewhere, perf_map_path());
-  here.options.perf_map = true;
+  std::filesystem::remove(dev::perf_map_path());
+  std::filesystem::create_symlink(elsewhere, dev::perf_map_path());
+  dev::LoadOptions mapped;
+  mapped.perf_map = true;
+  const auto compiled = here.open()->compile(adder_unit(1));
   try {
-    static_cast<void>(here.open()->compile(adder_unit(1)));
+    static_cast<void>(loaded(*compiled, mapped));
     ADD_FAILURE() << "it followed a link";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unavailable) << "the compiler is not to blame";
     EXPECT_THAT(error.status().to_string(), ::testing::HasSubstr("HEDDLE_PERF_MAP"));
   }
   EXPECT_FALSE(std::filesystem::exists(elsewhere));
-  std::filesystem::remove(perf_map_path());
-  EXPECT_EQ(run_adder(*here.open()->compile(adder_unit(1))), 2);
-  std::filesystem::remove(perf_map_path());
+  std::filesystem::remove(dev::perf_map_path());
+  EXPECT_EQ(run_adder(*compiled), 2);
+  std::filesystem::remove(dev::perf_map_path());
 }
 
 }  // namespace

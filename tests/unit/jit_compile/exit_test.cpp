@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "compilers.hpp"
+#include "files/temp_dir.hpp"
 #include "jit/cache/key.hpp"
 #include "jit/emit/c.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/helper.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"

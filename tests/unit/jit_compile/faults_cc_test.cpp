@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "adder.hpp"
-#include "jit/system/temp_dir.hpp"
+#include "files/temp_dir.hpp"
 #include "jit/toolchain/toolchain.hpp"
 #include "scratch.hpp"
 

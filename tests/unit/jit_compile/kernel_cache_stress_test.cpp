@@ -17,7 +17,7 @@
 
 #include "cached.hpp"
 #include "child_process.hpp"
-#include "jit/system/temp_dir.hpp"
+#include "files/temp_dir.hpp"
 
 namespace heddle::jit::testing {
 namespace {

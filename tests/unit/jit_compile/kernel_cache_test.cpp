@@ -12,7 +12,7 @@
 #include <random>
 
 #include "cached.hpp"
-#include "jit/system/temp_dir.hpp"
+#include "files/temp_dir.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
 namespace heddle::jit::testing {
@@ -55,7 +55,7 @@ TEST_P(CacheTest, AWarmStartCompilesNothing) {
   const auto module = compiler->compile(adder_unit(7));
   EXPECT_EQ(children(), 0);
   EXPECT_EQ(run_adder(*module), 8);
-  EXPECT_THAT(module->source(), HasSubstr(GetParam() == "cc" ? "heddle_run_adder" : "add.i32"));
+  EXPECT_THAT(module->source, HasSubstr(GetParam() == "cc" ? "heddle_run_adder" : "add.i32"));
   EXPECT_THAT(compiler->counters(), is_warm());
   EXPECT_THAT(here.warnings, IsEmpty());
 }
@@ -114,7 +114,7 @@ TEST_P(CacheTest, CodeForAddressesStaysOffTheDisk) {
   EXPECT_EQ(compiler->compile(unit), first) << "in memory it is found";
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{0})};
-  call.run(first->function(0));
+  call.run(loaded(*first)->host_function(0));
   EXPECT_EQ(value, 6);
   EXPECT_THAT(compiler->counters(), AllOf(counts(&KernelCacheCounters::disabled, 1),
                                           counts(&KernelCacheCounters::memory_hits, 1),

@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "cached.hpp"
-#include "jit/system/temp_dir.hpp"
+#include "files/temp_dir.hpp"
 
 namespace heddle::jit::testing {
 namespace {

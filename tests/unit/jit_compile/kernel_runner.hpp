@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "devices/device.hpp"
 #include "heddle/kernel.h"
 #include "jit/toolchain/compiler.hpp"
 #include "support/parsed.hpp"
@@ -49,6 +50,15 @@ inline CompileUnit unit_from(std::string name, const std::string& loop_text) {
   unit.kernels.push_back(kernel_from(name, loop_text));
   unit.name = std::move(name);
   return unit;
+}
+
+/// What was compiled, loaded into this process.
+inline std::shared_ptr<const dev::Module> loaded(const Compiled& compiled,
+                                                 dev::LoadOptions options = {}) {
+  options.name = compiled.name;
+  std::shared_ptr<const dev::Module> module;
+  throw_if_failed(dev::load_on_host(compiled.image, options, &module));
+  return module;
 }
 
 /// Calls a kernel with everything that is not given at rest.

@@ -14,10 +14,11 @@
 #include <thread>
 
 #include "child_process.hpp"
+#include "files/elf.hpp"
+#include "files/temp_dir.hpp"
+#include "jit/cache/library.hpp"
 #include "jit/emit/c.hpp"
-#include "jit/load/module_loader.hpp"
 #include "jit/system/process.hpp"
-#include "jit/system/temp_dir.hpp"
 #include "jit/toolchain/link.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"
@@ -44,7 +45,7 @@ Library library_from(const std::string& source) {
   const RunResult result = run_command(command, std::chrono::seconds(60));
   if (!result.exit.success()) throw std::runtime_error(result.output);
   Library library;
-  library.bytes = read_file(library_path, library_bytes_max);
+  library.bytes = read_file(library_path, image_bytes_max);
   library.sum = checksum(library.bytes);
   return library;
 }
@@ -57,17 +58,29 @@ Library constant_library(int value) {
   return library_from(emit_c(unit_from("k", constant_kernel(value))));
 }
 
-std::int32_t run_constant(const Module& module) {
+std::int32_t run_constant(const dev::Module& module) {
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{0})};
-  call.run(module.function(0));
+  call.run(module.host_function(0));
   return elements_of<std::int32_t>(call.buffers[0])[0];
+}
+
+Image image_of(const Library& library, const std::string& kernel = "k") {
+  return {std::string(host_image_kind()), library.bytes, library.sum, {{kernel_symbol(kernel)}}};
+}
+
+std::shared_ptr<const dev::Module> load(const Library& library, const std::string& kernel = "k") {
+  dev::LoadOptions options;
+  options.name = "unit";
+  std::shared_ptr<const dev::Module> module;
+  throw_if_failed(dev::load_on_host(image_of(library, kernel), options, &module));
+  return module;
 }
 
 /// The refusal's text; a load that works is a failure of the test.
 std::string refusal(const Library& library, const std::string& kernel = "k") {
   try {
-    static_cast<void>(load_module(library, {"unit", {kernel}, "", {}}));
+    static_cast<void>(load(library, kernel));
   } catch (const Error& error) {
     return error.code() == ErrorCode::compile_failed ? error.what() : "wrong code";
   }
@@ -76,9 +89,7 @@ std::string refusal(const Library& library, const std::string& kernel = "k") {
 
 TEST(LoaderTest, LoadsAndRuns) {
   // O48, J10
-  const auto module = load_module(constant_library(5), {"unit", {"k"}, "text", {}});
-  EXPECT_EQ(run_constant(*module), 5);
-  EXPECT_EQ(module->source(), "text");
+  EXPECT_EQ(run_constant(*load(constant_library(5))), 5);
 }
 
 TEST(LoaderTest, EveryTruncationIsRefused) {
@@ -103,7 +114,7 @@ TEST(LoaderTest, EveryFlippedBitIsRefused) {
     EXPECT_THAT(refusal(damaged), HasSubstr("unusable")) << bit;
     damaged.bytes[bit / 8] ^= mask;
   }
-  EXPECT_EQ(run_constant(*load_module(damaged, {"unit", {"k"}, "", {}})), 5);
+  EXPECT_EQ(run_constant(*load(damaged)), 5);
 }
 
 TEST(LoaderTest, ForeignFilesAreRefused) {
@@ -133,13 +144,29 @@ TEST(LoaderTest, ForeignFilesAreRefused) {
   EXPECT_THAT(altered([](auto& h) { h.e_shentsize = 1; }), HasSubstr("section headers"));
 }
 
+TEST(LoaderTest, ImagesAreCheckedWithoutLoading) {
+  // D14, J11: a library of other kernels, or for another ABI, is told by its tables alone
+  const Library library = constant_library(5);
+  EXPECT_TRUE(image_of(library).check().ok());
+  EXPECT_THAT(image_of(library, "other").check().message(), HasSubstr("heddle_run_other"));
+  EXPECT_THAT(image_of(library_from("const unsigned heddle_unit_abi = 999;")).check().message(),
+              HasSubstr("kernel ABI is 999"));
+  EXPECT_EQ(image_of(library).hash(), image_of(library).hash());
+  EXPECT_NE(image_of(library).hash(), image_of(library, "other").hash());
+  EXPECT_NE(image_of(library).hash(), image_of(constant_library(6)).hash());
+  Library damaged = library;
+  damaged.bytes.back() ^= std::byte{1};
+  EXPECT_THAT(image_of(damaged).check().message(), HasSubstr("checksum"));
+}
+
 TEST(LoaderTest, MissingAndForeignSymbolsAreRefused) {
   // kernel ABI: versioned
-  EXPECT_THAT(refusal(constant_library(5), "other"), HasSubstr("kernel 'other'"));
+  EXPECT_THAT(refusal(constant_library(5), "other"), HasSubstr("kernel 'heddle_run_other'"));
   EXPECT_THAT(refusal(library_from("int nothing;")), HasSubstr("heddle_unit_abi"));
   EXPECT_THAT(refusal(library_from("const unsigned heddle_unit_abi = 999;")),
               HasSubstr("kernel ABI is 999"));
-  EXPECT_THAT(refusal(library_from("void heddle_gone(void); void f(void) { heddle_gone(); }")),
+  EXPECT_THAT(refusal(library_from("const unsigned heddle_unit_abi = 2; void heddle_gone(void);"
+                                   "void heddle_run_k(void) { heddle_gone(); }")),
               HasSubstr("heddle_gone"));
 }
 
@@ -148,7 +175,7 @@ TEST(LoaderTest, MissingMemoryIsNotTheLibrarysFault) {
   const Library library = library_from(
       "const unsigned heddle_unit_abi = 2; char heddle_big[1u << 30];"
       "char* heddle_run_k(void) { return heddle_big; }");
-  static_cast<void>(load_module(library, {"unit", {"k"}, "", {}}));
+  static_cast<void>(load(library));
   const pid_t child = start([&] {
     std::uint64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
@@ -156,8 +183,7 @@ TEST(LoaderTest, MissingMemoryIsNotTheLibrarysFault) {
     if (getrlimit(RLIMIT_AS, &limit) != 0) return false;
     limit.rlim_cur = pages * static_cast<std::uint64_t>(getpagesize()) + (256u << 20);
     if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
-    const Status status =
-        failure([&] { static_cast<void>(load_module(library, {"unit", {"k"}, "", {}})); });
+    const Status status = failure([&] { static_cast<void>(load(library)); });
     std::fprintf(stderr, "%s\n", status.to_string().c_str());
     return status.code() == ErrorCode::exhausted &&
            status.to_string().find("'unit'") != std::string::npos;
@@ -169,10 +195,10 @@ TEST(LoaderTest, LibrariesLoadedTogetherStayApart) {
   // dlopen takes an equal path for the same library; descriptor numbers are used again
   std::vector<Library> libraries;
   for (int k = 0; k < 6; ++k) libraries.push_back(constant_library(k));
-  std::vector<std::shared_ptr<const Module>> modules;
+  std::vector<std::shared_ptr<const dev::Module>> modules;
   for (int round = 0; round < 20; ++round) {
     for (const Library& library : libraries) {
-      modules.push_back(load_module(library, {"unit", {"k"}, "", {}}));
+      modules.push_back(load(library));
     }
   }
   for (std::size_t k = 0; k < modules.size(); ++k) {
@@ -192,7 +218,7 @@ TEST(LoaderTest, ModulesUnloadAndLeaveNothing) {
     return count;
   };
   for (int k = 0; k < 200; ++k) {
-    const auto module = load_module(library, {"unit", {"k"}, "", {}});
+    const auto module = load(library);
     ASSERT_EQ(run_constant(*module), 5);
     ASSERT_GT(mappings(), 0u);
   }
@@ -202,8 +228,8 @@ TEST(LoaderTest, ModulesUnloadAndLeaveNothing) {
 
 TEST(LoaderTest, FunctionsHaveNames) {
   // J12: what debuggers and backtraces ask
-  const auto module = load_module(constant_library(5), {"unit", {"k"}, "", {}});
-  void* const function = reinterpret_cast<void*>(module->function(0));
+  const auto module = load(constant_library(5));
+  void* const function = reinterpret_cast<void*>(module->host_function(0));
   Dl_info info{};
   ASSERT_NE(dladdr(function, &info), 0);
   EXPECT_STREQ(info.dli_sname, "heddle_run_k");
@@ -216,9 +242,9 @@ TEST(LoaderTest, FunctionsHaveNames) {
 TEST(LoaderTest, DebuggersAreLedToNoOtherFile) {
   // J12: gdb opens what a library was loaded from, by its name, and hangs on a pipe: so the name is
   // one of this process, of a number that is free and stays so
-  const auto module = load_module(constant_library(5), {"unit", {"k"}, "", {}});
+  const auto module = load(constant_library(5));
   Dl_info info{};
-  ASSERT_NE(dladdr(reinterpret_cast<void*>(module->function(0)), &info), 0);
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(module->host_function(0)), &info), 0);
   const std::filesystem::path path = info.dli_fname;
   EXPECT_THAT(path.string(), StartsWith("/proc/" + std::to_string(getpid()) + "/fd/"));
   EXPECT_GE(std::stoi(path.filename().string()), 512);
@@ -232,7 +258,7 @@ TEST(LoaderTest, ThreadsLoadAtOnce) {
   for (std::size_t k = 0; k < 8; ++k) {
     threads.emplace_back([&, k] {
       for (int round = 0; round < 20; ++round) {
-        const auto module = load_module(libraries[k % 2], {"unit", {"k"}, "", {}});
+        const auto module = load(libraries[k % 2]);
         EXPECT_EQ(run_constant(*module), static_cast<int>(k % 2) + 1);
       }
     });

@@ -182,11 +182,11 @@ class MathTest : public CompilerTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, MathTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
 
 template <class T>
-void check_bounds(const Module& module, DType t, std::size_t count, std::uint64_t seed) {
+void check_bounds(const dev::Module& module, DType t, std::size_t count, std::uint64_t seed) {
   const auto [a, b] = samples<T>(count, seed);
   for (std::size_t k = 0; k < std::size(math_bounds); ++k) {
     const MathBound& bound = math_bounds[k];
-    const std::vector<T> got = run<T>(module.function(kernel_index(k, t)), a, b);
+    const std::vector<T> got = run<T>(module.host_function(kernel_index(k, t)), a, b);
     double worst = 0;
     std::size_t at = 0;
     for (std::size_t n = 0; n < a.size(); ++n) {
@@ -205,7 +205,7 @@ void check_bounds(const Module& module, DType t, std::size_t count, std::uint64_
 // J3, B3: the bounds that jit/README.md states, over the whole range
 TEST_P(MathTest, StaysWithinItsBounds) {
   const std::uint64_t seed = std::random_device{}();
-  const auto module = make()->compile(math_unit());
+  const auto module = loaded(*make()->compile(math_unit()));
   check_bounds<float>(*module, f32, 120'000, seed);
   check_bounds<double>(*module, f64, 120'000, seed);
 }
@@ -229,12 +229,12 @@ std::vector<T> folded(Op op, DType t, const std::vector<T>& a, const std::vector
 }
 
 template <class T>
-void check_bits(const Module& module, DType t, const std::string& how) {
+void check_bits(const dev::Module& module, DType t, const std::string& how) {
   const auto [a, b] = samples<T>(8'000, 20240229);
   for (std::size_t k = 0; k < std::size(math_bounds); ++k) {
     const Op op = math_bounds[k].op;
     const auto expected = bits_of(folded<T>(op, t, a, b));
-    const auto got = bits_of(run<T>(module.function(kernel_index(k, t)), a, b));
+    const auto got = bits_of(run<T>(module.host_function(kernel_index(k, t)), a, b));
     const auto differ = std::ranges::mismatch(got, expected);
     const auto at = static_cast<std::size_t>(differ.in1 - got.begin());
     EXPECT_EQ(at, got.size()) << how << ": " << function_name(op, t) << "(" << a[at] << ", "
@@ -277,7 +277,7 @@ TEST_P(MathTest, HasTheSameBitsHoweverItIsCompiled) {
     ToolOptions options;
     options.optimization_level = way.level;
     options.target = with_isa(options.target, way.isa);
-    const auto module = make(options)->compile(math_unit());
+    const auto module = loaded(*make(options)->compile(math_unit()));
     const std::string how = fmt::format("-O{} {}", way.level, name(way.isa));
     check_bits<float>(*module, f32, how);
     check_bits<double>(*module, f64, how);
@@ -288,7 +288,7 @@ TEST_P(MathTest, HasTheSameBitsHoweverItIsCompiled) {
 TEST_P(MathTest, StaysPreciseWithFastMath) {
   ToolOptions options;
   options.fast_math = true;
-  const auto module = make(options)->compile(math_unit());
+  const auto module = loaded(*make(options)->compile(math_unit()));
   const auto check = [&](auto tag, DType t, double tolerance) {
     using T = decltype(tag);
     std::vector<T> a;
@@ -299,7 +299,7 @@ TEST_P(MathTest, StaysPreciseWithFastMath) {
     }
     for (std::size_t k = 0; k < std::size(math_bounds); ++k) {
       const Op op = math_bounds[k].op;
-      const std::vector<T> got = run<T>(module->function(kernel_index(k, t)), a, b);
+      const std::vector<T> got = run<T>(module->host_function(kernel_index(k, t)), a, b);
       for (std::size_t n = 0; n < a.size(); ++n) {
         const auto exact = static_cast<double>(math_reference(op, a[n], b[n]));
         ASSERT_NEAR(got[n], exact, tolerance * std::max(1.0, std::fabs(exact)))
@@ -338,9 +338,9 @@ TEST_P(MathTest, LoopsBecomeVectorCode) {
   if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)
     GTEST_SKIP() << "no vector instructions to look for";
   const CompileUnit unit = math_unit();
-  const auto module = make()->compile(unit);
+  const auto module = loaded(*make()->compile(unit));
   for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
-    const std::string code = disassembly(module->function(k));
+    const std::string code = disassembly(module->host_function(k));
     ASSERT_FALSE(code.empty()) << "objdump is part of binutils, as the assembler is";
     EXPECT_FALSE(std::regex_search(code, std::regex("\\bcall\\b"))) << unit.kernels[k].name;
     EXPECT_TRUE(std::regex_search(code, std::regex("vfn?madd[123]+p[sd] .*%[yz]mm")))

@@ -197,21 +197,21 @@ TEST(RandomLoopsTest, AllCompilersAgreeToTheLastBit) {
   }
   ToolOptions options;
   options.compile_timeout = std::chrono::minutes(5);
-  const auto gccjit = make_gccjit_compiler(options)->compile(unit);
-  std::vector<std::pair<std::string, std::shared_ptr<const Module>>> others;
-  others.emplace_back("cc -O3", make_cc_compiler(options)->compile(unit));
+  const auto gccjit = loaded(*make_gccjit_compiler(options)->compile(unit));
+  std::vector<std::pair<std::string, std::shared_ptr<const dev::Module>>> others;
+  others.emplace_back("cc -O3", loaded(*make_cc_compiler(options)->compile(unit)));
   ToolOptions plain = options;
   plain.optimization_level = 0;
-  others.emplace_back("cc -O0", make_cc_compiler(plain)->compile(unit));
+  others.emplace_back("cc -O0", loaded(*make_cc_compiler(plain)->compile(unit)));
   if (const auto clang = second_compiler()) {
     options.cc = *clang;
-    others.emplace_back(*clang, make_cc_compiler(options)->compile(unit));
+    others.emplace_back(*clang, loaded(*make_cc_compiler(options)->compile(unit)));
   }
   for (std::uint64_t seed = 0; seed < kernels; ++seed) {
     const Loop& loop = *unit.kernels[seed].loop;
-    const auto expected = run(loop, gccjit->function(seed), seed);
+    const auto expected = run(loop, gccjit->host_function(seed), seed);
     for (const auto& [name, module] : others) {
-      EXPECT_TRUE(run(loop, module->function(seed), seed) == expected)
+      EXPECT_TRUE(run(loop, module->host_function(seed), seed) == expected)
           << "gccjit and " << name << " differ on seed " << seed << ":\n"
           << print(loop);
     }

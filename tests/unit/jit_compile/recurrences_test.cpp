@@ -44,7 +44,7 @@ void expect_diagonals(const Compiler& compiler, std::string_view type) {
     text = replaced(replaced(std::move(text), "M", moves), "T", type);
     unit.kernels.push_back(kernel_from("n" + extent, text));
   }
-  const auto module = compiler.compile(unit);
+  const auto module = loaded(*compiler.compile(unit));
   for (std::size_t n = 3; n <= 20; ++n) {
     std::vector<T> copied(n * n), factors(n * n);
     for (std::size_t k = 0; k < n * n; ++k) {
@@ -54,7 +54,7 @@ void expect_diagonals(const Compiler& compiler, std::string_view type) {
     std::vector<T> computed = copied;
     Call call;
     call.buffers = {bytes_of(copied), bytes_of(computed), bytes_of(factors)};
-    call.run(module->function(n - 3));
+    call.run(module->host_function(n - 3));
     for (std::size_t k = 0; k + n + 1 < n * n; ++k) {
       if (k % n == n - 1) continue;
       copied[k + n + 1] = copied[k];

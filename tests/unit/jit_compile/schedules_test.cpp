@@ -52,13 +52,13 @@ void call(heddle_kernel_function function, const std::vector<HostArray>& arrays)
 
 void expect_as_interpreted(const CompileUnit& unit, const std::shared_ptr<const Compiler>& compiler,
                            Isa isa, Fill fill = small_numbers) {
-  const auto module = compiler->compile(unit);
+  const auto module = loaded(*compiler->compile(unit));
   for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
     const Loop& loop = *unit.kernels[k].loop;
     const std::vector<HostArray> expected = arrays_for(loop, k, fill);
     interpret(loop, expected);
     const std::vector<HostArray> found = arrays_for(loop, k, fill);
-    call(module->function(k), found);
+    call(module->host_function(k), found);
     for (std::size_t buffer = 0; buffer < found.size(); ++buffer) {
       if (loop.buffers[buffer].role == Role::scratch) continue;
       ASSERT_TRUE(same_elements(expected[buffer], found[buffer]))
@@ -188,13 +188,13 @@ TEST_P(SchedulesTest, LargeOutputsAreStreamed) {
       const std::string text = print(*doubling_unit(isa, more).kernels[0].loop);
       EXPECT_EQ(text.find("stream t0["), std::string::npos) << text;
     }
-    const auto module = make_for(isa)->compile(unit);
+    const auto module = loaded(*make_for(isa)->compile(unit));
     for (const std::size_t offset : {0, 1, 8, 15}) {
       const HostArray x = HostArray::range({f32, {1000}});
       const HostArray y({f32, {1016}});
       const heddle_kernel_buffer buffers[] = {{y.values<float>().data() + offset, 4000},
                                               {x.data(), x.num_bytes()}};
-      call_kernel(module->function(0), buffers);
+      call_kernel(module->host_function(0), buffers);
       for (std::size_t k = 0; k < 1016; ++k) {
         const bool inside = k >= offset && k < offset + 1000;
         ASSERT_EQ(y.values<float>()[k], inside ? 2 * static_cast<float>(k - offset) : 0.0F)

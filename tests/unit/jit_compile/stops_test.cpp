@@ -100,8 +100,8 @@ Told run(heddle_kernel_function function, std::size_t rows, bool stops) {
 
 // S12: a kernel of many minutes ends when it is told to, and says so; what it did until then stays
 TEST_P(StopsTest, LongKernelsEndEarly) {
-  const auto module = make()->compile(unit_from("sums", long_sums("1000000")));
-  const Told told = run(module->function(0), 1'000'000, true);
+  const auto module = loaded(*make()->compile(unit_from("sums", long_sums("1000000"))));
+  const Told told = run(module->host_function(0), 1'000'000, true);
   EXPECT_EQ(told.code, HEDDLE_KERNEL_STOPPED);
   EXPECT_LT(told.took, 5s);
   EXPECT_EQ(told.rows.front(), 2.0);
@@ -110,25 +110,25 @@ TEST_P(StopsTest, LongKernelsEndEarly) {
 
 // S12: where nobody may stop them they run to their end
 TEST_P(StopsTest, WithoutAWordTheyRunToTheirEnd) {
-  const auto module = make()->compile(unit_from("sums", long_sums("2000")));
-  const Told told = run(module->function(0), 2'000, false);
+  const auto module = loaded(*make()->compile(unit_from("sums", long_sums("2000"))));
+  const Told told = run(module->host_function(0), 2'000, false);
   EXPECT_EQ(told.code, 0);
   EXPECT_EQ(told.rows, std::vector<double>(2'000, 2.0));
 }
 
 // S12: so does a loop of short iterations, which looks now and then
 TEST_P(StopsTest, LoopsOfShortIterationsEndEarly) {
-  const auto module = make()->compile(unit_from("short", long_loop("10000000000")));
-  const Told told = run(module->function(0), 1, true);
+  const auto module = loaded(*make()->compile(unit_from("short", long_loop("10000000000"))));
+  const Told told = run(module->host_function(0), 1, true);
   EXPECT_EQ(told.code, HEDDLE_KERNEL_STOPPED);
   EXPECT_LT(told.took, 5s);
 }
 
 // S12: and goes on where it was, each iteration once, in parts of a kernel too
 TEST_P(StopsTest, LoopsThatLookNowAndThenLoseNoIteration) {
-  const auto whole = make()->compile(unit_from("short", long_loop("1000012")));
-  EXPECT_EQ(run(whole->function(0), 1, false).rows, std::vector<double>{100'000'699.0});
-  const auto split = make()->compile(unit_from("split", R"(buffer t0 inout f64[100000]
+  const auto whole = loaded(*make()->compile(unit_from("short", long_loop("1000012"))));
+  EXPECT_EQ(run(whole->host_function(0), 1, false).rows, std::vector<double>{100'000'699.0});
+  const auto split = loaded(*make()->compile(unit_from("split", R"(buffer t0 inout f64[100000]
 buffer t1 input f64[100000]
 kernel {
   parallel i0 in 0..100000 {
@@ -137,8 +137,8 @@ kernel {
     }
   }
 }
-)"));
-  EXPECT_EQ(run(split->function(0), 100'000, false).rows, std::vector<double>(100'000, 999.0));
+)")));
+  EXPECT_EQ(run(split->host_function(0), 100'000, false).rows, std::vector<double>(100'000, 999.0));
 }
 
 // S12: of loops that are short each, those are left out that come after it was told to stop
@@ -157,14 +157,14 @@ kernel {
 )");
   const StopChecks checks = stop_checks(*unit.kernels.front().loop);
   ASSERT_TRUE(checks.any && checks.every.empty());
-  const auto module = make()->compile(unit);
+  const auto module = loaded(*make()->compile(unit));
   double sums[2] = {};
   alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop = 0;
   // The kernel itself asks, between the loops.
   const heddle_kernel_buffer entries[] = {{sums, sizeof sums}, {&stop, sizeof stop}};
   heddle_kernel_status status{};
   const heddle_kernel_args args = args_of(entries, status, &stop);
-  module->function(0)(&args);
+  module->host_function(0)(&args);
   EXPECT_EQ(status.code, HEDDLE_KERNEL_STOPPED);
   EXPECT_EQ(sums[0], 30'000'000.0);
   EXPECT_EQ(sums[1], 0.0);

@@ -1,5 +1,5 @@
 // Temporary directories: they go with their makers, however those end, and never before.
-#include "jit/system/temp_dir.hpp"
+#include "files/temp_dir.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "child_process.hpp"
+#include "jit/system/process.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {

@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, WorkaroundsTest, ::testing::Values("cc", "clang", 
 
 TEST_P(WorkaroundsTest, ZeroMinusZeroIsPositive) {
   // J3: GCC 12 folds these to negations
-  const auto module = make()->compile(unit_from("minus", R"(buffer t0 input i32[3]
+  const auto module = loaded(*make()->compile(unit_from("minus", R"(buffer t0 input i32[3]
 buffer t1 output f32[3]
 buffer t2 output f64[3]
 buffer t3 output f32[3]
@@ -33,11 +33,11 @@ kernel {
     t3[i0] = sub.f32(f32(eq.i32(i32(lt.i32(t0[i0], 5:i32)), 2:i32)), abs.f32(f32(t0[i0])))
   }
 }
-)"));
+)")));
   Call call;
   call.buffers = {bytes_of(std::vector<std::int32_t>{7, 0, -2}), bytes_of(std::vector<float>(3)),
                   bytes_of(std::vector<double>(3)), bytes_of(std::vector<float>(3))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   const auto of_bool = elements_of<float>(call.buffers[1]);
   const auto of_integer = elements_of<double>(call.buffers[2]);
   const auto of_magnitude = elements_of<float>(call.buffers[3]);
@@ -51,7 +51,7 @@ kernel {
 
 TEST_P(WorkaroundsTest, NegatedSumsKeepTheSignOfZero) {
   // J3: of -(a b + c) GCC 12 makes -(a b) - c, which is 0 where that is -0
-  const auto module = make()->compile(unit_from("negated", R"(buffer t0 input f32[3]
+  const auto module = loaded(*make()->compile(unit_from("negated", R"(buffer t0 input f32[3]
 buffer t1 output f32[3]
 buffer t2 output f32[3]
 buffer t3 output f64[3]
@@ -63,11 +63,11 @@ kernel {
     t3[i0] = neg.f64(fma.f64(f64(t0[i0]), f64(t0[1]), 1:f64))
   }
 }
-)"));
+)")));
   Call call;
   call.buffers = {bytes_of(std::vector<float>{-1, 1, 2}), bytes_of(std::vector<float>(3)),
                   bytes_of(std::vector<float>(3)), bytes_of(std::vector<double>(3))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   const auto negated = elements_of<float>(call.buffers[1]);
   const auto up = elements_of<float>(call.buffers[2]);
   const auto of_double = elements_of<double>(call.buffers[3]);
@@ -81,7 +81,7 @@ kernel {
 
 TEST_P(WorkaroundsTest, SumsInOrderTakeEachTermOnce) {
   // J3: GCC 12.2 forgets that the terms of a vectorised sum lie in another order (PR110381)
-  const auto module = make()->compile(unit_from("sums", R"(buffer t0 input f64[6,4]
+  const auto module = loaded(*make()->compile(unit_from("sums", R"(buffer t0 input f64[6,4]
 buffer t1 input f32[6,4]
 buffer t2 output f64[]
 buffer t3 output f32[]
@@ -117,7 +117,7 @@ kernel {
   }
   t5[] = x3
 }
-)"));
+)")));
   std::vector<double> terms(24);
   std::vector<float> small(24);
   std::iota(terms.begin(), terms.end(), 1);
@@ -131,7 +131,7 @@ kernel {
                   bytes_of(std::vector<float>(1)),
                   bytes_of(std::vector<double>(1)),
                   bytes_of(std::vector<double>(1))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_EQ(elements_of<double>(call.buffers[2])[0], 4900);
   EXPECT_EQ(elements_of<double>(call.buffers[5])[0], 4900);
   EXPECT_EQ(elements_of<float>(call.buffers[3])[0], 4900);
@@ -140,7 +140,7 @@ kernel {
 
 TEST_P(WorkaroundsTest, NumbersMadeWholeAreNeverMinusZero) {
   // J3: of float(integer(a)) GCC 12 makes trunc(a), which is -0 of -0.5
-  const auto module = make()->compile(unit_from("whole", R"(buffer t0 input f32[3]
+  const auto module = loaded(*make()->compile(unit_from("whole", R"(buffer t0 input f32[3]
 buffer t1 output f32[3]
 buffer t2 output f32[3]
 buffer t3 output f32[3]
@@ -151,11 +151,11 @@ kernel {
     t3[i0] = tanh.f32(f32(i16(t0[i0])))
   }
 }
-)"));
+)")));
   Call call;
   call.buffers = {bytes_of(std::vector<float>{-0.5, -0.25, -0.125})};
   for (int k = 0; k < 3; ++k) call.buffers.push_back(bytes_of(std::vector<float>(3)));
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   for (std::size_t k = 1; k <= 3; ++k) {
     const auto whole = elements_of<float>(call.buffers[k]);
     EXPECT_THAT(whole, ::testing::ElementsAre(0, 0, 0)) << k;
@@ -165,7 +165,7 @@ kernel {
 
 TEST_P(WorkaroundsTest, NumbersDifferFromTheirNegations) {
   // J3: of (x ^ sign) == x GCC 12 makes sign == 0, as floats, which -0 is
-  const auto module = make()->compile(unit_from("negations", R"(buffer t0 input f32[8]
+  const auto module = loaded(*make()->compile(unit_from("negations", R"(buffer t0 input f32[8]
 buffer t1 input f64[8]
 buffer t2 output f32[8,8]
 buffer t3 output f64[8,8]
@@ -181,12 +181,12 @@ kernel {
     }
   }
 }
-)"));
+)")));
   const std::vector<double> numbers{1, 0, -0.0, -2.5, INFINITY, -INFINITY, NAN, 1e-40};
   Call call;
   call.buffers = {bytes_of(std::vector<float>(numbers.begin(), numbers.end())), bytes_of(numbers),
                   bytes_of(std::vector<float>(64)), bytes_of(std::vector<double>(64))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   const auto same = elements_of<float>(call.buffers[2]);
   const auto different = elements_of<double>(call.buffers[3]);
   for (std::size_t k = 0; k < 8; ++k) {
@@ -261,8 +261,8 @@ kernel {
                                              "SUM", sum),
                                     "C,", "lt.f32(t0[i0], 1:f32),");
   const bool is_double = std::is_same_v<T, double>;
-  const auto module =
-      compiler.compile(unit_from("conditional", is_double ? replaced(text, "f32", "f64") : text));
+  const auto module = loaded(
+      *compiler.compile(unit_from("conditional", is_double ? replaced(text, "f32", "f64") : text)));
   const T zero = static_cast<T>(-0.0);
   const std::vector<T> small{zero, zero, zero, static_cast<T>(NAN)};
   const auto terms = [](T value) { return bytes_of(std::vector<T>(16, value)); };
@@ -271,7 +271,7 @@ kernel {
   call.buffers = {terms(5),    terms(-5),       bytes_of(std::vector<T>{zero}),
                   integers(0), bytes_of(small), terms(0),
                   integers(7)};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_EQ(call.buffers[2], bytes_of(std::vector<T>{zero})) << text;
   EXPECT_EQ(call.buffers[4], bytes_of(small)) << text;
 }
@@ -291,7 +291,8 @@ TEST_P(WorkaroundsTest, WideIntegersCutToBytesCompileAgain) {
   // ("unrecognizable insn"): a new helper is asked
   const auto compiler = make();
   for (const int value : {3, 4, 5}) {
-    const auto module = compiler->compile(unit_from("bytes", fmt::format(R"(buffer t0 output f16[3]
+    const auto module =
+        loaded(*compiler->compile(unit_from("bytes", fmt::format(R"(buffer t0 output f16[3]
 buffer t1 input f64[]
 buffer t2 inout i64[4,2]
 kernel {{
@@ -303,11 +304,11 @@ kernel {{
   }}
 }}
 )",
-                                                                         value)));
+                                                                 value))));
     Call call;
     call.buffers = {bytes_of(std::vector<std::uint16_t>(3)), bytes_of(std::vector<double>{1}),
                     bytes_of(std::vector<std::int64_t>{0, 250, 0, 0, 0, 0, 0, 0})};
-    call.run(module->function(0));
+    call.run(module->host_function(0));
     EXPECT_EQ(elements_of<std::int64_t>(call.buffers[2])[0], -6);
   }
 }
@@ -315,7 +316,7 @@ kernel {{
 TEST_P(WorkaroundsTest, VectorsThatTheCompilerFailsToMakeAreLeftOut) {
   // J10: GCC 12.2 ends with an internal error (in vect_slp_analyze_node_operations_1), libgccjit in
   // any process: both are asked to make no vectors but those of schedules
-  const auto module = make()->compile(unit_from("mixed", R"(buffer t0 inout u8[14,10]
+  const auto module = loaded(*make()->compile(unit_from("mixed", R"(buffer t0 inout u8[14,10]
 buffer t1 input i32[14,10]
 kernel {
   for i0 in 0..13 {
@@ -325,7 +326,7 @@ kernel {
     }
   }
 }
-)"));
+)")));
   std::vector<std::uint8_t> bytes(140);
   std::vector<std::int32_t> numbers(140);
   for (std::size_t k = 0; k < 140; ++k) {
@@ -334,7 +335,7 @@ kernel {
   }
   Call call;
   call.buffers = {bytes_of(bytes), bytes_of(numbers)};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   for (std::size_t k = 0; k < 140; ++k) {
     const bool computed = k >= 10 && (k % 10 == 1 || k % 10 == 2);
     if (computed) bytes[k] = static_cast<std::uint8_t>((bytes[k] < 1 ? 1 : 2) - numbers[k]);
@@ -344,7 +345,7 @@ kernel {
 
 TEST_P(WorkaroundsTest, ComparisonsAreOneWhenTheyAreSummed) {
   // J3: in straight code GCC 12.2 makes vectors of these sums where true is -1
-  const auto module = make()->compile(unit_from("truths", R"(buffer t0 input i16[4,3,4]
+  const auto module = loaded(*make()->compile(unit_from("truths", R"(buffer t0 input i16[4,3,4]
 buffer t1 output u8[4]
 buffer t2 output i16[4]
 buffer t3 output i16[4]
@@ -371,14 +372,14 @@ kernel {
     t3[i4] = x2
   }
 }
-)"));
+)")));
   std::vector<std::int16_t> rows(48);
   const std::array<std::int16_t, 16> last{1, 0, 2, 0, 0, 0, -1, 0, 0, 0, 0, 300, 5, 5, 5, 5};
   for (std::size_t k = 0; k < 16; ++k) rows[12 * (k / 4) + 8 + k % 4] = last[k];
   Call call;
   call.buffers = {bytes_of(rows), bytes_of(std::vector<std::uint8_t>(4)),
                   bytes_of(std::vector<std::int16_t>(4)), bytes_of(std::vector<std::int16_t>(4))};
-  call.run(module->function(0));
+  call.run(module->host_function(0));
   EXPECT_THAT(elements_of<std::uint8_t>(call.buffers[1]), ::testing::ElementsAre(1, 0, 1, 1));
   EXPECT_THAT(elements_of<std::int16_t>(call.buffers[2]), ::testing::ElementsAre(1, 0, 1, 1));
   EXPECT_THAT(elements_of<std::int16_t>(call.buffers[3]), ::testing::ElementsAre(2, 0, 1, 4));

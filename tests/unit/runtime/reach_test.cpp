@@ -42,7 +42,7 @@ class FarQueue final : public dev::Queue {
     for (std::size_t k = 0; k < bytes; ++k) target[k] = source[k];
     return {};
   }
-  Status launch(heddle_kernel_function /*function*/,
+  Status launch(const dev::Module& /*module*/, std::size_t /*kernel*/,
                 const heddle_kernel_args& args) noexcept override {
     *args.status = {7, 42};
     return {};

@@ -73,8 +73,9 @@ class NotingQueue final : public dev::Queue {
   Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
     return moved("copy", to, from, bytes);
   }
-  Status launch(heddle_kernel_function function, const heddle_kernel_args& args) noexcept override {
-    function(&args);
+  Status launch(const dev::Module& module, std::size_t kernel,
+                const heddle_kernel_args& args) noexcept override {
+    module.host_function(kernel)(&args);
     return {};
   }
 

@@ -38,10 +38,11 @@ class ToyQueue final : public dev::Queue {
     std::memcpy(to, from, bytes);
     return {};
   }
-  Status launch(heddle_kernel_function function, const heddle_kernel_args& args) noexcept override {
+  Status launch(const dev::Module& module, std::size_t kernel,
+                const heddle_kernel_args& args) noexcept override {
     if (broken) return Status(ErrorCode::device_failed, "the toy broke");
     ++launches;
-    function(&args);
+    module.host_function(kernel)(&args);
     return {};
   }
 };

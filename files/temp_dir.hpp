@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "jit/system/process.hpp"
+#include "files/descriptor.hpp"
 
-namespace heddle::jit {
+namespace heddle::files {
 
 /// Some 50 ms on a local disk.
 inline constexpr std::size_t swept_entries_max = 10'000;
@@ -68,4 +68,4 @@ void dump(const std::filesystem::path& folder, std::string_view unit_name,
 /// `name` as a file name stem: bounded, [A-Za-z0-9_.-], never empty.
 [[nodiscard]] std::string file_stem(std::string_view name);
 
-}  // namespace heddle::jit
+}  // namespace heddle::files

@@ -1,6 +1,6 @@
-// See system/temp_dir.hpp. Directories below a shared /tmp are used only if they are ours and
+// See files/temp_dir.hpp. Directories below a shared /tmp are used only if they are ours and
 // private.
-#include "jit/system/temp_dir.hpp"
+#include "files/temp_dir.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,9 +20,8 @@
 #include <utility>
 
 #include "heddle/status.hpp"
-#include "scheduler/threads/never_destroyed.hpp"
 
-namespace heddle::jit {
+namespace heddle::files {
 namespace fs = std::filesystem;
 namespace {
 
@@ -162,10 +161,10 @@ void sweep_once(const fs::path& root) {
     std::mutex mutex;
     std::set<fs::path> roots;  // guarded by mutex
   };
-  static sched::NeverDestroyed<Swept> swept;  // compiles may run during exit
+  static Swept& swept = *new Swept;  // never destroyed: compiles may run during exit
   {
-    const std::scoped_lock lock((*swept).mutex);
-    if (!(*swept).roots.insert(root).second) return;
+    const std::scoped_lock lock(swept.mutex);
+    if (!swept.roots.insert(root).second) return;
   }
   std::size_t steps = swept_entries_max;
   each_entry(root, [&](std::string_view name) {
@@ -284,4 +283,4 @@ std::string file_stem(std::string_view name) {
   return stem.empty() ? "unit" : stem;
 }
 
-}  // namespace heddle::jit
+}  // namespace heddle::files

@@ -7,7 +7,7 @@
 
 #include "heddle/kernel.h"
 
-namespace heddle::jit {
+namespace heddle::dev {
 
 /// Where perf looks for the names of this process's generated code: /tmp/perf-PID.map.
 [[nodiscard]] std::filesystem::path perf_map_path();
@@ -18,4 +18,4 @@ namespace heddle::jit {
 /// naming the file and the reason.
 void write_perf_map(const std::vector<heddle_kernel_function>& functions);
 
-}  // namespace heddle::jit
+}  // namespace heddle::dev

@@ -1,8 +1,8 @@
-// See perf_map.hpp.
+// See cpu_perf_map.hpp.
 //
 // perf asks the map about anonymous memory alone. Code in a file it asks the file about, and a
 // memfd's it cannot open: so the pages of the code are made anonymous first.
-#include "jit/load/perf_map.hpp"
+#include "devices/cpu_perf_map.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -15,11 +15,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "files/descriptor.hpp"
 #include "heddle/status.hpp"
-#include "jit/system/process.hpp"
 
-namespace heddle::jit {
+namespace heddle::dev {
 namespace {
+
+using files::errno_text;
+using files::FileDescriptor;
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorCode::unavailable,
@@ -103,4 +106,4 @@ void write_perf_map(const std::vector<heddle_kernel_function>& functions) {
     fail("cannot write " + path.string());
 }
 
-}  // namespace heddle::jit
+}  // namespace heddle::dev

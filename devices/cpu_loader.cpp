@@ -1,0 +1,255 @@
+// Loading on the host: from the bytes of a shared library to functions. Nothing is loaded that was
+// not checked first, and what was checked is what is loaded: a sealed memory file, or where the
+// system has none that can be loaded, a file that this user alone can reach. Any thread.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+
+#include "devices/cpu_perf_map.hpp"
+#include "devices/device.hpp"
+#include "files/descriptor.hpp"
+#include "files/elf.hpp"
+#include "files/temp_dir.hpp"
+
+namespace heddle::dev {
+namespace {
+
+using files::errno_text;
+using files::FileDescriptor;
+
+struct CloseLibrary {
+  void operator()(void* handle) const noexcept { dlclose(handle); }
+};
+using LibraryHandle = std::unique_ptr<void, CloseLibrary>;
+
+struct Unmap {
+  std::size_t bytes;
+  void operator()(void* mapped) const noexcept { munmap(mapped, bytes); }
+};
+
+class LoadedModule final : public Module {
+ public:
+  LoadedModule(FileDescriptor file, LibraryHandle handle,
+               std::vector<heddle_kernel_function> functions)
+      : file_(std::move(file)), handle_(std::move(handle)), functions_(std::move(functions)) {}
+
+  heddle_kernel_function host_function(std::size_t kernel) const noexcept override {
+    return functions_[kernel];
+  }
+
+ private:
+  FileDescriptor file_;  // for gdb alone, where a perf map is wanted
+  LibraryHandle handle_;
+  std::vector<heddle_kernel_function> functions_;
+};
+
+class NullModule final : public Module {
+ public:
+  heddle_kernel_function host_function(std::size_t /*kernel*/) const noexcept override {
+    return [](const heddle_kernel_args*) {};
+  }
+};
+
+/// Of the library: compiled anew it may be another.
+[[noreturn]] void refuse(const LoadOptions& options, std::string_view text) {
+  throw Error(
+      ErrorCode::compile_failed,
+      fmt::format("the library made for unit '{:.200}' is unusable: {}", options.name, text));
+}
+
+void check_sum(std::span<const std::byte> bytes, const Image& image, const LoadOptions& options) {
+  if (checksum(bytes) != image.sum())
+    refuse(options, "it was damaged on its way (its checksum differs); compile again");
+}
+
+/// The library's bytes in an anonymous file that nobody can change any more.
+FileDescriptor seal(const Image& image, const LoadOptions& options) {
+  const auto fail = [](const char* what) {
+    throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, errno_text(errno)));
+  };
+  const std::string name = "heddle:" + options.name.substr(0, 200);
+  FileDescriptor fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) fail("memfd_create");
+  for (std::size_t at = 0; at < image.bytes().size();) {
+    const ssize_t n = write(fd.get(), image.bytes().data() + at, image.bytes().size() - at);
+    if (n > 0) {
+      at += static_cast<std::size_t>(n);
+    } else if (errno != EINTR) {
+      fail("writing the library to memory");
+    }
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+    fail("sealing the library");
+  void* mapped = mmap(nullptr, image.bytes().size(), PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (mapped == MAP_FAILED) fail("mapping the library");
+  const std::unique_ptr<void, Unmap> mapping(mapped, Unmap{image.bytes().size()});
+  check_sum({static_cast<const std::byte*>(mapped), image.bytes().size()}, image, options);
+  return fd;
+}
+
+/// Puts the library in the place of what was called `path`, which may still be mapped.
+void keep_library(const Image& image, const std::string& path) {
+  const std::string temporary = path + "-" + std::to_string(getpid());
+  files::write_file(temporary,
+                    {reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size()});
+  std::error_code error;
+  std::filesystem::rename(temporary, path, error);
+  if (error)
+    throw Error(ErrorCode::unavailable,
+                fmt::format("cannot keep library '{}': {}", path, error.message()));
+}
+
+/// The same file under a number that this process will hardly use again. Debuggers open what a
+/// library was loaded from: by then the number is free, and another file or pipe might have it.
+FileDescriptor far_away(FileDescriptor fd) {
+  constexpr int number_min = 512;
+  FileDescriptor far(fcntl(fd.get(), F_DUPFD_CLOEXEC, number_min));
+  return far ? std::move(far) : std::move(fd);
+}
+
+/// Our directory in /proc, which other processes may follow; not "self", which is another for each.
+std::string process_directory() {
+  std::error_code error;
+  const auto process = std::filesystem::read_symlink("/proc/self", error);
+  return "/proc/" + (error ? std::string("self") : process.string());
+}
+
+/// Tells apart what is loaded: dlopen takes an equal name for the same library.
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> counter{0};
+  // relaxed: only distinctness matters, the counter publishes nothing (pairs with itself)
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// A path of the descriptor that no library loaded before has, as descriptor numbers are used
+/// again. "./" and "/" spell the bits of a number.
+std::string unique_path(int fd) {
+  std::string path = process_directory() + "/fd/";
+  for (std::uint64_t n = next_number(); n != 0; n >>= 1) path += (n & 1) != 0 ? "./" : "/";
+  return path + std::to_string(fd);
+}
+
+/// Why the system lets nothing be loaded from `path`, whatever lies there; empty: it does.
+std::string obstacle(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return fmt::format("'{}' cannot be opened: {}", path, errno_text(errno));
+  constexpr std::size_t some = 4096;
+  void* mapped = mmap(nullptr, some, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+  if (mapped == MAP_FAILED)
+    return fmt::format("'{}' cannot be mapped as code: {}", path, errno_text(errno));
+  munmap(mapped, some);
+  return {};
+}
+
+/// Whether the system has no memory for a library that dlopen() failed on, as that `said`.
+bool lacks_memory(std::uint64_t bytes, const std::string& said) {
+  if (said.find(errno_text(ENOMEM)) != std::string::npos) return true;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return errno == ENOMEM;
+  munmap(mapped, bytes);
+  return false;
+}
+
+/// Throws Error(unavailable) when the system is in the way, exhausted when there is no memory,
+/// compile_failed when the library is at fault.
+LibraryHandle open_library(const std::string& path, const Image& image,
+                           const LoadOptions& options) {
+  LibraryHandle handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (handle) return handle;
+  const std::string said = dlerror();
+  if (const std::string why = obstacle(path); !why.empty())
+    throw Error(ErrorCode::unavailable, why);
+  if (const std::uint64_t bytes = files::memory_bytes(image.bytes()); lacks_memory(bytes, said)) {
+    throw Error(ErrorCode::exhausted,
+                fmt::format("there is no memory to load unit '{:.200}', which takes {} bytes: {}",
+                            options.name, bytes, said));
+  }
+  refuse(options, "dlopen: " + said);
+}
+
+/// Loads it where memory files cannot be (no /proc, no sealing): from a file in a fresh directory
+/// of this user's alone, checked there and removed at once. Between check and load it could be
+/// changed by processes of this user alone, which could change our memory as well.
+LibraryHandle open_from_file(const Image& image, const LoadOptions& options,
+                             const Status& obstacle) try {
+  const files::TempDir directory(options.temp_dir);
+  const auto path = directory.path() / fmt::format("unit-{}.so", next_number());
+  files::write_file(path,
+                    {reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size()});
+  check_sum(files::read_file(path, image_bytes_max), image, options);
+  return open_library(path.string(), image, options);
+} catch (const Error& error) {
+  if (error.code() != ErrorCode::unavailable) throw;
+  throw Error(error.code(),
+              fmt::format("cannot load unit '{:.200}', which is sound: from memory: {}; from a "
+                          "temporary file: {}; mount /proc, or set HEDDLE_TEMP_DIR to a directory "
+                          "that may hold code",
+                          options.name, obstacle.message(), error.status().message()));
+}
+
+std::shared_ptr<const Module> load(const Image& image, const LoadOptions& options) {
+  if (const Status status = image.check(); !status.ok()) refuse(options, status.message());
+  FileDescriptor fd;
+  LibraryHandle handle;
+  if (!options.library_dir.empty()) {
+    const std::string path =
+        (std::filesystem::absolute(options.library_dir) /
+         fmt::format("{}-{:016x}.so", files::file_stem(options.name), image.sum().low))
+            .string();
+    keep_library(image, path);
+    handle = open_library(path, image, options);
+  } else {
+    try {
+      fd = far_away(seal(image, options));
+      handle = open_library(unique_path(fd.get()), image, options);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable) throw;
+      handle = open_from_file(image, options, error.status());
+    }
+  }
+  std::vector<heddle_kernel_function> functions;
+  for (const ImageKernel& kernel : image.kernels()) {
+    void* symbol = dlsym(handle.get(), kernel.symbol.c_str());
+    if (symbol == nullptr) refuse(options, dlerror());
+    functions.push_back(reinterpret_cast<heddle_kernel_function>(symbol));
+  }
+  if (options.perf_map && options.library_dir.empty()) {
+    write_perf_map(functions);
+  } else {
+    fd.reset();
+  }
+  return std::make_shared<LoadedModule>(std::move(fd), std::move(handle), std::move(functions));
+}
+
+}  // namespace
+
+Status load_on_host(const Image& image, const LoadOptions& options,
+                    std::shared_ptr<const Module>* module) noexcept try {
+  if (image.kind() == null_image_kind) {
+    *module = std::make_shared<NullModule>();
+  } else if (image.kind() == host_image_kind()) {
+    *module = load(image, options);
+  } else {
+    return Status(ErrorCode::invalid_argument, [&] {
+      return fmt::format(
+          "unit '{:.200}' is an image of kind '{}' (expected '{}'): compile it for "
+          "this machine",
+          options.name, image.kind(), host_image_kind());
+    });
+  }
+  return {};
+} catch (const Error& error) {
+  return error.status();
+} catch (const std::bad_alloc&) {
+  return Status(ErrorCode::exhausted, "no memory to load a unit");
+} catch (const std::exception& error) {
+  return Status(ErrorCode::unavailable, [&error] { return std::string(error.what()); });
+}
+
+}  // namespace heddle::dev
