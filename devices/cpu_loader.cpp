@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -193,6 +194,22 @@ LibraryHandle open_from_file(const Image& image, const LoadOptions& options,
                           options.name, obstacle.message(), error.status().message()));
 }
 
+/// LABEL#HASH for each: a kernel's symbol ends in its hash. Without a label, its symbol.
+std::vector<NamedFunction> named(const std::vector<heddle_kernel_function>& functions,
+                                 const Image& image, const LoadOptions& options) {
+  std::vector<NamedFunction> result;
+  for (std::size_t k = 0; k < functions.size(); ++k) {
+    const std::string& symbol = image.kernels()[k].symbol;
+    std::string name = symbol;
+    if (k < options.labels.size() && !options.labels[k].empty()) {
+      name = fmt::format("{:.200}#{}", options.labels[k], symbol.substr(symbol.rfind('_') + 1));
+      std::ranges::replace_if(name, [](char c) { return c < ' '; }, ' ');  // one line each
+    }
+    result.push_back({functions[k], std::move(name)});
+  }
+  return result;
+}
+
 std::shared_ptr<const Module> load(const Image& image, const LoadOptions& options) {
   if (const Status status = image.check(); !status.ok()) refuse(options, status.message());
   FileDescriptor fd;
@@ -220,7 +237,7 @@ std::shared_ptr<const Module> load(const Image& image, const LoadOptions& option
     functions.push_back(reinterpret_cast<heddle_kernel_function>(symbol));
   }
   if (options.perf_map && options.library_dir.empty()) {
-    write_perf_map(functions);
+    write_perf_map(named(functions, image, options));
   } else {
     fd.reset();
   }

@@ -12,10 +12,14 @@ namespace heddle::dev {
 /// Where perf looks for the names of this process's generated code: /tmp/perf-PID.map.
 [[nodiscard]] std::filesystem::path perf_map_path();
 
+struct NamedFunction {
+  heddle_kernel_function function;
+  std::string name;
+};
 /// Adds a line for each of these functions, which lie in one library just loaded from an anonymous
-/// file, and which nobody runs yet: "START SIZE heddle_run_NAME", numbers in hex without prefix
+/// file, and which nobody runs yet: "START SIZE NAME", numbers in hex without prefix
 /// (tools/perf/Documentation/jit-interface.txt in the Linux sources). Throws Error(unavailable)
 /// naming the file and the reason.
-void write_perf_map(const std::vector<heddle_kernel_function>& functions);
+void write_perf_map(const std::vector<NamedFunction>& functions);
 
 }  // namespace heddle::dev

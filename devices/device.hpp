@@ -13,6 +13,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "heddle/image.hpp"
 #include "heddle/kernel.h"
@@ -52,8 +53,9 @@ class Module {
 };
 
 struct LoadOptions {
-  std::string name{};  ///< of what is loaded: messages and debuggers say it
-  /// Whether names of kernels go where profilers look: /tmp/perf-PID.map on a host.
+  std::string name{};                 ///< of what is loaded: messages and debuggers say it
+  std::vector<std::string> labels{};  ///< of the image's kernels, for people; empty: none
+  /// Whether names of kernels, LABEL#HASH, go where profilers look: /tmp/perf-PID.map on a host.
   bool perf_map = false;
   /// Set: the image is written into this directory and loaded from there, where perf, gdb and
   /// objdump find the names of its functions. For debugging: a file can change after its check.

@@ -204,7 +204,8 @@ void require_open(const rt::BackendState& state) {
 Code Backend::compile(const Program& program, const CompileOptions& options) const {
   require_open(*state_);
   const jit::CompileLimits limits = rt::limits_of(options.timeout);
-  return jit::finish(jit::draft_program(program, options, state_->compiler, limits), limits);
+  return jit::finish(jit::draft_program(program, options, state_->compiler, limits), limits,
+                     rt::spread_over(state_->compiles));
 }
 
 CodeBatch Backend::compile_batch(std::span<const Program> programs,
@@ -220,9 +221,9 @@ PendingCode Backend::compile_async(const Program& program, const CompileOptions&
   const jit::CompileLimits asked = rt::limits_of(options.timeout);
   return rt::start_compile<Code>(
       state_->compiles, asked,
-      [draft = jit::draft_program(program, options, state_->compiler, asked)](
-          const jit::CompileLimits& limits) mutable {
-        return jit::finish(std::move(draft), limits);
+      [draft = jit::draft_program(program, options, state_->compiler, asked),
+       compiles = state_->compiles](const jit::CompileLimits& limits) mutable {
+        return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
       });
 }
 

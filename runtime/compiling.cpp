@@ -24,8 +24,9 @@ sched::Device new_compile_device(Scheduler& scheduler) {
   return scheduler.new_device(options);
 }
 
-jit::Spread spread_over(Scheduler& scheduler) {
-  return [&scheduler](std::size_t count, const std::function<void()>& work) {
+jit::Spread spread_over(Scheduler scheduler) {
+  return [scheduler = std::move(scheduler)](std::size_t count,
+                                            const std::function<void()>& work) mutable {
     struct Helper {
       sched::Device device;
       Event event;

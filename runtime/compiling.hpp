@@ -20,9 +20,8 @@ namespace heddle::rt {
 /// A device for one compile. Throws Error(unavailable) after shutdown and in forked children.
 [[nodiscard]] sched::Device new_compile_device(Scheduler& scheduler);
 
-/// Gives work to as many tasks as there are processors, and to the calling thread. `scheduler` must
-/// outlive it.
-[[nodiscard]] jit::Spread spread_over(Scheduler& scheduler);
+/// Gives work to as many tasks as there are processors, and to the calling thread.
+[[nodiscard]] jit::Spread spread_over(Scheduler scheduler);
 
 /// Starts `compile(limits)`, with a stop token of its own.
 template <class T, class F>

@@ -30,11 +30,18 @@ struct Held {
   std::optional<HostArray> host{};
 };
 
+/// A step in a context.
+struct LinkedStep {
+  jit::Step step;
+  // Of a kernel:
+  std::shared_ptr<const dev::Module> module{};  ///< of the device
+  std::vector<heddle_kernel_buffer> buffers{};  ///< of its entries; empty for the merge entry
+};
+
 /// What a launch needs; held by the tasks too, so it keeps code alive while they are queued.
 struct Linked {
   Code code;
-  std::shared_ptr<const dev::Module> module;  ///< of the device
-  std::size_t kernel;                         ///< which of the module's
+  std::vector<LinkedStep> steps;
   std::vector<std::optional<BufferView>>
       entries;  ///< per signature entry; the merge entry is empty
   std::shared_ptr<Execution> execution;

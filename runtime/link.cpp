@@ -5,6 +5,7 @@
 
 #include "heddle/status.hpp"
 #include "runtime/backend_state.hpp"
+#include "runtime/compiling.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
@@ -41,10 +42,10 @@ class Linker {
     std::vector<std::optional<BufferView>> entries = place_entries();
     note_hidden();
     check_overlaps(entries);
-    const jit::KernelStep step = jit::specialise(data_, addresses(entries));
+    std::vector<LinkedStep> steps = load_steps(jit::specialise(
+        data_, addresses(entries), spread_over(parent_->device->backend->compiles)));
     auto linked = std::make_shared<Linked>(Linked{code_,
-                                                  load(*step.unit),
-                                                  step.index,
+                                                  std::move(steps),
                                                   std::move(entries),
                                                   parent_->device->execution,
                                                   sched::Label::intern(code_.name()),
@@ -241,11 +242,23 @@ class Linker {
     }
   }
 
+  std::vector<LinkedStep> load_steps(std::vector<jit::Step> steps) const {
+    std::vector<LinkedStep> result;
+    for (jit::Step& step : steps) {
+      LinkedStep linked{std::move(step)};
+      if (const auto* const kernel = std::get_if<jit::KernelStep>(&linked.step))
+        linked.module = load(*kernel->unit);
+      result.push_back(std::move(linked));
+    }
+    return result;
+  }
+
   std::shared_ptr<const dev::Module> load(const jit::Compiled& unit) const {
     BackendState& backend = *parent_->device->backend;
     const BackendOptions& wanted = backend.options;
     dev::LoadOptions load_options;
     load_options.name = unit.name;
+    load_options.labels = unit.labels;
     load_options.perf_map = wanted.perf_map.value_or(false);
     if (wanted.dump_dir) load_options.library_dir = *wanted.dump_dir;
     if (wanted.temp_dir) load_options.temp_dir = *wanted.temp_dir;
@@ -257,7 +270,7 @@ class Linker {
     return entry.overwrites_whole ? Use::overwrite : Use::change;
   }
 
-  /// What a launch hands to the kernel, and what it touches.
+  /// What a launch hands to its kernels, and what it touches.
   static void note_accesses(Linked& linked) {
     const jit::CodeData& data = linked.code.data();
     for (std::size_t k = 0; k < linked.entries.size(); ++k) {
@@ -266,6 +279,12 @@ class Linker {
           {view ? place_of(*view).data : nullptr, view ? view->num_bytes() : 0});
       if (view)
         linked.accesses.add({&*view, use_of(data.signature.entries[k]), &data.lowered.tensors[k]});
+    }
+    for (LinkedStep& step : linked.steps) {
+      const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
+      if (kernel == nullptr) continue;
+      for (const std::uint32_t entry : kernel->entries)
+        step.buffers.push_back(linked.buffers[entry]);
     }
   }
 

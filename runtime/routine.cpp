@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <optional>
-#include <stop_token>
 
 #include "heddle/status.hpp"
 #include "runtime/merge.hpp"
+#include "runtime/steps.hpp"
 #include "scheduler/observe/log.hpp"
 
 namespace heddle {
@@ -27,83 +26,14 @@ class Launch final : public Operation {
   MergeRead& merging() { return merge_.emplace(); }
 
  private:
-  Status launch(const std::vector<heddle_kernel_buffer>& buffers) const;
-
   const std::shared_ptr<const Linked> linked_;
   const std::vector<std::int64_t> statics_;
   const std::function<void(const TracedValue&)> trace_;
   std::optional<MergeRead> merge_;
 };
 
-struct TraceContext {
-  const std::function<void(const TracedValue&)>* sink;
-  const std::vector<Tensor>* tensors;
-  std::exception_ptr thrown;
-};
-
-/// Called by generated code: an exception must not pass through it.
-void trace_value(void* context, std::uint32_t statement, std::uint32_t entry, std::int64_t offset,
-                 double before, double after) {
-  auto& trace = *static_cast<TraceContext*>(context);
-  if (trace.thrown) return;
-  try {
-    (*trace.sink)({statement, (*trace.tensors)[entry].label(), offset, before, after});
-  } catch (...) {
-    trace.thrown = std::current_exception();
-  }
-}
-
 Status Launch::run(Execution& execution) {
-  if (!merge_) return launch(linked_->buffers);
-  if (Status status = merge_->prepare(execution, *linked_); !status.ok()) return status;
-  std::vector<heddle_kernel_buffer> buffers = linked_->buffers;
-  buffers[*linked_->code.data().signature.merge] = merge_->buffer;
-  return launch(buffers);
-}
-
-Status Launch::launch(const std::vector<heddle_kernel_buffer>& buffers) const {
-  Execution& execution = *linked_->execution;
-  heddle_kernel_status kernel_status{};
-  TraceContext trace_context{&trace_, &linked_->code.data().lowered.tensors, nullptr};
-  heddle_kernel_args args{};
-  args.struct_size = sizeof args;
-  args.abi = HEDDLE_KERNEL_ABI;
-  args.buffers = buffers.data();
-  args.num_buffers = static_cast<std::uint32_t>(buffers.size());
-  args.num_statics = static_cast<std::uint32_t>(statics_.size());
-  args.statics = statics_.data();
-  args.num_parts = 1;
-  args.status = &kernel_status;
-  args.trace = trace_ ? &trace_value : nullptr;
-  args.trace_context = &trace_context;
-  alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop = 0;
-  const auto raise = [&stop] {
-    // relaxed: pairs with the kernel's load, and orders nothing.
-    std::atomic_ref<std::uint32_t>(stop).store(1, std::memory_order_relaxed);
-  };
-  std::optional<std::stop_callback<decltype(raise)>> when_stopped;
-  if (linked_->code.data().looks_at_stop) {  // others end soon, and do not pay for it
-    args.stop = &stop;
-    when_stopped.emplace(this_task::stop_token(), raise);
-  }
-  // relaxed: a number for people.
-  execution.launches.fetch_add(1, std::memory_order_relaxed);
-  Status status = execution.queue->launch(*linked_->module, linked_->kernel, args);
-  if (status.ok()) status = execution.queue->synchronize();
-  if (trace_context.thrown) std::rethrow_exception(trace_context.thrown);
-  if (kernel_status.code == 0) return status;
-  if (kernel_status.code == HEDDLE_KERNEL_STOPPED) {
-    return Status(ErrorCode::cancelled,
-                  fmt::format("routine '{}' on {} was told to stop while it ran: what it writes is "
-                              "incomplete",
-                              linked_->code.name(), execution.name));
-  }
-  // Devices need not look at what a kernel says; those that do say less of it.
-  return Status(
-      ErrorCode::device_failed,
-      fmt::format("the kernel of routine '{}' on {} reported code {}, detail {}",
-                  linked_->code.name(), execution.name, kernel_status.code, kernel_status.detail),
-      std::move(status));
+  return run_steps(execution, *linked_, {statics_, merge_ ? &*merge_ : nullptr, trace_});
 }
 
 [[noreturn]] void refuse_binding(const Code& code, const StaticIndex& index,

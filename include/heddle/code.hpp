@@ -142,7 +142,7 @@ struct BatchOptions {
 };
 
 /// Programs compiled together, all or none; positions are kept, excluded ones are empty. Shared
-/// code is compiled in units of up to four kernels, which all processors work at, and which the
+/// code is compiled in units of up to four programs, which all processors work at, and which the
 /// cache keeps apart: a program that changed does not make the others anew.
 class CodeBatch {
  public:

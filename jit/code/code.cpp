@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "heddle/status.hpp"
+#include "jit/code/kernels.hpp"
 #include "jit/code/stages.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/passes.hpp"
 #include "jit/lower/stop_checks.hpp"
+#include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/system/process.hpp"
@@ -20,11 +23,16 @@
 namespace heddle {
 namespace {
 
-jit::LoopNames names_of(const jit::Lowered& lowered) {
-  jit::LoopNames names;
-  for (const Tensor& tensor : lowered.tensors) names.buffers.push_back(tensor.label());
-  for (const StaticIndex& index : lowered.statics) names.statics.push_back(index.label());
-  return names;
+/// That hold the kernels of a code: each once, in order.
+std::vector<const jit::Compiled*> units_of(const jit::CodeData& code) {
+  std::vector<const jit::Compiled*> units;
+  for (const jit::Step& step : code.steps) {
+    const auto* const kernel = std::get_if<jit::KernelStep>(&step);
+    if (kernel == nullptr || !kernel->unit) continue;
+    if (std::ranges::find(units, kernel->unit.get()) == units.end())
+      units.push_back(kernel->unit.get());
+  }
+  return units;
 }
 
 }  // namespace
@@ -55,21 +63,17 @@ CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
   return limits;
 }
 
+LoopNames names_of(const Lowered& lowered) {
+  LoopNames names;
+  for (const Tensor& tensor : lowered.tensors) names.buffers.push_back(tensor.label());
+  for (const StaticIndex& index : lowered.statics) names.statics.push_back(index.label());
+  return names;
+}
+
 std::string symbol(const std::string& name) {
   std::string text;
   for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return text.substr(0, 200);
-}
-
-KernelSource kernel_of(const CodeData& code, std::string symbol_name) {
-  KernelSource kernel;
-  kernel.name = std::move(symbol_name);
-  kernel.loop = code.lowered.verified;
-  kernel.lanes = code.lowered.lanes;
-  kernel.names = names_of(code.lowered);
-  kernel.unoptimized = std::make_shared<const Loop>(code.unoptimized.loop);
-  kernel.unoptimized_names = names_of(code.unoptimized);
-  return kernel;
 }
 
 namespace {
@@ -110,7 +114,6 @@ std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
   code->name = std::move(name);
   code->options = options;
   code->compiler = compiler;
-  code->steps.resize(1);
   const auto start = std::chrono::steady_clock::now();
   const CompileLimits own = with_own_time(limits, *compiler, {});
   LimitedWork work(code->name, own);
@@ -138,7 +141,20 @@ void schedule_code(CodeData& code, const CompileLimits& limits) {
   work.begin("sign");
   code.signature = make_signature(code.lowered);
   code.hosts.resize(code.signature.entries.size());
-  code.looks_at_stop = stop_checks(code.lowered.loop).any;
+  if (code.signature.merge) code.steps.emplace_back(MergeStep{});
+  // Traced, a kernel numbers the assignments of the whole program.
+  const std::size_t nodes_max =
+      code.options.trace_values ? std::numeric_limits<std::size_t>::max() : kernel_nodes_max;
+  std::vector<KernelPart> parts = cut_kernels(code.lowered.loop, nodes_max);
+  for (KernelPart& part : parts) {
+    KernelStep kernel{code.lowered.verified, code.lowered.lanes, std::move(part.entries),
+                      std::move(part.statics), stop_checks(part.loop).any};
+    if (parts.size() > 1) {  // who emits plans its lanes
+      kernel.loop = verified_after("cut", part.loop, {});
+      kernel.lanes = nullptr;
+    }
+    code.steps.emplace_back(std::move(kernel));
+  }
 }
 
 Draft draft_program(const Program& program, const CompileOptions& options,
@@ -146,24 +162,26 @@ Draft draft_program(const Program& program, const CompileOptions& options,
   return {draft_code(program, name_of(program, options.name), options, compiler, limits)};
 }
 
-CompileUnit unit_of(const CodeData& code) {
-  return {symbol(code.name), {kernel_of(code, symbol(code.name))}, code.options.trace_values};
-}
-
-Code finish(Draft draft, const CompileLimits& limits) {
+Code finish(Draft draft, const CompileLimits& limits, const Spread& spread) {
   CodeData& code = *draft.code;
   const CompileLimits own = with_own_time(limits, *code.compiler, code.draft_time);
   schedule_code(code, own);
-  if (code.options.shared) code.steps[0].unit = code.compiler->compile(unit_of(code), own);
+  if (code.options.shared) {
+    const Uncompiled kernels{&code, &code.steps};
+    compile_kernels({&kernels, 1}, symbol(code.name), {}, own, spread);
+  }
   return Code(std::move(draft.code));
 }
 
-KernelStep specialise(const CodeData& code,
-                      std::span<const std::optional<std::uint64_t>> addresses) {
-  if (code.steps[0].unit) return code.steps[0];
-  CompileUnit unit = unit_of(code);
-  unit.kernels.front().addresses.assign(addresses.begin(), addresses.end());
-  return KernelStep{code.compiler->compile(unit), 0};
+std::vector<Step> specialise(const CodeData& code,
+                             std::span<const std::optional<std::uint64_t>> addresses,
+                             const Spread& spread) {
+  std::vector<Step> steps = code.steps;
+  if (!code.options.shared) {
+    const Uncompiled kernels{&code, &steps};
+    compile_kernels({&kernels, 1}, symbol(code.name), addresses, {}, spread);
+  }
+  return steps;
 }
 
 }  // namespace jit
@@ -197,25 +215,27 @@ std::optional<MemoryMode> Code::placement(const Tensor& tensor) const {
 }
 
 std::string Code::unoptimized_text() const {
-  const jit::LoopNames names = names_of(data_->unoptimized);
+  const jit::LoopNames names = jit::names_of(data_->unoptimized);
   return jit::print(data_->unoptimized.loop, &names);
 }
 
 std::string Code::loop_text() const {
-  const jit::LoopNames names = names_of(data_->lowered);
+  const jit::LoopNames names = jit::names_of(data_->lowered);
   return jit::print(data_->lowered.loop, &names);
 }
 
 std::string Code::hash() const { return jit::hash(data_->lowered.loop); }
 
 std::string Code::source() const {
-  const auto& unit = data_->steps[0].unit;
-  return unit ? unit->source : std::string();
+  std::string text;
+  for (const jit::Compiled* unit : units_of(*data_)) text += unit->source;
+  return text;
 }
 
 std::chrono::nanoseconds Code::compile_time() const noexcept {
-  const auto& unit = data_->steps[0].unit;
-  return unit ? unit->time : std::chrono::nanoseconds(0);
+  std::chrono::nanoseconds time{0};
+  for (const jit::Compiled* unit : units_of(*data_)) time += unit->time;
+  return time;
 }
 
 std::string Code::to_string() const {

@@ -5,20 +5,43 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "heddle/code.hpp"
+#include "jit/code/parts.hpp"
 #include "jit/loop/signature.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/toolchain/compiler.hpp"
 
 namespace heddle::jit {
 
-/// One step of a Code: for now a kernel of a unit. Copies, merges and calls join here later.
+/// Calls a kernel of a unit with these entries of the signature and static indices of the program.
 struct KernelStep {
-  std::shared_ptr<const Compiled> unit;  ///< null while postponed
-  std::size_t index = 0;                 ///< which of its kernels
+  VerifiedLoop loop;
+  std::shared_ptr<const LanePlan> lanes;  ///< as KernelSource::lanes
+  std::vector<std::uint32_t> entries;
+  std::vector<std::uint32_t> statics;  ///< ascending
+  bool looks_at_stop = false;          ///< it runs for long enough to (heddle_kernel_args::stop)
+  std::shared_ptr<const Compiled> unit{};  ///< null while postponed
+  std::size_t index = 0;                   ///< which of the unit's kernels
 };
+/// Copies all of an entry to another, of as many bytes.
+struct CopyStep {
+  std::uint32_t to, from;
+};
+/// Every byte of an entry becomes 0.
+struct ZeroStep {
+  std::uint32_t entry;
+};
+/// Has the merge entry hold the merge tensor: what comes after may read it.
+struct MergeStep {};
+/// Calls a function of the host once all before it has ended.
+struct CallStep {
+  std::function<Status()> call;
+};
+/// What a routine does, one after the other, under one ticket. The first that fails is the last.
+using Step = std::variant<KernelStep, CopyStep, ZeroStep, MergeStep, CallStep>;
 
 struct CodeData {
   std::string name;
@@ -27,8 +50,7 @@ struct CodeData {
       lowered;  ///< final: tensors per signature entry (scratch and merge too), statics, placements
   Signature signature;                          ///< once it is scheduled
   std::vector<std::optional<HostArray>> hosts;  ///< per entry: the tensor's, when compile() began
-  std::vector<KernelStep> steps;
-  bool looks_at_stop = false;  ///< its kernel runs for long enough to (heddle_kernel_args::stop)
+  std::vector<Step> steps;                      ///< once it is scheduled
   std::chrono::nanoseconds draft_time{};  ///< of the compiler's own time, until it was optimised
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
@@ -43,30 +65,33 @@ struct Draft {
                                   const std::shared_ptr<const Compiler>& compiler,
                                   const CompileLimits& limits = {});
 /// Stages schedule, sign and compile. Throws what Compiler::compile() throws.
-[[nodiscard]] Code finish(Draft draft, const CompileLimits& limits = {});
+[[nodiscard]] Code finish(Draft draft, const CompileLimits& limits = {},
+                          const Spread& spread = unspread);
 
+/// Programs of a batch that are compiled together.
+struct BatchPart {
+  std::string name;  ///< of its unit
+  std::vector<std::size_t> positions;
+};
 /// Several programs, drafted. They are scheduled and compiled in parts, which several threads may
 /// work at.
 struct BatchDraft {
   std::shared_ptr<const Compiler> compiler;
   std::vector<std::shared_ptr<CodeData>> codes;  ///< null where there is no program to compile
-  std::vector<CompileUnit> parts;  ///< their kernels get their loops when they are scheduled
-  std::vector<std::vector<std::size_t>> positions;  ///< of each part's kernels
+  std::vector<BatchPart> parts;
   std::function<void(const CompileProgress&)> progress;
 };
 [[nodiscard]] BatchDraft draft_programs(std::span<const Program> programs,
                                         const BatchOptions& options,
                                         const std::shared_ptr<const Compiler>& compiler,
                                         const CompileLimits& limits = {});
-/// Calls `work` from up to `count` threads at once, and returns when all calls did. One call does
-/// all that is left to do; it throws nothing.
-using Spread = std::function<void(std::size_t count, const std::function<void()>& work)>;
 /// Throws the error of the first part that failed, in order, whichever failed first in time.
 [[nodiscard]] CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread);
 
-/// The step of a postponed code, compiled for buffers at these addresses (one per signature entry;
-/// nullopt: passed as an argument). Shared code returns its own step.
-[[nodiscard]] KernelStep specialise(const CodeData& code,
-                                    std::span<const std::optional<std::uint64_t>> addresses);
+/// The steps of a postponed code, compiled for buffers at these addresses (one per signature entry;
+/// nullopt: passed as an argument). Shared code returns its own.
+[[nodiscard]] std::vector<Step> specialise(const CodeData& code,
+                                           std::span<const std::optional<std::uint64_t>> addresses,
+                                           const Spread& spread);
 
 }  // namespace heddle::jit

@@ -12,7 +12,9 @@ namespace heddle::jit {
 
 /// The name asked for, the program's, or one made from its comments. Throws invalid_argument.
 [[nodiscard]] std::string name_of(const Program& program, const std::string& asked);
-/// Kernel names become symbols: letters, digits and '_' only.
+/// What people call buffers and static indices.
+[[nodiscard]] LoopNames names_of(const Lowered& lowered);
+/// `name` as that of a unit: letters, digits and '_' only.
 [[nodiscard]] std::string symbol(const std::string& name);
 /// Until it is optimised. Within `limits`, and the compiler's own time.
 [[nodiscard]] std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
@@ -24,9 +26,5 @@ namespace heddle::jit {
                                           std::chrono::nanoseconds spent);
 /// The last stages before a compiler's: schedules and signs. Within `limits`.
 void schedule_code(CodeData& code, const CompileLimits& limits);
-/// For code that is scheduled.
-[[nodiscard]] KernelSource kernel_of(const CodeData& code, std::string symbol_name);
-/// The same, as a unit of its own.
-[[nodiscard]] CompileUnit unit_of(const CodeData& code);
 
 }  // namespace heddle::jit

@@ -62,6 +62,12 @@ std::string kernel_symbol(std::string_view kernel_name) {
   return "heddle_run_" + std::string(kernel_name);
 }
 
+std::string heading(const KernelSource& kernel, std::string_view mark) {
+  if (kernel.label.empty()) return fmt::format("{} kernel {}\n", mark, kernel.name);
+  return fmt::format("{0} kernel {1}\n{0} {2}\n", mark, comment_text(kernel.label),
+                     kernel_symbol(kernel.name));
+}
+
 void check_unit(const CompileUnit& unit) {
   std::set<std::string_view> names;
   for (const KernelSource& kernel : unit.kernels) {

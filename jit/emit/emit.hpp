@@ -23,6 +23,10 @@ namespace heddle::jit {
 /// The exported symbol of a kernel. The prefix keeps user names off C's keywords and library.
 [[nodiscard]] std::string kernel_symbol(std::string_view kernel_name);
 
+/// Comments before a kernel's text, which begin with `mark`: "kernel LABEL", and its symbol; of one
+/// without a label its name.
+[[nodiscard]] std::string heading(const KernelSource& kernel, std::string_view mark);
+
 /// Throws invalid_argument when a kernel's name is not [A-Za-z0-9_]+ or repeats, when there are
 /// more addresses than buffers, or when a loop is missing.
 void check_unit(const CompileUnit& unit);

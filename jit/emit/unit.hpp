@@ -16,13 +16,14 @@ namespace heddle::jit {
 
 /// One kernel of a unit.
 struct KernelSource {
-  std::string name;  ///< symbol and debug name; [A-Za-z0-9_], unique in its unit
+  std::string name;  ///< what its symbol ends in; [A-Za-z0-9_], unique in its unit
   VerifiedLoop loop;
   LoopNames names;  ///< for comments in emitted text only
   /// Per buffer: an address to embed as a constant instead of reading it from the arguments
   /// (postponed code, O23); empty or nullopt entries are arguments. Such kernels are valid for
   /// these addresses only.
   std::vector<std::optional<std::uint64_t>> addresses{};
+  std::string label{};  ///< for people
   /// What it was before it was optimised and scheduled, for dumps alone; may be null.
   std::shared_ptr<const Loop> unoptimized{};
   LoopNames unoptimized_names{};

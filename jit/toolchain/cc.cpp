@@ -8,6 +8,7 @@
 
 #include "files/temp_dir.hpp"
 #include "jit/emit/c.hpp"
+#include "jit/emit/emit.hpp"
 #include "jit/toolchain/link.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
@@ -54,7 +55,9 @@ class CcToolchain final : public Toolchain {
   }
 
   EmittedUnit emit(const CompileUnit& unit) const override {
-    EmittedUnit emitted{emit_c(unit, options_.target), {}};
+    EmittedUnit emitted;
+    for (const KernelSource& kernel : unit.kernels) emitted.source += heading(kernel, "//");
+    emitted.source += emit_c(unit, options_.target);
     emitted.essence = without_comments(emitted.source, "//");
     return emitted;
   }
@@ -164,7 +167,7 @@ class CcToolchain final : public Toolchain {
     if (options_.dump_dir.empty()) return;
     std::string loops;
     for (const KernelSource& kernel : unit.kernels) {
-      loops += fmt::format("# kernel {}\n{}", kernel.name, print(*kernel.loop, &kernel.names));
+      loops += heading(kernel, "#") + print(*kernel.loop, &kernel.names);
     }
     dump_unoptimized(options_, unit);
     dump(options_.dump_dir, unit.name, "loop", loops);

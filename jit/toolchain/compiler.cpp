@@ -10,6 +10,12 @@
 namespace heddle::jit {
 namespace {
 
+std::vector<std::string> labels(const CompileUnit& unit) {
+  std::vector<std::string> texts;
+  for (const KernelSource& kernel : unit.kernels) texts.push_back(kernel.label);
+  return texts;
+}
+
 class NullCompiler final : public Compiler {
  public:
   std::string_view name() const noexcept override { return "null"; }
@@ -21,6 +27,7 @@ class NullCompiler final : public Compiler {
     return std::make_shared<const Compiled>(
         Compiled{unit.name,
                  Image(std::string(null_image_kind), {}, checksum({}), image_kernels(unit)),
+                 labels(unit),
                  {},
                  {}});
   }
@@ -42,7 +49,8 @@ Compiled compiled(const CompileUnit& unit, const EmittedUnit& emitted, Library l
     throw Error(status.code(), fmt::format("the library made for unit '{:.200}' is unusable: {}",
                                            unit.name, status.message()));
   }
-  return {unit.name, std::move(image), emitted.source, std::chrono::steady_clock::now() - start};
+  return {unit.name, std::move(image), labels(unit), emitted.source,
+          std::chrono::steady_clock::now() - start};
 }
 
 void dump_unoptimized(const ToolOptions& options, const CompileUnit& unit) {
@@ -50,8 +58,7 @@ void dump_unoptimized(const ToolOptions& options, const CompileUnit& unit) {
   std::string loops;
   for (const KernelSource& kernel : unit.kernels) {
     if (!kernel.unoptimized) continue;
-    loops += fmt::format("# kernel {}\n{}", kernel.name,
-                         print(*kernel.unoptimized, &kernel.unoptimized_names));
+    loops += heading(kernel, "#") + print(*kernel.unoptimized, &kernel.unoptimized_names);
   }
   if (!loops.empty()) dump(options.dump_dir, unit.name, "unoptimized.loop", loops);
 }

@@ -44,9 +44,10 @@ struct ToolOptions {
 
 /// A unit, compiled.
 struct Compiled {
-  std::string name;    ///< of the unit; where several equal ones were asked for, of the first
-  Image image;         ///< its kernels in the unit's order
-  std::string source;  ///< the text that was compiled: C, or loop text for gccjit
+  std::string name;  ///< of the unit; where several equal ones were asked for, of the first
+  Image image;       ///< its kernels in the unit's order
+  std::vector<std::string> labels;  ///< of the kernels, for people
+  std::string source;               ///< the text that was compiled: C, or loop text for gccjit
   std::chrono::nanoseconds time{};
 };
 

@@ -42,7 +42,7 @@ class GccjitToolchain final : public Toolchain {
     check_unit(unit);
     EmittedUnit emitted;
     for (const KernelSource& kernel : unit.kernels)
-      emitted.source += fmt::format("# kernel {}\n{}", kernel.name, loop_text(kernel));
+      emitted.source += heading(kernel, "#") + loop_text(kernel);
     emitted.essence = without_comments(emitted.source, "#");
     return emitted;
   }

@@ -19,7 +19,9 @@
 
 #include "heddle/status.hpp"
 #include "jit/loop/text.hpp"
+#include "jit/loop/verify.hpp"
 #include "jit/lower/lower.hpp"
+#include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "support/loop_interpreter.hpp"
@@ -215,6 +217,39 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
   }
   EXPECT_GT(ran, count / 2);
   EXPECT_GT(seen.known, seen.all * 9 / 10) << "most results should be looked at";
+}
+
+// J7: kernels cut wherever they may be do what the whole one does, bit for bit
+TEST(FuzzTest, KernelsCutAreTheWhole) {
+  std::size_t cut = 0;
+  const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 1);
+  for (std::uint64_t seed = begin; seed < begin + test::seeds(2'000); ++seed) {
+    const std::optional<Subject> subject = make_subject(seed);
+    if (!subject) continue;
+    const Loop& loop = subject->after.loop;
+    const std::vector<std::int64_t> statics = statics_of(subject->after, subject->random);
+    const auto arrays = [&] {
+      std::vector<HostArray> made;
+      for (std::size_t k = 0; k < loop.buffers.size(); ++k)
+        made.push_back(random_array(loop.buffers[k].type, seed + k));
+      return made;
+    };
+    const std::vector<HostArray> whole = arrays(), parts = arrays();
+    interpret(loop, whole, statics);
+    const std::vector<KernelPart> kernels = cut_kernels(loop, 1);
+    if (kernels.size() > 1) ++cut;
+    for (const KernelPart& part : kernels) {
+      ASSERT_TRUE(verify(part.loop).ok()) << "seed " << seed << print(part.loop);
+      std::vector<HostArray> buffers;
+      std::vector<std::int64_t> values;
+      for (const std::uint32_t entry : part.entries) buffers.push_back(parts[entry]);
+      for (const std::uint32_t k : part.statics) values.push_back(statics[k]);
+      interpret(part.loop, buffers, values);
+    }
+    for (std::size_t k = 0; k < whole.size(); ++k)
+      ASSERT_TRUE(same_elements(parts[k], whole[k])) << "seed " << seed << ", t" << k;
+  }
+  EXPECT_GT(cut, test::seeds(2'000) / 4);
 }
 
 }  // namespace

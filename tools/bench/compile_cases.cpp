@@ -7,6 +7,7 @@
 
 #include "heddle/backend.hpp"
 #include "jit/code/code.hpp"
+#include "jit/code/kernels.hpp"
 #include "jit/code/stages.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compile_bare.hpp"
@@ -77,7 +78,10 @@ class Setting {
     for (const Program& program : programs(count, 0)) {
       const jit::Draft draft = jit::draft_program(program, {}, drafting);
       jit::schedule_code(*draft.code, {});
-      result.push_back(jit::unit_of(*draft.code));
+      const jit::Uncompiled kernels{draft.code.get(), &draft.code->steps};
+      for (jit::CompileUnit& unit :
+           jit::units_of({&kernels, 1}, jit::symbol(draft.code->name), {}).units)
+        result.push_back(std::move(unit));
     }
     return result;
   }

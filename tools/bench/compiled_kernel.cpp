@@ -140,7 +140,7 @@ CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& se
   arguments_.num_buffers = static_cast<std::uint32_t>(buffers_.size());
   arguments_.num_parts = 1;
   arguments_.status = &status_;
-  const jit::KernelStep& step = data.steps.front();
+  const auto& step = std::get<jit::KernelStep>(data.steps.front());
   throw_if_failed(dev::load_on_host(step.unit->image, {}, &module_));
   function_ = module_->host_function(step.index);
 }

@@ -38,10 +38,11 @@ class Workshop {
   TempDirectory directory_;
 };
 
-Program increment(const Tensor& x, const char* name) {
+/// Of another amount, it is another kernel.
+Program increment(const Tensor& x, const char* name, int amount = 1) {
   Index i;
   Program p(name);
-  p << (x(i) += 1);
+  p << (x(i) += amount);
   return p;
 }
 
@@ -74,19 +75,19 @@ TEST_P(BrokenCompilerTest, LeavesTheBackendUsable) {
   const Backend backend = Backend::open(options);
   const Tensor x("x", i32, {2});
   const Routine before = Context(backend.physical_device(0).new_virtual_device())
-                             .link(backend.compile(increment(x, "before")));
+                             .link(backend.compile(increment(x, "before", 1)));
   std::ofstream(shop.flag()) << "yes";
   const Status refused =
-      failure([&] { static_cast<void>(backend.compile(increment(x, "during"))); });
+      failure([&] { static_cast<void>(backend.compile(increment(x, "during", 2))); });
   EXPECT_EQ(refused.code(), GetParam().code);
   EXPECT_THAT(refused.to_string(),
               AllOf(HasSubstr("'during'"), HasSubstr(GetParam().words),
                     HasSubstr(shop.compiler().string()), HasSubstr("the source is kept in ")));
   before.schedule();
   fs::remove(shop.flag());
-  const Routine after = before.context().link(backend.compile(increment(x, "after")));
+  const Routine after = before.context().link(backend.compile(increment(x, "after", 3)));
   after.schedule();
-  EXPECT_THAT(after.context().read<std::int32_t>(x), ElementsAre(2, 2));
+  EXPECT_THAT(after.context().read<std::int32_t>(x), ElementsAre(4, 4));
 }
 
 // B1, bad input: no compiler is told when the backend is opened, others open

@@ -200,7 +200,9 @@ TEST_F(ModulesTest, CoresShareWhatOneOfThemLoaded) {
   const void* space = nullptr;
   for (const auto& core : cores) {
     EXPECT_NE(core->properties().code_space, nullptr);
-    if (space != nullptr) EXPECT_EQ(core->properties().code_space, space);
+    if (space != nullptr) {
+      EXPECT_EQ(core->properties().code_space, space);
+    }
     space = core->properties().code_space;
   }
 }

@@ -1,0 +1,29 @@
+// Cutting a scheduled kernel into several: compilers take long over large functions, and several
+// may work at once. Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "jit/loop/loop.hpp"
+
+namespace heddle::jit {
+
+/// A kernel of a program: some of the statements of its top level.
+struct KernelPart {
+  Loop loop;                           ///< numbered by first appearance
+  std::vector<std::uint32_t> entries;  ///< of the program's buffers: those of `loop`, in its order
+  std::vector<std::uint32_t> statics;  ///< the same; ascending
+};
+
+/// Kernels that, one after the other, do what `loop` does, bit for bit. They are cut where
+/// otherwise one would have more than `nodes_max` values and statements, those of unrolled loops
+/// counted as often as they are emitted: between statements of the top level, where no local is
+/// alive. A kernel that stays whole keeps all that `loop` has, used or not.
+[[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max);
+
+/// Of a kernel, as cut_kernels() counts them.
+[[nodiscard]] std::size_t nodes_of(const Loop& loop);
+
+}  // namespace heddle::jit
