@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "devices/cpu_debug_names.hpp"
 #include "devices/cpu_perf_map.hpp"
 #include "devices/device.hpp"
 #include "files/descriptor.hpp"
@@ -36,18 +38,18 @@ struct Unmap {
 
 class LoadedModule final : public Module {
  public:
-  LoadedModule(FileDescriptor file, LibraryHandle handle,
-               std::vector<heddle_kernel_function> functions)
-      : file_(std::move(file)), handle_(std::move(handle)), functions_(std::move(functions)) {}
+  LoadedModule(LibraryHandle handle, std::vector<heddle_kernel_function> functions,
+               std::unique_ptr<const DebugNames> names)
+      : handle_(std::move(handle)), functions_(std::move(functions)), names_(std::move(names)) {}
 
   heddle_kernel_function host_function(std::size_t kernel) const noexcept override {
     return functions_[kernel];
   }
 
  private:
-  FileDescriptor file_;  // for gdb alone, where a perf map is wanted
   LibraryHandle handle_;
   std::vector<heddle_kernel_function> functions_;
+  std::unique_ptr<const DebugNames> names_;  // null: they are not wanted
 };
 
 class NullModule final : public Module {
@@ -205,14 +207,19 @@ std::vector<NamedFunction> named(const std::vector<heddle_kernel_function>& func
       name = fmt::format("{:.200}#{}", options.labels[k], symbol.substr(symbol.rfind('_') + 1));
       std::ranges::replace_if(name, [](char c) { return c < ' '; }, ' ');  // one line each
     }
-    result.push_back({functions[k], std::move(name)});
+    Dl_info info{};
+    const ElfW(Sym)* found = nullptr;
+    const bool has_size =
+        dladdr1(reinterpret_cast<const void*>(functions[k]), &info,
+                reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&found)), RTLD_DL_SYMENT) != 0 &&
+        found != nullptr;
+    if (has_size) result.push_back({functions[k], found->st_size, std::move(name)});
   }
   return result;
 }
 
 std::shared_ptr<const Module> load(const Image& image, const LoadOptions& options) {
   if (const Status status = image.check(); !status.ok()) refuse(options, status.message());
-  FileDescriptor fd;
   LibraryHandle handle;
   if (!options.library_dir.empty()) {
     const std::string path =
@@ -223,7 +230,7 @@ std::shared_ptr<const Module> load(const Image& image, const LoadOptions& option
     handle = open_library(path, image, options);
   } else {
     try {
-      fd = far_away(seal(image, options));
+      const FileDescriptor fd = far_away(seal(image, options));
       handle = open_library(unique_path(fd.get()), image, options);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
@@ -236,12 +243,13 @@ std::shared_ptr<const Module> load(const Image& image, const LoadOptions& option
     if (symbol == nullptr) refuse(options, dlerror());
     functions.push_back(reinterpret_cast<heddle_kernel_function>(symbol));
   }
+  std::unique_ptr<const DebugNames> names;
   if (options.perf_map && options.library_dir.empty()) {
-    write_perf_map(named(functions, image, options));
-  } else {
-    fd.reset();
+    const std::vector<NamedFunction> known = named(functions, image, options);
+    write_perf_map(known);
+    names = std::make_unique<const DebugNames>(known, image.bytes());
   }
-  return std::make_shared<LoadedModule>(std::move(fd), std::move(handle), std::move(functions));
+  return std::make_shared<LoadedModule>(std::move(handle), std::move(functions), std::move(names));
 }
 
 }  // namespace

@@ -82,16 +82,10 @@ std::filesystem::path perf_map_path() { return fmt::format("/tmp/perf-{}.map", g
 void write_perf_map(const std::vector<NamedFunction>& functions) {
   std::string lines;
   Pages done;
-  for (const auto& [function, name] : functions) {
+  for (const auto& [function, bytes, name] : functions) {
     const auto start = reinterpret_cast<std::uintptr_t>(function);
     if (start < done.begin || start >= done.end) make_anonymous(done = pages_of(start));
-    Dl_info info{};
-    const ElfW(Sym)* symbol = nullptr;
-    if (dladdr1(reinterpret_cast<const void*>(function), &info,
-                reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) == 0 ||
-        symbol == nullptr)
-      continue;  // it has no size to tell
-    lines += fmt::format("{:x} {:x} {}\n", start, symbol->st_size, name);
+    lines += fmt::format("{:x} {:x} {}\n", start, bytes, name);
   }
   // Of everybody's directory: no link is followed, and another's file is left alone. One write, so
   // that lines of several threads, or of other compilers in this process, stay whole.

@@ -5,17 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "heddle/kernel.h"
+#include "devices/cpu_debug_names.hpp"
 
 namespace heddle::dev {
 
 /// Where perf looks for the names of this process's generated code: /tmp/perf-PID.map.
 [[nodiscard]] std::filesystem::path perf_map_path();
 
-struct NamedFunction {
-  heddle_kernel_function function;
-  std::string name;
-};
 /// Adds a line for each of these functions, which lie in one library just loaded from an anonymous
 /// file, and which nobody runs yet: "START SIZE NAME", numbers in hex without prefix
 /// (tools/perf/Documentation/jit-interface.txt in the Linux sources). Throws Error(unavailable)

@@ -55,7 +55,8 @@ class Module {
 struct LoadOptions {
   std::string name{};                 ///< of what is loaded: messages and debuggers say it
   std::vector<std::string> labels{};  ///< of the image's kernels, for people; empty: none
-  /// Whether names of kernels, LABEL#HASH, go where profilers look: /tmp/perf-PID.map on a host.
+  /// Whether names of kernels, LABEL#HASH, are told to profilers and debuggers: on a host by
+  /// /tmp/perf-PID.map, and by the JIT interface of gdb.
   bool perf_map = false;
   /// Set: the image is written into this directory and loaded from there, where perf, gdb and
   /// objdump find the names of its functions. For debugging: a file can change after its check.

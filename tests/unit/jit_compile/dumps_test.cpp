@@ -9,10 +9,19 @@
 #include <sstream>
 
 #include "cached.hpp"
+#include "devices/cpu_debug_names.hpp"
 #include "devices/cpu_perf_map.hpp"
 
 namespace heddle::jit::testing {
 namespace {
+
+/// How many object files that gdb is shown have this symbol.
+int told_to_gdb(std::string_view symbol) {
+  int count = 0;
+  for (const dev::GdbEntry* at = __jit_debug_descriptor.first; at != nullptr; at = at->next)
+    count += std::string_view(at->object, at->bytes).find(symbol) != std::string_view::npos ? 1 : 0;
+  return count;
+}
 
 /// Whether code lies in memory of no file, by /proc/self/maps: "BEGIN-END MODE OFFSET DEVICE
 /// INODE".
@@ -80,18 +89,16 @@ TEST_P(DumpsTest, APerfMapNamesKernels) {
     EXPECT_EQ(name, "plus one#adder");
     EXPECT_EQ(run_adder(*held[k]), 5 + static_cast<int>(k)) << "the code is the same";
     EXPECT_TRUE(is_anonymous(held[k]->host_function(0))) << "perf asks for no other code";
-    Dl_info library{};
-    ASSERT_NE(dladdr(reinterpret_cast<const void*>(held[k]->host_function(0)), &library), 0);
-    EXPECT_THAT(read_text(library.dli_fname), ::testing::HasSubstr("heddle_run_adder"))
-        << "for gdb";
   }
   EXPECT_FALSE(lines >> std::ws && !lines.eof());
   struct stat info{};
   ASSERT_EQ(stat(map.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(told_to_gdb("plus one#adder"), 2);
   const int before = open_descriptors();
   held.clear();
-  EXPECT_EQ(open_descriptors(), before - 2) << "what gdb reads names from goes with the code";
+  EXPECT_EQ(told_to_gdb("plus one#adder"), 0) << "names go with the code";
+  EXPECT_EQ(open_descriptors(), before);
   std::filesystem::remove(map);
 }
 
