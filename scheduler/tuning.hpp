@@ -1,9 +1,12 @@
-// Every constant of the scheduler, with its reason. Values only.
+// Every constant of the scheduler, with its reason, but for those of one machine
+// (heddle/profile.hpp). Values only.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "heddle/profile.hpp"
 
 namespace heddle::sched::tuning {
 
@@ -19,21 +22,8 @@ inline constexpr unsigned mark_from = 6;
 /// unseen.
 inline constexpr std::uint64_t unseen_max = 16;
 
-/// A worker that ran so many tasks without a pause gives several producers a start: it looks again
-/// and again, after so many spins (0.3 to 1.5 us), as long as so many more tasks have come each
-/// time. (2 producers on one processor: 44 ns a task without, 14 with this and prefetch_slots.)
-inline constexpr std::uint32_t row_min = 16;
-inline constexpr int gather_looks = 8;
-inline constexpr int gather_spins = 32;
-inline constexpr std::uint64_t gathered_min = 8;
-
-/// One of several producers fetches the slot that lies so far ahead: further than the tasks that a
-/// processor looks at before it knows that they are there.
-inline constexpr std::uint64_t prefetch_slots = 8;
-
-/// About what a wake costs on a virtual machine (23 to 53 us measured, docs/performance.md):
-/// spinning as long as a wake loses at most a factor of two against either choice (ski rental).
-inline constexpr std::chrono::nanoseconds spin_default{50'000};
+/// Of waits that belong to no device.
+inline constexpr std::chrono::nanoseconds spin_default = MachineProfile{}.spin;
 
 /// A clock read costs about 20 ns, a pause 1 to 40 ns: look at the clock this often while spinning.
 inline constexpr int spins_per_clock_read = 32;

@@ -14,6 +14,7 @@ namespace heddle {
 namespace sched {
 class Timeline;
 class Admission;
+class Device;
 }  // namespace sched
 
 /// An owned file descriptor.
@@ -80,6 +81,7 @@ class Event {
  private:
   friend class sched::Timeline;
   friend class sched::Admission;
+  friend class sched::Device;
   struct Place {
     sched::Timeline* timeline = nullptr;  // in a pool that is never given back
     std::uint64_t id = 0;                 // of the timeline that it was there

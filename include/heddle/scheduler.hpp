@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "heddle/event.hpp"
+#include "heddle/profile.hpp"
 #include "heddle/status.hpp"
 #include "heddle/task.hpp"
 
@@ -56,7 +57,7 @@ struct DeviceOptions {
   /// Tasks outstanding at most, rounded up to a power of two; unset: 4096.
   std::optional<std::uint32_t> capacity{};
   FullPolicy full = FullPolicy::block;
-  std::optional<std::chrono::nanoseconds> spin{};  ///< before parking; unset: 50 us
+  std::optional<std::chrono::nanoseconds> spin{};  ///< before parking; unset: the profile's
   /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
   bool record_sites = false;
   /// Tasks that have returned and not ended yet, at most: those that take a Completion (S23). 0: a
@@ -197,7 +198,8 @@ class Device {
  private:
   friend class heddle::sched::DeviceCore;
   struct Handle;
-  explicit Device(std::shared_ptr<DeviceCore> core) noexcept : core_(std::move(core)) {}
+  Device(std::shared_ptr<DeviceCore> core, Event::Place place) noexcept
+      : core_(std::move(core)), place_(place) {}
 
   /// `options`: SubmitOptions, or nothing.
   template <class F, class... Options>
@@ -214,17 +216,34 @@ class Device {
       Boxed<Callable> boxed{
           std::unique_ptr<Callable>(new (std::nothrow) Callable(std::forward<F>(f)))};
       if (!boxed.callable) return refuse_memory(label);
-      return submit_task(label, ops<Boxed<Callable>, Boxed<Callable>>, &boxed, options...);
+      return submit_from<Boxed<Callable>, Boxed<Callable>>(label, boxed, options...);
     } else if constexpr (std::is_nothrow_constructible_v<Callable, F> &&
                          std::is_object_v<std::remove_reference_t<F>>) {
-      // Built where it will run, once there is a place for it.
-      const void* const from = std::addressof(f);
-      return submit_task(label, ops<Callable, F>, const_cast<void*>(from), options...);
+      return submit_from<Callable, F>(label, f, options...);
     } else {
       // What may throw comes first: a place in the queue cannot be handed back.
       Callable made(std::forward<F>(f));
-      return submit_task(label, ops<Callable, Callable>, std::addressof(made), options...);
+      return submit_from<Callable, Callable>(label, made, options...);
     }
+  }
+
+  /// Builds the callable where it will run, once there is a place for it. `From` is as submit()
+  /// deduced it: F, or F& for what is to be copied.
+  template <class Callable, class From, class... Options>
+  Event submit_from(Label label, std::remove_reference_t<From>& from,
+                    const Options&... options) const {
+    if constexpr (sizeof...(Options) == 0) {
+      if (DeviceCore* const core = core_.get(); core != nullptr) [[likely]] {
+        if (const Slot slot = reserve(*core); slot.callable != nullptr) [[likely]] {
+          const Event::Place place = place_;  // first: the task may drop this very handle
+          ::new (slot.callable) Callable(static_cast<From&&>(from));
+          publish(*core, slot, label.c_str(), ops<Callable, From>);
+          return Event(place, slot.ticket);
+        }
+      }
+    }
+    const void* const at = std::addressof(from);
+    return submit_task(label, ops<Callable, From>, const_cast<void*>(at), options...);
   }
 
   template <class Callable>
@@ -261,7 +280,6 @@ class Device {
     }
   }
 
-  /// `From` is as submit() deduced it: F, or F& for what is to be copied.
   template <class Callable, class From>
   static void construct_callable(void* to, void* from) noexcept {
     ::new (to) Callable(static_cast<From&&>(*static_cast<std::remove_reference_t<From>*>(from)));
@@ -294,6 +312,16 @@ class Device {
                                &destroy_callable<Callable>,
                                Called<Callable>::later ? &ended_as_reported : nullptr};
 
+  /// A ticket, and where its callable is to be built; small enough for registers.
+  struct Slot {
+    void* callable;  ///< null: no ticket
+    std::uint64_t ticket;
+  };
+  // A submission in two short calls, while one thread submits and nothing is to be looked at. What
+  // calls them keeps its registers, and an event that nobody wants is never made.
+  static Slot reserve(DeviceCore& core) noexcept;
+  static void publish(DeviceCore& core, Slot slot, const char* label, const TaskOps& task) noexcept;
+  // All others.
   Event submit_task(Label label, const TaskOps& task, void* from) const noexcept;
   Event submit_task(Label label, const TaskOps& task, void* from,
                     const SubmitOptions& options) const noexcept;
@@ -301,6 +329,7 @@ class Device {
   static Event refuse_empty() noexcept;
 
   std::shared_ptr<DeviceCore> core_;  // keeps the Handle; null: empty
+  Event::Place place_;                // of its events
 };
 
 /// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own
@@ -326,6 +355,7 @@ class ExternalTimeline {
 struct SchedulerOptions {
   std::string name = "heddle";
   sched::DeviceOptions device{};  ///< defaults for new devices
+  MachineProfile profile{};       ///< of the machine that they run on
   /// Threads for all pooled devices together; unset: available_processors(). They start with the
   /// first such device, and spin as long as `device.spin` says.
   std::optional<unsigned> workers{};

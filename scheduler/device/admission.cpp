@@ -24,10 +24,16 @@ namespace {
 
 }  // namespace
 
+Device::Slot Device::reserve(DeviceCore& core) noexcept { return core.reserve_plainly(); }
+
+void Device::publish(DeviceCore& core, Slot slot, const char* label, const TaskOps& task) noexcept {
+  core.publish_plainly(slot, label, task);
+}
+
 Event Device::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
   if (core_ == nullptr) [[unlikely]]
     return refuse_empty();
-  return core_->submit(label, task, from);
+  return core_->admission().submit_otherwise(label, task, from);
 }
 
 Event Device::submit_task(Label label, const TaskOps& task, void* from,
@@ -37,12 +43,11 @@ Event Device::submit_task(Label label, const TaskOps& task, void* from,
   return core_->admission().submit_carefully(label, note, task, from, options, nullptr);
 }
 
-[[gnu::noinline]] Event Admission::submit_otherwise(Label label, const TaskOps& ops,
-                                                    void* from) noexcept {
+Event Admission::submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept {
   if (control_.health().plain() > trace::submits_on() && !device_.options.single_producer &&
       fork_generation() == device_.fork_generation) {
     if (const std::uint64_t ticket = reserve(thread_number()))
-      return publish(ticket, label, ops, from, summons_);
+      return publish(ticket, label, ops, from);
   }
   static NeverDestroyed<const SubmitOptions> defaults;
   TaskNote note;
@@ -134,6 +139,14 @@ Event Admission::submit_carefully(Label label, TaskNote& note, const TaskOps& op
     if (ticket != 0) return publish_carefully(ticket, label, note, ops, from);
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
   }
+}
+
+Event Admission::publish(std::uint64_t ticket, Label label, const TaskOps& ops,
+                         void* from) noexcept {
+  Event taken(place_, ticket);  // first: an inline task may drop the device's last handle
+  lane_.publish(ticket, label.c_str(), ops, from);
+  summons_.call();
+  return taken;
 }
 
 Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,

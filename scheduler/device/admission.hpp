@@ -22,7 +22,7 @@ class alignas(tuning::line_bytes) Admission {
  public:
   Admission(const Identity& device, Summons& summons, const Control& control)
       : place_{device.timeline.get(), device.id},
-        lane_(*device.options.capacity),
+        lane_(*device.options.capacity, device.profile.slots_ahead),
         device_(device),
         summons_(summons),
         control_(control) {}
@@ -32,18 +32,8 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] [[gnu::always_inline]] std::uint64_t reserve_alone() noexcept {
     return lane_.reserve_alone(known_thread_number());
   }
-  /// Publishes the task of a reserved ticket, and calls the consumer. The event is made before the
-  /// callable, so that fewer values outlive a call.
-  [[nodiscard]] [[gnu::always_inline]] Event publish(std::uint64_t ticket, Label label,
-                                                     const TaskOps& ops, void* from,
-                                                     Summons& summons) noexcept {
-    Event taken(place_, ticket);
-    lane_.publish(ticket, label.c_str(), ops, from);
-    summons.call();
-    return taken;
-  }
   /// Submits a task of one of several producers, or of the one that has to look how much room there
-  /// is.
+  /// is; or one that has to be looked at.
   [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;
   /// The same with options. `guard`, if any, is asked right before the ticket is taken.
   [[nodiscard]] Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
@@ -69,6 +59,8 @@ class alignas(tuning::line_bytes) Admission {
   }
   [[nodiscard]] std::uint64_t reserve_guarded(TaskNote& note, std::size_t asked, bool full,
                                               TicketGuard& guard, Status& why) noexcept;
+  [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
+                              void* from) noexcept;
   [[nodiscard]] Event publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,
                                         const TaskOps& ops, void* from) noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;

@@ -295,7 +295,7 @@ void Consumer::work() noexcept {
       until_clock = tuning::tasks_per_clock_read;
     }
     running_.rest();
-    if (row >= tuning::row_min && lane_.shared()) let_gather();
+    if (row >= device_.profile.row_min) give_start();
     if (drain_.stopping()) return drain_.tell_left_ended();
     const bool soon = spin_until(ready, device_.spin());
     if (!soon) {
@@ -316,14 +316,15 @@ void Consumer::work() noexcept {
   }
 }
 
-/// Several producers, whose tasks end faster than they come: a worker close behind them takes each
-/// slot's line away while they write it, and each ticket waits for that. So they get a start, as
-/// long as they use it.
-void Consumer::let_gather() noexcept {
+/// Tasks end faster than they come: a worker close behind takes each slot's line away while it is
+/// written, and who submits waits for that. So producers get a start, as long as they use it.
+void Consumer::give_start() noexcept {
+  const MachineProfile& machine = device_.profile;
   std::uint64_t ticket = device_.timeline->completed();
-  for (int look = 0; look < tuning::gather_looks; ++look) {
-    for (int k = 0; k < tuning::gather_spins; ++k) cpu_relax();
-    ticket += tuning::gathered_min;
+  std::uint64_t pauses = machine.start_pauses;
+  for (std::uint32_t look = 0; look < machine.start_looks; ++look, pauses *= 2) {
+    for (std::uint64_t k = 0; k < pauses; ++k) cpu_relax();
+    ticket += machine.start_tasks;
     if (!lane_.look(ticket).published()) return;
   }
 }

@@ -64,7 +64,7 @@ class alignas(tuning::line_bytes) Consumer {
   [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
-  void let_gather() noexcept;
+  void give_start() noexcept;
 
   RunningTask running_;
   TaskTrace trace_;

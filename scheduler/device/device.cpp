@@ -36,7 +36,7 @@ std::shared_ptr<DeviceCore> DeviceCore::of(const Device& device) noexcept {
   return device.core_->shared_from_this();
 }
 
-Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
+Device DeviceCore::open(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner,
                         std::shared_ptr<DeviceCore>* core) {
   const std::uint32_t capacity = options.capacity.value_or(tuning::capacity_default);
   if (capacity == 0 || capacity > capacity_max) {
@@ -66,7 +66,7 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
   std::shared_ptr<DeviceCore> made;
   try {
     before_allocation();
-    made = std::make_shared<DeviceCore>(options, std::move(runner));
+    made = std::make_shared<DeviceCore>(options, profile, std::move(runner));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
                 fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
@@ -78,7 +78,7 @@ Device DeviceCore::open(DeviceOptions options, OwnedRunner runner,
         start_thread(options.name, options.processor, [made] { made->consumer_.work(); }));
   }
   *core = made;
-  return Device({handle, made.get()});
+  return Device({handle, made.get()}, {made->device_.timeline.get(), made->device_.id});
 }
 
 Event Device::refuse_memory(Label label) noexcept {

@@ -16,9 +16,11 @@ static_assert(alignof(Admission) == tuning::line_bytes && alignof(Summons) == tu
                   alignof(Consumer) == tuning::line_bytes && alignof(Drain) == tuning::line_bytes,
               "no two parts of a device share a cache line");
 
-Identity::Identity(DeviceCore& device, DeviceOptions how, std::shared_ptr<Runner> by)
+Identity::Identity(DeviceCore& device, DeviceOptions how, const MachineProfile& where,
+                   std::shared_ptr<Runner> by)
     : core(device),
       options(std::move(how)),
+      profile(where),
       timeline(Timeline::open(options.name)),
       id(timeline->id()),
       fork_generation(sched::fork_generation()),
@@ -28,7 +30,7 @@ Identity::Identity(DeviceCore& device, DeviceOptions how, std::shared_ptr<Runner
 }
 
 std::chrono::nanoseconds Identity::spin() const noexcept {
-  return options.spin.value_or(tuning::spin_default);
+  return options.spin.value_or(profile.spin);
 }
 
 Status Identity::forked() const noexcept {
@@ -52,8 +54,8 @@ Status Identity::own_task_refusal(const char* what) const {
   });
 }
 
-DeviceCore::DeviceCore(DeviceOptions options, OwnedRunner runner)
-    : device_(*this, std::move(options), std::move(runner.runner)),
+DeviceCore::DeviceCore(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner)
+    : device_(*this, std::move(options), profile, std::move(runner.runner)),
       admission_(device_, summons_, control_),
       summons_(device_),
       control_(device_),

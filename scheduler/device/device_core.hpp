@@ -33,26 +33,31 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   using Clock = Event::Clock;
   using Deadline = Runner::Deadline;
 
-  DeviceCore(DeviceOptions options, OwnedRunner runner);
+  DeviceCore(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner);
 
   /// Makes the handle that users hold; starts the worker where there is no `runner`. Throws
   /// Error(unavailable) when no thread can be started.
-  [[nodiscard]] static Device open(DeviceOptions options, OwnedRunner runner,
-                                   std::shared_ptr<DeviceCore>* core);
+  [[nodiscard]] static Device open(DeviceOptions options, const MachineProfile& profile,
+                                   OwnedRunner runner, std::shared_ptr<DeviceCore>* core);
   /// Of a device whose handle is not empty.
   [[nodiscard]] static std::shared_ptr<DeviceCore> of(const Device& device) noexcept;
   /// The same, held by `device` alone; that handle is not empty.
   [[nodiscard]] static DeviceCore& in(const Device& device) noexcept { return *device.core_; }
 
-  [[nodiscard]] [[gnu::always_inline]] Event submit(Label label, const TaskOps& ops,
-                                                    void* from) noexcept {
+  /// See Device: the plain submission.
+  [[nodiscard]] Device::Slot reserve_plainly() noexcept {
     // One comparison for both: plain, and submits are not traced. In a forked child nobody has the
     // owner's number.
     if (control_.health().plain() > trace::submits_on()) [[likely]] {
       if (const std::uint64_t ticket = admission_.reserve_alone()) [[likely]]
-        return admission_.publish(ticket, label, ops, from, summons_);
+        return {admission_.lane().begin(ticket).callable, ticket};
     }
-    return admission_.submit_otherwise(label, ops, from);
+    return {nullptr, 0};
+  }
+  void publish_plainly(Device::Slot slot, const char* label, const TaskOps& ops) noexcept {
+    Lane<>::publish_built(Lane<>::slot_of(slot.callable), slot.ticket, label, ops);
+    if (!summons_.quiet()) [[unlikely]]
+      call_closely();
   }
   [[nodiscard]] Admission& admission() noexcept { return admission_; }
 
@@ -101,6 +106,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Summons& summons() noexcept { return summons_; }
 
  private:
+  // By itself: its caller computes no address for it.
+  [[gnu::noinline]] void call_closely() noexcept { summons_.call_closely(); }
+
   // Each part has lines of its own: what producers, the consumer and controllers write does not
   // disturb the others.
   const Identity device_;

@@ -14,10 +14,12 @@
 namespace heddle::sched {
 
 struct Identity {
-  Identity(DeviceCore& device, DeviceOptions how, std::shared_ptr<Runner> by);
+  Identity(DeviceCore& device, DeviceOptions how, const MachineProfile& where,
+           std::shared_ptr<Runner> by);
 
   DeviceCore& core;  ///< for runners, which know whole devices
   const DeviceOptions options;
+  const MachineProfile profile;
   const OwnedTimeline timeline;
   const std::uint64_t id;  ///< the timeline's
   const std::uint32_t fork_generation;

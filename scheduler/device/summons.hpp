@@ -22,9 +22,12 @@ class alignas(tuning::line_bytes) Summons {
 
   /// After a task was published.
   void call() noexcept {
-    if (!doorbell_.quiet()) [[unlikely]]
+    if (!quiet()) [[unlikely]]
       call_closely();
   }
+  /// call() in two parts.
+  [[nodiscard]] bool quiet() const noexcept { return doorbell_.quiet(); }
+  void call_closely() noexcept;
   /// For a consumer without a thread: something may have changed, and it will look after this.
   void look() noexcept {
     if (turns_.ask()) device_.runner->run(device_.core);
@@ -73,7 +76,6 @@ class alignas(tuning::line_bytes) Summons {
   }
 
  private:
-  void call_closely() noexcept;
   void wake() noexcept;
 
   Doorbell<> doorbell_;

@@ -49,7 +49,7 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
                 fmt::format("scheduler '{}': no mode {}", options.name, static_cast<int>(mode)));
   }
   [[nodiscard]] std::shared_ptr<Pool> open_pool(unsigned workers) const {
-    return Pool::open(options.name, workers, options.device.spin.value_or(tuning::spin_default),
+    return Pool::open(options.name, workers, options.device.spin.value_or(options.profile.spin),
                       options.pin_workers);
   }
   /// Threads and holders of locks are not in a forked child: nothing is done there.
@@ -147,7 +147,8 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
   }
   std::shared_ptr<sched::DeviceCore> made;
   auto runner = core_->runner(options.mode);
-  sched::Device device = sched::DeviceCore::open(std::move(options), std::move(runner), &made);
+  sched::Device device =
+      sched::DeviceCore::open(std::move(options), core_->options.profile, std::move(runner), &made);
   std::erase_if(core_->devices, [](const auto& weak) { return weak.expired(); });
   core_->devices.push_back(made);
   return device;

@@ -81,9 +81,11 @@ class Lane {
     alignas(16) std::byte callable[task_bytes_max];
   };
 
-  explicit Lane(std::uint32_t capacity)
+  /// `slots_ahead`: see MachineProfile.
+  explicit Lane(std::uint32_t capacity, std::uint32_t slots_ahead = 0)
       : capacity_(std::bit_ceil(capacity)),
         mask_(std::max(capacity_, std::uint64_t{1} << mark_from) - 1),
+        bytes_ahead_(slots_ahead * sizeof(Slot)),
         slots_(mask_ + 1),
         notes_(mask_ + 1) {}
 
@@ -153,16 +155,13 @@ class Lane {
       // happens-before order between producers. relaxed on failure: the loop starts over.
       if (tickets_.compare_exchange_weak(taken, taken + 1, std::memory_order_acq_rel,
                                          std::memory_order_relaxed)) {
-        // The slots of the next tickets: else each compare-exchange waits until the consumer's
-        // processor has given up the line of the slot before.
-        prefetch_to_write(&at(taken + 1 + tuning::prefetch_slots));
+        // Else each compare-exchange waits until the consumer's processor has given up the line of
+        // the slot before.
+        fetch_ahead(at(taken + 1));
         return taken + 1;
       }
     }
   }
-
-  /// More than one thread has submitted, or may have.
-  [[nodiscard]] bool shared() const noexcept { return bias_.is_revoked(); }
 
   /// Most tickets that were outstanding at once, as producers saw it: not each maximum up to
   /// tuning::unseen_max.
@@ -171,16 +170,35 @@ class Lane {
     return outstanding_max_.load(std::memory_order_relaxed);
   }
 
-  /// Builds the task of a reserved ticket in its slot and publishes it. The thread that reserved
-  /// it.
+  /// The slot of a reserved ticket, for its callable to be built in; the one ahead will be wanted
+  /// for writing soon. The thread that reserved it.
+  [[nodiscard]] Slot& begin(std::uint64_t ticket) noexcept {
+    Slot& slot = at(ticket);
+    fetch_ahead(slot);
+    return slot;
+  }
+  /// The slot whose callable was built at this place.
+  [[nodiscard]] static Slot& slot_of(void* callable) noexcept {
+    return *reinterpret_cast<Slot*>(static_cast<std::byte*>(callable) - offsetof(Slot, callable));
+  }
+  /// Publishes the task that was built there.
+  static void publish_built(Slot& slot, std::uint64_t ticket, const char* label,
+                            const TaskOps& ops) noexcept {
+    publish_head(slot, head_of(ticket, ops), label);
+  }
+  /// Builds the task of a reserved ticket in its slot and publishes it.
   void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from) noexcept {
-    publish_head(at(ticket), head_of(ticket, ops), label, ops, from);
+    Slot& slot = at(ticket);
+    ops.construct(slot.callable, from);
+    publish_head(slot, head_of(ticket, ops), label);
   }
   /// The same for a task that has a note.
   void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from,
                TaskNote& note) noexcept {
     notes_[index(ticket)] = std::move(note);
-    publish_head(at(ticket), head_of(ticket, ops) ^ Found::noted_bit, label, ops, from);
+    Slot& slot = at(ticket);
+    ops.construct(slot.callable, from);
+    publish_head(slot, head_of(ticket, ops) ^ Found::noted_bit, label);
   }
 
   /// What the slot of `ticket` has for it. The consumer.
@@ -212,12 +230,15 @@ class Lane {
   [[nodiscard]] static std::uint64_t head_of(std::uint64_t ticket, const TaskOps& ops) noexcept {
     return reinterpret_cast<std::uint64_t>(&ops) ^ mark(ticket);
   }
-  static void publish_head(Slot& slot, std::uint64_t head, const char* label, const TaskOps& ops,
-                           void* from) noexcept {
+  static void publish_head(Slot& slot, std::uint64_t head, const char* label) noexcept {
     slot.label = label;
-    ops.construct(slot.callable, from);
     // release: pairs with the acquire in look().
     slot.head.store(head, std::memory_order_release);
+  }
+  /// A hint, and no more: what lies behind the last slot is fetched in vain.
+  void fetch_ahead(const Slot& slot) const noexcept {
+    prefetch_to_write(
+        reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(&slot) + bytes_ahead_));
   }
 
   [[nodiscard]] std::size_t index(std::uint64_t ticket) const noexcept {
@@ -256,6 +277,7 @@ class Lane {
 
   const std::uint64_t capacity_;
   const std::uint64_t mask_;  // slots less one
+  const std::uint64_t bytes_ahead_;
   typename Env::template array<Slot> slots_;
   typename Env::template array<TaskNote> notes_;  // of ended tasks: without anything to destroy
   // The producers' line.

@@ -63,6 +63,38 @@ TEST(IdleTest, ParkedWorkerUsesNoProcessor) {
   EXPECT_TRUE(device.submit("wake", [] {}).wait().ok());
 }
 
+// S5: how long a worker looks for work before it parks is the machine's, where no device says
+TEST(IdleTest, SpinsAsLongAsTheProfileSays) {
+  SchedulerOptions options;
+  options.profile.spin = 1h;
+  Scheduler scheduler(options);
+  const Device device = scheduler.new_device("work");
+  EXPECT_TRUE(device.submit("first", [] {}).wait().ok());
+  sched::ExternalTimeline never("never");
+  EXPECT_EQ(never.next().wait_for(20ms).code(), ErrorCode::deadline);  // time passes
+  EXPECT_TRUE(device.submit("second", [] {}).wait().ok());
+  EXPECT_EQ(device.counters().parks, 0u);
+}
+
+// S3: a profile that does not fit costs time, and nothing else
+TEST(IdleTest, RunsAllWithAnyProfile) {
+  SchedulerOptions options;
+  for (const std::uint32_t some : {0U, 1U, 4096U}) {
+    options.profile = {.slots_ahead = some,
+                       .row_min = some % 2,
+                       .start_pauses = some,
+                       .start_tasks = some,
+                       .start_looks = some % 16,
+                       .spin = 0ns};
+    Scheduler scheduler(options);
+    const Device device = scheduler.new_device("work");
+    std::uint64_t ran = 0;
+    for (int k = 0; k < 1000; ++k) device.submit("count", [&ran] { ++ran; });
+    EXPECT_TRUE(device.await().ok());
+    EXPECT_EQ(ran, 1000u);
+  }
+}
+
 // S15, S19: a thread of its own, named after the device
 TEST(IdleTest, ThreadedDevicesHaveANamedThread) {
   Scheduler scheduler;
