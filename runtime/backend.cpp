@@ -204,16 +204,17 @@ void require_open(const rt::BackendState& state) {
 Code Backend::compile(const Program& program, const CompileOptions& options) const {
   require_open(*state_);
   const jit::CompileLimits limits = rt::limits_of(options.timeout);
-  return jit::finish(jit::draft_program(program, options, state_->compiler, limits), limits,
-                     rt::spread_over(state_->compiles));
+  return jit::finish(jit::draft_program(program, options, state_->compiler, limits, state_->codes),
+                     limits, rt::spread_over(state_->compiles));
 }
 
 CodeBatch Backend::compile_batch(std::span<const Program> programs,
                                  const BatchOptions& options) const {
   require_open(*state_);
   const jit::CompileLimits limits = rt::limits_of(options.timeout);
-  return jit::finish(jit::draft_programs(programs, options, state_->compiler, limits), limits,
-                     rt::spread_over(state_->compiles));
+  return jit::finish(
+      jit::draft_programs(programs, options, state_->compiler, limits, state_->codes), limits,
+      rt::spread_over(state_->compiles));
 }
 
 PendingCode Backend::compile_async(const Program& program, const CompileOptions& options) const {
@@ -221,7 +222,7 @@ PendingCode Backend::compile_async(const Program& program, const CompileOptions&
   const jit::CompileLimits asked = rt::limits_of(options.timeout);
   return rt::start_compile<Code>(
       state_->compiles, asked,
-      [draft = jit::draft_program(program, options, state_->compiler, asked),
+      [draft = jit::draft_program(program, options, state_->compiler, asked, state_->codes),
        compiles = state_->compiles](const jit::CompileLimits& limits) mutable {
         return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
       });
@@ -233,7 +234,7 @@ PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
   const jit::CompileLimits asked = rt::limits_of(options.timeout);
   return rt::start_compile<CodeBatch>(
       state_->compiles, asked,
-      [draft = jit::draft_programs(programs, options, state_->compiler, asked),
+      [draft = jit::draft_programs(programs, options, state_->compiler, asked, state_->codes),
        compiles = state_->compiles](const jit::CompileLimits& limits) mutable {
         return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
       });

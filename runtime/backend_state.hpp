@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "heddle/backend.hpp"
-#include "jit/toolchain/compiler.hpp"
+#include "jit/code/code.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/modules.hpp"
 
@@ -21,6 +21,7 @@ struct BackendState {
   BackendSpec spec;
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
+  std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();  ///< of the compiler
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
   Modules modules;  ///< of `physical`
   Scheduler scheduler;

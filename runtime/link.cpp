@@ -52,7 +52,8 @@ class Linker {
                                                   {},
                                                   {}});
     note_accesses(*linked);
-    for (const auto& [view, tensor] : fresh_) submit_zeros(*parent_->device, view, &tensor);
+    for (const auto& [view, entry] : fresh_)
+      submit_zeros(*parent_->device, view, data_.tensor(entry));
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
     sched::log_made(LogLevel::debug, [&] {
@@ -63,7 +64,7 @@ class Linker {
 
  private:
   bool stored(std::size_t entry) const {
-    const jit::Role role = data_.signature.entries[entry].role;
+    const jit::Role role = data_.signature().entries[entry].role;
     return role != jit::Role::merge && role != jit::Role::scratch;
   }
 
@@ -78,12 +79,17 @@ class Linker {
                             parent_->device->backend->spec.name));
   }
 
+  bool uses(const Tensor& tensor) const {
+    for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
+      if (stored(k) && *data_.tensor(k) == tensor) return true;
+    }
+    return false;
+  }
+
   /// Listed tensors that the code uses must be there (O29).
   void check_prior() const {
     for (const Tensor& tensor : options_.from_prior_context) {
-      const auto& tensors = data_.lowered.tensors;
-      const auto at = std::ranges::find(tensors, tensor);
-      if (at == tensors.end() || !stored(static_cast<std::size_t>(at - tensors.begin()))) continue;
+      if (!uses(tensor)) continue;
       if (find_view(*parent_, tensor)) continue;
       throw Error(ErrorCode::not_found,
                   fmt::format("routine '{}' needs tensor '{}' from the prior context, and context "
@@ -96,10 +102,10 @@ class Linker {
   /// Of what an earlier routine computed but did not keep, anything that this one does not store
   /// itself would be zeros or values from before.
   void check_hidden() const {
-    for (std::size_t k = 0; k < data_.signature.entries.size(); ++k) {
-      const Tensor& tensor = data_.lowered.tensors[k];
-      const jit::SignatureEntry& entry = data_.signature.entries[k];
+    for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
+      const jit::SignatureEntry& entry = data_.signature().entries[k];
       if (!stored(k) || entry.overwrites_whole) continue;
+      const Tensor& tensor = *data_.tensor(k);
       const auto at = prior_->hidden.find(tensor.id());
       if (at == prior_->hidden.end()) continue;
       throw Error(
@@ -114,9 +120,11 @@ class Linker {
   /// What the code assigns and keeps to itself is hidden in the child. Its memory stays known: who
   /// stores it whole next uses that again, as related contexts share one buffer.
   void note_hidden() {
-    for (const auto& [tensor, placement] : data_.lowered.placements) {
-      if (placement.mode != MemoryMode::virtual_ && placement.mode != MemoryMode::local) continue;
-      Hidden hidden{code_.name(), placement.mode, {}};
+    const std::vector<MemoryMode>& placements = data_.core->placements;
+    for (std::size_t k = 0; k < placements.size(); ++k) {
+      if (placements[k] != MemoryMode::virtual_ && placements[k] != MemoryMode::local) continue;
+      const Tensor& tensor = data_.tensors[k];
+      Hidden hidden{code_.name(), placements[k], {}};
       if (const auto at = contents_->held.find(tensor.id()); at != contents_->held.end()) {
         hidden.view = at->second.view;
         contents_->held.erase(at);
@@ -128,12 +136,15 @@ class Linker {
     }
   }
 
-  BufferView make_buffer(const Tensor& tensor, bool overwritten) {
-    Buffer buffer(allocate(
-        *parent_->device->execution, static_cast<std::size_t>(tensor.num_bytes()),
-        fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string()), tensor.id()));
-    BufferView view(std::move(buffer), tensor.type());
-    if (!overwritten) fresh_.emplace_back(view, tensor);
+  /// Memory of an entry's own.
+  BufferView make_buffer(std::size_t k, bool overwritten) {
+    const ArrayType& type = data_.signature().entries[k].type;
+    const Tensor* const tensor = data_.tensor(k);
+    Buffer buffer(allocate(*parent_->device->execution, static_cast<std::size_t>(*type.num_bytes()),
+                           fmt::format("tensor '{}' {}", data_.label(k), type.to_string()),
+                           tensor == nullptr ? 0 : tensor->id()));
+    BufferView view(std::move(buffer), type);
+    if (!overwritten) fresh_.emplace_back(view, k);
     return view;
   }
 
@@ -150,17 +161,17 @@ class Linker {
   /// The view of an entry's tensor in the child context, made when it is new. What the code knows
   /// of the tensor counts from here on.
   const BufferView& place(std::size_t k) {
-    const Tensor& tensor = data_.lowered.tensors[k];
-    const jit::SignatureEntry& entry = data_.signature.entries[k];
+    const Tensor& tensor = *data_.tensor(k);
+    const jit::SignatureEntry& entry = data_.signature().entries[k];
     if (const auto at = contents_->held.find(tensor.id()); at != contents_->held.end()) {
       at->second.mode = entry.mode;
-      at->second.host = data_.hosts[k];
+      at->second.host = data_.host(k);
       return checked(tensor, at->second.view);
     }
     // Visible again, where an earlier routine hid it: this one stores it whole.
     const auto hidden = contents_->hidden.extract(tensor.id());
     const bool known = hidden && hidden.mapped().view;
-    Held held{tensor, known ? *hidden.mapped().view : make_view(k), entry.mode, data_.hosts[k]};
+    Held held{tensor, known ? *hidden.mapped().view : make_view(k), entry.mode, data_.host(k)};
     const BufferView& view =
         contents_->held.emplace(tensor.id(), std::move(held)).first->second.view;
     return known ? checked(tensor, view) : view;
@@ -173,22 +184,22 @@ class Linker {
   }
 
   BufferView make_view(std::size_t k) {
-    const Tensor& tensor = data_.lowered.tensors[k];
-    const jit::SignatureEntry& entry = data_.signature.entries[k];
-    const std::optional<HostArray>& host = data_.hosts[k];
+    const Tensor& tensor = *data_.tensor(k);
+    const jit::SignatureEntry& entry = data_.signature().entries[k];
+    const std::optional<HostArray> host = data_.host(k);
     if (host && entry.mode == MemoryMode::hosted_constant) {
       BufferView view =
           host_memory()
               ? BufferView(Buffer(borrow(*parent_->device->execution, *host)), tensor.type())
-              : upload(tensor, *host, true);
+              : upload(k, *host, true);
       BufferState& buffer = *view.buffer().state();
       buffer.constant =
           fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
       buffer.constant_id = tensor.id();
       return view;
     }
-    if (host && !entry.overwrites_whole) return upload(tensor, *host, false);
-    return make_buffer(tensor, entry.overwrites_whole);
+    if (host && !entry.overwrites_whole) return upload(k, *host, false);
+    return make_buffer(k, entry.overwrites_whole);
   }
 
   bool host_memory() const {
@@ -196,24 +207,23 @@ class Linker {
            dev::host_memory_space;
   }
 
-  BufferView upload(const Tensor& tensor, const HostArray& host, bool constant) {
-    BufferView view = make_buffer(tensor, true);
-    submit_first_values(*parent_->device, view, host, tensor, constant);
+  BufferView upload(std::size_t k, const HostArray& host, bool constant) {
+    BufferView view = make_buffer(k, true);
+    submit_first_values(*parent_->device, view, host, *data_.tensor(k), constant);
     return view;
   }
 
   std::vector<std::optional<BufferView>> place_entries() {
     std::vector<std::optional<BufferView>> entries;
-    for (std::size_t k = 0; k < data_.signature.entries.size(); ++k) {
-      const jit::SignatureEntry& entry = data_.signature.entries[k];
-      const Tensor& tensor = data_.lowered.tensors[k];
+    for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
+      const jit::SignatureEntry& entry = data_.signature().entries[k];
       if (entry.role == jit::Role::merge) {
         entries.emplace_back();
       } else if (entry.role == jit::Role::scratch) {
-        entries.emplace_back(make_buffer(tensor, entry.overwrites_whole));
+        entries.emplace_back(make_buffer(k, entry.overwrites_whole));
       } else {
         entries.emplace_back(place(k));
-        if (entry.writes) require_assignable(tensor, *entries.back());
+        if (entry.writes) require_assignable(*data_.tensor(k), *entries.back());
       }
     }
     return entries;
@@ -222,7 +232,7 @@ class Linker {
   /// Code is compiled for separate arrays, unless its signature says that one is in the place of
   /// another.
   void check_overlaps(const std::vector<std::optional<BufferView>>& entries) const {
-    const auto& signature = data_.signature.entries;
+    const auto& signature = data_.signature().entries;
     for (std::size_t a = 0; a < entries.size(); ++a) {
       for (std::size_t b = 0; b < a; ++b) {
         if (!entries[a] || !entries[b] || !(signature[a].writes || signature[b].writes)) continue;
@@ -230,13 +240,12 @@ class Linker {
         const bool same = place_of(*entries[a]).data == place_of(*entries[b]).data &&
                           entries[a]->type() == entries[b]->type();
         if (same && (signature[a].alias_of == b || signature[b].alias_of == a)) continue;
-        const auto& tensors = data_.lowered.tensors;
         throw Error(
             ErrorCode::failed_precondition,
             fmt::format("routine '{}' writes tensor '{}', which shares memory with tensor '{}' in "
                         "context '{}' ({} and {}); give them separate memory",
-                        code_.name(), tensors[signature[a].writes ? a : b].label(),
-                        tensors[signature[a].writes ? b : a].label(), parent_->label,
+                        code_.name(), data_.label(signature[a].writes ? a : b),
+                        data_.label(signature[a].writes ? b : a), parent_->label,
                         entries[b]->to_string(), entries[a]->to_string()));
       }
     }
@@ -277,8 +286,7 @@ class Linker {
       const std::optional<BufferView>& view = linked.entries[k];
       linked.buffers.push_back(
           {view ? place_of(*view).data : nullptr, view ? view->num_bytes() : 0});
-      if (view)
-        linked.accesses.add({&*view, use_of(data.signature.entries[k]), &data.lowered.tensors[k]});
+      if (view) linked.accesses.add({&*view, use_of(data.signature().entries[k]), data.tensor(k)});
     }
     for (LinkedStep& step : linked.steps) {
       const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
@@ -308,8 +316,8 @@ class Linker {
   const LinkOptions& options_;
   const std::shared_ptr<const Contents> prior_;  // of the parent
   std::shared_ptr<ContextState> child_;
-  std::shared_ptr<Contents> contents_;                // of the child, until it has them
-  std::vector<std::pair<BufferView, Tensor>> fresh_;  // to be zero-filled
+  std::shared_ptr<Contents> contents_;                     // of the child, until it has them
+  std::vector<std::pair<BufferView, std::size_t>> fresh_;  // to be zero-filled, and whose entry
 };
 
 }  // namespace

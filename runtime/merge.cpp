@@ -100,10 +100,7 @@ class Consumes final : public MergeUse {
   }
 
  private:
-  [[nodiscard]] const Tensor& expected() const {
-    const jit::CodeData& data = consumer_.code.data();
-    return data.lowered.tensors[*data.signature.merge];
-  }
+  [[nodiscard]] const Tensor& expected() const { return consumer_.code.data().tensors.back(); }
 
   /// What the slot holds, which must be what the code expects (O32).
   const Load& find(const DeviceState& device) {

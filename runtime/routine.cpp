@@ -44,12 +44,15 @@ Status Launch::run(Execution& execution) {
 
 /// Values in the order of the kernel; each bound once and inside its bounds.
 std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
-  const std::vector<StaticIndex>& statics = code.data().lowered.statics;
+  const jit::CodeData& data = code.data();
+  const std::vector<jit::StaticBounds>& statics = data.signature().statics;
   std::vector<std::optional<std::int64_t>> bound(statics.size());
   for (const auto& [index, value] : bindings) {
-    const auto at = std::ranges::find(statics, index);
-    if (at == statics.end()) refuse_binding(code, index, "is bound, but the routine has none such");
-    auto& slot = bound[static_cast<std::size_t>(at - statics.begin())];
+    std::size_t at = 0;
+    while (at < statics.size() && !(data.static_index(at) == index)) ++at;
+    if (at == statics.size())
+      refuse_binding(code, index, "is bound, but the routine has none such");
+    auto& slot = bound[at];
     if (slot) refuse_binding(code, index, "is bound twice");
     if (const std::string mistake = value.mistake(); !mistake.empty())
       refuse_binding(code, index, "is bound to " + mistake);
@@ -58,14 +61,16 @@ std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
   std::vector<std::int64_t> values;
   for (std::size_t k = 0; k < statics.size(); ++k) {
     if (!bound[k])
-      refuse_binding(code, statics[k], "is not bound; give its value: schedule({{index, value}})");
-    const jit::StaticBounds& bounds = code.data().signature.statics[k];
+      refuse_binding(code, data.static_index(k),
+                     "is not bound; give its value: schedule({{index, value}})");
+    const jit::StaticBounds& bounds = statics[k];
     if (*bound[k] < bounds.lowest || *bound[k] > bounds.highest) {
       const std::string range =
           bounds.lowest > bounds.highest
               ? "no value fits its uses"
               : fmt::format("expected {} to {}", bounds.lowest, bounds.highest);
-      refuse_binding(code, statics[k], fmt::format("is bound to {} ({})", *bound[k], range));
+      refuse_binding(code, data.static_index(k),
+                     fmt::format("is bound to {} ({})", *bound[k], range));
     }
     values.push_back(*bound[k]);
   }
@@ -100,7 +105,7 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
                        routine.code.name(), device.execution->name);
   });
   // The task keeps `code` while it is being submitted.
-  if (!routine.code.data().signature.merge)
+  if (!routine.code.data().signature().merge)
     return rt::submit(device, {code.label, std::move(launch), code.accesses}, submit);
   MergeRead& read = launch->merging();
   return submit_consumer(device, code, read, source, std::move(launch), submit);
@@ -127,7 +132,7 @@ Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options
 std::string Routine::to_string() const {
   return fmt::format("routine {} on {} ({} entries)", name(),
                      state_->context->device->execution->name,
-                     state_->code.data().signature.entries.size());
+                     state_->code.data().signature().entries.size());
 }
 
 }  // namespace heddle

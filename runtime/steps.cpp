@@ -17,7 +17,7 @@ namespace {
 
 struct TraceContext {
   const std::function<void(const TracedValue&)>* sink;
-  const std::vector<Tensor>* tensors;
+  const jit::CodeData* code;
   const std::vector<std::uint32_t>* entries;  // of the kernel that runs
   std::exception_ptr thrown{};
 };
@@ -28,8 +28,8 @@ void trace_value(void* context, std::uint32_t statement, std::uint32_t entry, st
   auto& trace = *static_cast<TraceContext*>(context);
   if (trace.thrown) return;
   try {
-    const Tensor& tensor = (*trace.tensors)[(*trace.entries)[entry]];
-    (*trace.sink)({statement, tensor.label(), offset, before, after});
+    const std::string_view label = trace.code->label((*trace.entries)[entry]);
+    (*trace.sink)({statement, std::string(label), offset, before, after});
   } catch (...) {
     trace.thrown = std::current_exception();
   }
@@ -42,7 +42,7 @@ class Run {
         linked_(linked),
         inputs_(inputs),
         queue_(*execution.queue),
-        trace_{&inputs.trace, &linked.code.data().lowered.tensors, nullptr} {}
+        trace_{&inputs.trace, &linked.code.data(), nullptr} {}
 
   Status all() {
     // relaxed: a number for people.
@@ -107,15 +107,15 @@ class Run {
   Status ended(Status status) { return status.ok() ? queue_.synchronize() : status; }
 
   heddle_kernel_buffer buffer(std::uint32_t entry) const {
-    return entry == linked_.code.data().signature.merge ? inputs_.merge->buffer
-                                                        : linked_.buffers[entry];
+    return entry == linked_.code.data().signature().merge ? inputs_.merge->buffer
+                                                          : linked_.buffers[entry];
   }
 
   /// Those of the kernel; made in `merged` where the merge buffer is among them.
   const std::vector<heddle_kernel_buffer>& buffers(
       const jit::KernelStep& kernel, const LinkedStep& step,
       std::vector<heddle_kernel_buffer>& merged) const {
-    const auto& merge = linked_.code.data().signature.merge;
+    const auto& merge = linked_.code.data().signature().merge;
     if (!merge) return step.buffers;
     for (const std::uint32_t entry : kernel.entries) merged.push_back(buffer(entry));
     return merged;

@@ -79,21 +79,36 @@ class BatchRun {
   [[nodiscard]] BatchDraft& draft() noexcept { return draft_; }
 
   void compile(std::size_t part) {
-    const auto& [name, positions] = draft_.parts[part];
-    std::chrono::nanoseconds spent{};
-    for (const std::size_t position : positions) spent += draft_.codes[position]->draft_time;
-    const CompileLimits limits = with_own_time(limits_, *draft_.compiler, spent);
-    std::vector<Uncompiled> kernels;
-    for (const std::size_t position : positions) {
-      CodeData& code = *draft_.codes[position];
-      schedule_code(code, limits);
-      kernels.push_back({&code, &code.steps});
-    }
-    compile_kernels(kernels, name, {}, limits, spread_);
+    const std::vector<std::size_t>& positions = draft_.parts[part].positions;
+    const auto is_known = [this](std::size_t position) {
+      return draft_.drafts[position]->code.core != nullptr;
+    };
+    if (!std::ranges::all_of(positions, is_known)) make_cores(draft_.parts[part]);
     if (draft_.progress) tell(positions);
   }
 
  private:
+  /// What is known is compiled with the rest: so a part is the same units whoever holds what.
+  void make_cores(const BatchPart& part) {
+    std::chrono::nanoseconds spent{};
+    for (const std::size_t position : part.positions) spent += draft_.drafts[position]->time;
+    const CompileLimits limits = with_own_time(limits_, *draft_.compiler, spent);
+    std::vector<Uncompiled> kernels;
+    std::deque<std::vector<Step>> known;  // compiled, and not looked at
+    std::vector<Draft*> made;
+    for (const std::size_t position : part.positions) {
+      Draft& draft = *draft_.drafts[position];
+      if (draft.code.core) {
+        kernels.push_back({&draft.code, &known.emplace_back(draft.code.core->steps)});
+      } else {
+        kernels.push_back({&draft.code, &schedule_code(draft, limits)->steps});
+        made.push_back(&draft);
+      }
+    }
+    compile_kernels(kernels, part.name, {}, limits, spread_);
+    for (Draft* const draft : made) publish(*draft);
+  }
+
   /// Tells what is ready now, and what other threads add meanwhile; or leaves it to the thread that
   /// is telling already. The callback runs without the lock: it may take its time, and compile.
   void tell(const std::vector<std::size_t>& ready) {
@@ -104,7 +119,7 @@ class BatchRun {
     while (!untold_.empty()) {
       const std::size_t position = untold_.front();
       untold_.pop_front();
-      const CompileProgress progress{++done_, total_, draft_.codes[position]->name};
+      const CompileProgress progress{++done_, total_, draft_.drafts[position]->code.name};
       lock.unlock();
       draft_.progress(progress);
       lock.lock();
@@ -126,7 +141,7 @@ class BatchRun {
 
 BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions& options,
                           const std::shared_ptr<const Compiler>& compiler,
-                          const CompileLimits& limits) {
+                          const CompileLimits& limits, const std::shared_ptr<Codes>& codes) {
   const std::vector<std::string> names = batch_names(programs, options);
   CompileOptions each;
   each.shared = options.shared;
@@ -137,12 +152,12 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   each.merge_mode = options.merge_mode;
   each.trace_values = options.trace_values;
   BatchDraft draft{compiler, {}, {}, options.progress};
-  draft.codes.resize(programs.size());
+  draft.drafts.resize(programs.size());
   std::vector<std::size_t> positions;
   for (std::size_t k = 0; k < programs.size(); ++k) {
     if (options.occupancy && !options.occupancy(names[k], k)) continue;
     each.name = names[k];
-    draft.codes[k] = draft_code(programs[k], names[k], each, compiler, limits);
+    draft.drafts[k] = draft_code(programs[k], names[k], each, compiler, limits, codes);
     positions.push_back(k);
   }
   if (options.shared) make_parts(draft, positions, symbol(common_prefix(names)));
@@ -152,14 +167,19 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
 CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread) {
   const std::size_t parts = draft.parts.size();
   if (parts == 0) {  // postponed
-    for (const auto& code : draft.codes)
-      if (code) schedule_code(*code, with_own_time(limits, *code->compiler, code->draft_time));
+    for (std::optional<Draft>& each : draft.drafts) {
+      if (!each || each->code.core) continue;
+      schedule_code(*each, with_own_time(limits, *draft.compiler, each->time));
+      publish(*each);
+    }
   }
   const auto run = std::make_shared<BatchRun>(std::move(draft), limits, spread);
   run_parts(parts, [run](std::size_t part) { run->compile(part); }, spread, "a batch");
   std::vector<std::optional<Code>> entries;
-  for (auto& code : run->draft().codes)
-    entries.push_back(code ? std::optional<Code>(Code(std::move(code))) : std::nullopt);
+  for (std::optional<Draft>& each : run->draft().drafts) {
+    entries.emplace_back();
+    if (each) entries.back().emplace(std::make_shared<const CodeData>(std::move(each->code)));
+  }
   return CodeBatch(std::move(entries));
 }
 

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <unordered_map>
 
 #include "heddle/status.hpp"
+#include "jit/cache/program_key.hpp"
 #include "jit/code/kernels.hpp"
 #include "jit/code/stages.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
 #include "jit/loop/text.hpp"
-#include "jit/lower/passes.hpp"
 #include "jit/lower/stop_checks.hpp"
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
@@ -26,7 +27,7 @@ namespace {
 /// That hold the kernels of a code: each once, in order.
 std::vector<const jit::Compiled*> units_of(const jit::CodeData& code) {
   std::vector<const jit::Compiled*> units;
-  for (const jit::Step& step : code.steps) {
+  for (const jit::Step& step : code.core->steps) {
     const auto* const kernel = std::get_if<jit::KernelStep>(&step);
     if (kernel == nullptr || !kernel->unit) continue;
     if (std::ranges::find(units, kernel->unit.get()) == units.end())
@@ -63,10 +64,13 @@ CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
   return limits;
 }
 
-LoopNames names_of(const Lowered& lowered) {
+LoopNames names_of(const NumberedLoop& numbered, const CodeData& code) {
   LoopNames names;
-  for (const Tensor& tensor : lowered.tensors) names.buffers.push_back(tensor.label());
-  for (const StaticIndex& index : lowered.statics) names.statics.push_back(index.label());
+  for (const std::uint32_t tensor : numbered.tensors)
+    names.buffers.push_back(code.tensors[tensor].label());
+  for (const std::string& label : numbered.scratch) names.buffers.push_back(label);
+  for (const std::uint32_t index : numbered.statics)
+    names.statics.push_back(code.statics[index].label());
   return names;
 }
 
@@ -74,6 +78,27 @@ std::string symbol(const std::string& name) {
   std::string text;
   for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return text.substr(0, 200);
+}
+
+const Tensor* CodeData::tensor(std::size_t entry) const noexcept {
+  const auto& numbers = core->scheduled.tensors;
+  return entry < numbers.size() ? &tensors[numbers[entry]] : nullptr;
+}
+
+std::string_view CodeData::label(std::size_t entry) const noexcept {
+  const auto& numbers = core->scheduled.tensors;
+  return entry < numbers.size() ? tensors[numbers[entry]].label()
+                                : core->scheduled.scratch[entry - numbers.size()];
+}
+
+std::optional<HostArray> CodeData::host(std::size_t entry) const {
+  const auto& numbers = core->scheduled.tensors;
+  if (entry >= numbers.size() || numbers[entry] >= wishes.size()) return std::nullopt;
+  return wishes[numbers[entry]].host;
+}
+
+const StaticIndex& CodeData::static_index(std::size_t k) const noexcept {
+  return statics[core->scheduled.statics[k]];
 }
 
 namespace {
@@ -87,96 +112,137 @@ void require_statements(const Program& program, const std::string& name) {
                           name, program.empty() ? "no statement" : "comments alone"));
 }
 
-/// Per buffer, what its tensor's wish says; `wishes` are of the placements' tensors.
-std::vector<std::optional<HostArray>> hosts_of(const Lowered& lowered,
-                                               std::span<const Wish> wishes) {
-  std::vector<std::optional<HostArray>> hosts(lowered.tensors.size());
-  const TensorBuffers buffers(lowered);
-  for (std::size_t k = 0; k < wishes.size(); ++k) {
-    if (wishes[k].host) hosts[buffers[lowered.placements[k].first]] = wishes[k].host;
-  }
-  return hosts;
+/// Traced, every assignment is told in the order of the program.
+bool is_scheduled(const CompileOptions& options) {
+  return options.schedule == Schedule::automatic && !options.trace_values;
 }
 
-/// Traced, every assignment is told in the order of the program.
-bool is_scheduled(const CodeData& code) {
-  return code.options.schedule == Schedule::automatic && !code.options.trace_values;
+/// What the numbers of a kernel stand for that has no scratch of a schedule's yet.
+NumberedLoop numbers_of(const Lowered& lowered, const CodeData& code) {
+  NumberedLoop numbered;
+  std::unordered_map<std::uint64_t, std::uint32_t> places;  // by Tensor::id()
+  for (std::uint32_t k = 0; k < code.wishes.size(); ++k) places.emplace(code.tensors[k].id(), k);
+  const auto merged = static_cast<std::uint32_t>(code.wishes.size());
+  for (BufferId id = 0; id < lowered.tensors.size(); ++id) {
+    const bool merges = lowered.loop.buffers[id].role == Role::merge;
+    numbered.tensors.push_back(merges ? merged : places.at(lowered.tensors[id].id()));
+  }
+  for (const StaticIndex& index : lowered.statics) {
+    const auto at = std::ranges::find(code.statics, index);
+    numbered.statics.push_back(static_cast<std::uint32_t>(at - code.statics.begin()));
+  }
+  return numbered;
+}
+
+/// The core of a code that somebody holds.
+std::shared_ptr<const Core> find_core(const Draft& draft) {
+  if (!draft.codes) return nullptr;
+  std::shared_ptr<const Core> core = draft.codes->find(draft.key);
+  if (core && draft.code.options.shared) draft.code.compiler->count_reuse();
+  return core;
 }
 
 }  // namespace
 
-std::shared_ptr<CodeData> draft_code(const Program& program, std::string name,
-                                     const CompileOptions& options,
-                                     const std::shared_ptr<const Compiler>& compiler,
-                                     const CompileLimits& limits) {
+Draft draft_code(const Program& program, std::string name, const CompileOptions& options,
+                 const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits,
+                 const std::shared_ptr<Codes>& codes) {
   require_statements(program, name);
-  auto code = std::make_shared<CodeData>();
-  code->name = std::move(name);
-  code->options = options;
-  code->compiler = compiler;
+  Draft draft;
+  CodeData& code = draft.code;
+  code.name = std::move(name);
+  code.options = options;
+  code.compiler = compiler;
   const auto start = std::chrono::steady_clock::now();
   const CompileLimits own = with_own_time(limits, *compiler, {});
-  LimitedWork work(code->name, own);
-  if (is_scheduled(*code) && options.contraction_tile)
-    check_tile(*options.contraction_tile, compiler->target());
+  LimitedWork work(code.name, own);
   work.begin("lower");
-  const std::vector<Wish> wishes = wishes_of(program);
-  code->unoptimized = lower(program, wishes);
-  code->unoptimized.name = code->name;
+  ProgramForm form = form_of(program);
+  for (const Tensor& tensor : form.tensors) code.wishes.push_back(wish_of(tensor));
+  if (codes && compiler->reuses()) draft.codes = codes;
+  draft.key = program_key(form, code.wishes, options);
+  code.tensors = std::move(form.tensors);
+  if (const auto merged = program.merge_tensor()) code.tensors.push_back(*merged);
+  code.statics = std::move(form.statics);
+  code.core = find_core(draft);
+  if (code.core) return draft;
+  if (is_scheduled(options) && options.contraction_tile)
+    check_tile(*options.contraction_tile, compiler->target());
+  draft.unoptimized = lower(program, code.wishes);
+  draft.unoptimized.name = code.name;
   OptimizeOptions optimize_options;
   optimize_options.fast_math = options.fast_math;
-  code->lowered = optimize(code->unoptimized, optimize_options);
-  code->hosts = hosts_of(code->lowered, wishes);
-  code->draft_time = std::chrono::steady_clock::now() - start;
-  return code;
+  draft.lowered = optimize(draft.unoptimized, optimize_options);
+  draft.time = std::chrono::steady_clock::now() - start;
+  return draft;
 }
 
-void schedule_code(CodeData& code, const CompileLimits& limits) {
+std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
+  CodeData& code = draft.code;
   LimitedWork work(code.name, limits);
   work.begin("schedule");
-  if (is_scheduled(code)) {
-    code.lowered = schedule(std::move(code.lowered), code.compiler->target(),
-                            code.options.schedule_without, code.options.contraction_tile);
+  auto core = std::make_shared<Core>();
+  core->unoptimized = numbers_of(draft.unoptimized, code);
+  core->unoptimized.loop = std::move(draft.unoptimized.loop);
+  core->scheduled = numbers_of(draft.lowered, code);
+  if (is_scheduled(code.options)) {
+    draft.lowered = schedule(std::move(draft.lowered), code.compiler->target(),
+                             code.options.schedule_without, code.options.contraction_tile);
   }
   work.begin("sign");
-  code.signature = make_signature(code.lowered);
-  code.hosts.resize(code.signature.entries.size());
-  if (code.signature.merge) code.steps.emplace_back(MergeStep{});
+  core->signature = make_signature(draft.lowered);
+  for (const auto& [tensor, placement] : draft.lowered.placements)
+    core->placements.push_back(placement.mode);
+  for (std::size_t k = core->scheduled.tensors.size(); k < draft.lowered.tensors.size(); ++k)
+    core->scheduled.scratch.push_back(draft.lowered.tensors[k].label());
+  core->scheduled.loop = std::move(draft.lowered.loop);
+  if (core->signature.merge) core->steps.emplace_back(MergeStep{});
   // Traced, a kernel numbers the assignments of the whole program.
   const std::size_t nodes_max =
       code.options.trace_values ? std::numeric_limits<std::size_t>::max() : kernel_nodes_max;
-  std::vector<KernelPart> parts = cut_kernels(code.lowered.loop, nodes_max);
+  std::vector<KernelPart> parts = cut_kernels(core->scheduled.loop, nodes_max);
   for (KernelPart& part : parts) {
-    KernelStep kernel{code.lowered.verified, code.lowered.lanes, std::move(part.entries),
+    KernelStep kernel{draft.lowered.verified, draft.lowered.lanes, std::move(part.entries),
                       std::move(part.statics), stop_checks(part.loop).any};
     if (parts.size() > 1) {  // who emits plans its lanes
       kernel.loop = verified_after("cut", part.loop, {});
       kernel.lanes = nullptr;
     }
-    code.steps.emplace_back(std::move(kernel));
+    core->steps.emplace_back(std::move(kernel));
   }
+  code.core = core;
+  return core;
+}
+
+void publish(Draft& draft) {
+  if (draft.codes) draft.code.core = draft.codes->adopt(draft.key, draft.code.core);
 }
 
 Draft draft_program(const Program& program, const CompileOptions& options,
-                    const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits) {
-  return {draft_code(program, name_of(program, options.name), options, compiler, limits)};
+                    const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits,
+                    const std::shared_ptr<Codes>& codes) {
+  return draft_code(program, name_of(program, options.name), options, compiler, limits, codes);
 }
 
 Code finish(Draft draft, const CompileLimits& limits, const Spread& spread) {
-  CodeData& code = *draft.code;
-  const CompileLimits own = with_own_time(limits, *code.compiler, code.draft_time);
-  schedule_code(code, own);
-  if (code.options.shared) {
-    const Uncompiled kernels{&code, &code.steps};
-    compile_kernels({&kernels, 1}, symbol(code.name), {}, own, spread);
+  CodeData& code = draft.code;
+  if (!code.core) code.core = find_core(draft);  // another thread may have made it meanwhile
+  if (!code.core) {
+    const CompileLimits own = with_own_time(limits, *code.compiler, draft.time);
+    const std::shared_ptr<Core> core = schedule_code(draft, own);
+    if (code.options.shared) {
+      const Uncompiled kernels{&code, &core->steps};
+      compile_kernels({&kernels, 1}, symbol(code.name), {}, own, spread);
+    }
+    publish(draft);
   }
-  return Code(std::move(draft.code));
+  return Code(std::make_shared<const CodeData>(std::move(code)));
 }
 
 std::vector<Step> specialise(const CodeData& code,
                              std::span<const std::optional<std::uint64_t>> addresses,
                              const Spread& spread) {
-  std::vector<Step> steps = code.steps;
+  std::vector<Step> steps = code.core->steps;
   if (!code.options.shared) {
     const Uncompiled kernels{&code, &steps};
     compile_kernels({&kernels, 1}, symbol(code.name), addresses, {}, spread);
@@ -190,41 +256,48 @@ const std::string& Code::name() const noexcept { return data_->name; }
 bool Code::is_shared() const noexcept { return data_->options.shared; }
 
 std::optional<Tensor> Code::merge_tensor() const {
-  if (!data_->signature.merge) return std::nullopt;
-  return data_->lowered.tensors[*data_->signature.merge];
+  if (!data_->signature().merge) return std::nullopt;
+  return data_->tensors.back();
 }
 
-std::vector<StaticIndex> Code::statics() const { return data_->lowered.statics; }
+std::vector<StaticIndex> Code::statics() const {
+  std::vector<StaticIndex> result;
+  for (std::size_t k = 0; k < data_->signature().statics.size(); ++k)
+    result.push_back(data_->static_index(k));
+  return result;
+}
 
 std::vector<Tensor> Code::tensors_from_prior() const {
   std::vector<Tensor> result;
-  for (std::size_t k = 0; k < data_->signature.entries.size(); ++k) {
-    const jit::SignatureEntry& entry = data_->signature.entries[k];
-    const bool stored = entry.role != jit::Role::merge && entry.role != jit::Role::scratch;
-    if (stored && entry.reads_before_writing && !data_->hosts[k])
-      result.push_back(data_->lowered.tensors[k]);
+  const auto& entries = data_->signature().entries;
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    const bool stored =
+        entries[k].role != jit::Role::merge && entries[k].role != jit::Role::scratch;
+    if (stored && entries[k].reads_before_writing && !data_->host(k))
+      result.push_back(*data_->tensor(k));
   }
   return result;
 }
 
 std::optional<MemoryMode> Code::placement(const Tensor& tensor) const {
-  for (const auto& [placed, placement] : data_->lowered.placements) {
-    if (placed == tensor) return placement.mode;
+  const auto& placements = data_->core->placements;
+  for (std::size_t k = 0; k < placements.size(); ++k) {
+    if (data_->tensors[k] == tensor) return placements[k];
   }
   return std::nullopt;
 }
 
 std::string Code::unoptimized_text() const {
-  const jit::LoopNames names = jit::names_of(data_->unoptimized);
-  return jit::print(data_->unoptimized.loop, &names);
+  const jit::LoopNames names = jit::names_of(data_->core->unoptimized, *data_);
+  return jit::print(data_->core->unoptimized.loop, &names);
 }
 
 std::string Code::loop_text() const {
-  const jit::LoopNames names = jit::names_of(data_->lowered);
-  return jit::print(data_->lowered.loop, &names);
+  const jit::LoopNames names = jit::names_of(data_->core->scheduled, *data_);
+  return jit::print(data_->core->scheduled.loop, &names);
 }
 
-std::string Code::hash() const { return jit::hash(data_->lowered.loop); }
+std::string Code::hash() const { return jit::hash(data_->core->scheduled.loop); }
 
 std::string Code::source() const {
   std::string text;
@@ -240,7 +313,8 @@ std::chrono::nanoseconds Code::compile_time() const noexcept {
 
 std::string Code::to_string() const {
   return fmt::format("code {} ({}, {}, {} buffers, {})", name(), data_->compiler->name(),
-                     is_shared() ? "shared" : "postponed", data_->signature.entries.size(), hash());
+                     is_shared() ? "shared" : "postponed", data_->signature().entries.size(),
+                     hash());
 }
 
 std::vector<std::optional<Tensor>> CodeBatch::merge_tensors() const {

@@ -39,7 +39,7 @@ KernelSource kernel_of(const CodeData& code, const KernelStep& step,
   kernel.label = code.name;
   kernel.loop = step.loop;
   kernel.lanes = step.lanes;
-  const LoopNames names = names_of(code.lowered);
+  const LoopNames names = names_of(code.core->scheduled, code);
   kernel.names = {chosen(std::span(names.buffers), step.entries),
                   chosen(std::span(names.statics), step.statics)};
   if (!addresses.empty()) kernel.addresses = chosen(addresses, step.entries);
@@ -75,8 +75,8 @@ KernelUnits units_of(std::span<const Uncompiled> codes, const std::string& name,
       return;
     }
     if (is_first) {  // for dumps, which show a program once
-      kernel.unoptimized = std::make_shared<const Loop>(code.unoptimized.loop);
-      kernel.unoptimized_names = names_of(code.unoptimized);
+      kernel.unoptimized = {code.core, &code.core->unoptimized.loop};
+      kernel.unoptimized_names = names_of(code.core->unoptimized, code);
     }
     const std::size_t more = nodes_of(*step.loop);
     if (result.units.empty() || nodes + more > kernel_nodes_max) {

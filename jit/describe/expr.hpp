@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heddle/program.hpp"
+#include "jit/describe/form.hpp"
 #include "jit/value/ops.hpp"
 
 namespace heddle::jit {
@@ -56,8 +57,9 @@ struct StatementNode {
   /// Start from neutral(accumulate) instead of what the target held.
   bool initialize_neutral = false;
   std::shared_ptr<const ExprNode> value;
-  /// Set when it is appended to a program; see iteration_space().
-  std::vector<SpaceAxis> space{};
+  // Set when it is appended to a program:
+  std::vector<SpaceAxis> space{};  ///< see iteration_space()
+  StatementForm form{};
 };
 
 /// Calls `visit` with each node once, operands before their operation. Expressions share their

@@ -92,6 +92,7 @@ Program& Program::operator<<(const Statement& statement) {
     node.space = jit::iteration_space(node);  // throws on subscripts and extents that do not fit
     merged = join_merge(merge_tensor(), node);
   }
+  node.form = jit::form_of(node);
   statements_.emplace_back(std::make_shared<const StatementNode>(std::move(node)));
   if (merged) merge_.assign(1, *merged);
   return *this;
@@ -119,9 +120,11 @@ std::optional<Tensor> Program::merge_tensor() const {
 std::vector<Tensor> Program::tensors() const {
   std::unordered_set<Tensor> known;
   std::vector<Tensor> found;
-  each_access(statements_, [&](const Tensor& tensor, bool) {
-    if (known.insert(tensor).second) found.push_back(tensor);
-  });
+  for (const Statement& statement : statements_) {
+    for (const Tensor& tensor : statement.node().form.tensors) {
+      if (known.insert(tensor).second) found.push_back(tensor);
+    }
+  }
   return found;
 }
 

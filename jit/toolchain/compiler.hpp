@@ -66,6 +66,11 @@ class Compiler {
   }
   /// What kernels are scheduled for; without vectors they are left as they are.
   [[nodiscard]] virtual Target target() const noexcept { return {}; }
+  /// Whether what it made of a program may be taken again without asking it; false where each
+  /// compile is to be seen, or may find other files. Throws as compile() in a forked process.
+  [[nodiscard]] virtual bool reuses() const { return true; }
+  /// That was done: counts like what compile() itself finds in memory.
+  virtual void count_reuse() const noexcept {}
   /// Compiles, or finds it done: the same unit is compiled once, by whichever threads ask for it,
   /// as long as somebody holds what came of it, and is then kept on disk (cache/kernel_cache.hpp).
   /// The image was checked. Throws compile_failed with the compiler's own words (bounded) and the

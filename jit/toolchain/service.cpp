@@ -41,14 +41,15 @@ class CompileService final : public Compiler {
   Target target() const noexcept override { return target_; }
   KernelCacheCounters counters() const noexcept override { return cache_.counters(); }
 
+  bool reuses() const override {
+    require_owner();
+    return !anew_;
+  }
+  void count_reuse() const noexcept override { cache_.count(&KernelCacheCounters::memory_hits); }
+
   std::shared_ptr<const Compiled> compile(const CompileUnit& unit,
                                           const CompileLimits& limits) const override {
-    if (getpid() != owner_) {
-      throw Error(ErrorCode::unavailable,
-                  fmt::format("this process was forked from the one that opened the {} compiler, "
-                              "which it may not use; open a backend of its own in the child",
-                              name()));
-    }
+    require_owner();
     const CompileLimits bounded{earliest(limits.deadline), limits.stop};
     const Patience patience(*bounded.deadline, bounded.stop);
     LimitedWork work(unit.name, bounded);
@@ -76,6 +77,14 @@ class CompileService final : public Compiler {
     std::weak_ptr<const Compiled> compiled;
     std::shared_ptr<Flight> flight;  // null: nobody compiles it
   };
+
+  void require_owner() const {
+    if (getpid() == owner_) return;
+    throw Error(ErrorCode::unavailable,
+                fmt::format("this process was forked from the one that opened the {} compiler, "
+                            "which it may not use; open a backend of its own in the child",
+                            name()));
+  }
 
   Deadline earliest(const std::optional<Deadline>& asked) const {
     const Deadline own = deadline_after(timeout_);

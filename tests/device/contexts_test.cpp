@@ -12,6 +12,39 @@ using testing::IsEmpty;
 class ContextsTest : public Conformance {};
 HEDDLE_CONFORMANCE_SUITE(ContextsTest);
 
+// J7, J11: programs that say the same of other tensors are compiled once, also at once, and each
+// runs with its own
+TEST_P(ContextsTest, TwinsShareTheirCompileAndNothingElse) {
+  struct Twin {
+    explicit Twin(const std::string& name) : x(name + " in", f32, {3}), y(name + " out", f32, {3}) {
+      const Index i;
+      program << (y(i) = x(i) * 2.0 + x(at));
+    }
+    Tensor x, y;
+    StaticIndex at{"at", 3};
+    Program program{"twin"};
+  };
+  const KernelCacheCounters before = backend.compile_counters();
+  std::vector<Twin> twins;
+  std::vector<PendingCode> codes;
+  for (const char* const name : {"first", "second", "third", "fourth"}) {
+    twins.emplace_back(name);
+    codes.push_back(backend.compile_async(twins.back().program));
+  }
+  for (std::size_t k = 0; k < twins.size(); ++k) {
+    const Twin& twin = twins[k];
+    const Routine run = Context(device).link(codes[k]);
+    const auto value = static_cast<float>(k);
+    run.context().write(twin.x, std::vector<float>{value, 10, 20});
+    run.schedule({{twin.at, 1}});
+    EXPECT_THAT(run.context().read<float>(twin.y), ElementsAre(2 * value + 10, 30, 50));
+    EXPECT_THAT(run.context().tensors(), testing::SizeIs(2));
+  }
+  const KernelCacheCounters after = backend.compile_counters();
+  EXPECT_EQ(after.compiled + after.disk_hits, before.compiled + before.disk_hits + 1);
+  EXPECT_EQ(after.shared + after.memory_hits, before.shared + before.memory_hits + 3);
+}
+
 // O20: an empty context holds nothing and expects nothing
 TEST_P(ContextsTest, EmptyContextHoldsNothing) {
   const Context empty(device);

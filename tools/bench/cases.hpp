@@ -49,5 +49,7 @@ void add_product_rows(std::vector<Row>& rows);
 void add_cold_rows(std::vector<Row>& rows);
 /// The same from the kernel cache.
 void add_warm_rows(std::vector<Row>& rows);
+/// A program that is compiled already, asked for again.
+void add_known_rows(std::vector<Row>& rows);
 
 }  // namespace heddle::bench

@@ -1,17 +1,21 @@
 // Compiling: cold, with an empty slot in the kernel cache for each kernel, against the bare
-// toolchain with the same text; and warm, from that cache, against the bare loader.
+// toolchain with the same text; warm, from that cache, against the bare loader; and of a program
+// that is compiled already, against hashing what it says.
 #include <fmt/format.h>
 
 #include <memory>
 #include <optional>
 
 #include "heddle/backend.hpp"
+#include "jit/cache/key.hpp"
 #include "jit/code/code.hpp"
 #include "jit/code/kernels.hpp"
 #include "jit/code/stages.hpp"
+#include "jit/describe/form.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compile_bare.hpp"
 #include "tools/bench/compiled_kernel.hpp"
+#include "tools/bench/kernel_products.hpp"
 #include "tools/bench/processors.hpp"
 
 namespace heddle::bench {
@@ -76,11 +80,11 @@ class Setting {
     const auto drafting =
         compiler == "cc" ? jit::make_cc_compiler({}) : jit::make_gccjit_compiler({});
     for (const Program& program : programs(count, 0)) {
-      const jit::Draft draft = jit::draft_program(program, {}, drafting);
-      jit::schedule_code(*draft.code, {});
-      const jit::Uncompiled kernels{draft.code.get(), &draft.code->steps};
+      jit::Draft draft = jit::draft_program(program, {}, drafting);
+      const std::shared_ptr<jit::Core> core = jit::schedule_code(draft, {});
+      const jit::Uncompiled kernels{&draft.code, &core->steps};
       for (jit::CompileUnit& unit :
-           jit::units_of({&kernels, 1}, jit::symbol(draft.code->name), {}).units)
+           jit::units_of({&kernels, 1}, jit::symbol(draft.code.name), {}).units)
         result.push_back(std::move(unit));
     }
     return result;
@@ -146,6 +150,31 @@ void add_warm_rows(std::vector<Row>& rows) {
           [](Setting& setting, nanoseconds length) { return setting.bare_warm(length); }));
     }
   }
+}
+
+void add_known_rows(std::vector<Row>& rows) {
+  /// A program whose code is held.
+  struct Known {
+    const Program program = training_step().program;
+    const Backend backend = Backend::open(compiling_backends().front());
+    const Code code = backend.compile(program);
+    const std::string form = jit::form_of(program).bytes;
+  };
+  const auto on = [slot = std::make_shared<std::optional<Known>>()](const auto& operation) {
+    return [slot, operation](nanoseconds length, Samples& samples) {
+      if (!*slot) slot->emplace();
+      return timed_operations(length, samples, [&] { operation(**slot); });
+    };
+  };
+  rows.push_back(Case{"known",
+                      "known program, training step",
+                      "compile",
+                      {"heddle", Kind::heddle, on([](const Known& known) {
+                         static_cast<void>(known.backend.compile(known.program));
+                       })},
+                      {"BLAKE2b of what it says", Kind::limit, on([](const Known& known) {
+                         static_cast<void>(jit::KeyHasher().add(known.form).finish());
+                       })}});
 }
 
 }  // namespace heddle::bench

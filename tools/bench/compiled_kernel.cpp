@@ -119,15 +119,17 @@ CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& se
                                Schedule schedule)
     : code_(compile(backend, setup.program, schedule)) {
   const jit::CodeData& data = code_.data();
-  for (std::size_t k = 0; k < data.lowered.tensors.size(); ++k) {
-    const jit::BufferDecl& decl = data.lowered.loop.buffers[k];
-    const auto at = std::ranges::find(setup.tensors, data.lowered.tensors[k]);
-    if (at == setup.tensors.end() && decl.role != jit::Role::scratch) {
+  const auto& entries = data.signature().entries;
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    const Tensor* const tensor = data.tensor(k);
+    const auto at =
+        tensor == nullptr ? setup.tensors.end() : std::ranges::find(setup.tensors, *tensor);
+    if (at == setup.tensors.end() && entries[k].role != jit::Role::scratch) {
       throw Error(ErrorCode::failed_precondition,
                   fmt::format("kernel '{}' keeps '{}', which the benchmark did not give memory for",
-                              data.name, data.lowered.tensors[k].label()));
+                              data.name, data.label(k)));
     }
-    if (at == setup.tensors.end()) scratch_.emplace_back(decl.type);
+    if (at == setup.tensors.end()) scratch_.emplace_back(entries[k].type);
     const HostArray& array =
         at == setup.tensors.end()
             ? scratch_.back()
@@ -140,7 +142,7 @@ CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& se
   arguments_.num_buffers = static_cast<std::uint32_t>(buffers_.size());
   arguments_.num_parts = 1;
   arguments_.status = &status_;
-  const auto& step = std::get<jit::KernelStep>(data.steps.front());
+  const auto& step = std::get<jit::KernelStep>(data.core->steps.front());
   throw_if_failed(dev::load_on_host(step.unit->image, {}, &module_));
   function_ = module_->host_function(step.index);
 }

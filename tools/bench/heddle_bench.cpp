@@ -63,6 +63,7 @@ constexpr Workload workloads[] = {
     {"products", "kernels", add_product_rows},
     {"cold", "compile", add_cold_rows},
     {"warm", "compile", add_warm_rows},
+    {"known", "compile", add_known_rows},
 };
 
 /// "scheduler (idle, ...), ..."

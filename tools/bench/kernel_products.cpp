@@ -64,37 +64,6 @@ KernelSetup convolution() {
   return made;
 }
 
-/// A step of gradient descent of a network 64-64-10 on 128 images, as `heddle demo digits` does on
-/// one device. The new weights have tensors of their own, so that each call does the same.
-KernelSetup training_step() {
-  constexpr std::int64_t images = 128, inputs = 64, hidden = 64, classes = 10;
-  constexpr double rate = 0.1 / images;
-  KernelSetup made{Program("training_step"), {}, {}};
-  const Tensor x = made.add("x", {images, inputs}), y = made.add("y", {images, classes}),
-               w1 = made.add("w1", {inputs, hidden}), b1 = made.add("b1", {hidden}),
-               w2 = made.add("w2", {hidden, classes}), b2 = made.add("b2", {classes}),
-               new_b1 = made.add("new_b1", {hidden}),
-               new_w2 = made.add("new_w2", {hidden, classes}),
-               new_b2 = made.add("new_b2", {classes}),
-               new_w1 = made.add("new_w1", {inputs, hidden});
-  const Tensor h("h", f32, {images, hidden}), z("z", f32, {images, classes}),
-      top("top", f32, {images}), total("total", f32, {images}), dz("dz", f32, {images, classes}),
-      dh("dh", f32, {images, hidden});
-  const Index n, i, j, c;
-  made.program << (h(n, j) = sum(x(n, i) * w1(i, j))) << (h(n, j) = relu(h(n, j) + b1(j)))
-               << (z(n, c) = sum(h(n, j) * w2(j, c))) << (z(n, c) += b2(c))
-               << (top(n) = maximum(z(n, c))) << (z(n, c) = exp(z(n, c) - top(n)))
-               << (total(n) = sum(z(n, c))) << (dz(n, c) = z(n, c) / total(n) - y(n, c))
-               << (dh(n, j) = sum(dz(n, c) * w2(j, c)))
-               << (dh(n, j) = where(h(n, j) > 0, dh(n, j), 0))
-               << (new_w2(j, c) = sum(h(n, j) * dz(n, c)))
-               << (new_w2(j, c) = w2(j, c) - rate * new_w2(j, c)) << (new_b2(c) = sum(dz(n, c)))
-               << (new_b2(c) = b2(c) - rate * new_b2(c)) << (new_b1(j) = sum(dh(n, j)))
-               << (new_b1(j) = b1(j) - rate * new_b1(j)) << (new_w1(i, j) = sum(x(n, i) * dh(n, j)))
-               << (new_w1(i, j) = w1(i, j) - rate * new_w1(i, j));
-  return made;
-}
-
 /// Our own code for another program, by the first of our compilers.
 Alternative compiled(const char* name, const Make& make, Schedule schedule) {
   const auto prepare = [make, schedule](const KernelSetup&) {
@@ -139,6 +108,35 @@ Alternative multiply_adds(const char* name, std::size_t rounds) {
 }
 
 }  // namespace
+
+KernelSetup training_step() {
+  constexpr std::int64_t images = 128, inputs = 64, hidden = 64, classes = 10;
+  constexpr double rate = 0.1 / images;
+  KernelSetup made{Program("training_step"), {}, {}};
+  const Tensor x = made.add("x", {images, inputs}), y = made.add("y", {images, classes}),
+               w1 = made.add("w1", {inputs, hidden}), b1 = made.add("b1", {hidden}),
+               w2 = made.add("w2", {hidden, classes}), b2 = made.add("b2", {classes}),
+               new_b1 = made.add("new_b1", {hidden}),
+               new_w2 = made.add("new_w2", {hidden, classes}),
+               new_b2 = made.add("new_b2", {classes}),
+               new_w1 = made.add("new_w1", {inputs, hidden});
+  const Tensor h("h", f32, {images, hidden}), z("z", f32, {images, classes}),
+      top("top", f32, {images}), total("total", f32, {images}), dz("dz", f32, {images, classes}),
+      dh("dh", f32, {images, hidden});
+  const Index n, i, j, c;
+  made.program << (h(n, j) = sum(x(n, i) * w1(i, j))) << (h(n, j) = relu(h(n, j) + b1(j)))
+               << (z(n, c) = sum(h(n, j) * w2(j, c))) << (z(n, c) += b2(c))
+               << (top(n) = maximum(z(n, c))) << (z(n, c) = exp(z(n, c) - top(n)))
+               << (total(n) = sum(z(n, c))) << (dz(n, c) = z(n, c) / total(n) - y(n, c))
+               << (dh(n, j) = sum(dz(n, c) * w2(j, c)))
+               << (dh(n, j) = where(h(n, j) > 0, dh(n, j), 0))
+               << (new_w2(j, c) = sum(h(n, j) * dz(n, c)))
+               << (new_w2(j, c) = w2(j, c) - rate * new_w2(j, c)) << (new_b2(c) = sum(dz(n, c)))
+               << (new_b2(c) = b2(c) - rate * new_b2(c)) << (new_b1(j) = sum(dh(n, j)))
+               << (new_b1(j) = b1(j) - rate * new_b1(j)) << (new_w1(i, j) = sum(x(n, i) * dh(n, j)))
+               << (new_w1(i, j) = w1(i, j) - rate * new_w1(i, j));
+  return made;
+}
 
 std::vector<Alternative> multiply_add_limits(std::int64_t count) {
   if (!limits_are_written()) return {};

@@ -35,13 +35,13 @@ HostArray contents(const ArrayType& type) {
 /// Fills what the routine reads.
 void fill_inputs(const Device& device, const Routine& routine) {
   const jit::CodeData& data = routine.code().data();
-  for (std::size_t k = 0; k < data.signature.entries.size(); ++k) {
-    const jit::SignatureEntry& entry = data.signature.entries[k];
+  for (std::size_t k = 0; k < data.signature().entries.size(); ++k) {
+    const jit::SignatureEntry& entry = data.signature().entries[k];
     if (!entry.reads || entry.role == jit::Role::scratch || entry.role == jit::Role::merge)
       continue;
     const HostArray host = contents(entry.type);
     throw_if_failed(routine.context()
-                        .view(data.lowered.tensors[k])
+                        .view(*data.tensor(k))
                         .from_host(device, std::span(static_cast<const std::byte*>(host.data()),
                                                      host.num_bytes()))
                         .wait());
@@ -121,21 +121,21 @@ std::string explain(const Backend& backend, const Program& program, const Explai
     for (const StaticIndex& index : lowered.statics) names.statics.push_back(index.label());
     return jit::print(lowered.loop, &names);
   };
-  text += section("lowered", print(data.unoptimized));
+  text += section("lowered", code.unoptimized_text());
   const jit::Lowered optimized =
-      jit::optimize(data.unoptimized, {.fast_math = options.fast_math},
+      jit::optimize(jit::lower(program), {.fast_math = options.fast_math},
                     [&](std::string_view pass, const jit::Lowered& after) {
                       text += section(pass, print(after));
                     });
   text += section(fmt::format("scheduled for {}", data.compiler->target().to_string()),
-                  data.lowered.loop == optimized.loop ? "as it is" : print(data.lowered));
+                  data.core->scheduled.loop == optimized.loop ? "as it is" : code.loop_text());
   std::string placements;
-  for (const auto& [tensor, placement] : data.lowered.placements) {
+  for (const auto& [tensor, placement] : optimized.placements) {
     placements += fmt::format("{}: {} ({})\n", tensor.label(), name(placement.mode),
                               placement.provenance.empty() ? "as declared" : placement.provenance);
   }
   text += section("placements", placements);
-  text += section("signature", data.signature.serialize());
+  text += section("signature", data.signature().serialize());
   if (options.source) text += section("source", code.source());
   text +=
       section("compiled", fmt::format("by {}, hash {}, in {:.1f} ms", backend.name(), code.hash(),

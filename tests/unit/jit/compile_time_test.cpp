@@ -45,8 +45,8 @@ Program adder(const std::string& name) {
 TEST(CompileTimeTest, IsOneForAllStages) {
   const auto compiler = std::make_shared<HourCompiler>();
   jit::Draft draft = jit::draft_program(adder("alone"), {}, compiler);
-  EXPECT_GT(draft.code->draft_time.count(), 0);
-  draft.code->draft_time = std::chrono::minutes(20);  // as if it had been long
+  EXPECT_GT(draft.time.count(), 0);
+  draft.time = std::chrono::minutes(20);  // as if it had been long
   static_cast<void>(jit::finish(std::move(draft)));
   ASSERT_EQ(compiler->left.size(), 1u);
   EXPECT_LE(compiler->left[0], std::chrono::minutes(40));
@@ -59,7 +59,7 @@ TEST(CompileTimeTest, IsOneForEachUnitOfABatch) {
   std::vector<Program> programs;
   for (int k = 0; k < 8; ++k) programs.push_back(adder("p" + std::to_string(k)));
   jit::BatchDraft draft = jit::draft_programs(programs, {}, compiler);
-  for (std::size_t k = 0; k < 2; ++k) draft.codes[k]->draft_time = std::chrono::minutes(20);
+  for (std::size_t k = 0; k < 2; ++k) draft.drafts[k]->time = std::chrono::minutes(20);
   const jit::Spread here = [](std::size_t, const std::function<void()>& work) { work(); };
   static_cast<void>(jit::finish(std::move(draft), {}, here));
   ASSERT_EQ(compiler->left.size(), 2u);
