@@ -1,7 +1,7 @@
 // See cost.hpp.
 #include "tools/explain/cost.hpp"
 
-#include "jit/loop/signature.hpp"
+#include "jit/loop/interface.hpp"
 
 namespace heddle::tools {
 namespace {
@@ -30,14 +30,16 @@ double operations_of(const jit::Block& body) {
 Cost cost_of(const jit::Loop& loop) {
   Cost cost;
   cost.operations = operations_of(loop.body);
-  for (const jit::SignatureEntry& entry : jit::make_signature(loop).entries) {
-    const auto bytes = static_cast<double>(entry.type.num_bytes().value_or(0));
-    if (entry.role == jit::Role::scratch) {
+  const jit::Interface interface = jit::read_interface(loop);
+  for (std::size_t k = 0; k < loop.buffers.size(); ++k) {
+    const auto bytes = static_cast<double>(loop.buffers[k].type.num_bytes().value_or(0));
+    const jit::BufferAccess& access = interface.buffers[k];
+    if (access.role == jit::Role::scratch) {
       cost.bytes_of_scratch += bytes;
       continue;
     }
-    if (entry.reads) cost.bytes_read += bytes;
-    if (entry.writes) cost.bytes_written += bytes;
+    if (access.reads) cost.bytes_read += bytes;
+    if (access.writes) cost.bytes_written += bytes;
   }
   return cost;
 }
