@@ -9,7 +9,7 @@ namespace heddle {
 /// How often compiling ended in which way (J11). The first four count units asked for; each of
 /// them is one. The next say why a unit was not taken from disk, the rest why it was not kept.
 struct KernelCacheCounters {
-  std::uint64_t memory_hits = 0;  ///< loaded already
+  std::uint64_t memory_hits = 0;  ///< found in memory: its image, or the program itself
   std::uint64_t shared = 0;       ///< another thread was compiling the same
   std::uint64_t disk_hits = 0;
   std::uint64_t compiled = 0;
