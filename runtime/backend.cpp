@@ -211,7 +211,7 @@ Code Backend::compile(const Program& program, const CompileOptions& options) con
 CodeBatch Backend::compile_batch(std::span<const Program> programs,
                                  const BatchOptions& options) const {
   require_open(*state_);
-  const jit::CompileLimits limits = rt::limits_of(options.timeout);
+  const jit::CompileLimits limits = rt::limits_of(options.each.timeout);
   return jit::finish(
       jit::draft_programs(programs, options, state_->compiler, limits, state_->codes), limits,
       rt::spread_over(state_->compiles));
@@ -231,7 +231,7 @@ PendingCode Backend::compile_async(const Program& program, const CompileOptions&
 PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
                                           const BatchOptions& options) const {
   require_open(*state_);
-  const jit::CompileLimits asked = rt::limits_of(options.timeout);
+  const jit::CompileLimits asked = rt::limits_of(options.each.timeout);
   return rt::start_compile<CodeBatch>(
       state_->compiles, asked,
       [draft = jit::draft_programs(programs, options, state_->compiler, asked, state_->codes),

@@ -122,18 +122,13 @@ struct CompileProgress {
 };
 
 struct BatchOptions {
+  /// Of each program. Its timeout is for all of them together; its name is empty, or
+  /// invalid_argument.
+  CompileOptions each{};
   /// One per program, or empty: each program's own name. Duplicates are invalid_argument.
   std::vector<std::string> names{};
   /// Entries for which this is false are neither lowered nor compiled; their place stays empty.
   std::function<bool(const std::string& name, std::size_t position)> occupancy{};
-  bool shared = true;
-  bool fast_math = false;
-  Schedule schedule = Schedule::automatic;
-  std::vector<ScheduleStep> schedule_without{};
-  std::optional<ContractionTile> contraction_tile{};
-  std::optional<MergeMode> merge_mode{};  ///< of those that merge, see CompileOptions
-  bool trace_values = false;
-  std::optional<std::chrono::nanoseconds> timeout{};  ///< for all of them, see CompileOptions
   /// Called for each program that is compiled, one call at a time and in the order of `done`, by
   /// one of the threads that compile. No lock is held: it may take its time, compile and link,
   /// while the others go on; the batch ends after its last call. What it throws fails the batch,

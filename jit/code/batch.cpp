@@ -33,6 +33,12 @@ std::string common_prefix(const std::vector<std::string>& names) {
 
 std::vector<std::string> batch_names(std::span<const Program> programs,
                                      const BatchOptions& options) {
+  if (!options.each.name.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the programs of a batch cannot all be named '{}': leave "
+                            "BatchOptions::each.name empty, and give BatchOptions::names",
+                            options.each.name));
+  }
   if (!options.names.empty() && options.names.size() != programs.size()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("batch of {} programs got {} names (expected one each, or "
@@ -143,14 +149,7 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
                           const std::shared_ptr<const Compiler>& compiler,
                           const CompileLimits& limits, const std::shared_ptr<Codes>& codes) {
   const std::vector<std::string> names = batch_names(programs, options);
-  CompileOptions each;
-  each.shared = options.shared;
-  each.fast_math = options.fast_math;
-  each.schedule = options.schedule;
-  each.schedule_without = options.schedule_without;
-  each.contraction_tile = options.contraction_tile;
-  each.merge_mode = options.merge_mode;
-  each.trace_values = options.trace_values;
+  CompileOptions each = options.each;
   BatchDraft draft{compiler, {}, {}, options.progress};
   draft.drafts.resize(programs.size());
   std::vector<std::size_t> positions;
@@ -160,7 +159,7 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
     draft.drafts[k] = draft_code(programs[k], names[k], each, compiler, limits, codes);
     positions.push_back(k);
   }
-  if (options.shared) make_parts(draft, positions, symbol(common_prefix(names)));
+  if (options.each.shared) make_parts(draft, positions, symbol(common_prefix(names)));
   return draft;
 }
 

@@ -127,7 +127,7 @@ TEST_P(HiddenTest, BatchesHideLikeTheirRoutinesLinkedOneByOne) {
   const std::vector<Program> visible{store, keep, again, use};
   for (const bool shared : {true, false}) {
     BatchOptions options;
-    options.shared = shared;
+    options.each.shared = shared;
     expect_refused([&] {
       static_cast<void>(Context(device).link_batch(backend.compile_batch(hidden, options)));
     });

@@ -148,7 +148,7 @@ TEST_P(LinkingTest, BatchKeepsPositionsAndSharesBuffers) {
   programs[2] << (y(i) = x(i) * 10);
   for (const bool shared : {true, false}) {
     BatchOptions options;
-    options.shared = shared;
+    options.each.shared = shared;
     options.occupancy = [](const std::string& name, std::size_t) { return name != "step_b"; };
     const CodeBatch batch = backend.compile_batch(programs, options);
     ASSERT_EQ(batch.size(), 3u);
@@ -295,8 +295,8 @@ TEST_P(LinkingTest, SchedulesCanBeSteered) {
   steps.schedule_without = {ScheduleStep::contraction, ScheduleStep::reduction};
   tile.contraction_tile = ContractionTile{2, 1};
   BatchOptions batch;
-  batch.schedule_without = {ScheduleStep::reduction};
-  batch.contraction_tile = ContractionTile{3, 1};
+  batch.each.schedule_without = {ScheduleStep::reduction};
+  batch.each.contraction_tile = ContractionTile{3, 1};
   std::vector<Code> codes{backend.compile(mm), backend.compile(mm, off), backend.compile(mm, steps),
                           backend.compile(mm, tile)};
   const std::vector<Program> programs{mm};

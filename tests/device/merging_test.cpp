@@ -80,8 +80,8 @@ TEST_P(MergingTest, BatchesMayBeForOneModeToo) {
   EXPECT_TRUE(source.schedule().wait().ok());
   for (const bool shared : {true, false}) {
     BatchOptions options;
-    options.shared = shared;
-    options.merge_mode = MergeMode::copy;
+    options.each.shared = shared;
+    options.each.merge_mode = MergeMode::copy;
     for (const auto& routine :
          Context(other).link_batch(backend.compile_batch(programs, options))) {
       const Status refused =

@@ -16,7 +16,7 @@ namespace {
   static_cast<void>(BackendOptions{.name = "cc"});
   static_cast<void>(BackendSpec{.mode = sched::Mode::inline_});
   static_cast<void>(CompileOptions{.fast_math = true});
-  static_cast<void>(BatchOptions{.shared = false});
+  static_cast<void>(BatchOptions{.each = {.shared = false}});
   static_cast<void>(ContractionTile{.rows = 2});
   static_cast<void>(ScheduleOptions{.contain = true});
   static_cast<void>(TransferOptions{.after = {}});

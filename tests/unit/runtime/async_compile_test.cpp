@@ -261,7 +261,7 @@ TEST_F(AsyncTest, TheDeadlineOfACallHoldsBeforeTheCompilerRuns) {
   CompileOptions limited;
   limited.timeout = 1ms;
   BatchOptions batch;
-  batch.timeout = 1ms;
+  batch.each.timeout = 1ms;
   const std::vector<Program> programs{large};
   for (const Status& status :
        {failure([&] { static_cast<void>(backend.compile(large, limited)); }),

@@ -45,6 +45,10 @@ TEST(RefusalsTest, BatchesTakeANameForEachProgram) {
   options.names = {"one"};
   expect_refusal(ErrorCode::invalid_argument, AllOf(HasSubstr("2 programs"), HasSubstr("1 names")),
                  [&] { static_cast<void>(backend.compile_batch(programs, options)); });
+  options = {.each = {.name = "all"}};
+  expect_refusal(ErrorCode::invalid_argument,
+                 AllOf(HasSubstr("'all'"), HasSubstr("BatchOptions::names")),
+                 [&] { static_cast<void>(backend.compile_batch(programs, options)); });
 }
 
 // B1, bad input
