@@ -23,7 +23,7 @@ NoLargeMemory::NoLargeMemory(std::size_t bytes) noexcept { most = bytes; }
 NoLargeMemory::~NoLargeMemory() { most = ~std::size_t{0}; }
 }  // namespace heddle
 
-// All forms that the others do not end up in, also where a sanitizer has its own of each.
+// All forms but the aligned ones: a sanitizer has its own of each.
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   ++count;
   if (bytes > most) return nullptr;
@@ -37,6 +37,13 @@ void* operator new(std::size_t bytes) {
   if (void* const memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
+void* operator new[](std::size_t bytes) { return operator new(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, tag);
+}
 void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept { std::free(memory); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t& /*tag*/) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
