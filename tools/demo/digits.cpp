@@ -11,11 +11,11 @@
 namespace heddle::demo {
 namespace {
 
-constexpr std::uint8_t rows[] = {
+constexpr std::uint8_t digit_rows[] = {
 #include "digits.inc"
 };
 constexpr std::size_t row_bytes = digit_pixels + 1;
-static_assert(std::size(rows) % row_bytes == 0, "whole rows: the pixels, then the label");
+static_assert(std::size(digit_rows) % row_bytes == 0, "whole rows: the pixels, then the label");
 constexpr float ink_max = 16;
 
 void append(Digits& to, const Digits& from, std::size_t image) {
@@ -28,7 +28,8 @@ void append(Digits& to, const Digits& from, std::size_t image) {
 
 Digits all_digits() {
   Digits digits;
-  for (std::span<const std::uint8_t> rest(rows); !rest.empty(); rest = rest.subspan(row_bytes)) {
+  for (std::span<const std::uint8_t> rest(digit_rows); !rest.empty();
+       rest = rest.subspan(row_bytes)) {
     for (const std::uint8_t pixel : rest.first(digit_pixels)) {
       digits.pixels.push_back(static_cast<float>(pixel) / ink_max);
     }
