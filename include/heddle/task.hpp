@@ -50,6 +50,8 @@ struct TaskOps {
   /// Null: the task ends as run() returns. Else run() only issues it and destroys nothing: once it
   /// has ended, this makes of what was reported how it ended.
   Status (*finish)(void* callable, Status reported) noexcept = nullptr;
+  /// Where run() is not to be called, in its turn, before the task ends. Null: nothing is done.
+  void (*pass_over)(void* callable) noexcept = nullptr;
 };
 
 /// Ends one task, from any thread, once: when the I/O, the driver or the peer that the task waits
@@ -73,6 +75,7 @@ class Completion {
 
  private:
   friend class Device;
+  friend class TicketGuard;
   Completion(std::shared_ptr<DeviceCore> core, std::uint64_t ticket) noexcept
       : core_(std::move(core)), ticket_(ticket) {}
   /// Of the task that is being issued on this thread.

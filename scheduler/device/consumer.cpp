@@ -173,16 +173,23 @@ void Consumer::run_closely(std::uint64_t ticket, const TaskNote& note) noexcept 
 }
 
 void Consumer::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
+  pass_over(ticket);
   if (!late_ends_) return ending_.drop(ticket, end, why, contained);
-  begin_late(ticket);
   late_ends_->dropped(ticket, end, why, contained);
 }
 
 void Consumer::refuse(std::uint64_t ticket, const TaskNote& note, Status why,
                       bool contained) noexcept {
+  pass_over(ticket);
   if (!late_ends_) return ending_.refused(ticket, note, std::move(why), contained);
-  begin_late(ticket);
   late_ends_->refused(ticket, std::move(why), contained);
+}
+
+/// The task is not to run: it begins, on devices that have tasks in flight, and will end.
+void Consumer::pass_over(std::uint64_t ticket) noexcept {
+  if (late_ends_) begin_late(ticket);
+  const TaskOps& ops = lane_.look(ticket).ops();
+  if (ops.pass_over != nullptr) ops.pass_over(lane_.at(ticket).callable);
 }
 
 // Devices that have tasks in flight.

@@ -58,6 +58,7 @@ class alignas(tuning::line_bytes) Consumer {
   void run_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
   void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
   void refuse(std::uint64_t ticket, const TaskNote& note, Status why, bool contained) noexcept;
+  void pass_over(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool may_begin(std::uint64_t ticket) noexcept;
   void begin_late(std::uint64_t ticket) noexcept;
   void issue(std::uint64_t ticket, Status planted) noexcept;

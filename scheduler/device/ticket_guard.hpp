@@ -26,6 +26,10 @@ class TicketGuard {
 
  protected:
   ~TicketGuard() = default;
+  /// Of the task that runs on this thread, which ends later: its operations have a finish().
+  [[nodiscard]] static Completion completion_of_running_task() noexcept {
+    return Completion::of_running_task();
+  }
 };
 
 }  // namespace heddle::sched
