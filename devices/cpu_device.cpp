@@ -58,7 +58,7 @@ class CpuDevice final : public PhysicalDevice {
                   [bytes] { return "no memory for " + std::to_string(bytes) + " bytes"; });
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
-  Status new_queue(std::unique_ptr<Queue>* queue) noexcept override {
+  Status new_queue(Completions& /*completions*/, std::unique_ptr<Queue>* queue) noexcept override {
     return make_queue<CpuQueue>(queue);
   }
 

@@ -35,6 +35,9 @@ struct Properties {
   /// Devices that name the same one share the modules that one of them loaded; null: this one alone
   /// has them.
   const void* code_space = nullptr;
+  /// Not 0: its queues run ahead, and devices that name the same one tell by one thread what ended.
+  /// 0: operations are done when they return.
+  std::uint64_t completion_domain = 0;
 };
 
 /// An image as a device has loaded it: what a queue launches. Unloads when the last handle goes;
@@ -64,9 +67,23 @@ struct LoadOptions {
   std::filesystem::path temp_dir{};  ///< where memory cannot be loaded from; empty: /tmp
 };
 
-/// One in-order stream of operations on a device. Operations may return before they are done where
-/// the hardware is asynchronous; synchronize() then waits for them. Pointers are addresses in the
-/// device's memory space.
+/// Told by a queue that runs ahead what has ended. heddle makes one for each queue, which it
+/// outlives.
+class Completions {
+ public:
+  /// All up to record(number) has ended, and what was not told of before has ended like this. A
+  /// device that was lost tells that of all that was recorded. In ascending order, by one thread of
+  /// the domain, which holds no lock: what follows from the ends happens here, users' callbacks and
+  /// destructors among it, and the queue, its module, memory and device may go before it returns.
+  virtual void ended(std::uint64_t number, Status status) noexcept = 0;
+
+ protected:
+  ~Completions() = default;
+};
+
+/// One in-order stream of operations on a device. Where its device has a completion domain they may
+/// return once issued: what pointers point to, those in `args` too, then stays until the next
+/// record() after them was told of. Pointers are addresses in the device's memory space.
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -81,8 +98,10 @@ class Queue {
   /// `kernel` numbers those of the module's image. The module outlives what is launched.
   [[nodiscard]] virtual Status launch(const Module& module, std::size_t kernel,
                                       const heddle_kernel_args& args) noexcept = 0;
-  /// Everything asked so far is done. Default: operations are synchronous.
-  [[nodiscard]] virtual Status synchronize() noexcept { return {}; }
+  /// Completions is told `number` once all that was asked for before has ended: with the first
+  /// failure since the number before. Numbers ascend. Not ok: it will not be told, and nothing that
+  /// was asked for touches memory any more. Only queues that run ahead are asked.
+  [[nodiscard]] virtual Status record(std::uint64_t /*number*/) noexcept { return {}; }
 };
 
 /// Loads an image of kind host_image_kind() into this process, or one of null_image_kind, checked
@@ -98,8 +117,10 @@ class PhysicalDevice {
   /// `bytes` (never 0) aligned to 64, contents undefined. `exhausted` when there are none.
   [[nodiscard]] virtual Status allocate(std::size_t bytes, void** data) noexcept = 0;
   virtual void release(void* data, std::size_t bytes) noexcept = 0;
-  /// Tasks of one virtual device use it; several such devices have one each.
-  [[nodiscard]] virtual Status new_queue(std::unique_ptr<Queue>* queue) noexcept = 0;
+  /// Tasks of one virtual device use it; several such devices have one each. `completions`: for
+  /// queues that run ahead.
+  [[nodiscard]] virtual Status new_queue(Completions& completions,
+                                         std::unique_ptr<Queue>* queue) noexcept = 0;
   /// Whether its queues copy between its memory and that of `other`, which is in another space.
   [[nodiscard]] virtual bool is_peer_of(const PhysicalDevice& /*other*/) const noexcept {
     return false;

@@ -30,7 +30,7 @@ class NullDevice final : public PhysicalDevice {
     return memory_->allocate(bytes, data);
   }
   void release(void* data, std::size_t bytes) noexcept override { memory_->release(data, bytes); }
-  Status new_queue(std::unique_ptr<Queue>* queue) noexcept override {
+  Status new_queue(Completions& /*completions*/, std::unique_ptr<Queue>* queue) noexcept override {
     return make_queue<NullQueue>(queue);
   }
 

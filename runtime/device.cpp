@@ -117,6 +117,7 @@ sched::DeviceOptions timeline_options(const rt::BackendState& backend,
   sched::DeviceOptions options = scheduler.device;
   options.name = device.execution->name;
   options.mode = backend.spec.mode;
+  if (device.execution->queue->runs_ahead()) options.in_flight = rt::Stream::in_flight_max;
   if (scheduler.pin_workers && !options.processor && options.mode == sched::Mode::threaded) {
     const std::vector<unsigned> allowed = sched::allowed_processors();
     if (!allowed.empty())
@@ -144,11 +145,10 @@ Device PhysicalDevice::new_virtual_device() const {
       fmt::format("{}:{}.{}", backend_->spec.name, ordinal_, state->subordinal);
   state->execution->shared_name = std::make_shared<const std::string>(state->execution->name);
   state->execution->physical = backend_->physical[ordinal];
-  std::unique_ptr<dev::Queue> queue;
-  if (Status status = state->execution->physical->new_queue(&queue); !status.ok()) {
+  if (Status status = rt::Stream::open(state->execution->physical, &state->execution->queue);
+      !status.ok()) {
     throw Error(status.code(), "no queue for device " + state->execution->name, status);
   }
-  state->execution->queue = std::move(queue);
   dev::MemoryPoolOptions memory{state->execution->name, {}};
   if (const auto most = backend_->options.bytes_max)
     memory.own = {*most, std::make_shared<const std::string>(

@@ -103,7 +103,7 @@ struct Execution {
   std::string name;
   std::shared_ptr<const std::string> shared_name;
   std::shared_ptr<dev::PhysicalDevice> physical;
-  std::shared_ptr<dev::Queue> queue;
+  std::shared_ptr<Stream> queue;
   Staging staging;
   std::shared_ptr<dev::MemoryPool> pool;
   MergeSlot merge;

@@ -18,7 +18,7 @@ struct Load {
   std::byte* data = nullptr;               ///< where routines read it
   std::shared_ptr<const Memory> memory{};  ///< of the slot, that it was copied to; null: borrowed
   Event event{};                           ///< of the task that loads it
-  bool filled = false;                     ///< by that task. For tasks of the device only
+  bool filled = false;  ///< by that task, or asked for. For tasks of the device only
 };
 
 /// What merge() brings with it, or load_merge() leaves behind.

@@ -21,20 +21,29 @@ class Launch final : public Operation {
          std::function<void(const TracedValue&)> trace)
       : linked_(std::move(what)), statics_(std::move(values)), trace_(std::move(trace)) {}
 
-  Status run(Execution& execution) override;
+  Status run(Execution& execution) override {
+    return run_.emplace(execution, *linked_, inputs()).all();
+  }
+  Status ended(Execution& /*execution*/, Status status) noexcept override {
+    return run_->ended(std::move(status));
+  }
+  [[nodiscard]] bool host_takes_part() const noexcept override {
+    return rt::host_takes_part(*linked_, inputs());
+  }
   /// The code reads the merge buffer: how is to be filled in.
   MergeRead& merging() { return merge_.emplace(); }
 
  private:
+  [[nodiscard]] RunInputs inputs() const noexcept {
+    return {statics_, merge_ ? &*merge_ : nullptr, trace_};
+  }
+
   const std::shared_ptr<const Linked> linked_;
   const std::vector<std::int64_t> statics_;
   const std::function<void(const TracedValue&)> trace_;
   std::optional<MergeRead> merge_;
+  std::optional<Run> run_;  // goes first
 };
-
-Status Launch::run(Execution& execution) {
-  return run_steps(execution, *linked_, {statics_, merge_ ? &*merge_ : nullptr, trace_});
-}
 
 [[noreturn]] void refuse_binding(const Code& code, const StaticIndex& index,
                                  const std::string& why) {

@@ -8,20 +8,20 @@
 namespace heddle::rt {
 
 Status Staging::queue(const std::shared_ptr<dev::PhysicalDevice>& physical,
-                      std::shared_ptr<dev::Queue>* queue) noexcept {
+                      std::shared_ptr<Stream>* queue) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    auto at = std::ranges::find(queues_, physical, &Kept::physical);
+    auto at = std::ranges::find(queues_, physical, &Stream::physical);
     if (at == queues_.end()) {
       // Those of devices that nobody else knows any more, whose backends went.
-      std::erase_if(queues_, [](const std::shared_ptr<Kept>& kept) {
-        return kept.use_count() == 1 && kept->physical.use_count() == 1;
+      std::erase_if(queues_, [](const std::shared_ptr<Stream>& kept) {
+        return kept.use_count() == 1 && kept->physical().use_count() == 1;
       });
-      auto made = std::make_shared<Kept>(Kept{physical, nullptr});
-      if (Status status = physical->new_queue(&made->queue); !status.ok()) return status;
+      std::shared_ptr<Stream> made;
+      if (Status status = Stream::open(physical, &made); !status.ok()) return status;
       at = queues_.insert(queues_.end(), std::move(made));
     }
-    *queue = {*at, (*at)->queue.get()};
+    *queue = *at;
     return {};
   } catch (const std::bad_alloc&) {
     return Status(ErrorCode::exhausted, "no host memory to keep a queue");

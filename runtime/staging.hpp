@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "devices/device.hpp"
+#include "runtime/stream.hpp"
 
 namespace heddle::rt {
 
@@ -29,7 +29,7 @@ class Staging {
 
   /// A queue of another physical device.
   [[nodiscard]] Status queue(const std::shared_ptr<dev::PhysicalDevice>& physical,
-                             std::shared_ptr<dev::Queue>* queue) noexcept;
+                             std::shared_ptr<Stream>* queue) noexcept;
   /// For a transfer of so many bytes, which goes through it in pieces. Null: there is none.
   [[nodiscard]] std::shared_ptr<const StagingMemory> memory(std::size_t bytes) noexcept;
 
@@ -38,12 +38,8 @@ class Staging {
   static constexpr std::size_t most_block_bytes = std::size_t{4} << 20;
 
  private:
-  struct Kept {
-    std::shared_ptr<dev::PhysicalDevice> physical;  // outlives the queue
-    std::unique_ptr<dev::Queue> queue;
-  };
   std::mutex mutex_;  // guards what follows
-  std::vector<std::shared_ptr<Kept>> queues_;
+  std::vector<std::shared_ptr<Stream>> queues_;
   std::shared_ptr<const StagingMemory> memory_;  // grow-only; queued transfers keep what they use
 };
 

@@ -60,8 +60,10 @@ class Door final : public sched::TicketGuard {
     require_open(device);
     Door door(device, work);
     door.operation_.execution_ = device.execution;
-    return TicketGuard::submit(*device.timeline, work.label, task_ops, &work.operation, options,
-                               door);
+    const bool runs_ahead =
+        device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
+    return TicketGuard::submit(*device.timeline, work.label, runs_ahead ? ahead : to_the_end,
+                               &work.operation, options, door);
   }
 
   Status enter(sched::TaskNote& note) noexcept override {
@@ -92,7 +94,6 @@ class Door final : public sched::TicketGuard {
     if (taken != nullptr) {
       for (const Accesses::Whole& each : accesses_->buffers())
         each.buffer->note_use(*taken, each.use == Use::overwrite);
-      operation_.accepted_ = true;
       if (work_.merge != nullptr) {
         before = slot().load;
         work_.merge->settle(slot(), *taken);
@@ -137,25 +138,44 @@ class Door final : public sched::TicketGuard {
   }
   [[nodiscard]] MergeSlot& slot() const noexcept { return device_.execution->merge; }
 
-  /// How the queue handles a std::unique_ptr<Operation>.
-  static constexpr sched::TaskOps task_ops{
-      [](void* to, void* from) noexcept {
-        ::new (to)
-            std::unique_ptr<Operation>(std::move(*static_cast<std::unique_ptr<Operation>*>(from)));
-      },
-      [](void* callable, Status& failure) {
-        auto& task = *static_cast<std::unique_ptr<Operation>*>(callable);
-        task->began_ = true;
-        failure = task->run(*task->execution_);
-        if (failure.ok()) task.~unique_ptr();
-        return failure.ok();
-      },
-      [](void* callable) noexcept {
-        auto& task = *static_cast<std::unique_ptr<Operation>*>(callable);
-        // By the consumer, in its turn.
-        if (task->accepted_ && !task->began_) task->skip(*task->execution_);
-        task.~unique_ptr();
-      }};
+  // How the queue handles a std::unique_ptr<Operation>.
+
+  static Operation& of(void* callable) noexcept {
+    return **static_cast<std::unique_ptr<Operation>*>(callable);
+  }
+  static void construct(void* to, void* from) noexcept {
+    ::new (to)
+        std::unique_ptr<Operation>(std::move(*static_cast<std::unique_ptr<Operation>*>(from)));
+  }
+  static void destroy(void* callable) noexcept {
+    static_cast<std::unique_ptr<Operation>*>(callable)->~unique_ptr();
+  }
+  static void pass_over(void* callable) noexcept {
+    of(callable).pass_over(*of(callable).execution_);
+  }
+  static bool run(void* callable, Status& failure) {
+    failure = of(callable).run(*of(callable).execution_);
+    if (failure.ok()) destroy(callable);
+    return failure.ok();
+  }
+  /// It ends once what it asked for has ended, however this goes.
+  static bool issue(void* callable, Status& failure) {
+    sched::Completion end = completion_of_running_task();
+    Stream& queue = *of(callable).execution_->queue;
+    try {
+      failure = of(callable).run(*of(callable).execution_);
+    } catch (...) {
+      queue.end(std::move(end));
+      throw;
+    }
+    queue.end(std::move(end));
+    return failure.ok();
+  }
+  static Status finish(void* callable, Status reported) noexcept {
+    return of(callable).ended(*of(callable).execution_, std::move(reported));
+  }
+  static constexpr sched::TaskOps to_the_end{&construct, &run, &destroy, nullptr, &pass_over};
+  static constexpr sched::TaskOps ahead{&construct, &issue, &destroy, &finish, &pass_over};
 
   const DeviceState& device_;
   const Work& work_;

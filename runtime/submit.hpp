@@ -54,16 +54,24 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
-  /// In the task. May throw, which fails it.
+  /// In the task: all that it does is done, or was asked of the device's own queue, when it
+  /// returns. May throw, which fails it.
   [[nodiscard]] virtual Status run(Execution& execution) = 0;
-  /// Instead, in its turn, where its task was skipped or cancelled.
-  virtual void skip(Execution& /*execution*/) noexcept {}
+  /// That has ended, where the queue runs ahead and the host takes no part: `status` as the queue
+  /// tells it. How the task ended.
+  [[nodiscard]] virtual Status ended(Execution& /*execution*/, Status status) noexcept {
+    return status;
+  }
+  /// Instead of both, in its turn, where its task was skipped or cancelled before it ran.
+  virtual void pass_over(Execution& /*execution*/) noexcept {}
+  /// Whether the host's code runs in it: then it begins when all before it has ended, and leaves
+  /// nothing undone when run() returns.
+  [[nodiscard]] virtual bool host_takes_part() const noexcept { return false; }
 
  private:
   friend class Door;
   std::shared_ptr<Execution> execution_;
   std::vector<std::shared_ptr<const Memory>> kept_;  // of all that it accesses, until it ended
-  bool accepted_ = false, began_ = false;            // as a task
 };
 
 /// The operation that calls `run`, which is given the execution and gives a Status.

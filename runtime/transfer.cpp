@@ -37,9 +37,9 @@ std::string_view name_of(const Place& place) {
 }
 
 /// A queue that reaches a device's memory: the task's own one where that does.
-std::shared_ptr<dev::Queue> queue_for(Execution& by, const Place& place) {
+std::shared_ptr<Stream> queue_for(Execution& by, const Place& place) {
   if (place.space() == by.physical->properties().memory_space) return by.queue;
-  std::shared_ptr<dev::Queue> queue;
+  std::shared_ptr<Stream> queue;
   throw_if_failed(by.staging.queue(place.physical, &queue));
   return queue;
 }
@@ -73,7 +73,7 @@ Route route(const Place& from, const Place& to, std::size_t bytes) noexcept {
 
 Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t bytes,
                const std::string& what) try {
-  Move move{route(from, to, bytes), to.data, from.data, bytes};
+  Move move{route(from, to, bytes), to.data, from.data, bytes, by.queue};
   switch (move.route) {
     case Route::none:
     case Route::fill:
@@ -108,24 +108,31 @@ Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t by
 }
 
 Status Move::run() const noexcept {
-  Status status;
+  if (route == Route::staged) return stage();
+  const auto& queue = writer ? writer : reader;
+  if (queue == own || route == Route::none) return ask();
+  // Queues know nothing of each other.
+  Status status = own->settle();
+  if (status.ok()) status = ask();
+  Status moved = queue->settle();
+  return status.ok() ? std::move(moved) : status;
+}
+
+Status Move::ask() const noexcept {
   switch (route) {
-    case Route::none:
-      return {};
     case Route::fill:
-      status = writer->zero(to, bytes);
-      break;
+      return writer->queue().zero(to, bytes);
     case Route::shared:
     case Route::peer:
-      status = writer->copy(to, from, bytes);
-      break;
+      return writer->queue().copy(to, from, bytes);
     case Route::pinned:
-      status = reader ? reader->to_host(to, from, bytes) : writer->from_host(to, from, bytes);
-      break;
+      return reader ? reader->queue().to_host(to, from, bytes)
+                    : writer->queue().from_host(to, from, bytes);
+    case Route::none:
     case Route::staged:
-      return stage();
+      break;
   }
-  return status.ok() ? (writer ? writer : reader)->synchronize() : status;
+  return {};
 }
 
 /// Piece by piece: one is read while the one before is written.
@@ -134,16 +141,17 @@ Status Move::stage() const noexcept {
   const std::size_t pieces = (bytes + piece - 1) / piece;
   // Where they overlap, what is written was read before.
   const bool upward = !std::less<>()(from, to);
-  Status status;
+  Status status = own->settle();  // as above
   for (std::size_t k = 0; k < pieces && status.ok(); ++k) {
     const std::size_t at = (upward ? k : pieces - 1 - k) * piece;
     const std::size_t some = std::min(piece, bytes - at);
-    status = reader->to_host(staging->block(k), from + at, some);
-    if (status.ok()) status = reader->synchronize();
-    if (status.ok()) status = writer->synchronize();  // the other block is free
-    if (status.ok()) status = writer->from_host(to + at, staging->block(k), some);
+    status = reader->queue().to_host(staging->block(k), from + at, some);
+    Status read = reader->settle();
+    if (status.ok()) status = std::move(read);
+    if (status.ok()) status = writer->settle();  // the other block is free
+    if (status.ok()) status = writer->queue().from_host(to + at, staging->block(k), some);
   }
-  Status written = writer->synchronize();  // before somebody else takes the blocks
+  Status written = writer->settle();  // before somebody else takes the blocks
   return status.ok() ? std::move(written) : status;
 }
 
@@ -181,8 +189,11 @@ class FirstValues final : public Moving {
     if (memory_.use_count() == 1) return {};  // nobody but this task has it: nobody can read them
     return Moving::run(execution);
   }
-  void skip(Execution& execution) noexcept override {
-    if (const Status status = run(execution); !status.ok()) {
+  void pass_over(Execution& execution) noexcept override {
+    Status status = run(execution);
+    Status done = execution.queue->settle();
+    if (status.ok()) status = std::move(done);
+    if (!status.ok()) {
       sched::log_made(LogLevel::error, [&] {
         return fmt::format("{}: memory has no first values: {}", execution.name,
                            status.to_string());
@@ -209,8 +220,8 @@ void submit_first(const DeviceState& device, sched::Label label, const BufferVie
 
 void submit_zeros(const DeviceState& device, const BufferView& view, const Tensor* tensor) {
   if (view.num_bytes() == 0) return;
-  const Move move{Route::fill, place_of(view).data,    nullptr, view.num_bytes(),
-                  nullptr,     device.execution->queue};
+  const auto& queue = device.execution->queue;
+  const Move move{Route::fill, place_of(view).data, nullptr, view.num_bytes(), queue, {}, queue};
   submit_first(device, "zero", view, move, nullptr, tensor);
 }
 

@@ -41,14 +41,17 @@ struct Move {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
-  std::shared_ptr<dev::Queue> reader{};  ///< brings bytes to the host's memory; null: does not
-  std::shared_ptr<dev::Queue> writer{};  ///< brings them where they go; null: `reader` does
+  std::shared_ptr<Stream> own{};     ///< of the device that it was made for
+  std::shared_ptr<Stream> reader{};  ///< brings bytes to the host's memory; null: does not
+  std::shared_ptr<Stream> writer{};  ///< brings them where they go; null: `reader` does
   std::shared_ptr<const StagingMemory> staging{};
 
-  /// In a task of the device that it was made for. The bytes are there when it returns.
+  /// In a task of the device that it was made for. The bytes are there when what was asked of its
+  /// own queue is done.
   [[nodiscard]] Status run() const noexcept;
 
  private:
+  [[nodiscard]] Status ask() const noexcept;
   [[nodiscard]] Status stage() const noexcept;
 };
 

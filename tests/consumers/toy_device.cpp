@@ -82,7 +82,8 @@ class Device final : public heddle::dev::PhysicalDevice {
                   "toy device: no memory for " + std::to_string(bytes) + " bytes");
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(to_local(data)); }
-  Status new_queue(std::unique_ptr<heddle::dev::Queue>* queue) noexcept override {
+  Status new_queue(heddle::dev::Completions& /*completions*/,
+                   std::unique_ptr<heddle::dev::Queue>* queue) noexcept override {
     return heddle::dev::make_queue<Queue>(queue);
   }
   Status load(const heddle::Image& image, const heddle::dev::LoadOptions& options,

@@ -1,5 +1,6 @@
 // What every conformance suite shares: the backends under test, and how failures are looked at.
-// HEDDLE_CONFORMANCE names the backends to test, separated by commas; unset: CPU rows.
+// HEDDLE_CONFORMANCE names the backends to test, separated by commas; unset: CPU rows, and
+// one whose queues run ahead (tests/support/asynchronous_device.hpp).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ namespace heddle {
 inline std::vector<std::string> backends_under_test() {
   const char* const asked = std::getenv("HEDDLE_CONFORMANCE");
   if (asked == nullptr)
-    return {"cc", "gccjit", "sync_cc", "sync_gccjit", "pooled_cc", "pooled_gccjit"};
+    return {"cc", "gccjit", "sync_cc", "sync_gccjit", "pooled_cc", "pooled_gccjit", "asynchronous"};
   std::vector<std::string> names;
   std::string rest = asked;
   for (std::size_t comma = 0; comma != std::string::npos;) {

@@ -53,7 +53,8 @@ class CountingDevice final : public PhysicalDevice {
     taken_ -= bytes;
     std::free(data);
   }
-  Status new_queue(std::unique_ptr<Queue>* /*queue*/) noexcept override {
+  Status new_queue(Completions& /*completions*/,
+                   std::unique_ptr<Queue>* /*queue*/) noexcept override {
     return Status(ErrorCode::unavailable, "none here");
   }
   [[nodiscard]] std::uint64_t taken() const {

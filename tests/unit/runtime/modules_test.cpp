@@ -68,7 +68,8 @@ class OwnDevice final : public dev::PhysicalDevice {
     return {};
   }
   void release(void* data, std::size_t) noexcept override { std::free(data); }
-  Status new_queue(std::unique_ptr<dev::Queue>* queue) noexcept override {
+  Status new_queue(dev::Completions& /*completions*/,
+                   std::unique_ptr<dev::Queue>* queue) noexcept override {
     return dev::make_queue<OwnQueue>(queue, this);
   }
   Status load(const Image& image, const dev::LoadOptions& options,

@@ -70,7 +70,8 @@ class FarDevice final : public dev::PhysicalDevice {
   void release(void* data, std::size_t /*bytes*/) noexcept override {
     std::free(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) - distance_));
   }
-  Status new_queue(std::unique_ptr<dev::Queue>* queue) noexcept override {
+  Status new_queue(dev::Completions& /*completions*/,
+                   std::unique_ptr<dev::Queue>* queue) noexcept override {
     return dev::make_queue<FarQueue>(queue, distance_);
   }
 

@@ -101,7 +101,8 @@ class NotingDevice final : public dev::PhysicalDevice {
     return {};
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
-  Status new_queue(std::unique_ptr<dev::Queue>* queue) noexcept override {
+  Status new_queue(dev::Completions& /*completions*/,
+                   std::unique_ptr<dev::Queue>* queue) noexcept override {
     if (makes_no_queue) return Status(ErrorCode::unavailable, "no queue today");
     ++queues_made;
     if (const auto call = std::exchange(at_next_queue, nullptr)) call();

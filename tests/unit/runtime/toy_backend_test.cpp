@@ -55,7 +55,8 @@ class ToyDevice final : public dev::PhysicalDevice {
     return *data != nullptr ? Status() : Status(ErrorCode::exhausted, "the toy is full");
   }
   void release(void* data, std::size_t /*bytes*/) noexcept override { std::free(data); }
-  Status new_queue(std::unique_ptr<dev::Queue>* queue) noexcept override {
+  Status new_queue(dev::Completions& /*completions*/,
+                   std::unique_ptr<dev::Queue>* queue) noexcept override {
     return dev::make_queue<ToyQueue>(queue);
   }
 

@@ -1,0 +1,17 @@
+// Registers the asynchronous backend before the suites ask for their backends (S23, D11).
+#include "tests/support/asynchronous_device.hpp"
+
+namespace heddle {
+namespace {
+
+[[maybe_unused]] const bool registered = [] {
+  register_asynchronous("asynchronous");
+  // Asked for by hand:
+  register_asynchronous("asynchronous_cc", {.in_host_memory = true});
+  register_asynchronous("pooled_asynchronous", {}, sched::Mode::pooled);
+  register_asynchronous("sync_asynchronous", {}, sched::Mode::inline_);
+  return true;
+}();
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,65 @@
+// A device for tests whose queues run ahead: each operation is done by threads of the device, after
+// a random, seeded delay, those of two queues at once; what ended is told by one thread of its own,
+// and by that alone. It can hold all operations back, fail one as it is issued or as it ends, and
+// be lost. Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "devices/device.hpp"
+#include "heddle/scheduler.hpp"
+
+namespace heddle {
+
+struct AsynchronousOptions {
+  std::uint64_t seed = 1;
+  std::chrono::microseconds delay_max{100};  ///< of an operation
+  bool in_host_memory = false;               ///< else in a memory space of its own
+  bool is_peer = false;                      ///< its queues reach memory of other such devices
+};
+
+class AsynchronousDevice final : public dev::PhysicalDevice {
+ public:
+  explicit AsynchronousDevice(AsynchronousOptions options = {});
+  ~AsynchronousDevice() override;
+  AsynchronousDevice(const AsynchronousDevice&) = delete;
+  AsynchronousDevice& operator=(const AsynchronousDevice&) = delete;
+
+  // What tests do with it.
+
+  /// No operation begins from here on, until resume().
+  void hold();
+  void resume();
+  /// An operation is refused when it is asked for: the next one, or after so many others.
+  void fail_issue(std::size_t after = 0);
+  /// The next operation that runs fails instead.
+  void fail_next_end();
+  /// All that has not run fails, and all that is asked for from here on.
+  void lose();
+  /// Operations that were asked for and have not run.
+  [[nodiscard]] std::size_t pending() const;
+
+  const dev::Properties& properties() const noexcept override { return properties_; }
+  /// What the memory holds is no zeros.
+  Status allocate(std::size_t bytes, void** data) noexcept override;
+  void release(void* data, std::size_t bytes) noexcept override;
+  Status new_queue(dev::Completions& completions,
+                   std::unique_ptr<dev::Queue>* queue) noexcept override;
+  [[nodiscard]] bool is_peer_of(const PhysicalDevice& other) const noexcept override;
+
+  class Engine;  // its threads
+
+ private:
+  dev::Properties properties_;
+  const bool is_peer_;
+  const std::shared_ptr<Engine> engine_;
+};
+
+/// Registers a backend that compiles with cc, on one new such device each time it is opened.
+void register_asynchronous(const std::string& name, AsynchronousOptions options = {},
+                           sched::Mode mode = sched::Mode::threaded);
+
+}  // namespace heddle

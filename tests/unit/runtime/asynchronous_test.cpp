@@ -1,0 +1,450 @@
+// Devices whose queues run ahead: tasks are issued, end when the device says so, and keep what they
+// use until then. The device is held where something has not ended.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "jit/code/code.hpp"
+#include "runtime/device_state.hpp"
+#include "tests/support/asynchronous_device.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::shared_ptr<AsynchronousDevice> next_device;
+
+/// A backend of its own, whose device the test knows.
+Backend open_held(const std::shared_ptr<AsynchronousDevice>& physical) {
+  [[maybe_unused]] static const bool registered = [] {
+    register_backend({"held", "cc", sched::Mode::threaded, [] {
+                        return std::vector<std::shared_ptr<dev::PhysicalDevice>>{
+                            std::exchange(next_device, nullptr)};
+                      }});
+    return true;
+  }();
+  next_device = physical;
+  return Backend::open("held");
+}
+
+class AsynchronousTest : public testing::Test {
+ protected:
+  ~AsynchronousTest() override { physical->resume(); }
+
+  static Code compile(const Backend& backend, const Tensor& x, double by) {
+    Index i;
+    Program p("add");
+    p << (x(i) += by);
+    return backend.compile(p);
+  }
+  /// The code with another list of steps.
+  template <class Change>
+  static Code changed(const Code& code, const Change& change) {
+    auto data = std::make_shared<jit::CodeData>(code.data());
+    auto core = std::make_shared<jit::Core>(*data->core);
+    change(core->steps);
+    data->core = std::move(core);
+    return Code(std::move(data));
+  }
+  BufferView new_view() const { return {Buffer::allocate(device, type), type}; }
+  Event write(const BufferView& view, const std::vector<float>& values) const {
+    return view.from_host(device, std::as_bytes(std::span(values)));
+  }
+  std::vector<float> read(const BufferView& view) const {
+    std::vector<float> values(4, -1);
+    EXPECT_TRUE(view.to_host(device, std::as_writable_bytes(std::span(values))).wait().ok());
+    return values;
+  }
+  /// `asked` was asked for so many operations that are not done.
+  static void wait_until_asked(const AsynchronousDevice& asked, std::size_t operations) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (asked.pending() < operations) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "it was not asked for anything";
+      std::this_thread::sleep_for(100us);
+    }
+  }
+  void wait_until_asked(std::size_t operations) const { wait_until_asked(*physical, operations); }
+
+  const std::shared_ptr<AsynchronousDevice> physical = std::make_shared<AsynchronousDevice>();
+  const Backend backend = open_held(physical);
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const ArrayType type{f32, {4}};
+  const Tensor x{"x", f32, {4}};
+};
+
+// S23: a zero fill has ended when the device says so, and not before
+TEST_F(AsynchronousTest, ZerosEndWhenTheyAreThere) {
+  physical->hold();
+  const BufferView view = new_view();
+  const Event zeroed = device.record();
+  wait_until_asked(1);
+  EXPECT_FALSE(zeroed.wait_for(20ms).ok());
+  physical->resume();
+  EXPECT_TRUE(zeroed.wait().ok());
+}
+
+// S23: neither has a copy
+TEST_F(AsynchronousTest, CopiesEndWhenTheBytesAreThere) {
+  const BufferView from = new_view(), to = new_view();
+  EXPECT_TRUE(write(from, {1, 2, 3, 4}).wait().ok());
+  physical->hold();
+  const Event copied = to.copy_from(device, from);
+  wait_until_asked(1);
+  EXPECT_FALSE(copied.wait_for(20ms).ok());
+  physical->resume();
+  EXPECT_TRUE(copied.wait().ok());
+  EXPECT_THAT(read(to), ElementsAre(1, 2, 3, 4));
+}
+
+// S23: nor a launch
+TEST_F(AsynchronousTest, LaunchesEndWhenTheKernelHas) {
+  const Routine run = Context(device).link(compile(backend, x, 1));
+  device.await();
+  physical->hold();
+  const Event launched = run.schedule();
+  wait_until_asked(1);
+  EXPECT_FALSE(launched.wait_for(20ms).ok());
+  physical->resume();
+  EXPECT_TRUE(launched.wait().ok());
+  EXPECT_THAT(run.context().read<float>(x), Each(1));
+}
+
+// S23: a device begins tasks before those ahead of them have ended
+TEST_F(AsynchronousTest, TasksFollowWithoutWaiting) {
+  const Routine run = Context(device).link(compile(backend, x, 1));
+  device.await();
+  physical->hold();
+  for (int k = 0; k < 10; ++k) run.schedule();
+  wait_until_asked(10);
+  const sched::Snapshot at = device.timeline().snapshot();
+  EXPECT_EQ(at.in_flight, 10U);
+  EXPECT_EQ(at.running, "add");
+  physical->resume();
+  EXPECT_THAT(run.context().read<float>(x), Each(10));
+}
+
+// S23, D2: what an issued task uses is kept until it has ended, and no longer
+TEST_F(AsynchronousTest, MemoryIsKeptUntilTheEnd) {
+  const std::uint64_t before = device.statistics().bytes_in_use;
+  {
+    const BufferView from = new_view(), to = new_view();
+    device.await();
+    physical->hold();
+    to.copy_from(device, from);
+    wait_until_asked(1);
+  }
+  EXPECT_EQ(device.statistics().bytes_in_use, before + 2 * type.num_bytes().value());
+  physical->resume();
+  device.await();
+  EXPECT_EQ(device.statistics().bytes_in_use, before);
+}
+
+// S23, D14: so are code, module, and what the kernel was given
+TEST_F(AsynchronousTest, CallablesAreKeptUntilTheEnd) {
+  StaticIndex k("k");
+  Index i;
+  const Tensor y("y", f32, {3, 4});
+  Program rows("rows");
+  rows << (y(k, i) += 1.0);
+  const Context root(device);
+  std::vector<Event> events;
+  BufferView kept = [&] {
+    const Routine run = root.link(backend.compile(rows));
+    const BufferView view = run.context().view(y);
+    device.await();
+    physical->hold();
+    for (int row = 0; row < 3; ++row) events.push_back(run.schedule({{k, row}}));
+    wait_until_asked(3);
+    return view;
+  }();
+  physical->resume();
+  for (const Event& event : events) EXPECT_TRUE(event.wait().ok()) << event.status().to_string();
+  std::vector<float> values(12);  // each row once
+  EXPECT_TRUE(kept.to_host(device, std::as_writable_bytes(std::span(values))).wait().ok());
+  EXPECT_THAT(values, Each(1));
+}
+
+// S23, S10: what fails as it is issued has failed in its turn, by name
+TEST_F(AsynchronousTest, FailuresAtIssueAreToldInTheirTurn) {
+  const Routine run = Context(device).link(compile(backend, x, 1));
+  device.await();
+  physical->hold();
+  const Event good = run.schedule();
+  wait_until_asked(1);
+  physical->fail_issue();
+  const Event bad = run.schedule();
+  const Event behind = run.schedule();
+  EXPECT_FALSE(bad.wait_for(20ms).ok());
+  EXPECT_FALSE(bad.done()) << "the one before has not ended";
+  physical->resume();
+  EXPECT_EQ(bad.wait().code(), ErrorCode::device_failed);
+  EXPECT_TRUE(good.status().ok());
+  EXPECT_THAT(bad.status().to_string(), HasSubstr("task 'add'"));
+  EXPECT_THAT(bad.status().to_string(), HasSubstr("the asynchronous device takes nothing"));
+  EXPECT_FALSE(behind.wait().ok());
+  device.recover();
+  EXPECT_TRUE(run.schedule().wait().ok());
+}
+
+// S23, S10: it ends once what it had asked for before has ended, for that uses what it keeps
+TEST_F(AsynchronousTest, TasksThatFailHalfIssuedEndWhenTheRestHas) {
+  const Code code = compile(backend, x, 1);
+  const Routine twice = Context(device).link(
+      changed(code, [](std::vector<jit::Step>& steps) { steps.push_back(steps.front()); }));
+  device.await();
+  physical->hold();
+  physical->fail_issue(1);
+  const Event bad = twice.schedule();
+  wait_until_asked(1);
+  static_cast<void>(bad.wait_for(20ms));
+  EXPECT_FALSE(bad.done());
+  physical->resume();
+  EXPECT_THAT(bad.wait().to_string(), HasSubstr("the asynchronous device takes nothing"));
+}
+
+// S23, S10: and what fails on the device; those behind are skipped, though they were issued
+TEST_F(AsynchronousTest, FailuresAtTheEndAreToldByTask) {
+  const Routine run = Context(device).link(compile(backend, x, 1));
+  device.await();
+  physical->hold();
+  const Event bad = run.schedule();
+  const Event behind = run.schedule();
+  wait_until_asked(2);
+  physical->fail_next_end();
+  physical->resume();
+  EXPECT_EQ(bad.wait().code(), ErrorCode::device_failed);
+  EXPECT_THAT(bad.status().to_string(), HasSubstr("task 'add'"));
+  EXPECT_THAT(bad.status().to_string(), HasSubstr("the asynchronous device broke"));
+  EXPECT_THAT(behind.wait().to_string(), HasSubstr("the asynchronous device broke"));
+  device.recover();
+  const sched::Counters counted = device.timeline().counters();
+  EXPECT_EQ(counted.failed, 1U);
+  EXPECT_EQ(counted.skipped, 1U);
+  EXPECT_TRUE(run.schedule().wait().ok());
+}
+
+// S23, S6: a lost device leaves nobody waiting
+TEST_F(AsynchronousTest, LostDevicesEndEverything) {
+  const Routine run = Context(device).link(compile(backend, x, 1));
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Routine there = Context(other).link(compile(backend, x, 2));
+  device.await();
+  other.await();
+  physical->hold();
+  const Event here = run.schedule(), elsewhere = there.schedule();
+  wait_until_asked(2);
+  physical->lose();
+  const Event later = run.schedule();
+  physical->resume();
+  for (const Event& event : {here, elsewhere, later})
+    EXPECT_THAT(event.wait().to_string(), HasSubstr("the asynchronous device is lost"));
+  device.recover();
+  EXPECT_THAT(run.schedule().wait().to_string(), HasSubstr("the asynchronous device is lost"));
+}
+
+// S23: the host's code in a routine runs when all before it has ended, and before all behind it
+TEST_F(AsynchronousTest, HostCallsComeAfterWhatWasAskedFor) {
+  const Code code = compile(backend, x, 1);
+  std::vector<float> seen(4);
+  const Routine plain = Context(device).link(code);
+  const void* const data = plain.context().view(x).buffer().state()->data;
+  const Routine calls = plain.context().link(changed(code, [&](std::vector<jit::Step>& steps) {
+    steps.emplace_back(jit::CallStep{[&] {
+      std::memcpy(seen.data(), data, sizeof(float) * seen.size());
+      return Status();
+    }});
+    steps.push_back(steps.front());
+  }));
+  for (int k = 0; k < 20; ++k) plain.schedule();
+  const Event called = calls.schedule();
+  plain.schedule();
+  EXPECT_TRUE(called.wait().ok());
+  EXPECT_THAT(seen, Each(21));
+  EXPECT_THAT(plain.context().read<float>(x), Each(23));
+}
+
+// S23, S10: and does not run where something before it has failed
+TEST_F(AsynchronousTest, HostCallsDoNotRunBehindAFailure) {
+  const Code code = compile(backend, x, 1);
+  int calls = 0;
+  const Routine plain = Context(device).link(code);
+  const Routine calling = plain.context().link(changed(code, [&](std::vector<jit::Step>& steps) {
+    steps.emplace_back(jit::CallStep{[&] {
+      ++calls;
+      return Status();
+    }});
+  }));
+  device.await();
+  physical->hold();
+  const Event bad = plain.schedule();
+  const Event called = calling.schedule();
+  physical->fail_next_end();
+  wait_until_asked(1);
+  physical->resume();
+  EXPECT_FALSE(bad.wait().ok());
+  EXPECT_FALSE(called.wait().ok());
+  EXPECT_EQ(calls, 0);
+}
+
+// S12, S23: a kernel that runs on the device is told to stop
+TEST_F(AsynchronousTest, KernelsInFlightAreToldToStop) {
+  const Tensor u("u", f64, {1'000'000}), s("s", f64, {100'000}), y("y", f64, {100'000});
+  const Index i, j;
+  Program minutes("minutes");
+  minutes << (y(i) += sin(u(j) * s(i)));
+  const Routine run = Context(device).link(backend.compile(minutes));
+  device.await();
+  const Event event = run.schedule();
+  while (device.timeline().snapshot().running != "minutes") std::this_thread::sleep_for(1ms);
+  device.cancel_pending();
+  EXPECT_EQ(event.wait().code(), ErrorCode::cancelled);
+  EXPECT_THAT(event.status().to_string(), HasSubstr("incomplete"));
+}
+
+// S23, D2: first values are there for who comes next, where their own task was cancelled
+TEST_F(AsynchronousTest, CancelledFirstValuesAreThereAllTheSame) {
+  sched::ExternalTimeline gate("gate");
+  const Event open = gate.next();
+  device.wait(open);
+  const BufferView view = new_view();
+  const Event zeroed = device.record();
+  physical->hold();
+  device.cancel_pending();
+  wait_until_asked(1);
+  static_cast<void>(zeroed.wait_for(20ms));
+  EXPECT_FALSE(zeroed.done());
+  physical->resume();
+  EXPECT_EQ(zeroed.wait().code(), ErrorCode::cancelled);
+  EXPECT_THAT(read(view), Each(0));
+  EXPECT_TRUE(gate.signal(open.ticket()).ok());
+}
+
+// S23, D5: staged moves between two such devices come after what was asked for, and are whole
+TEST_F(AsynchronousTest, StagedMovesWaitForBothQueues) {
+  const auto other_physical = std::make_shared<AsynchronousDevice>();
+  const Backend other_backend = open_held(other_physical);
+  const Device other = other_backend.physical_device(0).new_virtual_device();
+  for (const std::int64_t count : {4, 3'000'000}) {  // a piece, and three
+    const ArrayType array{f32, {count}};
+    const BufferView here(Buffer::allocate(device, array), array);
+    const BufferView there(Buffer::allocate(other, array), array);
+    std::vector<float> values(static_cast<std::size_t>(count)), back(values.size());
+    std::iota(values.begin(), values.end(), 0.0F);
+    here.from_host(device, std::as_bytes(std::span(values)));
+    other.await();
+    other_physical->hold();
+    const Event moved = there.copy_from(device, here);
+    wait_until_asked(*other_physical, 1);
+    static_cast<void>(moved.wait_for(100ms));
+    EXPECT_FALSE(moved.done());
+    other_physical->resume();
+    EXPECT_TRUE(moved.wait().ok());
+    EXPECT_TRUE(there.to_host(other, std::as_writable_bytes(std::span(back))).wait().ok());
+    EXPECT_EQ(back, values);
+  }
+}
+
+// S23, D5: and after what the task's own queue was asked for, though it takes no part
+TEST_F(AsynchronousTest, StagedMovesOfOthersComeAfterTheirOwn) {
+  AsynchronousOptions options;
+  options.is_peer = true;
+  const auto own_physical = std::make_shared<AsynchronousDevice>(options);
+  const auto far_physical = std::make_shared<AsynchronousDevice>();
+  const Backend own_backend = open_held(own_physical), far_backend = open_held(far_physical);
+  const Device own = own_backend.physical_device(0).new_virtual_device();
+  const Device far = far_backend.physical_device(0).new_virtual_device();
+  const BufferView first(Buffer::allocate(own, type), type);
+  const BufferView second = new_view();
+  const BufferView third(Buffer::allocate(far, type), type);
+  const std::vector<float> values{9, 8, 7, 6};
+  first.from_host(own, std::as_bytes(std::span(values)));
+  for (const Device& each : {own, device, far}) each.await();
+  own_physical->hold();
+  second.copy_from(own, first);                      // by its own queue
+  const Event moved = third.copy_from(own, second);  // by those of the others
+  wait_until_asked(*own_physical, 1);
+  static_cast<void>(moved.wait_for(20ms));
+  EXPECT_FALSE(moved.done());
+  own_physical->resume();
+  EXPECT_TRUE(moved.wait().ok());
+  std::vector<float> back(4);
+  EXPECT_TRUE(third.to_host(far, std::as_writable_bytes(std::span(back))).wait().ok());
+  EXPECT_EQ(back, values);
+}
+
+// S23, D5: neither queue knows of the other: one comes after what was asked of the task's own
+TEST_F(AsynchronousTest, MovesByAnotherQueueComeAfterTheirOwn) {
+  AsynchronousOptions options;
+  options.in_host_memory = true;
+  const auto near_physical = std::make_shared<AsynchronousDevice>(options);
+  const Backend near_backend = open_held(near_physical);
+  const Device near = near_backend.physical_device(0).new_virtual_device();
+  const BufferView here(Buffer::allocate(near, type), type);
+  const BufferView there = new_view();
+  near.await();
+  device.await();
+  near_physical->hold();
+  const std::vector<float> values{4, 3, 2, 1};
+  here.from_host(near, std::as_bytes(std::span(values)));
+  const Event moved = there.copy_from(near, here);
+  wait_until_asked(*near_physical, 1);
+  EXPECT_FALSE(moved.wait_for(20ms).ok());
+  physical->hold();
+  near_physical->resume();
+  wait_until_asked(1);
+  EXPECT_FALSE(moved.wait_for(20ms).ok());
+  physical->resume();
+  EXPECT_TRUE(moved.wait().ok());
+  EXPECT_THAT(read(there), ElementsAre(4, 3, 2, 1));
+}
+
+// S23, D10: random work on several such devices gives what it gives in order
+TEST_F(AsynchronousTest, RandomWorkGivesWhatItGivesInOrder) {
+  constexpr int devices_count = 3, steps = 300;
+  std::vector<Device> devices;
+  std::vector<Routine> routines;
+  std::vector<std::vector<float>> expected(devices_count, std::vector<float>(4));
+  const Code code = compile(backend, x, 1);
+  for (int k = 0; k < devices_count; ++k) {
+    devices.push_back(backend.physical_device(0).new_virtual_device());
+    routines.push_back(Context(devices.back()).link(code));
+  }
+  std::vector<std::optional<Event>> last(devices_count);  // that touches its x
+  std::mt19937 random(7);
+  for (int step = 0; step < steps; ++step) {
+    const std::size_t at = random() % devices_count, from = random() % devices_count;
+    if (random() % 3 != 0 || at == from) {
+      last[at] = routines[at].schedule();
+      for (float& value : expected[at]) ++value;
+      continue;
+    }
+    TransferOptions after;
+    if (last[from]) after.after.push_back(*last[from]);
+    const Event copied = copy(x, routines[from].context(), routines[at].context(), after).event;
+    last[at] = copied;
+    last[from] = devices[from].timeline().wait(copied);
+    expected[at] = expected[from];
+  }
+  for (std::size_t k = 0; k < devices_count; ++k)
+    EXPECT_EQ(routines[k].context().read<float>(x), expected[k]) << k;
+}
+
+}  // namespace
+}  // namespace heddle
