@@ -14,6 +14,8 @@
 #include "runtime/compiling.hpp"
 #include "runtime/config.hpp"
 #include "runtime/registry.hpp"
+#include "scheduler/device/hooks.hpp"
+#include "scheduler/device/timeline.hpp"
 
 namespace heddle {
 namespace {
@@ -55,12 +57,51 @@ void require_helper(const BackendOptions& options, const Asked& asked) {
                           path.string()));
 }
 
+/// Nothing that was asked for goes without effect.
+void check_scheduling(const BackendOptions& options) {
+  const SchedulerOptions& asked = options.scheduling;
+  if (asked.device.mode != sched::DeviceOptions().mode) {
+    throw Error(ErrorCode::invalid_argument,
+                "BackendOptions::scheduling.device.mode says nothing of a backend's devices; set "
+                "BackendOptions::mode");
+  }
+  if (!options.scheduler) {
+    if (options.mode != sched::Mode::simulated) return;
+    throw Error(ErrorCode::invalid_argument,
+                "BackendOptions::mode is simulated, and there is no BackendOptions::scheduler (set "
+                "it to that of a Simulation)");
+  }
+  const bool simulated = options.scheduler->simulated();
+  if (options.mode && simulated != (options.mode == sched::Mode::simulated)) {
+    throw Error(ErrorCode::invalid_argument,
+                simulated ? "BackendOptions::scheduler is a Simulation's, whose devices are "
+                            "simulated, and BackendOptions::mode is another (leave it unset)"
+                          : "BackendOptions::mode is simulated, and BackendOptions::scheduler is "
+                            "no Simulation's");
+  }
+  const std::pair<const char*, bool> of_schedulers[] = {
+      {"workers", asked.workers.has_value()},
+      {"pin_workers", asked.pin_workers},
+      {"watchdog", asked.watchdog.has_value()},
+      {"on_overdue", asked.on_overdue != nullptr},
+      {"profile", asked.profile != MachineProfile()}};
+  for (const auto& [name, set] : of_schedulers) {
+    if (!set) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::scheduling.{} is of a scheduler that the backend "
+                            "makes, and BackendOptions::scheduler is the host's own (give it to "
+                            "that one when it is made)",
+                            name));
+  }
+}
+
 /// What devices would refuse, or could not work with, is told before there are any.
 void check(const BackendOptions& options) {
-  if (const auto capacity = options.scheduler.device.capacity;
+  check_scheduling(options);
+  if (const auto capacity = options.scheduling.device.capacity;
       capacity && (*capacity == 0 || *capacity > sched::capacity_max)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::scheduler.device.capacity is {} (expected 1 to {})",
+                fmt::format("BackendOptions::scheduling.device.capacity is {} (expected 1 to {})",
                             *capacity, sched::capacity_max));
   }
   if (options.bytes_max == std::uint64_t{0}) {
@@ -113,11 +154,9 @@ Backend Backend::open(BackendOptions given) {
   BackendOptions options = rt::with_environment(std::move(given));
   check(options);
   BackendSpec spec = choose(options, asked);
-  options.scheduler.name = spec.name;
-  auto state = std::make_shared<rt::BackendState>(options.scheduler);
-  state->spec = std::move(spec);
-  state->options = options;
-  state->compiler = rt::make_compiler(state->spec, options);
+  options.scheduling.name = spec.name;
+  auto state = std::make_shared<rt::BackendState>(std::move(spec), std::move(options));
+  state->compiler = rt::make_compiler(state->spec, state->options);
   if (Status status = state->compiler->available(); !status.ok())
     refuse_unusable(state->spec.name, status);
   state->physical = state->spec.devices();
@@ -240,12 +279,44 @@ PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
       });
 }
 
+namespace {
+
+/// Those of its devices that have not gone.
+std::vector<std::shared_ptr<sched::DeviceCore>> timelines(rt::BackendState& state) {
+  std::vector<std::shared_ptr<sched::DeviceCore>> result;
+  const std::lock_guard lock(state.mutex);
+  for (const rt::BackendState::Opened& device : state.devices) {
+    if (auto timeline = device.timeline.lock()) result.push_back(std::move(timeline));
+  }
+  return result;
+}
+
+std::vector<std::shared_ptr<rt::Execution>> executions(rt::BackendState& state) {
+  std::vector<std::shared_ptr<rt::Execution>> result;
+  const std::lock_guard lock(state.mutex);
+  for (const rt::BackendState::Opened& device : state.devices) {
+    if (auto execution = device.execution.lock()) result.push_back(std::move(execution));
+  }
+  return result;
+}
+
+}  // namespace
+
 bool Backend::poll(std::chrono::nanoseconds budget) const { return state_->scheduler.poll(budget); }
 bool Backend::run_one(std::chrono::nanoseconds budget) const {
   return state_->scheduler.run_one(budget);
 }
 int Backend::descriptor() const { return state_->scheduler.descriptor(); }
-std::vector<sched::Snapshot> Backend::snapshot() const { return state_->scheduler.snapshot(); }
+std::vector<sched::Snapshot> Backend::snapshot() const {
+  std::vector<sched::Snapshot> result = state_->scheduler.snapshot();
+  if (result.empty()) return result;  // as in a forked child, where locks may be held for ever
+  const std::vector<std::shared_ptr<sched::DeviceCore>> own = timelines(*state_);
+  std::erase_if(result, [&](const sched::Snapshot& one) {
+    return std::ranges::none_of(
+        own, [&](const auto& device) { return device->timeline().id() == one.id; });
+  });
+  return result;
+}
 
 KernelCacheCounters Backend::compile_counters() const noexcept {
   return state_->compiler->counters();
@@ -257,17 +328,16 @@ void Backend::finalize(std::chrono::nanoseconds timeout) const {
     // release: pairs with the acquires of who asks. Before the shutdown, as in Device::finalize().
     state_->finalized.store(true, std::memory_order_release);
   }
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = sched::deadline_after(timeout);
   const Status compiles = state_->compiles.shutdown(timeout);
-  const Status devices = state_->scheduler.shutdown(
-      std::max(std::chrono::nanoseconds(0),
-               std::chrono::nanoseconds(deadline - std::chrono::steady_clock::now())));
-  {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& weak : state_->executions) {
-      if (const auto execution = weak.lock()) execution->merge.clear();
-    }
-  }
+  // Not the scheduler, which may be the host's.
+  const std::vector<std::shared_ptr<sched::DeviceCore>> own = timelines(*state_);
+  std::vector<sched::DeviceCore*> cores;
+  for (const auto& device : own) cores.push_back(device.get());
+  const Status devices = sched::DeviceCore::shutdown(
+      cores,
+      std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(deadline - sched::now())));
+  for (const auto& execution : executions(*state_)) execution->merge.clear();
   throw_if_failed(devices);
   throw_if_failed(compiles);
 }

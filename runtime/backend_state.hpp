@@ -9,26 +9,38 @@
 
 #include "heddle/backend.hpp"
 #include "jit/code/code.hpp"
+#include "runtime/compiling.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/modules.hpp"
+#include "scheduler/device/device_core.hpp"
 
 namespace heddle::rt {
 
 struct BackendState {
   /// Throws Error(invalid_argument) for options that no scheduler takes.
-  explicit BackendState(SchedulerOptions scheduling) : scheduler(std::move(scheduling)) {}
+  BackendState(BackendSpec row, BackendOptions wanted)
+      : spec(std::move(row)),
+        options(std::move(wanted)),
+        scheduler(options.scheduler ? *options.scheduler : Scheduler(options.scheduling)),
+        compiles(compile_scheduling(scheduler)) {}
+
+  /// A device that was opened.
+  struct Opened {
+    std::weak_ptr<Execution> execution;
+    std::weak_ptr<sched::DeviceCore> timeline;
+  };
 
   BackendSpec spec;
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
   std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();  ///< of the compiler
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
-  Modules modules;  ///< of `physical`
-  Scheduler scheduler;
-  Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
+  Modules modules;      ///< of `physical`
+  Scheduler scheduler;  ///< of its devices; the host's own one may have others
+  Scheduler compiles;   ///< a device for each compile that goes on meanwhile, on few threads
   std::mutex mutex;
-  std::vector<int> opened;  // virtual devices per physical one, ever; guarded by mutex
-  std::vector<std::weak_ptr<Execution>> executions;  // of its devices; guarded by mutex
+  std::vector<int> opened;      // virtual devices per physical one, ever; guarded by mutex
+  std::vector<Opened> devices;  // those that have not gone; guarded by mutex
   std::atomic<bool> finalized{false};
 };
 

@@ -16,13 +16,14 @@ jit::CompileLimits limits_of(const std::optional<std::chrono::nanoseconds>& time
   return limits;
 }
 
-sched::Device new_compile_device(Scheduler& scheduler) {
-  sched::DeviceOptions options;
-  options.name = "compile";
-  options.mode = sched::Mode::pooled;
-  options.capacity = 1;
-  return scheduler.new_device(options);
+SchedulerOptions compile_scheduling(const Scheduler& of_devices) {
+  SchedulerOptions options;
+  options.device.mode = of_devices.simulated() ? sched::Mode::inline_ : sched::Mode::pooled;
+  options.device.capacity = 1;
+  return options;
 }
+
+sched::Device new_compile_device(Scheduler& scheduler) { return scheduler.new_device("compile"); }
 
 jit::Spread spread_over(Scheduler scheduler) {
   return [scheduler = std::move(scheduler)](std::size_t count,

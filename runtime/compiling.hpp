@@ -1,4 +1,4 @@
-// Compiles that go on meanwhile, and batches on several processors: tasks of the scheduler, each on
+// Compiles that go on meanwhile, and batches on several processors: tasks of a scheduler, each on
 // a pooled device of its own. Its few threads start with the first of them, and end with it; a
 // forked child gets `unavailable`. Any thread.
 #pragma once
@@ -16,6 +16,10 @@ namespace heddle::rt {
 
 /// Limits of a compile that begins now and may take that long.
 [[nodiscard]] jit::CompileLimits limits_of(const std::optional<std::chrono::nanoseconds>& timeout);
+
+/// How the scheduler is made that compiles of a backend run on, beside that of its devices: where
+/// these are simulated a compile is done in the call, for threads would be the seed's rivals.
+[[nodiscard]] SchedulerOptions compile_scheduling(const Scheduler& of_devices);
 
 /// A device for one compile. Throws Error(unavailable) after shutdown and in forked children.
 [[nodiscard]] sched::Device new_compile_device(Scheduler& scheduler);

@@ -121,12 +121,12 @@ void take_isa(const char* name, BackendOptions& options) {
 }
 
 void take_queue_size(const char* name, BackendOptions& options) {
-  auto& capacity = options.scheduler.device.capacity;
+  auto& capacity = options.scheduling.device.capacity;
   if (!capacity) capacity = number<std::uint32_t>(name, 1, sched::capacity_max);
 }
 
 void take_spin(const char* name, BackendOptions& options) {
-  auto& spin = options.scheduler.device.spin;
+  auto& spin = options.scheduling.device.spin;
   if (!spin) spin = time_between<std::chrono::nanoseconds, 0, 1'000'000'000>(name);
 }
 

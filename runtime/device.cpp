@@ -113,12 +113,12 @@ namespace {
 
 sched::DeviceOptions timeline_options(const rt::BackendState& backend,
                                       const rt::DeviceState& device) {
-  const SchedulerOptions& scheduler = backend.options.scheduler;
-  sched::DeviceOptions options = scheduler.device;
+  const SchedulerOptions& scheduling = backend.options.scheduling;
+  sched::DeviceOptions options = scheduling.device;
   options.name = device.execution->name;
-  options.mode = backend.spec.mode;
+  options.mode = backend.options.mode.value_or(backend.spec.mode);
   if (device.execution->queue->runs_ahead()) options.in_flight = rt::Stream::in_flight_max;
-  if (scheduler.pin_workers && !options.processor && options.mode == sched::Mode::threaded) {
+  if (scheduling.pin_workers && !options.processor && options.mode == sched::Mode::threaded) {
     const std::vector<unsigned> allowed = sched::allowed_processors();
     if (!allowed.empty())
       options.processor = allowed[static_cast<std::size_t>(device.ordinal) % allowed.size()];
@@ -156,8 +156,10 @@ Device PhysicalDevice::new_virtual_device() const {
   state->execution->pool =
       std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
   state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
-  std::erase_if(backend_->executions, [](const auto& weak) { return weak.expired(); });
-  backend_->executions.push_back(state->execution);
+  std::erase_if(backend_->devices, [](const rt::BackendState::Opened& device) {
+    return device.execution.expired() && device.timeline.expired();
+  });
+  backend_->devices.push_back({state->execution, sched::DeviceCore::of(*state->timeline)});
   ++backend_->opened[ordinal];
   return Device(std::move(state));
 }

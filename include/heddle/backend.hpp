@@ -34,12 +34,20 @@ struct BackendOptions {
   std::string name{};  ///< empty: HEDDLE_BACKEND, else gccjit if it is available, else cc
   DeviceStrategy strategy = DeviceStrategy::physical_devices_only;
   std::optional<int> virtual_devices{};  ///< overrides the suggestion
-  /// The scheduler of its devices: workers, pinning, watchdog; and in `scheduler.device` what its
-  /// devices have: queue, policy of a full one (schedules and transfers may ask for another),
-  /// recorded sites, spinning. Names and mode are the backend's own. With `pin_workers`, devices
+  /// The host's own scheduler, or a Simulation's: runs the devices beside those that the host opens
+  /// there. It stays the host's: the backend ends its own devices, and nothing else of it. Unset:
+  /// the backend makes one, as `scheduling` says.
+  std::optional<Scheduler> scheduler{};
+  /// How the backend makes a scheduler: workers, pinning, watchdog, profile. Beside `scheduler`,
+  /// which was made with its own, they are invalid_argument. `scheduling.device` is what the
+  /// devices have on either: queue, policy of a full one (schedules and transfers may ask for
+  /// another), recorded sites, spinning. Names are the backend's own. With `pin_workers`, devices
   /// that have a thread of their own are bound to processors too, those of physical device k to the
   /// k-th that the process may use.
-  SchedulerOptions scheduler{};
+  SchedulerOptions scheduling{};
+  /// Where tasks of the devices run (S15); unset: as the backend's row says (BackendSpec::mode).
+  /// With a Simulation's scheduler it is `simulated`, and may stay unset.
+  std::optional<sched::Mode> mode{};
   /// Bytes that each virtual device may take, those kept for reuse included. All devices whose
   /// memory is the host's together stay within that of the machine, of its cgroups and RLIMIT_AS.
   std::optional<std::uint64_t> bytes_max{};
@@ -100,7 +108,8 @@ class Backend {
   [[nodiscard]] PendingBatch compile_batch_async(std::span<const Program> programs,
                                                  const BatchOptions& options = {}) const;
   // Devices of a backend whose mode is manual run in these, and in waits of threads that run no
-  // task: see Scheduler. In other modes there is nothing for them to do.
+  // task: see Scheduler, whose functions these are: other manual devices of a host's own scheduler
+  // run here too. In other modes there is nothing for them to do.
 
   /// Runs tasks until none is ready, or `budget` is over. Whether there was one.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max()) const;
@@ -109,13 +118,13 @@ class Backend {
   /// Readable while a device is ready, for the host's event loop; poll() makes it unreadable. Not
   /// to be closed. Throws Error(exhausted) without descriptors.
   [[nodiscard]] int descriptor() const;
-  /// What its devices are at.
+  /// What its devices are at; of a host's own scheduler no others.
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
   /// What this open instance compiled, and what it found compiled.
   [[nodiscard]] KernelCacheCounters compile_counters() const noexcept;
 
-  /// Finalises its devices and takes no more work (D13). Idempotent. Throws Error(deadline) as
-  /// Device::finalize() does.
+  /// Finalises its devices and takes no more work (D13). A host's own scheduler goes on.
+  /// Idempotent. Throws Error(deadline) as Device::finalize() does.
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
   [[nodiscard]] std::string to_string() const;
 
@@ -128,8 +137,9 @@ class Backend {
 /// A row of the backend table (B5).
 struct BackendSpec {
   std::string name{};
-  std::string compiler{};                    ///< "cc", "gccjit" or "null"
-  sched::Mode mode = sched::Mode::threaded;  ///< manual: the host calls Backend::poll()
+  std::string compiler{};  ///< "cc", "gccjit" or "null"
+  /// Unless BackendOptions::mode says otherwise. manual: the host calls Backend::poll().
+  sched::Mode mode = sched::Mode::threaded;
   std::function<std::vector<std::shared_ptr<dev::PhysicalDevice>>()> devices{};
 };
 /// Adds a backend for this process. Throws invalid_argument for a name that exists or a spec that

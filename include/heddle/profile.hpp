@@ -21,6 +21,8 @@ struct MachineProfile {
   /// How long a thread without work looks for it before it sleeps: about as long as a wake takes,
   /// which loses at most a factor of two against either choice.
   std::chrono::nanoseconds spin{50'000};
+
+  friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
 
 }  // namespace heddle

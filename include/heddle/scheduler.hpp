@@ -402,6 +402,8 @@ class Scheduler {
   /// neither it nor the scheduler takes anything new from then on all the same.
   Status shutdown(std::chrono::nanoseconds timeout);
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
+  /// Whether it is a Simulation's: then its devices are simulated, whatever mode they ask for.
+  [[nodiscard]] bool simulated() const;
 
  private:
   friend class Simulation;

@@ -185,5 +185,6 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
 }
 
 std::vector<sched::Snapshot> Scheduler::snapshot() const { return core().snapshot(); }
+bool Scheduler::simulated() const { return core().simulator != nullptr; }
 
 }  // namespace heddle

@@ -21,7 +21,7 @@ class SchedulingTest : public testing::TestWithParam<std::string> {
   static Backend open(SchedulerOptions scheduler) {
     BackendOptions options;
     options.name = GetParam();
-    options.scheduler = std::move(scheduler);
+    options.scheduling = std::move(scheduler);
     return Backend::open(options);
   }
   static Program increment(const Tensor& x) {

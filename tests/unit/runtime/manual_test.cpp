@@ -112,7 +112,7 @@ TEST(PlacingTest, PooledBackendsHaveTheWorkersAskedFor) {
   for (const std::size_t workers : {1u, 3u}) {
     BackendOptions options;
     options.name = "pooled_cc";
-    options.scheduler.workers = static_cast<unsigned>(workers);
+    options.scheduling.workers = static_cast<unsigned>(workers);
     const Backend backend = Backend::open(options);
     std::vector<Device> devices;
     for (int k = 0; k < 3; ++k) devices.push_back(backend.physical_device(0).new_virtual_device());
@@ -163,7 +163,7 @@ TEST(PlacingTest, ThreadsAreBoundWhereAsked) {
     options.name = name;
     const Backend free = Backend::open(options);
     EXPECT_EQ(processors_of(free.physical_device(0).new_virtual_device()), allowed);
-    options.scheduler.pin_workers = true;
+    options.scheduling.pin_workers = true;
     const Backend bound = Backend::open(options);
     for (int k = 0; k < bound.num_physical_devices(); ++k) {
       const auto found = processors_of(bound.physical_device(k).new_virtual_device());
@@ -175,10 +175,10 @@ TEST(PlacingTest, ThreadsAreBoundWhereAsked) {
   }
   BackendOptions one;
   one.name = "cc";
-  one.scheduler.device.processor = static_cast<unsigned>(allowed.back());
+  one.scheduling.device.processor = static_cast<unsigned>(allowed.back());
   EXPECT_THAT(processors_of(Backend::open(one).physical_device(0).new_virtual_device()),
               ElementsAre(allowed.back()));
-  one.scheduler.device.processor = 1u << 20;
+  one.scheduling.device.processor = 1u << 20;
   EXPECT_EQ(failure([&] {
               static_cast<void>(Backend::open(one).physical_device(0).new_virtual_device());
             }).code(),
