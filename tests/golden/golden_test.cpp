@@ -58,6 +58,16 @@ Program softmax_rows() {
   return p;
 }
 
+/// The one that docs/a-program-through-jit.md follows.
+Program dense_relu() {
+  const Tensor x("x", f32, {16, 64}), w("w", f32, {64, 32}), bias("bias", f32, {32}),
+      h("h", f32, {16, 32}), y("y", f32, {16, 32});
+  Index i, j, k;
+  Program p("dense_relu");
+  p << (h(i, j) = sum(x(i, k) * w(k, j))) << (y(i, j) = relu(h(i, j) + bias(j)));
+  return p;
+}
+
 Program convolution() {
   const Tensor x("x", f32, {19}), w("w", f32, {3}), y("y", f32, {9});
   Index i, k;
@@ -255,8 +265,9 @@ TEST_P(GoldenTest, TextIsTheSameAfterAHundredUnrelatedTensors) {
 INSTANTIATE_TEST_SUITE_P(
     Programs, GoldenTest,
     ::testing::Values(Golden{"matmul", matmul}, Golden{"bias_relu", bias_relu},
-                      Golden{"softmax_rows", softmax_rows}, Golden{"convolution", convolution},
-                      Golden{"merge_add", merge_add}, Golden{"static_slice", static_slice},
+                      Golden{"softmax_rows", softmax_rows}, Golden{"dense_relu", dense_relu},
+                      Golden{"convolution", convolution}, Golden{"merge_add", merge_add},
+                      Golden{"static_slice", static_slice},
                       Golden{"half_precision", half_precision}, Golden{"reductions", reductions},
                       Golden{"virtual_chain", virtual_chain},
                       Golden{"virtual_layer", virtual_layer},
