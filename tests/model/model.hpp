@@ -8,8 +8,6 @@
 #pragma once
 
 // Relacy puts macros in the place of standard names: standard headers, and ours, come before it.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,18 +15,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <ostream>
 #include <source_location>
 #include <stdexcept>
-#include <streambuf>
 #include <string>
 #include <thread>
 #include <vector>
@@ -341,92 +335,5 @@ class Outside {
   };
   static int& count() { return rl::ctx().*Door::count; }
 };
-
-/// Where Relacy reports to: a place that does not grow, since Relacy has its own operator new while
-/// it runs. What does not fit is dropped.
-class Report : public std::streambuf {
- public:
-  Report() { setp(text_.data(), text_.data() + text_.size()); }
-  [[nodiscard]] std::string text() const { return std::string(pbase(), pptr()); }
-
- protected:
-  int overflow(int c) override { return c; }
-  std::streamsize xsputn(const char* text, std::streamsize count) override {
-    const auto fits = std::min<std::streamsize>(count, epptr() - pptr());
-    std::memcpy(pptr(), text, static_cast<std::size_t>(fits));
-    pbump(static_cast<int>(fits));
-    return count;
-  }
-
- private:
-  std::array<char, 1 << 16> text_;
-};
-
-struct Verdict {
-  bool holds = false;
-  std::uint64_t schedules = 0;
-  std::string report;
-};
-
-/// All schedules with at most `context_bound` preemptions, or `count` random ones.
-template <class Scenario>
-Verdict explore(rl::scheduler_type_e search, unsigned context_bound, std::uint64_t count) {
-  const auto report = std::make_unique<Report>();
-  std::ostream stream(report.get());
-  rl::test_params params;
-  params.search_type = search;
-  params.context_bound = context_bound;
-  params.iteration_count = static_cast<rl::iteration_t>(count);
-  params.output_stream = &stream;
-  params.progress_stream = &stream;
-  Verdict verdict;
-  AccessLog::get().begin();
-  verdict.holds = rl::simulate<Scenario>(params);
-  verdict.schedules = static_cast<std::uint64_t>(params.stop_iteration);
-  verdict.report = report->text();
-  return verdict;
-}
-
-/// How deep the tests look; a number in the environment variable `name` replaces `usual`.
-inline std::uint64_t depth(const char* name, std::uint64_t usual) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
-}
-inline unsigned context_bound() { return static_cast<unsigned>(depth("HEDDLE_MODEL_BOUND", 3)); }
-inline std::uint64_t random_schedules() { return depth("HEDDLE_MODEL_RANDOM", 500'000); }
-
-/// Complete to the context bound (some scenarios are too large for it), and for many random
-/// schedules.
-template <class Scenario>
-void expect_holds(int more_bound = 0) {
-  constexpr std::uint64_t endless = std::uint64_t{1} << 48;
-  Verdict random{true, 0, ""};
-  if (random_schedules() > 0) random = explore<Scenario>(rl::sched_random, 0, random_schedules());
-  ASSERT_TRUE(random.holds) << random.report;
-  const unsigned bound =
-      static_cast<unsigned>(std::max(0, static_cast<int>(context_bound()) + more_bound));
-  const Verdict bounded = explore<Scenario>(rl::sched_bound, bound, endless);
-  EXPECT_TRUE(bounded.holds) << bounded.report;
-  std::printf("%llu schedules to context bound %u, %llu random\n",
-              static_cast<unsigned long long>(bounded.schedules), bound,
-              static_cast<unsigned long long>(random.schedules));
-}
-
-/// At random first, which mostly is soon; within the usual depth, whatever the tests look for else.
-template <class Scenario>
-void expect_caught(const Mutant& mutant = {}) {
-  if (one_by_one()) return;
-  planted = mutant;
-  deferred = {};
-  Verdict verdict = explore<Scenario>(rl::sched_random, 0, 500'000);
-  if (verdict.holds) verdict = explore<Scenario>(rl::sched_bound, 3, 10'000'000);
-  planted = {};
-  EXPECT_FALSE(verdict.holds) << "nobody noticed: in '" << mutant.in << "' mutation "
-                              << static_cast<int>(mutant.mutation) << ", omission "
-                              << static_cast<int>(mutant.omission);
-  if (!verdict.holds)
-    std::printf("  mutant caught in schedule %llu\n",
-                static_cast<unsigned long long>(verdict.schedules));
-}
 
 }  // namespace heddle::model

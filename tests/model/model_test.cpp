@@ -1,6 +1,6 @@
 // The lock-free protocols of the scheduler, explored: every schedule with up to three preemptions,
 // and many random ones. Each is also run with something left out, which must be noticed.
-#include "tests/model/model.hpp"
+#include "tests/model/explore.hpp"
 
 namespace heddle::model {
 namespace {

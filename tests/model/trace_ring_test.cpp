@@ -1,6 +1,6 @@
 // The ring of a trace: nothing is overwritten, what is read was written whole, and in order.
 #include "scheduler/protocol/trace_ring.hpp"
-#include "tests/model/model.hpp"
+#include "tests/model/explore.hpp"
 
 namespace heddle::model {
 namespace {

@@ -2,7 +2,7 @@
 // takes. What is published is ordered by Turns alone here.
 #include "scheduler/protocol/turns.hpp"
 
-#include "tests/model/model.hpp"
+#include "tests/model/explore.hpp"
 
 namespace heddle::model {
 namespace {

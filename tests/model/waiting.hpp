@@ -2,7 +2,7 @@
 // calls, over the shipped Progress. One entry a waiter.
 #pragma once
 
-#include "tests/model/model.hpp"
+#include "tests/model/explore.hpp"
 
 namespace heddle::model {
 

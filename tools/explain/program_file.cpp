@@ -8,12 +8,12 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "heddle/status.hpp"
+#include "tools/explain/operations.hpp"
 
 namespace heddle::tools {
 namespace {
@@ -74,70 +74,6 @@ class Words {
   std::string_view rest_;
   Word now_;
 };
-
-using Unary = Expr (*)(const Expr&);
-using Binary = Expr (*)(const Expr&, const Expr&);
-using Ternary = Expr (*)(const Expr&, const Expr&, const Expr&);
-
-const std::map<std::string_view, Unary>& unary_calls() {
-  static const std::map<std::string_view, Unary> calls{
-      {"relu", relu},   {"satur01", satur01},   {"abs", abs},        {"trunc", trunc},
-      {"floor", floor}, {"ceil", ceil},         {"exp", exp},        {"log", log},
-      {"exp2", exp2},   {"log2", log2},         {"sin", sin},        {"cos", cos},
-      {"tanh", tanh},   {"erf", erf},           {"sqrt", sqrt},      {"recip", recip},
-      {"rsqrt", rsqrt}, {"identity", identity}, {"uniform", uniform}};
-  return calls;
-}
-const std::map<std::string_view, Binary>& binary_calls() {
-  static const std::map<std::string_view, Binary> calls{{"pow", pow},
-                                                        {"max", max},
-                                                        {"min", min},
-                                                        {"relu_gate", relu_gate},
-                                                        {"arg1", arg1},
-                                                        {"arg2", arg2},
-                                                        {"threefry", threefry},
-                                                        {"satur01_gate", satur01_gate},
-                                                        {"threefry_light", threefry_light}};
-  return calls;
-}
-const std::map<std::string_view, Ternary>& ternary_calls() {
-  static const std::map<std::string_view, Ternary> calls{
-      {"where", where}, {"fma", fma}, {"mul3", mul3}};
-  return calls;
-}
-const std::map<std::string_view, Reduction (*)(Expr)>& reductions() {
-  static const std::map<std::string_view, Reduction (*)(Expr)> calls{
-      {"sum", sum},         {"product", product}, {"maximum", maximum},
-      {"minimum", minimum}, {"all", all},         {"any", any}};
-  return calls;
-}
-
-struct Operator {
-  std::string_view symbol;
-  int precedence;  ///< higher binds tighter
-  Binary make;
-};
-constexpr std::array operators{Operator{
-    "||", 1, operator|| },
-    Operator{
-        "&&", 2, operator&& },
-        Operator{
-            "==", 3, operator== },
-            Operator{
-                "!=", 3, operator!= },
-                Operator{
-                    "<", 4, operator<},
-                    Operator{
-                        "<=", 4, operator<= },
-                        Operator{
-                            ">", 4, operator> },
-                            Operator{
-                                ">=", 4, operator>= },
-                                Operator{"+", 5, operator+ },
-                                         Operator{"-", 5, operator- },
-                                                  Operator{"*", 6, operator* },
-                                                           Operator{"/", 6, operator/ },
-                                                                    Operator{"%", 6, operator% } };
 
 class Parser {
  public:
@@ -306,7 +242,7 @@ class Parser {
     Expr left = unary();
     while (true) {
       const Operator* found = nullptr;
-      for (const Operator& each : operators) {
+      for (const Operator& each : operators()) {
         if (at(each.symbol) && each.precedence >= precedence) found = &each;
       }
       if (found == nullptr) break;

@@ -1,4 +1,4 @@
-// Whole kernels on every CPU compiler: statements, addressing, constants, parts, tracing, dumps.
+// Whole kernels on every CPU compiler: statements, addressing, constants, tracing, dumps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -235,43 +235,6 @@ kernel {
   call.trace = nullptr;  // traced code runs without a tracer too
   call.run(module->host_function(0));
   EXPECT_THAT(elements_of<std::uint16_t>(call.buffers[2]), ElementsAre(0x4080, 0x4100));
-}
-
-TEST_P(CompileTest, PartsShareOutParallelLoops) {
-  // kernel ABI: the parts of a call together do each iteration once, and the rest once
-  const auto module = loaded(*make()->compile(unit_from("parts", R"(buffer t0 inout i32[10]
-buffer t1 inout i32[]
-kernel {
-  t1[] = add.i32(t1[], 1:i32)
-  parallel i0 in 0..10 {
-    t0[i0] = add.i32(t0[i0], i32(index(i0)))
-  }
-}
-)")));
-  for (const std::uint32_t parts : {1u, 2u, 3u, 10u, 16u}) {
-    Call call;
-    call.buffers = {bytes_of(std::vector<std::int32_t>(10, 100)),
-                    bytes_of(std::vector<std::int32_t>{0})};
-    call.num_parts = parts;
-    for (call.part = 0; call.part < parts; ++call.part) call.run(module->host_function(0));
-    EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]),
-                ElementsAre(100, 101, 102, 103, 104, 105, 106, 107, 108, 109));
-    EXPECT_THAT(elements_of<std::int32_t>(call.buffers[1]), ElementsAre(1)) << parts;
-  }
-}
-
-TEST_P(CompileTest, SerialKernelsAreRunByTheFirstPartAlone) {
-  // kernel ABI: nothing is done twice
-  const auto module = loaded(*make()->compile(unit_from("serial", R"(buffer t0 inout i32[]
-kernel {
-  t0[] = add.i32(t0[], 1:i32)
-}
-)")));
-  Call call;
-  call.buffers = {bytes_of(std::vector<std::int32_t>{0})};
-  call.num_parts = 4;
-  for (call.part = 0; call.part < 4; ++call.part) call.run(module->host_function(0));
-  EXPECT_THAT(elements_of<std::int32_t>(call.buffers[0]), ElementsAre(1));
 }
 
 TEST_P(CompileTest, EmptyArraysAndEmptyKernelsRun) {

@@ -1,0 +1,63 @@
+// See operations.hpp.
+#include "tools/explain/operations.hpp"
+
+namespace heddle::tools {
+
+using Unary = Expr (*)(const Expr&);
+using Binary = Expr (*)(const Expr&, const Expr&);
+using Ternary = Expr (*)(const Expr&, const Expr&, const Expr&);
+
+const std::map<std::string_view, Unary>& unary_calls() {
+  static const std::map<std::string_view, Unary> calls{
+      {"relu", relu},   {"satur01", satur01},   {"abs", abs},        {"trunc", trunc},
+      {"floor", floor}, {"ceil", ceil},         {"exp", exp},        {"log", log},
+      {"exp2", exp2},   {"log2", log2},         {"sin", sin},        {"cos", cos},
+      {"tanh", tanh},   {"erf", erf},           {"sqrt", sqrt},      {"recip", recip},
+      {"rsqrt", rsqrt}, {"identity", identity}, {"uniform", uniform}};
+  return calls;
+}
+const std::map<std::string_view, Binary>& binary_calls() {
+  static const std::map<std::string_view, Binary> calls{{"pow", pow},
+                                                        {"max", max},
+                                                        {"min", min},
+                                                        {"relu_gate", relu_gate},
+                                                        {"arg1", arg1},
+                                                        {"arg2", arg2},
+                                                        {"threefry", threefry},
+                                                        {"satur01_gate", satur01_gate},
+                                                        {"threefry_light", threefry_light}};
+  return calls;
+}
+const std::map<std::string_view, Ternary>& ternary_calls() {
+  static const std::map<std::string_view, Ternary> calls{
+      {"where", where}, {"fma", fma}, {"mul3", mul3}};
+  return calls;
+}
+const std::map<std::string_view, Reduction (*)(Expr)>& reductions() {
+  static const std::map<std::string_view, Reduction (*)(Expr)> calls{
+      {"sum", sum},         {"product", product}, {"maximum", maximum},
+      {"minimum", minimum}, {"all", all},         {"any", any}};
+  return calls;
+}
+
+std::span<const Operator> operators() {
+  using E = const Expr&;
+  static constexpr Operator all[] = {
+      {"||", 1, [](E a, E b) -> Expr { return a || b; }},
+      {"&&", 2, [](E a, E b) -> Expr { return a && b; }},
+      {"==", 3, [](E a, E b) -> Expr { return a == b; }},
+      {"!=", 3, [](E a, E b) -> Expr { return a != b; }},
+      {"<", 4, [](E a, E b) -> Expr { return a < b; }},
+      {"<=", 4, [](E a, E b) -> Expr { return a <= b; }},
+      {">", 4, [](E a, E b) -> Expr { return a > b; }},
+      {">=", 4, [](E a, E b) -> Expr { return a >= b; }},
+      {"+", 5, [](E a, E b) -> Expr { return a + b; }},
+      {"-", 5, [](E a, E b) -> Expr { return a - b; }},
+      {"*", 6, [](E a, E b) -> Expr { return a * b; }},
+      {"/", 6, [](E a, E b) -> Expr { return a / b; }},
+      {"%", 6, [](E a, E b) -> Expr { return a % b; }},
+  };
+  return all;
+}
+
+}  // namespace heddle::tools
