@@ -1,6 +1,6 @@
 // What every conformance suite shares: the backends under test, and how failures are looked at.
 // HEDDLE_CONFORMANCE names the backends to test, separated by commas; unset: CPU rows, and
-// one whose queues run ahead (tests/support/asynchronous_device.hpp).
+// one whose queues run ahead, threaded and pooled (tests/support/asynchronous_device.hpp).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,7 +17,8 @@ namespace heddle {
 inline std::vector<std::string> backends_under_test() {
   const char* const asked = std::getenv("HEDDLE_CONFORMANCE");
   if (asked == nullptr)
-    return {"cc", "gccjit", "sync_cc", "sync_gccjit", "pooled_cc", "pooled_gccjit", "asynchronous"};
+    return {"cc",        "gccjit",        "sync_cc",      "sync_gccjit",
+            "pooled_cc", "pooled_gccjit", "asynchronous", "pooled_asynchronous"};
   std::vector<std::string> names;
   std::string rest = asked;
   for (std::size_t comma = 0; comma != std::string::npos;) {
