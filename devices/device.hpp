@@ -68,7 +68,8 @@ struct LoadOptions {
 };
 
 /// Told by a queue that runs ahead what has ended. heddle makes one for each queue, which it
-/// outlives.
+/// outlives: a queue that is destroyed, perhaps by another thread, waits for a call that is under
+/// way there, and tells nothing any more.
 class Completions {
  public:
   /// All up to record(number) has ended, and what was not told of before has ended like this. A
@@ -79,6 +80,14 @@ class Completions {
 
  protected:
   ~Completions() = default;
+};
+
+class Queue;
+
+/// All that was asked of a queue before its record(number).
+struct Mark {
+  Queue* queue;
+  std::uint64_t number;
 };
 
 /// One in-order stream of operations on a device. Where its device has a completion domain they may
@@ -99,9 +108,16 @@ class Queue {
   [[nodiscard]] virtual Status launch(const Module& module, std::size_t kernel,
                                       const heddle_kernel_args& args) noexcept = 0;
   /// Completions is told `number` once all that was asked for before has ended: with the first
-  /// failure since the number before. Numbers ascend. Not ok: it will not be told, and nothing that
-  /// was asked for touches memory any more. Only queues that run ahead are asked.
+  /// failure since the number before. Numbers ascend. Not ok: all up to it that was not told of has
+  /// ended like this, and touches no memory any more. Only queues that run ahead are asked.
   [[nodiscard]] virtual Status record(std::uint64_t /*number*/) noexcept { return {}; }
+  /// What is asked for from here on begins after `mark`, which was recorded, perhaps told of, by a
+  /// queue of the same completion domain, however that ended; nobody on the host waits. The other
+  /// queue is there until this returns, and may go once `mark` was told of. Not ok: heddle waits
+  /// itself, and then asks.
+  [[nodiscard]] virtual Status wait(const Mark& /*mark*/) noexcept {
+    return Status(ErrorCode::unavailable, "this queue waits for no other");
+  }
 };
 
 /// Loads an image of kind host_image_kind() into this process, or one of null_image_kind, checked

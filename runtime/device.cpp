@@ -156,6 +156,8 @@ Device PhysicalDevice::new_virtual_device() const {
   state->execution->pool =
       std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
   state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
+  if (state->execution->queue->runs_ahead())
+    sched::HardwareQueue::give(*state->timeline, state->execution->queue);
   std::erase_if(backend_->devices, [](const rt::BackendState::Opened& device) {
     return device.execution.expired() && device.timeline.expired();
   });

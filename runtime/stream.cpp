@@ -26,31 +26,56 @@ Stream::Stream(std::shared_ptr<dev::PhysicalDevice> physical) : physical_(std::m
   if (properties.completion_domain == 0) return;
   waits_.emplace("queue of " + properties.name);
   marks_.resize(in_flight_max + 1);  // the tasks', and that of a wait
+  tasks_.resize(in_flight_max);
 }
 
-void Stream::end(sched::Completion task) noexcept { record({std::move(task)}); }
+void Stream::end(sched::Completion task) noexcept {
+  const std::uint64_t ticket = ticket_of(task);
+  const std::uint64_t number = record({std::move(task)});
+  const std::lock_guard lock(mutex_);
+  tasks_[ticket % tasks_.size()] = {ticket, number};
+}
 
 Status Stream::wait() noexcept {
   const Event told = waits_->next();
-  record({std::nullopt, told.ticket()});
+  static_cast<void>(record({std::nullopt, told.ticket()}));
   while (!told.done())
     static_cast<void>(sched::wait_here(told, {}, sched::tuning::spin_default, false));
   return told.status();
 }
 
-void Stream::record(Mark mark) noexcept {
+/// The number of a new mark; 0: the device does not take it.
+std::uint64_t Stream::record(Mark mark) noexcept {
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     number = ++recorded_;
     marks_[number % marks_.size()] = std::move(mark);
   }
-  // What it says of this one holds for those before.
-  if (Status status = queue_->record(number); !status.ok()) ended(number, std::move(status));
+  Status status = queue_->record(number);
+  if (status.ok()) return number;
+  ended(number, std::move(status));  // and those before it
+  return 0;
+}
+
+/// 0: it has none.
+std::uint64_t Stream::mark_of(std::uint64_t ticket) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Marked& task = tasks_[ticket % tasks_.size()];
+  return task.ticket == ticket ? task.number : 0;
+}
+
+Status Stream::come_after(sched::HardwareQueue& other, std::uint64_t ticket) noexcept {
+  auto& them = static_cast<Stream&>(other);  // domains are of devices, whose queues these are
+  if (&them == this) return {};              // it does anyway
+  const std::uint64_t number = them.mark_of(ticket);
+  if (number == 0) return Status(ErrorCode::unavailable, "that task has no mark");
+  return queue_->wait({them.queue_.get(), number});
 }
 
 void Stream::ended(std::uint64_t number, Status status) noexcept {
-  const auto self = shared_from_this();  // the last task that knows it may end here
+  const auto self = weak_from_this().lock();  // the last task that knows it may end here
+  if (!self) return;                          // nobody is left who would wait
   while (true) {
     Mark mark;
     {

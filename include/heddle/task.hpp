@@ -75,6 +75,8 @@ class Completion {
 
  private:
   friend class Device;
+  friend class HardwareQueue;
+  friend class LateEnds;
   friend class TicketGuard;
   Completion(std::shared_ptr<DeviceCore> core, std::uint64_t ticket) noexcept
       : core_(std::move(core)), ticket_(ticket) {}

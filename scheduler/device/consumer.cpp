@@ -44,13 +44,6 @@ namespace {
   return false;
 }
 
-/// Of a failure that others came after, again and again: without most of its causes.
-Status shortened(Status failure) noexcept {
-  if (failure.causes() < tuning::causes_max) return failure;
-  return Status(failure.code(), "it came after earlier failures, whose texts are no longer kept",
-                failure.root());
-}
-
 }  // namespace
 
 Consumer::Consumer(const Identity& device, Admission& admission, Summons& summons, Control& control,
@@ -202,8 +195,9 @@ bool Consumer::may_begin(std::uint64_t ticket) noexcept {
 
 void Consumer::begin_late(std::uint64_t ticket) noexcept {
   waits_.leave_gate();
-  lane_.note(ticket).after.reset();  // before the completer, which waits for nothing, has the task
-  late_ends_->begin(ticket);
+  // Before the completer, which waits for nothing, has the task.
+  auto after = std::move(lane_.note(ticket).after);
+  late_ends_->begin(ticket, handed_over_ == ticket ? std::move(after) : nullptr);
 }
 
 /// `planted`: ok, or what fails it in its place.
@@ -219,47 +213,58 @@ void Consumer::issue(std::uint64_t ticket, Status planted) noexcept {
   }
 }
 
-/// Waits for what the task comes after. false: not yet, and the device will look again. `refusal`:
-/// why it must not run; `contained`: that failure was contained where it happened.
+/// Waits for what the task comes after, or for what it can hand over, until that is issued. false:
+/// not yet, and the device will look again. `refusal`: why it must not run; `contained`: that
+/// failure was contained where it happened.
 bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                          bool& contained) noexcept {
-  for (const auto& [event, heeded] : *note.after) {
-    if (!event.done()) {
-      const std::optional<Waited> waited = waits_.at_gate(event);
-      if (!waited) return false;
-      if (*waited == Waited::refused) {
-        refusal = Status(
-            ErrorCode::device_failed,
-            [&] {
-              return fmt::format("{} comes after {}, and cannot wait for it",
-                                 ending_.describe(running_.label(), ticket, note),
-                                 event.to_string());
-            },
-            waits_.take_refusal());
-        return true;
-      }
-      if (*waited != Waited::done) {
-        refusal = Status(ErrorCode::cancelled, [&] {
-          return fmt::format("device '{}': cancelled while it waited for {}", device_.name(),
-                             event.to_string());
-        });
-        return true;
-      }
+  const bool ahead = late_ends_ && lane_.look(ticket).ops().finish != nullptr;
+  for (const Awaited& each : *note.after) {
+    const Event until = ahead ? late_ends_->gate_of(each.event) : each.event;
+    if (!pass_gate(ticket, note, each, until, refusal, contained)) return false;
+    if (!refusal.ok()) return true;
+  }
+  if (!ahead) return true;
+  // Nothing holds it up here any more.
+  bool handed = false;
+  for (const Awaited& each : *note.after) {
+    if (!each.event.done() && late_ends_->hand_over(each.event)) {
+      handed = true;
+      continue;
     }
-    if (!heeded) continue;
-    // Whoever sees this task's end sees that failure in it.
-    if (Status ended = event.status(); !ended.ok()) {
-      contained = Timeline::outcome_of(event).contained;
+    if (!pass_gate(ticket, note, each, each.event, refusal, contained)) return false;
+    if (!refusal.ok()) return true;
+  }
+  if (handed) handed_over_ = ticket;
+  return true;
+}
+
+/// As gate_open(), for one of the events that the task comes after, or for what stands for it.
+bool Consumer::pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
+                         const Event& until, Status& refusal, bool& contained) noexcept {
+  const Event& event = each.event;
+  if (!until.done()) {
+    const std::optional<Waited> waited = waits_.at_gate(event, until);
+    if (!waited) return false;
+    if (*waited == Waited::refused) {
       refusal = Status(
           ErrorCode::device_failed,
           [&] {
-            return fmt::format("{} came after {}, which ended badly",
+            return fmt::format("{} comes after {}, and cannot wait for it",
                                ending_.describe(running_.label(), ticket, note), event.to_string());
           },
-          shortened(std::move(ended)));
+          waits_.take_refusal());
+      return true;
+    }
+    if (*waited != Waited::done) {
+      refusal = Status(ErrorCode::cancelled, [&] {
+        return fmt::format("device '{}': cancelled while it waited for {}", device_.name(),
+                           event.to_string());
+      });
       return true;
     }
   }
+  refusal = ending_.refusal_by({&each, 1}, ticket, note, contained);
   return true;
 }
 

@@ -64,6 +64,8 @@ class alignas(tuning::line_bytes) Consumer {
   void issue(std::uint64_t ticket, Status planted) noexcept;
   [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                                bool& contained) noexcept;
+  [[nodiscard]] bool pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
+                               const Event& until, Status& refusal, bool& contained) noexcept;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
   void give_start() noexcept;
 
@@ -73,7 +75,8 @@ class alignas(tuning::line_bytes) Consumer {
   const std::unique_ptr<LateEnds> late_ends_;
   Ending ending_;
   std::atomic<std::uint64_t> parks_{0}, spins_{0};
-  Status failure_;  // of the task that ran
+  Status failure_;                 // of the task that ran
+  std::uint64_t handed_over_ = 0;  // the latest ticket for which hardware waits
 
   const Identity& device_;
   Lane<>& lane_;

@@ -54,6 +54,10 @@ Status Identity::own_task_refusal(const char* what) const {
   });
 }
 
+void HardwareQueue::give(const Device& device, std::shared_ptr<HardwareQueue> queue) {
+  DeviceCore::in(device).late_ends()->have_hardware(std::move(queue));
+}
+
 DeviceCore::DeviceCore(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner)
     : device_(*this, std::move(options), profile, std::move(runner.runner)),
       admission_(device_, summons_, control_),

@@ -16,6 +16,36 @@ std::string Ending::describe(const char* label, std::uint64_t ticket, const Task
   return text + ")";
 }
 
+namespace {
+
+/// Of a failure that others came after, again and again: without most of its causes.
+Status shortened(Status failure) noexcept {
+  if (failure.causes() < tuning::causes_max) return failure;
+  return Status(failure.code(), "it came after earlier failures, whose texts are no longer kept",
+                failure.root());
+}
+
+}  // namespace
+
+Status Ending::refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
+                          const TaskNote& note, bool& contained) const noexcept {
+  for (const auto& [event, heeded] : after) {
+    if (!heeded || !event.done()) continue;
+    // Whoever sees this task's end sees that failure in it.
+    Status ended = event.status();
+    if (ended.ok()) continue;
+    contained = Timeline::outcome_of(event).contained;
+    return Status(
+        ErrorCode::device_failed,
+        [&] {
+          return fmt::format("{} came after {}, which ended badly",
+                             describe(lane_.at(ticket).label, ticket, note), event.to_string());
+        },
+        shortened(std::move(ended)));
+  }
+  return {};
+}
+
 void Ending::failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept {
   destroy(ticket);
   const bool asked_to_stop = control_.asked_to_stop(ticket);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "heddle/scheduler.hpp"
@@ -46,6 +47,10 @@ class Ending {
   /// Somebody waits for what ended. Callbacks are no part of the next task.
   void call_back(std::uint64_t ticket) noexcept;
 
+  /// Why the task cannot run, or count, for the first heeded of these that ended badly; ok: all
+  /// that have ended did so well. `contained`: that failure was contained where it happened.
+  [[nodiscard]] Status refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
+                                  const TaskNote& note, bool& contained) const noexcept;
   /// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
   [[nodiscard]] std::string describe(const char* label, std::uint64_t ticket,
                                      const TaskNote& note) const;

@@ -28,8 +28,9 @@ std::uint64_t LateEnds::begins_after(std::uint64_t ticket) const noexcept {
   return lane_.look(ticket).ops().finish == nullptr ? ticket - 1 : in_flight_.room_after(ticket);
 }
 
-void LateEnds::begin(std::uint64_t ticket) noexcept {
+void LateEnds::begin(std::uint64_t ticket, std::unique_ptr<std::vector<Awaited>> handed) noexcept {
   Entry& mine = entry(ticket);
+  mine.handed = std::move(handed);
   mine.awaited = false;
   mine.reported = {};
   mine.stamp = trace::stamp_if_on();
@@ -41,7 +42,40 @@ void LateEnds::begin(std::uint64_t ticket) noexcept {
   in_flight_.begin(ticket);
 }
 
+void LateEnds::have_hardware(std::shared_ptr<HardwareQueue> queue) {
+  hand_over_ = std::make_shared<HandOver>(device_.name(), std::move(queue));
+  device_.timeline->set_hand_over(hand_over_);
+}
+
+Event LateEnds::gate_of(const Event& event) const noexcept {
+  if (!hand_over_) return event;
+  const auto other = Timeline::of(event)->hand_over(event);
+  return other && hand_over_->reaches(*other) ? other->issue_of(event.ticket()) : event;
+}
+
+bool LateEnds::hand_over(const Event& event) noexcept {
+  if (!hand_over_) return false;
+  const auto other = Timeline::of(event)->hand_over(event);
+  if (!other || !hand_over_->reaches(*other) || !other->issue_of(event.ticket()).done() ||
+      !hand_over_->queue->come_after(*other->queue, event.ticket()).ok()) {
+    return false;
+  }
+  try {
+    before_allocation();
+    Timeline::call(event,
+                   [core = device_.core.shared_from_this()] { core->late_ends()->look_again(); });
+  } catch (...) {  // no memory to be told of its end: the gate waits for that
+    return false;
+  }
+  return true;
+}
+
 void LateEnds::issued(std::uint64_t ticket, Status failure) noexcept {
+  Entry& mine = entry(ticket);
+  if (mine.handed && !mine.awaited) {  // a wait alone: it has ended when the hardware is past that
+    mine.awaited = true;
+    hand_over_->queue->end({device_.core.shared_from_this(), ticket});
+  }
   end_at_once(ticket, How::issued, std::move(failure), false);
 }
 
@@ -53,21 +87,28 @@ void LateEnds::end_at_once(std::uint64_t ticket, How how, Status why, bool conta
   mine.why = std::move(why);
   mine.contained = contained;
   device_.timeline->note_issued(ticket);
-  if (!awaited) in_flight_.reported(ticket, [](std::uint64_t) {});  // not the second to come
-  in_flight_.issued(ticket, [this](std::uint64_t due) { end(due); });
+  if (!awaited)
+    in_flight_.reported(ticket, [](std::uint64_t) { return false; });  // not the second to come
+  in_flight_.issued(ticket, [this](std::uint64_t due) { return end(due); });
   tell_consumer();
+  if (hand_over_) hand_over_->issued(ticket);
 }
 
 void LateEnds::reported(std::uint64_t ticket, Status status) noexcept {
   entry(ticket).reported = std::move(status);
   simulated_point();
-  in_flight_.reported(ticket, [this](std::uint64_t due) { end(due); });
+  in_flight_.reported(ticket, [this](std::uint64_t due) { return end(due); });
   tell_consumer();
 }
 
-/// The completer: the ticket was issued and reported, and all before it have ended.
-void LateEnds::end(std::uint64_t ticket) noexcept {
+/// The completer: the ticket was issued and reported, and all before it have ended. false: what the
+/// hardware waited for has to end first; look_again() follows.
+bool LateEnds::end(std::uint64_t ticket) noexcept {
   Entry& mine = entry(ticket);
+  if (mine.handed &&
+      !std::ranges::all_of(*mine.handed, [](const Awaited& each) { return each.event.done(); })) {
+    return false;
+  }
   const char* const label = lane_.at(ticket).label;
   TaskContext context;
   context.device = &device_.core;
@@ -79,35 +120,52 @@ void LateEnds::end(std::uint64_t ticket) noexcept {
   trace_.begin_at(mine.stamp);
   const TaskNote none;
   const TaskNote& note = lane_.look(ticket).noted() ? lane_.note(ticket) : none;
-  const Status why = std::move(mine.why);
-  const bool contained = mine.contained;
-  switch (mine.how) {
-    case How::ran:
-      return ending_.done(ticket);
-    case How::skipped:
-      return ending_.drop(ticket, End::skipped, why, contained);
-    case How::cancelled:
-      return ending_.drop(ticket, End::cancelled, why, contained);
-    case How::refused:
-    case How::issued:
-      break;
+  Status why = std::move(mine.why);
+  bool contained = mine.contained;
+  const auto handed = std::move(mine.handed);
+  if (mine.how == How::ran) {
+    ending_.done(ticket);
+    return true;
+  }
+  if (mine.how == How::skipped || mine.how == How::cancelled) {
+    ending_.drop(ticket, mine.how == How::skipped ? End::skipped : End::cancelled, why, contained);
+    return true;
   }
   // An earlier one may have failed since.
   if (const Status reason = control_.skip_reason(); !reason.ok()) {
-    return ending_.drop(ticket, End::skipped, reason, false);
+    ending_.drop(ticket, End::skipped, reason, false);
+    return true;
   }
-  if (mine.how == How::refused) return ending_.refused(ticket, note, why, contained);
-  Status status = std::move(mine.reported);
+  bool refused = mine.how == How::refused;
+  if (handed) {
+    // As at a gate, and whatever the task says, which found nothing good.
+    Status bad = ending_.refusal_by(*handed, ticket, note, contained);
+    refused = !bad.ok();
+    if (refused) why = std::move(bad);
+  }
+  if (refused) {
+    ending_.refused(ticket, note, std::move(why), contained);
+  } else if (Status status = why.ok() ? how_it_went(ticket, mine) : std::move(why); status.ok()) {
+    ending_.done(ticket);
+  } else {
+    ending_.failed(ticket, note, std::move(status));
+  }
+  return true;
+}
+
+/// A task that was issued; destroys it where that is well.
+Status LateEnds::how_it_went(std::uint64_t ticket, Entry& entry) noexcept {
   void* const callable = lane_.at(ticket).callable;
   const TaskOps& ops = lane_.look(ticket).ops();
-  if (!why.ok()) {
-    status = why;
-  } else {
-    status = ops.finish(callable, std::move(status));
-  }
-  if (!status.ok()) return ending_.failed(ticket, note, std::move(status));
-  ops.destroy(callable);
-  ending_.done(ticket);
+  Status status = ops.finish(callable, std::move(entry.reported));
+  if (status.ok()) ops.destroy(callable);
+  return status;
+}
+
+/// What a ticket was not due for may have ended.
+void LateEnds::look_again() noexcept {
+  in_flight_.drain([this](std::uint64_t due) { return end(due); });
+  tell_consumer();
 }
 
 /// Nobody else does, where the end of the last task is all that it waits for.

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/device/ending.hpp"
+#include "scheduler/device/hand_over.hpp"
 #include "scheduler/device/identity.hpp"
 #include "scheduler/device/running_task.hpp"
 #include "scheduler/device/summons.hpp"
@@ -33,8 +35,14 @@ class LateEnds {
   }
   /// What has to have ended before `ticket` begins.
   [[nodiscard]] std::uint64_t begins_after(std::uint64_t ticket) const noexcept;
-  /// The next ticket, whose task will be issued, or not run at all.
-  void begin(std::uint64_t ticket) noexcept;
+  /// The next ticket, whose task will be issued, or not run at all. `handed`: what it comes after,
+  /// some of which the hardware waits for; null: it waits for nothing.
+  void begin(std::uint64_t ticket, std::unique_ptr<std::vector<Awaited>> handed) noexcept;
+  /// What a gate waits for on account of `event`, where hardware can wait for the rest: that it is
+  /// issued. Else `event` itself.
+  [[nodiscard]] Event gate_of(const Event& event) const noexcept;
+  /// Whether the hardware waits for `event`, which is issued, before what is issued from here on.
+  [[nodiscard]] bool hand_over(const Event& event) noexcept;
   /// Somebody will report the ticket that is being issued.
   void expect_report(std::uint64_t ticket) noexcept { entry(ticket).awaited = true; }
   /// It was issued; not ok: that failed.
@@ -57,6 +65,9 @@ class LateEnds {
   /// The first ticket that has not ended, if it has begun.
   void show(Snapshot& snapshot) const;
 
+  /// See HardwareQueue::give(). Throws std::bad_alloc.
+  void have_hardware(std::shared_ptr<HardwareQueue> queue);
+
   // For Ending.
 
   [[nodiscard]] const RunningTask& running() const noexcept { return running_; }
@@ -70,16 +81,18 @@ class LateEnds {
     std::atomic<const char*> label{nullptr};
     std::atomic<std::int64_t> since_ns{0};
     How how = How::issued;
-    bool awaited = false;    // somebody will report it
-    bool contained = false;  // see Ending
-    Status why;              // why it ends so
+    bool awaited = false;                          // somebody will report it
+    bool contained = false;                        // see Ending
+    Status why;                                    // why it ends so
+    std::unique_ptr<std::vector<Awaited>> handed;  // ends before it; null: nothing has to
     Status reported;
     std::uint64_t stamp = 0;  // when it began; 0: not traced
   };
 
   void end_at_once(std::uint64_t ticket, How how, Status why, bool contained) noexcept;
-  void end(std::uint64_t ticket) noexcept;
-  void end_issued(std::uint64_t ticket, const TaskNote& note, Entry& entry) noexcept;
+  [[nodiscard]] bool end(std::uint64_t ticket) noexcept;
+  [[nodiscard]] Status how_it_went(std::uint64_t ticket, Entry& entry) noexcept;
+  void look_again() noexcept;
   void tell_consumer() noexcept;
   [[nodiscard]] Entry& entry(std::uint64_t ticket) noexcept {
     return entries_[ticket % entries_.size()];
@@ -93,6 +106,7 @@ class LateEnds {
   InFlight<> in_flight_;
   std::vector<Entry> entries_;
   std::atomic<std::uint64_t> begun_{0};
+  std::shared_ptr<HandOver> hand_over_;  // constant once there are tasks; null: no hardware waits
 
   // The completer's, as InFlight hands them on.
   RunningTask running_;

@@ -87,7 +87,7 @@ Waited TaskWaits::in_task(const Event& event, Deadline deadline, bool heeds_stop
     waited = suspend(*fiber, event, limits);
   // The thread may be the one that is to end what it would sleep for.
   if (!waited && device_.runner && !until) return refuse_memory(event);
-  if (!waited) waited = sleep(event, limits);
+  if (!waited) waited = sleep(event, event, limits);
   return bounded && *waited == Waited::late ? Waited::stopped : *waited;
 }
 
@@ -136,12 +136,12 @@ std::optional<Waited> TaskWaits::suspend(Fiber& fiber, const Event& event,
   }
 }
 
-/// Holds the thread up until `event` is done.
-Waited TaskWaits::sleep(const Event& event, const Limits& limits) noexcept {
+/// Holds the thread up until `until` is done, for the sake of `event`.
+Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& limits) noexcept {
   const Deadline& deadline = limits.deadline;
   const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
   const WaitManner manner{.holds_up = true, .timed = limits.timed};
-  const auto ended = [&] { return event.done() || stop.stop_requested(); };
+  const auto ended = [&] { return until.done() || stop.stop_requested(); };
   const auto late = [&] { return deadline && now() >= *deadline; };
   if (Hooks* const simulation = hooks(); simulation != nullptr) {
     const InGraph noted(*this, event, manner, stop);
@@ -156,36 +156,37 @@ Waited TaskWaits::sleep(const Event& event, const Limits& limits) noexcept {
       const auto parker = std::make_shared<Parker>();
       const Shown shown(control_, event);
       const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
-      const std::uint64_t call = Timeline::call(event, [parker] { parker->unpark(); });
+      const std::uint64_t call = Timeline::call(until, [parker] { parker->unpark(); });
       while (!ended() && parker->park(deadline)) {
       }
-      Timeline::of(event)->uncall(call);
+      Timeline::of(until)->uncall(call);
     } catch (...) {  // no memory to sleep with: poll
       while (!ended() && !late()) cpu_relax();
     }
   }
-  if (event.done()) return Waited::done;
+  if (until.done()) return Waited::done;
   return stop.stop_requested() ? Waited::stopped : Waited::late;
 }
 
-std::optional<Waited> TaskWaits::at_gate(const Event& event) noexcept {
+std::optional<Waited> TaskWaits::at_gate(const Event& event, const Event& until) noexcept {
   const Deadline end = drain_.until();
   const bool looks_again = device_.runner && !(end && now() >= *end);
-  return looks_again ? arm(event) : sleep(event, {end, false, true});
+  return looks_again ? arm(event, until) : sleep(event, until, {end, false, true});
 }
 
 bool TaskWaits::for_own(const Event& event) noexcept {
   if (event.done()) return true;
   // Without memory to be called back the thread waits here.
-  if (device_.runner && arm(event) != Waited::refused) return event.done();
-  return sleep(event, {{}, false, false}) == Waited::done;
+  if (device_.runner && arm(event, event) != Waited::refused) return event.done();
+  return sleep(event, event, {{}, false, false}) == Waited::done;
 }
 
-/// Sees to it that this device looks again once `event` is done; else how its wait ended at once.
-std::optional<Waited> TaskWaits::arm(const Event& event) noexcept {
-  if (armed_.call != 0 && armed_.event.timeline() == event.timeline() &&
-      armed_.event.ticket() == event.ticket()) {
-    return event.done() ? std::optional(Waited::done) : std::nullopt;
+/// Sees to it that this device looks again once `until` is done, for the sake of `event`; else how
+/// its wait ended at once.
+std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noexcept {
+  if (armed_.call != 0 && armed_.until.timeline() == until.timeline() &&
+      armed_.until.ticket() == until.ticket()) {
+    return until.done() ? std::optional(Waited::done) : std::nullopt;
   }
   leave_gate();
   simulated_point();
@@ -193,7 +194,7 @@ std::optional<Waited> TaskWaits::arm(const Event& event) noexcept {
   refusal_ = WaitGraph::enter(task, event, {}, this_task::stop_token());
   if (!refusal_.ok()) return Waited::refused;
   try {
-    armed_.call = Timeline::call(event, [self = device_.core.weak_from_this()] {
+    armed_.call = Timeline::call(until, [self = device_.core.weak_from_this()] {
       if (const auto core = self.lock()) core->look_later();
     });
   } catch (...) {  // no memory to be called back
@@ -201,7 +202,8 @@ std::optional<Waited> TaskWaits::arm(const Event& event) noexcept {
     return refuse_memory(event);
   }
   armed_.event = event;
-  if (event.done()) {
+  armed_.until = until;
+  if (until.done()) {
     WaitGraph::leave(task, {});
     leave_gate();
     return Waited::done;
@@ -215,7 +217,7 @@ std::optional<Waited> TaskWaits::arm(const Event& event) noexcept {
 void TaskWaits::leave_gate() noexcept {
   if (armed_.call == 0) return;
   WaitGraph::leave(*current_task(), {});
-  Timeline::of(armed_.event)->uncall(armed_.call);
+  Timeline::of(armed_.until)->uncall(armed_.call);
   trace_wait(armed_.event, device_.id, armed_.since);
   armed_ = {};
   control_.note_wait({});

@@ -26,8 +26,9 @@ class TaskWaits {
 
   /// See wait_here(): inside a task of this device.
   [[nodiscard]] Waited in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept;
-  /// For what the next task comes after; nullopt: not yet, and the device will look again.
-  [[nodiscard]] std::optional<Waited> at_gate(const Event& event) noexcept;
+  /// For `event`, which the next task comes after, or for what stands for it; nullopt: not yet, and
+  /// the device will look again.
+  [[nodiscard]] std::optional<Waited> at_gate(const Event& event, const Event& until) noexcept;
   /// For an earlier ticket of this device that the next one may not begin before; false: not yet,
   /// and the device will look again. Nothing else ends this wait.
   [[nodiscard]] bool for_own(const Event& event) noexcept;
@@ -48,15 +49,16 @@ class TaskWaits {
   /// The event of the next task's gate that will make this device look again.
   struct Armed {
     Event event;
+    Event until;  ///< that, or what stands for it
     std::uint64_t call = 0;
     std::uint64_t since = 0;  ///< when it was first found pending; 0: not traced
   };
 
   [[nodiscard]] std::optional<Waited> suspend(Fiber& fiber, const Event& event,
                                               const Limits& limits) noexcept;
-  [[nodiscard]] Waited sleep(const Event& event, const Limits& limits) noexcept;
+  [[nodiscard]] Waited sleep(const Event& event, const Event& until, const Limits& limits) noexcept;
   [[nodiscard]] Waited refuse_memory(const Event& event) noexcept;
-  [[nodiscard]] std::optional<Waited> arm(const Event& event) noexcept;
+  [[nodiscard]] std::optional<Waited> arm(const Event& event, const Event& until) noexcept;
 
   const Identity& device_;
   Control& control_;

@@ -79,6 +79,7 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->named_ = pool.next_id();
   timeline->foreign_ = foreign;
   timeline->set_runner(nullptr);
+  timeline->hand_over_.reset();
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
   timeline->issued_.store(0, std::memory_order_relaxed);
@@ -211,6 +212,16 @@ std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
   if (!has_runner_.load(std::memory_order_relaxed)) return nullptr;
   const std::lock_guard lock(mutex_);
   return named_ == event.timeline() ? runner_.lock() : nullptr;
+}
+
+void Timeline::set_hand_over(const std::shared_ptr<HandOver>& hand_over) noexcept {
+  const std::lock_guard lock(mutex_);
+  hand_over_ = hand_over;
+}
+
+std::shared_ptr<HandOver> Timeline::hand_over(const Event& event) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return named_ == event.timeline() ? hand_over_.lock() : nullptr;
 }
 
 std::string Timeline::name_of(std::uint64_t id) const {

@@ -30,6 +30,8 @@
 
 namespace heddle::sched {
 
+class HandOver;
+
 class Timeline {
  public:
   using Clock = Event::Clock;
@@ -54,6 +56,8 @@ class Timeline {
     // relaxed: who has an event of this timeline comes after.
     has_runner_.store(runner != nullptr, std::memory_order_relaxed);
   }
+  /// Likewise what its device issues to; null: nothing that waits.
+  void set_hand_over(const std::shared_ptr<HandOver>& hand_over) noexcept;
   /// A submission to this device that was refused, or one to nothing.
   [[nodiscard]] Event refuse(Status why) noexcept {
     return Event(Event::Place{this, id()}, std::move(why));
@@ -148,6 +152,8 @@ class Timeline {
   }
   /// What runs the event's device; null when that has a thread, or is closed.
   [[nodiscard]] std::shared_ptr<Runner> runner(const Event& event) const noexcept;
+  /// What the event's device issues to; null: nothing that waits, or it is closed.
+  [[nodiscard]] std::shared_ptr<HandOver> hand_over(const Event& event) const noexcept;
   static std::uint64_t call(const Event& event, Callback callback) {
     return of(event)->call(event.timeline(), event.ticket_, std::move(callback));
   }
@@ -177,6 +183,7 @@ class Timeline {
   std::uint64_t named_ = 0;   // whose name it is
   bool foreign_ = false;      // no device's
   std::weak_ptr<Runner> runner_;
+  std::weak_ptr<HandOver> hand_over_;
   std::multimap<std::uint64_t, std::pair<std::uint64_t, Callback>> calls_[2];  // by ticket; Caller
   std::uint64_t last_call_ = 0;
   BadEnds bad_ends_;

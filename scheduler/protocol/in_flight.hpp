@@ -15,6 +15,8 @@
 //   word |= issued: 2nd? drain                 word |= reported: 2nd? drain
 //
 //   drain: ask for a turn (Turns); while the word of the next ticket says both: end it
+//
+// What ends a ticket may find it not due, for the sake of something else: then that drains later.
 #pragma once
 
 #include <bit>
@@ -44,7 +46,8 @@ class InFlight {
     word(ticket).store(ticket << 2, std::memory_order_relaxed);
   }
   /// After it was issued. The consumer, once for each ticket that began. Calls `end(ticket)`, in
-  /// order, for tickets that have ended; so does what follows.
+  /// order, for tickets that have ended; so does what follows. false: it is not due, and somebody
+  /// will drain() once it is.
   template <class End>
   void issued(std::uint64_t ticket, const End& end) noexcept {
     if (arrive(ticket, issued_bit)) drain(end);
@@ -53,6 +56,15 @@ class InFlight {
   template <class End>
   void reported(std::uint64_t ticket, const End& end) noexcept {
     if (arrive(ticket, reported_bit)) drain(end);
+  }
+  /// What a ticket was not due for may have come. Any thread.
+  template <class End>
+  void drain(const End& end) noexcept {
+    if (!drains_.ask()) return;
+    std::uint64_t known = 1;
+    do {
+      while (ended(next_) && end(next_)) ++next_;
+    } while (!drains_.end(known));
   }
 
  private:
@@ -69,14 +81,6 @@ class InFlight {
   [[nodiscard]] bool ended(std::uint64_t ticket) noexcept {
     // acquire: pairs with the releases in arrive().
     return word(ticket).load(std::memory_order_acquire) == (ticket << 2 | both);
-  }
-  template <class End>
-  void drain(const End& end) noexcept {
-    if (!drains_.ask()) return;
-    std::uint64_t known = 1;
-    do {
-      for (; ended(next_); ++next_) end(next_);
-    } while (!drains_.end(known));
   }
   [[nodiscard]] typename Env::template atomic<std::uint64_t>& word(std::uint64_t ticket) noexcept {
     return words_[static_cast<std::size_t>(ticket & mask_)];

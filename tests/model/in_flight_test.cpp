@@ -30,14 +30,18 @@ struct Device {
     if (health.poisoned() && read_poison() != 0) {  // ends as it is looked at
       entry(ticket).label($) = ticket;
       entry(ticket).result($) = skipped;
-      in_flight.reported(ticket, [](std::uint64_t) { RL_ASSERT(false); });
-      return in_flight.issued(ticket, [this](std::uint64_t due) { end(due); });
+      in_flight.reported(ticket, [](std::uint64_t) {
+        RL_ASSERT(false);
+        return false;
+      });
+      return in_flight.issued(ticket, [this](std::uint64_t due) { return end(due); });
     }
     begun[ticket].raise();
-    if (omitted(Omission::order)) in_flight.issued(ticket, [this](std::uint64_t due) { end(due); });
+    if (omitted(Omission::order))
+      in_flight.issued(ticket, [this](std::uint64_t due) { return end(due); });
     entry(ticket).label($) = ticket;
     if (!omitted(Omission::order))
-      in_flight.issued(ticket, [this](std::uint64_t due) { end(due); });
+      in_flight.issued(ticket, [this](std::uint64_t due) { return end(due); });
   }
 
   // Reporters.
@@ -45,15 +49,16 @@ struct Device {
   void report(std::uint64_t ticket, Ended how = done) {
     begun[ticket].wait();
     if (omitted(Omission::note))
-      in_flight.reported(ticket, [this](std::uint64_t due) { end(due); });
+      in_flight.reported(ticket, [this](std::uint64_t due) { return end(due); });
     entry(ticket).result($) = how;
     if (!omitted(Omission::note))
-      in_flight.reported(ticket, [this](std::uint64_t due) { end(due); });
+      in_flight.reported(ticket, [this](std::uint64_t due) { return end(due); });
   }
 
   // The thread that ends tickets.
 
-  void end(std::uint64_t ticket) {
+  bool end(std::uint64_t ticket) {
+    if (ticket == comes_after_other && !other.raised()) return false;
     RL_ASSERT(last($) + 1 == ticket);
     RL_ASSERT(entry(ticket).label($) == ticket);
     unsigned how = entry(ticket).result($);
@@ -68,6 +73,12 @@ struct Device {
     timeline.complete(ticket);
     if (ticket == reports_next) report(ticket + 1);  // as a callback of its event may
     last($) = ticket;  // after the barrier in there, which is a full fence here
+    return true;
+  }
+  /// What ends tickets of another device, and then calls back.
+  void end_other() {
+    other.raise();
+    if (!omitted(Omission::wake)) in_flight.drain([this](std::uint64_t due) { return end(due); });
   }
   std::uint64_t read_poison() {
     control.lock($);
@@ -90,8 +101,10 @@ struct Device {
   rl::var<unsigned> ended[tickets_max + 1];
   rl::var<std::uint64_t> last;  // of the thread that ends tickets
   rl::mutex control;
-  rl::var<std::uint64_t> poison;   // guarded by `control`
-  std::uint64_t reports_next = 0;  // the end of this ticket reports the next one's
+  rl::var<std::uint64_t> poison;        // guarded by `control`
+  std::uint64_t reports_next = 0;       // the end of this ticket reports the next one's
+  Flag other;                           // what another device has to do has ended
+  std::uint64_t comes_after_other = 0;  // this ticket
 };
 
 /// The device's words do not come from Relacy's memory.
@@ -196,6 +209,30 @@ struct ReportWithinEnd : DeviceScenario<ReportWithinEnd, 2, 2> {
 TEST(InFlightModelTest, ReportWithinEnd) {
   expect_holds<ReportWithinEnd>();
   expect_caught<ReportWithinEnd>({"::arrive(", Mutation::no_exchange});
+}
+
+// The first ticket comes after one of another device, for which the hardware waits: it does not end
+// before that, nor does the next, and both end once that has, whoever is last.
+struct ComesAfterAnother : DeviceScenario<ComesAfterAnother, 2, 3> {
+  void before() { device->comes_after_other = 1; }
+  void thread(unsigned thread) {
+    if (thread == 0) {
+      device->issue(1);
+      device->issue(2);
+    } else if (thread == 1) {
+      for (const std::uint64_t ticket : {1, 2}) device->report(ticket);
+    } else {
+      device->end_other();
+    }
+  }
+  void after() { expect_done(2); }
+};
+
+TEST(InFlightModelTest, ComesAfterAnother) {
+  expect_holds<ComesAfterAnother>();
+  expect_caught<ComesAfterAnother>({"::ask(", Mutation::no_release});
+  expect_caught<ComesAfterAnother>({"::end(", Mutation::no_acquire});
+  expect_caught<ComesAfterAnother>({.omission = Omission::wake});
 }
 
 // The first of three tickets fails, and is reported after the second. What comes after it is

@@ -18,10 +18,14 @@
 namespace heddle {
 namespace {
 
-/// What somebody asked of a queue: an operation, or (null) to be told that all before has ended.
+struct Line;
+
+/// What somebody asked of a queue: an operation; or to wait for that mark of another; or (neither)
+/// to be told that all before has ended.
 struct Asked {
-  std::function<void()> run;
+  std::function<void()> run{};
   std::uint64_t number = 0;
+  std::shared_ptr<const Line> awaited{};
 };
 
 /// A queue as the device sees it.
@@ -29,8 +33,9 @@ struct Line {
   explicit Line(dev::Completions& by) : told(&by) {}
   dev::Completions* const told;
   std::deque<Asked> asked;
-  bool busy = false;  // a thread is at the first one
-  Status failed;      // the first failure since the last mark
+  bool busy = false;         // a thread is at the first one
+  Status failed;             // the first failure since the last mark
+  std::uint64_t passed = 0;  // the last mark that it has come to
 };
 
 struct Notice {
@@ -56,6 +61,7 @@ class AsynchronousDevice::Engine {
       const std::lock_guard lock(engine->mutex_);
       engine->closed_ = true;
       engine->held_ = false;
+      engine->asked_last_ = engine->resumed_ = nullptr;
     }
     engine->changed_.notify_all();
     for (std::thread& thread : engine->threads_) {
@@ -72,12 +78,28 @@ class AsynchronousDevice::Engine {
     {
       const std::lock_guard lock(mutex_);
       held_ = held;
+      resumed_ = nullptr;
     }
     changed_.notify_all();
   }
   void fail_issue(std::size_t after) {
     const std::lock_guard lock(mutex_);
     refused_in_ = after + 1;
+  }
+  void resume_last() {
+    {
+      const std::lock_guard lock(mutex_);
+      resumed_ = asked_last_;
+    }
+    changed_.notify_all();
+  }
+  void fail_record() {
+    const std::lock_guard lock(mutex_);
+    fails_record_ = true;
+  }
+  std::size_t waits() {
+    const std::lock_guard lock(mutex_);
+    return waits_;
   }
   void fail_next_end() {
     const std::lock_guard lock(mutex_);
@@ -101,18 +123,37 @@ class AsynchronousDevice::Engine {
     return lines_.emplace_back(std::make_shared<Line>(completions));
   }
   void close(const std::shared_ptr<Line>& line) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     // Whoever lets it go has not kept what its operations use.
-    if (!line->asked.empty()) std::abort();
+    for (const Asked& asked : line->asked) {
+      if (!asked.awaited) std::abort();
+    }
     std::erase(lines_, line);
+    std::erase_if(notices_, [&](const Notice& notice) { return notice.line == line; });
+    if (std::this_thread::get_id() == threads_.back().get_id()) return;
+    changed_.wait(lock, [&] { return told_now_ != line; });
   }
-  Status ask(Line& line, Asked asked) {
+  /// All that was asked of it goes, and nobody is told.
+  Status refuse_record(Line& line, std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return !line.busy; });
+    line.asked.clear();
+    line.passed = ~std::uint64_t{0};
+    return Status(ErrorCode::device_failed, "the asynchronous device takes no mark");
+  }
+  Status ask(const std::shared_ptr<Line>& to, Asked asked) {
+    Line& line = *to;
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      if (asked.awaited) {
+        ++waits_;
+      } else if (!asked.run && std::exchange(fails_record_, false)) {
+        return refuse_record(line, lock);
+      }
       if (asked.run) {
         if (lost_) return Status(ErrorCode::device_failed, "the asynchronous device is lost");
         if (refused_in_ != 0 && --refused_in_ == 0)
           return Status(ErrorCode::device_failed, "the asynchronous device takes nothing");
+        asked_last_ = to;
       }
       line.asked.push_back(std::move(asked));
     }
@@ -126,7 +167,9 @@ class AsynchronousDevice::Engine {
     std::vector<std::shared_ptr<Line>> ready;
     for (const auto& line : lines_) {
       if (line->busy || line->asked.empty()) continue;
-      if (!held_ || !line->asked.front().run) ready.push_back(line);
+      const Asked& first = line->asked.front();
+      if (first.awaited && first.awaited->passed < first.number) continue;
+      if (!held_ || !first.run || line == resumed_) ready.push_back(line);
     }
     return ready.empty() ? nullptr : ready[random_() % ready.size()];
   }
@@ -163,7 +206,8 @@ class AsynchronousDevice::Engine {
         lock.lock();
       }
       line->busy = false;
-    } else {
+    } else if (!asked.awaited) {
+      line->passed = asked.number;
       notices_.push_back({line, asked.number, std::exchange(line->failed, {})});
     }
     line->asked.pop_front();
@@ -182,9 +226,12 @@ class AsynchronousDevice::Engine {
         notice.number = notices_.front().number;
         notices_.pop_front();
       }
+      told_now_ = notice.line;
       lock.unlock();
       notice.line->told->ended(notice.number, std::move(notice.status));
       lock.lock();
+      told_now_ = nullptr;
+      changed_.notify_all();
     }
     lock.unlock();
     const auto last = std::move(kept_);
@@ -194,8 +241,10 @@ class AsynchronousDevice::Engine {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::mt19937_64 random_;
-  bool held_ = false, fails_end_ = false, lost_ = false, closed_ = false;
-  std::size_t refused_in_ = 0;
+  bool held_ = false, fails_end_ = false, fails_record_ = false, lost_ = false, closed_ = false;
+  std::size_t refused_in_ = 0, waits_ = 0;
+  std::shared_ptr<Line> asked_last_, resumed_;  // for an operation; the one that is not held
+  std::shared_ptr<Line> told_now_;
   std::vector<std::shared_ptr<Line>> lines_;
   std::deque<Notice> notices_;
   std::shared_ptr<Engine> kept_;
@@ -213,7 +262,7 @@ class AsynchronousQueue final : public dev::Queue {
   AsynchronousQueue& operator=(const AsynchronousQueue&) = delete;
 
   Status zero(void* data, std::size_t bytes) noexcept override {
-    return engine_->ask(*line_, {[=] { std::memset(data, 0, bytes); }});
+    return engine_->ask(line_, {[=] { std::memset(data, 0, bytes); }});
   }
   Status from_host(void* data, const void* host, std::size_t bytes) noexcept override {
     return copy(data, host, bytes);
@@ -222,14 +271,18 @@ class AsynchronousQueue final : public dev::Queue {
     return copy(host, data, bytes);
   }
   Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
-    return engine_->ask(*line_, {[=] { std::memcpy(to, from, bytes); }});
+    return engine_->ask(line_, {[=] { std::memcpy(to, from, bytes); }});
   }
   Status launch(const dev::Module& module, std::size_t kernel,
                 const heddle_kernel_args& args) noexcept override {
-    return engine_->ask(*line_, {[run = module.host_function(kernel), args] { run(&args); }});
+    return engine_->ask(line_, {[run = module.host_function(kernel), args] { run(&args); }});
   }
   Status record(std::uint64_t number) noexcept override {
-    return engine_->ask(*line_, {nullptr, number});
+    return engine_->ask(line_, {.number = number});
+  }
+  Status wait(const dev::Mark& mark) noexcept override {
+    const auto& other = static_cast<const AsynchronousQueue&>(*mark.queue);
+    return engine_->ask(line_, {.number = mark.number, .awaited = other.line_});
   }
 
  private:
@@ -239,17 +292,32 @@ class AsynchronousQueue final : public dev::Queue {
 
 }  // namespace
 
-AsynchronousDevice::AsynchronousDevice(AsynchronousOptions options)
-    : is_peer_(options.is_peer), engine_(std::make_shared<Engine>(options)) {
+/// Its threads end with the last device.
+struct AsynchronousDevice::Domain {
+  explicit Domain(AsynchronousOptions options) : engine(std::make_shared<Engine>(options)) {}
+  ~Domain() { Engine::close(engine); }
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+  const std::shared_ptr<Engine> engine;
+};
+
+AsynchronousDevice::AsynchronousDevice(AsynchronousOptions options,
+                                       const AsynchronousDevice* of_domain)
+    : is_peer_(options.is_peer),
+      domain_(of_domain != nullptr ? of_domain->domain_ : std::make_shared<Domain>(options)),
+      engine_(domain_->engine) {
   properties_.name = "asynchronous";
   if (!options.in_host_memory) properties_.memory_space = reinterpret_cast<std::uintptr_t>(this);
-  properties_.completion_domain = reinterpret_cast<std::uintptr_t>(this);
+  properties_.completion_domain = reinterpret_cast<std::uintptr_t>(engine_.get());
 }
-AsynchronousDevice::~AsynchronousDevice() { Engine::close(engine_); }
+AsynchronousDevice::~AsynchronousDevice() = default;
 
 void AsynchronousDevice::hold() { engine_->hold(true); }
 void AsynchronousDevice::resume() { engine_->hold(false); }
 void AsynchronousDevice::fail_issue(std::size_t after) { engine_->fail_issue(after); }
+void AsynchronousDevice::resume_last() { engine_->resume_last(); }
+void AsynchronousDevice::fail_record() { engine_->fail_record(); }
+std::size_t AsynchronousDevice::waits() const { return engine_->waits(); }
 void AsynchronousDevice::fail_next_end() { engine_->fail_next_end(); }
 void AsynchronousDevice::lose() { engine_->lose(); }
 std::size_t AsynchronousDevice::pending() const { return engine_->pending(); }

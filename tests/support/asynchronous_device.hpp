@@ -1,7 +1,7 @@
 // A device for tests whose queues run ahead: each operation is done by threads of the device, after
-// a random, seeded delay, those of two queues at once; what ended is told by one thread of its own,
-// and by that alone. It can hold all operations back, fail one as it is issued or as it ends, and
-// be lost. Any thread.
+// a random, seeded delay, those of two queues at once; queues wait for each other's marks; what
+// ended is told by one thread of its own, and by that alone. It can hold all operations back, fail
+// one as it is issued or as it ends, refuse a mark, and be lost. Any thread.
 #pragma once
 
 #include <chrono>
@@ -23,24 +23,33 @@ struct AsynchronousOptions {
 
 class AsynchronousDevice final : public dev::PhysicalDevice {
  public:
-  explicit AsynchronousDevice(AsynchronousOptions options = {});
+  /// `of_domain`: its queues and those of that device wait for each other, and tell what ended by
+  /// one thread, with the delays of that; null: a domain of its own.
+  explicit AsynchronousDevice(AsynchronousOptions options = {},
+                              const AsynchronousDevice* of_domain = nullptr);
   ~AsynchronousDevice() override;
   AsynchronousDevice(const AsynchronousDevice&) = delete;
   AsynchronousDevice& operator=(const AsynchronousDevice&) = delete;
 
-  // What tests do with it.
+  // What tests do with it, or with all of its domain.
 
   /// No operation begins from here on, until resume().
   void hold();
   void resume();
+  /// While it is held: those of the queue that was the last to be asked for one begin all the same.
+  void resume_last();
   /// An operation is refused when it is asked for: the next one, or after so many others.
   void fail_issue(std::size_t after = 0);
+  /// The next mark is refused, and all that was asked of its queue goes.
+  void fail_record();
   /// The next operation that runs fails instead.
   void fail_next_end();
   /// All that has not run fails, and all that is asked for from here on.
   void lose();
   /// Operations that were asked for and have not run.
   [[nodiscard]] std::size_t pending() const;
+  /// Waits for marks that were asked for so far.
+  [[nodiscard]] std::size_t waits() const;
 
   const dev::Properties& properties() const noexcept override { return properties_; }
   /// What the memory holds is no zeros.
@@ -53,8 +62,11 @@ class AsynchronousDevice final : public dev::PhysicalDevice {
   class Engine;  // its threads
 
  private:
+  struct Domain;
+
   dev::Properties properties_;
   const bool is_peer_;
+  const std::shared_ptr<Domain> domain_;
   const std::shared_ptr<Engine> engine_;
 };
 

@@ -19,7 +19,7 @@
 #include "heddle/heddle.hpp"
 #include "jit/code/code.hpp"
 #include "runtime/device_state.hpp"
-#include "tests/support/asynchronous_device.hpp"
+#include "tests/unit/runtime/asynchronous_fixture.hpp"
 
 namespace heddle {
 namespace {
@@ -29,31 +29,8 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::shared_ptr<AsynchronousDevice> next_device;
-
-/// A backend of its own, whose device the test knows.
-Backend open_held(const std::shared_ptr<AsynchronousDevice>& physical) {
-  [[maybe_unused]] static const bool registered = [] {
-    register_backend({"held", "cc", sched::Mode::threaded, [] {
-                        return std::vector<std::shared_ptr<dev::PhysicalDevice>>{
-                            std::exchange(next_device, nullptr)};
-                      }});
-    return true;
-  }();
-  next_device = physical;
-  return Backend::open("held");
-}
-
-class AsynchronousTest : public testing::Test {
+class AsynchronousTest : public AsynchronousFixture {
  protected:
-  ~AsynchronousTest() override { physical->resume(); }
-
-  static Code compile(const Backend& backend, const Tensor& x, double by) {
-    Index i;
-    Program p("add");
-    p << (x(i) += by);
-    return backend.compile(p);
-  }
   /// The code with another list of steps.
   template <class Change>
   static Code changed(const Code& code, const Change& change) {
@@ -63,30 +40,6 @@ class AsynchronousTest : public testing::Test {
     data->core = std::move(core);
     return Code(std::move(data));
   }
-  BufferView new_view() const { return {Buffer::allocate(device, type), type}; }
-  Event write(const BufferView& view, const std::vector<float>& values) const {
-    return view.from_host(device, std::as_bytes(std::span(values)));
-  }
-  std::vector<float> read(const BufferView& view) const {
-    std::vector<float> values(4, -1);
-    EXPECT_TRUE(view.to_host(device, std::as_writable_bytes(std::span(values))).wait().ok());
-    return values;
-  }
-  /// `asked` was asked for so many operations that are not done.
-  static void wait_until_asked(const AsynchronousDevice& asked, std::size_t operations) {
-    const auto end = std::chrono::steady_clock::now() + 60s;
-    while (asked.pending() < operations) {
-      ASSERT_LT(std::chrono::steady_clock::now(), end) << "it was not asked for anything";
-      std::this_thread::sleep_for(100us);
-    }
-  }
-  void wait_until_asked(std::size_t operations) const { wait_until_asked(*physical, operations); }
-
-  const std::shared_ptr<AsynchronousDevice> physical = std::make_shared<AsynchronousDevice>();
-  const Backend backend = open_held(physical);
-  const Device device = backend.physical_device(0).new_virtual_device();
-  const ArrayType type{f32, {4}};
-  const Tensor x{"x", f32, {4}};
 };
 
 // S23: a zero fill has ended when the device says so, and not before

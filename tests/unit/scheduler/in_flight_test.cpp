@@ -18,7 +18,10 @@ namespace {
 TEST(InFlightTest, EndsInTicketOrder) {
   InFlight<> in_flight(4);
   std::vector<std::uint64_t> ended;
-  const auto end = [&](std::uint64_t ticket) { ended.push_back(ticket); };
+  const auto end = [&](std::uint64_t ticket) {
+    ended.push_back(ticket);
+    return true;
+  };
   const auto issue = [&](std::uint64_t ticket) {
     in_flight.begin(ticket);
     in_flight.issued(ticket, end);
@@ -41,11 +44,12 @@ TEST(InFlightTest, ReportsWithinAnEnd) {
   InFlight<> in_flight(8);
   std::vector<std::uint64_t> ended;
   int depth = 0;
-  const std::function<void(std::uint64_t)> end = [&](std::uint64_t ticket) {
+  const std::function<bool(std::uint64_t)> end = [&](std::uint64_t ticket) {
     EXPECT_EQ(++depth, 1);
     ended.push_back(ticket);
     if (ticket < 8) in_flight.reported(ticket + 1, end);
     --depth;
+    return true;
   };
   for (std::uint64_t ticket = 1; ticket <= 8; ++ticket) {
     in_flight.begin(ticket);
@@ -77,6 +81,7 @@ TEST(InFlightTest, ThreadsReport) {
     EXPECT_EQ(ticket, ++ended);
     // release: pairs with the acquire of the thread that issues.
     completed.store(ticket, std::memory_order_release);
+    return true;
   };
   std::vector<std::atomic<int>> begun(tickets + 1);
   std::vector<std::thread> threads;
