@@ -16,10 +16,21 @@ Memory::~Memory() {
   if (pool && data != nullptr) pool->release(data);
 }
 
+namespace {
+
+std::uint64_t next_number() noexcept {
+  static std::atomic<std::uint64_t> made{0};
+  // relaxed: handing out numbers.
+  return made.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 BufferState::BufferState(std::shared_ptr<const Memory> block,
                          std::shared_ptr<dev::PhysicalDevice> physical_device,
                          std::shared_ptr<const std::string> device_name)
-    : physical(std::move(physical_device)),
+    : number(next_number()),
+      physical(std::move(physical_device)),
       device(std::move(device_name)),
       data(static_cast<std::byte*>(block->data)),
       bytes(block->bytes),

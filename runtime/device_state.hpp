@@ -47,6 +47,7 @@ class BufferState {
   BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
               std::shared_ptr<const std::string> device);
 
+  const std::uint64_t number;                           ///< of its making, in this process
   const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
   const std::shared_ptr<const std::string> device;      ///< name of the virtual one
   std::byte* const data;                                ///< for who keeps the memory

@@ -36,7 +36,8 @@ void Accesses::add(Access access) {
   Whole whole{&state_of(access), access.use, access};
   if (whole.use == Use::overwrite && access.view->num_bytes() != whole.buffer->bytes)
     whole.use = Use::change;
-  const auto at = std::ranges::lower_bound(buffers_, whole.buffer, std::less<>(), &Whole::buffer);
+  const auto at = std::ranges::lower_bound(buffers_, whole.buffer->number, std::less<>(),
+                                           [](const Whole& one) { return one.buffer->number; });
   if (at == buffers_.end() || at->buffer != whole.buffer) {
     buffers_.insert(at, whole);
   } else if (at->use != whole.use) {

@@ -38,7 +38,8 @@ class Accesses {
     Use use;
     Access named;  ///< one of them, for messages
   };
-  /// Each buffer once, in the order in which all threads lock them.
+  /// Each buffer once, in the order in which all threads lock them, and in which a task waits for
+  /// what it comes after: that in which they were made, which a simulation has each time.
   [[nodiscard]] const std::vector<Whole>& buffers() const noexcept { return buffers_; }
 
  private:
