@@ -30,6 +30,7 @@
 #include "tools/info.hpp"
 #include "tools/stress/simulate.hpp"
 #include "tools/stress/simulated_graph.hpp"
+#include "tools/stress/simulated_runtime.hpp"
 #include "tools/stress/soak.hpp"
 #include "tools/terminal.hpp"
 
@@ -46,6 +47,7 @@ struct Options {
   std::optional<std::uint64_t> seed;
   std::string trace;
   std::optional<std::uint64_t> sims, replay;
+  bool runtime = false;
   std::optional<std::uint64_t> cache_bytes;
   std::string program;
   ExplainOptions explain;
@@ -136,9 +138,21 @@ void say(std::string_view line) {
   std::fflush(stdout);
 }
 
+/// One seed, of what was asked for.
+stress::GraphReport simulate_one(bool runtime, SimulationOptions options) {
+  return runtime ? stress::simulate_runtime(std::move(options))
+                 : stress::simulate_graph(std::move(options));
+}
+SimulationOptions simulation_options(bool runtime, std::uint64_t seed) {
+  return runtime ? stress::runtime_options(seed) : stress::graph_options(seed);
+}
+
 /// Random graphs in simulations, seed after seed.
 int simulate(const Options& options) {
   stress::SimulateOptions simulated;
+  simulated.one = [runtime = options.runtime](std::uint64_t seed) {
+    return simulate_one(runtime, simulation_options(runtime, seed));
+  };
   simulated.seed = options.seed ? *options.seed : std::random_device{}();
   simulated.seeds = *options.sims;
   simulated.stop = &interrupted;
@@ -149,22 +163,26 @@ int simulate(const Options& options) {
   std::signal(SIGINT, SIG_DFL);
   say(result.to_string());
   if (result.broken.ok()) return Exit::done;
-  return complain(Exit::failed, fmt::format("{}\nsee how: heddle stress --replay {}",
-                                            result.broken.to_string(), result.last_seed));
+  return complain(Exit::failed,
+                  fmt::format("{}\nsee how: heddle stress --replay {}{}", result.broken.to_string(),
+                              result.last_seed, options.runtime ? " --runtime" : ""));
 }
 
 /// One simulation, step by step.
-int replay(std::uint64_t seed) {
-  SimulationOptions options = stress::graph_options(seed);
+int replay(std::uint64_t seed, bool runtime) {
+  SimulationOptions options = simulation_options(runtime, seed);
   options.on_step = [](const std::string& step) { print_out(step + "\n"); };
-  const SimulationReport report = stress::simulate_graph(options);
+  const SimulationReport report = simulate_one(runtime, std::move(options));
   say(fmt::format("seed {}: {} steps, hash {:016x}", seed, report.steps, report.hash));
   return report.status.ok() ? Exit::done : complain(Exit::failed, report.status.to_string());
 }
 
 /// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
 int stress_scheduler(const Options& options) {
-  if (options.replay) return replay(*options.replay);
+  if (options.runtime && !options.replay && !options.sims)
+    return complain(Exit::misuse, "--runtime is for simulations: give --sim or --replay too");
+  if (options.runtime) set_log_level(LogLevel::off);  // failures are what this is about
+  if (options.replay) return replay(*options.replay, options.runtime);
   if (options.sims) return simulate(options);
   stress::SoakOptions soak;
   soak.seed = options.seed ? *options.seed : std::random_device{}();
@@ -282,6 +300,8 @@ void describe_stress(CLI::App& stress, Options& options) {
                                 ->check(whole(1))
                                 ->excludes(seconds)
                                 ->excludes(trace);
+  stress.add_flag("--runtime", options.runtime,
+                  "With --sim or --replay: simulate the tensor runtime rather than tasks alone");
   stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
       ->check(whole(0))
       ->excludes(seconds)

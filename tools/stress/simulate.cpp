@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "tools/stress/simulated_graph.hpp"
 #include "tools/stress/tally.hpp"
 
 namespace heddle::stress {
@@ -13,8 +12,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t repeat_every = 20;
 
-void repeat(SimulateResult& result, const SimulationReport& first) {
-  const SimulationReport again = simulate_graph(graph_options(first.seed));
+GraphReport simulate_one(const SimulateOptions& options, std::uint64_t seed) {
+  return options.one ? options.one(seed) : simulate_graph(graph_options(seed));
+}
+
+void repeat(SimulateResult& result, const SimulateOptions& options, const GraphReport& first) {
+  const GraphReport again = simulate_one(options, first.seed);
   ++result.repeated;
   if (again.hash == first.hash && again.steps == first.steps) return;
   result.broken = Status(ErrorCode::internal,
@@ -31,7 +34,9 @@ std::string SimulateResult::to_string() const {
       repeated, steps, std::chrono::duration<double>(simulated).count(), time.count());
   for (std::size_t k = 0; k < faults.size(); ++k)
     text += fmt::format(" {} {}", faults[k], fault_name(static_cast<SimulationFault>(k)));
-  return text + fmt::format("\n{} waits that would have closed a cycle", cycles);
+  for (const auto& [what, times] : seen)
+    text += fmt::format("{}{} {}", &what == &seen.front().what ? "\n" : ", ", times, what);
+  return text;
 }
 
 SimulateResult simulate(const SimulateOptions& options) {
@@ -40,16 +45,21 @@ SimulateResult simulate(const SimulateOptions& options) {
   auto next_line = start + progress_pause;
   for (std::uint64_t k = 0; k < options.seeds && result.broken.ok(); ++k) {
     if (options.stop != nullptr && options.stop->load()) break;
-    const GraphReport report = simulate_graph(graph_options(options.seed + k));
+    const GraphReport report = simulate_one(options, options.seed + k);
     result.last_seed = report.seed;
     result.broken = report.status;
     ++result.seeds;
     result.steps += report.steps;
     result.simulated += report.simulated;
-    result.cycles += report.cycles;
+    if (result.seen.empty()) {
+      result.seen = report.seen;
+    } else {
+      for (std::size_t at = 0; at < report.seen.size(); ++at)
+        result.seen[at].times += report.seen[at].times;
+    }
     for (std::size_t kind = 0; kind < report.faults.size(); ++kind)
       result.faults[kind] += report.faults[kind];
-    if (report.status.ok() && report.seed % repeat_every == 0) repeat(result, report);
+    if (report.status.ok() && report.seed % repeat_every == 0) repeat(result, options, report);
     result.time = Clock::now() - start;
     if (options.progress && Clock::now() >= next_line) {
       next_line += progress_pause;

@@ -8,12 +8,16 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "heddle/simulation.hpp"
+#include "tools/stress/simulated_graph.hpp"
 
 namespace heddle::stress {
 
 struct SimulateOptions {
+  /// Of one seed; unset: a graph of tasks. Of simulate_runtime(), work for the tensor runtime.
+  std::function<GraphReport(std::uint64_t seed)> one{};
   std::uint64_t seed = 1;  ///< the first
   std::uint64_t seeds = 1;
   const std::atomic<bool>* stop = nullptr;  ///< set by who wants it to end after this seed
@@ -23,7 +27,7 @@ struct SimulateOptions {
 
 struct SimulateResult {
   std::uint64_t seeds = 0, steps = 0, repeated = 0;
-  std::uint64_t cycles = 0;  ///< waits that were refused because they closed one
+  std::vector<Seen> seen{};  ///< in all of them
   std::chrono::duration<double> time{0};
   std::chrono::nanoseconds simulated{0};
   std::array<std::uint64_t, simulation_faults> faults{};

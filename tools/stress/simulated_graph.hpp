@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "heddle/simulation.hpp"
 
@@ -11,8 +12,14 @@ namespace heddle::stress {
 /// What is usual for this seed: all faults, ending early in some.
 [[nodiscard]] SimulationOptions graph_options(std::uint64_t seed);
 
+/// How often something was seen.
+struct Seen {
+  const char* what;
+  std::uint64_t times;
+};
+
 struct GraphReport : SimulationReport {
-  std::uint64_t cycles = 0;  ///< waits of tasks that were refused because they closed one
+  std::vector<Seen> seen;  ///< the same things for each seed
 };
 
 /// Draws a graph from options.seed and runs it. The report's status names what broke.

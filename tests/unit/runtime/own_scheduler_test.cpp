@@ -225,7 +225,7 @@ TEST(OwnSchedulerTest, ASimulationRunsTheRuntime) {
     EXPECT_THAT(read, ElementsAre(10, 10));
     return report.hash;
   };
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(run(seed), run(seed));
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) EXPECT_EQ(run(seed), run(seed));
 }
 
 }  // namespace

@@ -88,6 +88,19 @@ TEST(StressCommandTest, SimulatesAndReplays) {
   EXPECT_EQ(run_heddle({"stress", "--replay", "41"}).out, once.out);
 }
 
+// S18: the tensor runtime, and what brings one seed of it again
+TEST(StressCommandTest, SimulatesAndReplaysTheRuntime) {
+  const Outcome sims = run_heddle({"stress", "--sim", "100", "--seed", "40", "--runtime"});
+  EXPECT_EQ(sims.exit_code, 0) << sims.err;
+  EXPECT_THAT(sims.out, AllOf(StartsWith("seed 40\n"), HasSubstr("100 seeds (5 of them twice)"),
+                              HasSubstr("values compared"), HasSubstr("donations")));
+  const Outcome once = run_heddle({"stress", "--replay", "41", "--runtime"});
+  EXPECT_EQ(once.exit_code, 0) << once.err;
+  EXPECT_THAT(once.out, AllOf(HasSubstr("step 1, "), HasSubstr(" on played:"),
+                              HasSubstr("seed 41: "), HasSubstr("hash ")));
+  EXPECT_EQ(run_heddle({"stress", "--replay", "41", "--runtime"}).out, once.out);
+}
+
 TEST(StressCommandTest, MisuseExitsWithTwo) {
   const auto expect_misuse = [](const std::vector<std::string>& arguments, const char* word) {
     const Outcome outcome = run_heddle(arguments);
@@ -100,6 +113,7 @@ TEST(StressCommandTest, MisuseExitsWithTwo) {
   expect_misuse({"stress", "--sim", "0"}, "sim");
   expect_misuse({"stress", "--sim", "5", "--trace", "x.json"}, "trace");
   expect_misuse({"stress", "--replay", "5", "--seed", "1"}, "seed");
+  expect_misuse({"stress", "--runtime"}, "--sim");
   expect_misuse({"stress", "--trace", ""}, "trace");
   expect_misuse({"stress", "--seconds", "1", "--trace", "/dev/null/nowhere/trace.json"},
                 "/dev/null/nowhere");

@@ -1,0 +1,292 @@
+// See played_device.hpp.
+#include "tools/stress/played_device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "heddle/image.hpp"
+#include "tools/stress/runtime_programs.hpp"
+
+namespace heddle::stress {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Its kernels are formulas.
+class PlayedModule final : public dev::Module {
+ public:
+  explicit PlayedModule(const Image& image) {
+    for (const ImageKernel& kernel : image.kernels())
+      kernels_.push_back(runtime_programs().kernel(kernel.symbol));
+  }
+  [[nodiscard]] const RuntimeKernel& kernel(std::size_t number) const {
+    return *kernels_.at(number);
+  }
+
+ private:
+  std::vector<const RuntimeKernel*> kernels_;
+};
+
+void compute(Hardware& hardware, const RuntimeKernel& kernel, const heddle_kernel_args& args) {
+  const Formula& formula = *kernel.formula;
+  std::array<std::uint64_t*, num_operands> operands{};
+  for (std::size_t k = 0; k < kernel.operands.size(); ++k) {
+    hardware.touch(args.buffers[k].data, args.buffers[k].bytes);
+    operands[static_cast<std::size_t>(kernel.operands[k])] =
+        static_cast<std::uint64_t*>(args.buffers[k].data);
+  }
+  std::uint64_t* const to = operands[static_cast<std::size_t>(formula.to)];
+  for (std::size_t k = 0; k < num_cells; ++k) {
+    if (formula.one_row && k != static_cast<std::size_t>(args.statics[0])) continue;
+    std::uint64_t sum = formula.constant;
+    for (std::size_t o = 0; o < num_operands; ++o) {
+      if (formula.factors[o] != 0) sum += formula.factors[o] * operands[o][k];
+    }
+    to[k] = sum;
+  }
+}
+
+struct Line;
+
+/// What was asked of a queue that runs ahead: an operation, to wait for another queue, or to be
+/// told that all before has ended.
+struct Asked {
+  std::function<void()> run{};
+  bool fails = false;
+  std::shared_ptr<Line> other{};
+  std::uint64_t number = 0;  // of the other, or its own
+  [[nodiscard]] bool tells() const noexcept { return !run && !other; }
+};
+
+struct Line {
+  explicit Line(dev::Completions& by) : told(&by) {}
+  dev::Completions* const told;
+  std::deque<Asked> asked;
+  bool busy = false;
+  std::uint64_t until = 0;  // the last number that somebody is to reach
+  std::uint64_t ended = 0;  // the last number before which all has ended
+  Status failed;            // since that
+};
+
+/// What has ended is told by one host of the simulation at a time, in order.
+struct Domain {
+  bool waits = false;  // its queues for each other
+  struct Notice {
+    std::shared_ptr<Line> line;
+    std::uint64_t number;
+    Status status;
+  };
+  std::deque<Notice> notices;
+  bool telling = false;
+
+  static void tell(const std::shared_ptr<Domain>& domain) {
+    if (std::exchange(domain->telling, true)) return;
+    while (!domain->notices.empty()) {
+      Notice notice = std::move(domain->notices.front());
+      domain->notices.pop_front();
+      notice.line->told->ended(notice.number, std::move(notice.status));
+    }
+    domain->telling = false;
+  }
+};
+
+class PlayedQueue final : public dev::Queue {
+ public:
+  PlayedQueue(Hardware& hardware, dev::Completions& completions, std::shared_ptr<Domain> domain)
+      : hardware_(hardware),
+        line_(std::make_shared<Line>(completions)),
+        domain_(std::move(domain)) {}
+  ~PlayedQueue() override {
+    // Whoever lets it go has not kept what its operations use. Waits use nothing.
+    const bool left = std::ranges::any_of(
+        line_->asked, [](const Asked& asked) { return asked.other == nullptr; });
+    if (left) hardware_.fail("a queue went before its operations");
+  }
+  PlayedQueue(const PlayedQueue&) = delete;
+  PlayedQueue& operator=(const PlayedQueue&) = delete;
+
+  // First values fail on no device: nothing would be known of that memory.
+  Status zero(void* data, std::size_t bytes) noexcept override {
+    return ask(false, [this, data, bytes] {
+      hardware_.touch(data, bytes);
+      std::memset(data, 0, bytes);
+    });
+  }
+  Status from_host(void* data, const void* host, std::size_t bytes) noexcept override {
+    return ask(false, [this, data, host, bytes] {
+      hardware_.touch(data, bytes);
+      std::memcpy(data, host, bytes);
+    });
+  }
+  Status to_host(void* host, const void* data, std::size_t bytes) noexcept override {
+    return ask(hardware_.fails(), [this, host, data, bytes] {
+      hardware_.touch(data, bytes);
+      std::memcpy(host, data, bytes);
+    });
+  }
+  Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
+    return ask(hardware_.fails(), [this, to, from, bytes] {
+      const auto* const a = static_cast<const std::byte*>(to);
+      const auto* const b = static_cast<const std::byte*>(from);
+      const std::less<> before;  // addresses of different blocks
+      if (before(a, b + bytes) && before(b, a + bytes))
+        hardware_.fail("a device was asked to copy between bytes that overlap");
+      hardware_.touch(to, bytes);
+      hardware_.touch(from, bytes);
+      std::memcpy(to, from, bytes);
+    });
+  }
+  Status launch(const dev::Module& module, std::size_t kernel,
+                const heddle_kernel_args& args) noexcept override {
+    const RuntimeKernel& played = static_cast<const PlayedModule&>(module).kernel(kernel);
+    return ask(hardware_.fails(), [this, &played, args] { compute(hardware_, played, args); });
+  }
+  Status record(std::uint64_t number) noexcept override {
+    line_->asked.push_back({.number = number});
+    hardware_.simulation().host("queue", [&hardware = hardware_, line = line_, domain = domain_,
+                                          number] { run_until(hardware, line, domain, number); });
+    return {};
+  }
+  Status wait(const dev::Mark& mark) noexcept override {
+    if (!domain_->waits) return Queue::wait(mark);
+    hardware_.count_wait();
+    line_->asked.push_back(
+        {.other = static_cast<PlayedQueue*>(mark.queue)->line_, .number = mark.number});
+    return {};
+  }
+
+ private:
+  template <class Run>
+  Status ask(bool fails, Run run) {
+    hardware_.count();
+    const bool now = !domain_ || (fails && hardware_.simulation().random(2) == 0);
+    if (now && fails) return Status(ErrorCode::device_failed, "planted by the device");
+    if (domain_) {
+      line_->asked.push_back({.run = std::move(run), .fails = fails});
+    } else {
+      run();
+    }
+    return {};
+  }
+
+  /// In a host of the simulation's, one at a time for each queue.
+  static void run_until(Hardware& hardware, const std::shared_ptr<Line>& line,
+                        const std::shared_ptr<Domain>& domain, std::uint64_t number) {
+    Simulation& simulation = hardware.simulation();
+    simulation.sleep_for(std::chrono::nanoseconds(1000 << simulation.random(6)));
+    line->until = std::max(line->until, number);
+    if (std::exchange(line->busy, true)) return;
+    while (!line->asked.empty() &&
+           (!line->asked.front().tells() || line->asked.front().number <= line->until)) {
+      if (simulation.random(2) == 0) simulation.yield();
+      run_first_of(simulation, line, *domain);
+    }
+    line->busy = false;
+    Domain::tell(domain);
+  }
+
+  static void run_first_of(Simulation& simulation, const std::shared_ptr<Line>& line,
+                           Domain& domain) {
+    const Asked asked = std::move(line->asked.front());
+    line->asked.pop_front();
+    if (asked.other) {
+      while (asked.other->ended < asked.number) simulation.sleep_for(1us);
+    } else if (asked.tells()) {
+      line->ended = asked.number;
+      domain.notices.push_back({line, asked.number, std::exchange(line->failed, {})});
+    } else if (!asked.fails) {
+      asked.run();
+    } else if (line->failed.ok()) {
+      line->failed = Status(ErrorCode::device_failed, "planted by the device, at the end");
+    }
+  }
+
+  Hardware& hardware_;
+  const std::shared_ptr<Line> line_;
+  const std::shared_ptr<Domain> domain_;  // null: operations are done when they return
+};
+
+class PlayedDevice final : public dev::PhysicalDevice {
+ public:
+  PlayedDevice(Hardware& hardware, PlayedKind kind)
+      : hardware_(hardware),
+        is_peer_(kind.is_peer),
+        domain_(kind.runs_ahead ? std::make_shared<Domain>() : nullptr) {
+    properties_.name = "played";
+    if (domain_) domain_->waits = hardware_.simulation().random(2) == 0;
+    if (kind.own_memory) properties_.memory_space = reinterpret_cast<std::uintptr_t>(this);
+    if (kind.runs_ahead) properties_.completion_domain = reinterpret_cast<std::uintptr_t>(this);
+  }
+
+  const dev::Properties& properties() const noexcept override { return properties_; }
+  Status allocate(std::size_t bytes, void** data) noexcept override {
+    return hardware_.allocate(bytes, data);
+  }
+  void release(void* data, std::size_t /*bytes*/) noexcept override { hardware_.release(data); }
+  Status new_queue(dev::Completions& completions,
+                   std::unique_ptr<dev::Queue>* queue) noexcept override {
+    return dev::make_queue<PlayedQueue>(queue, hardware_, completions, domain_);
+  }
+  [[nodiscard]] bool is_peer_of(const PhysicalDevice& other) const noexcept override {
+    const auto* const played = dynamic_cast<const PlayedDevice*>(&other);
+    return is_peer_ && played != nullptr && played->is_peer_;
+  }
+  [[nodiscard]] Status load(const Image& image, const dev::LoadOptions& /*options*/,
+                            std::shared_ptr<const dev::Module>* module) noexcept override {
+    *module = std::make_shared<const PlayedModule>(image);
+    return {};
+  }
+
+ private:
+  Hardware& hardware_;
+  const bool is_peer_;
+  const std::shared_ptr<Domain> domain_;
+  dev::Properties properties_;
+};
+
+}  // namespace
+
+Hardware::Hardware(Simulation& simulation) : simulation_(simulation) {
+  // In most seeds nothing fails: what goes wrong often hides what goes wrong else.
+  if (simulation_.random(3) == 0) one_failure_in_ = std::uint64_t{8} << simulation_.random(4);
+}
+
+std::shared_ptr<dev::PhysicalDevice> Hardware::make(PlayedKind kind) {
+  return std::make_shared<PlayedDevice>(*this, kind);
+}
+
+bool Hardware::fails() {
+  if (one_failure_in_ == 0 || simulation_.random(one_failure_in_) != 0) return false;
+  ++failures_;
+  return true;
+}
+
+Status Hardware::allocate(std::size_t bytes, void** data) noexcept {
+  *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (*data == nullptr) return Status(ErrorCode::exhausted, "the played device is full");
+  std::memset(*data, 0xA5, bytes);  // no zeros
+  blocks_.emplace(static_cast<const std::byte*>(*data), bytes);
+  return {};
+}
+
+void Hardware::release(void* data) noexcept {
+  const auto at = blocks_.find(static_cast<const std::byte*>(data));
+  if (at == blocks_.end()) return fail("memory was given back that no device has");
+  blocks_.erase(at);
+  std::free(data);
+}
+
+void Hardware::touch(const void* data, std::size_t bytes) {
+  const auto* const begin = static_cast<const std::byte*>(data);
+  const auto after = blocks_.upper_bound(begin);
+  if (after != blocks_.begin()) {
+    const auto& [block, size] = *std::prev(after);
+    if (begin + bytes <= block + size) return;
+  }
+  fail("an operation touches memory that no device has");
+}
+
+}  // namespace heddle::stress

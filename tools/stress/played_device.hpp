@@ -1,0 +1,70 @@
+// Physical devices of simulations: they compute what formulas say, in memory that is watched over,
+// at once or, where their queues run ahead, when the simulation lets them. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "devices/device.hpp"
+#include "heddle/simulation.hpp"
+
+namespace heddle::stress {
+
+struct PlayedKind {
+  bool own_memory = false;  ///< else the host's
+  bool runs_ahead = false;
+  bool is_peer = false;  ///< its queues reach memory of other such devices
+};
+
+/// What the devices of a simulation share. Outlives them, and may outlive the simulation.
+class Hardware {
+ public:
+  explicit Hardware(Simulation& simulation);
+  Hardware(const Hardware&) = delete;
+  Hardware& operator=(const Hardware&) = delete;
+
+  [[nodiscard]] std::shared_ptr<dev::PhysicalDevice> make(PlayedKind kind);
+  /// Nothing fails from here on.
+  void calm() noexcept { one_failure_in_ = 0; }
+  /// The simulation ends.
+  void end() noexcept {
+    calm();
+    over_ = true;
+  }
+
+  /// Memory that devices have taken and not given back.
+  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_.size(); }
+  /// Operations that devices have done, and that they failed.
+  [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+  [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
+  /// Waits of queues for each other.
+  [[nodiscard]] std::uint64_t waits() const noexcept { return waits_; }
+
+  // For its devices.
+
+  [[nodiscard]] Simulation& simulation() const noexcept { return simulation_; }
+  /// Whether the next operation fails.
+  [[nodiscard]] bool fails();
+  Status allocate(std::size_t bytes, void** data) noexcept;
+  void release(void* data) noexcept;
+  /// Device memory that an operation touches: it must be some device's.
+  void touch(const void* data, std::size_t bytes);
+  void count() noexcept { ++operations_; }
+  void count_wait() noexcept { ++waits_; }
+  void fail(const char* why) {
+    if (!over_) simulation_.fail(why);
+  }
+
+ private:
+  Simulation& simulation_;
+  bool over_ = false;
+  std::uint64_t one_failure_in_ = 0;  // operations; 0: none fails
+  std::uint64_t operations_ = 0, failures_ = 0, waits_ = 0;
+  std::map<const std::byte*, std::size_t> blocks_;
+};
+
+}  // namespace heddle::stress

@@ -1,0 +1,161 @@
+// Copies, and what goes between devices and the host.
+#include <span>
+#include <utility>
+
+#include "tools/stress/runtime_hosts.hpp"
+
+namespace heddle::stress {
+namespace {
+
+std::size_t index_of(Operand operand) { return static_cast<std::size_t>(operand); }
+
+BufferView view_of(const Part& part) {
+  return {part.right->view->buffer(), {i64, {num_cells}}, part.at * sizeof(std::uint64_t)};
+}
+
+/// For what cannot be told to come after them. On the device it would be a task of its own, which
+/// may be cancelled. Tasks may not wait for what waits for them.
+void wait_for(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    const Status status = event.wait();
+    if (!event.done()) throw Error(status);
+  }
+}
+
+}  // namespace
+
+void RuntimeHosts::copy_tensor() {
+  const PlacePointer to = any_place();
+  const auto tensor = any_tensor(*to);
+  if (!tensor) return;
+  const PlacePointer from = any_place_with(*tensor);
+  const std::size_t k = index_of(*tensor);
+  if (!from || from->parts[k]->right == to->parts[k]->right) return;
+  // A former owner's is the same memory.
+  if (from->parts[k]->right->memory == to->parts[k]->right->memory) return;
+  World::Work work{to->seat,
+                   {{to->parts[k]->right, true}, {from->parts[k]->right, false}},
+                   copy_request("copy", *to->parts[k], *from->parts[k])};
+  work.request.partly = to->seat->runs_ahead;
+  work.finalized = [to, from] { return to->finalized || from->finalized; };
+  world_.ask(std::move(work), [&](const Events& after) {
+    const Transfer done = copy(programs_.tensors[k], from->context, to->context, transfer(after));
+    world_.expect(done.outcome == TransferOutcome::scheduled
+                      ? Status()
+                      : Status(ErrorCode::internal, done.reason),
+                  {ErrorCode::ok}, "copy()");
+    return done.event;
+  });
+}
+
+/// Within a buffer too, where the two may overlap, and into part of it.
+void RuntimeHosts::copy_views() {
+  if (arrays_.empty()) return;
+  Part to = arrays_[draw(arrays_.size())];
+  to.at = draw(num_cells + 1);
+  Part from = arrays_[draw(arrays_.size())];
+  from.at = draw(num_cells + 1);
+  const PlacePointer place = any_place();
+  if (const auto tensor = any_tensor(*place); tensor && draw(2) == 0)
+    from = *place->parts[index_of(*tensor)];
+  const auto seat = any_seat();
+  World::Work work{
+      seat, {{to.right, true}, {from.right, false}}, copy_request("view copy", to, from)};
+  work.request.partly = seat->runs_ahead;
+  world_.ask(std::move(work), [&](const Events& after) {
+    wait_for(after);
+    return view_of(to).copy_from(seat->device, view_of(from));
+  });
+}
+
+void RuntimeHosts::read(bool in_task) {
+  const PlacePointer place = any_place();
+  const auto tensor = any_tensor(*place);
+  if (!tensor) return;
+  const Part& part = *place->parts[index_of(*tensor)];
+  Values& seen = world_.host_memory.emplace_back();
+  World::Work work{place->seat, {{part.right, false}}, read_request("read", part, seen)};
+  work.waits = true;
+  work.may_be_refused = in_task;  // a wait that closes a cycle
+  work.finalized = [place] { return place->finalized; };
+  world_.ask(std::move(work), [&](const Events& after) {
+    wait_for(after);
+    const auto values = place->context.read<std::int64_t>(programs_.tensors[index_of(*tensor)]);
+    for (std::size_t k = 0; k < num_cells; ++k) seen[k] = static_cast<std::uint64_t>(values[k]);
+    return Event();
+  });
+}
+
+void RuntimeHosts::write() {
+  const PlacePointer place = any_place();
+  const auto tensor = any_tensor(*place);
+  if (!tensor) return;
+  const Part& part = *place->parts[index_of(*tensor)];
+  Values values{};
+  std::vector<std::int64_t> given(num_cells);
+  for (std::size_t k = 0; k < num_cells; ++k) {
+    values[k] = draw(1000);
+    given[k] = static_cast<std::int64_t>(values[k]);
+  }
+  World::Work work{place->seat, {{part.right, true}}, values_request("write", part, values)};
+  work.waits = true;
+  work.finalized = [place] { return place->finalized; };
+  world_.ask(std::move(work), [&](const Events& after) {
+    wait_for(after);
+    place->context.write(programs_.tensors[index_of(*tensor)], given);
+    return Event();
+  });
+}
+
+/// Between h and its storage.
+void RuntimeHosts::move_host_array() {
+  const PlacePointer place = any_place_with(Operand::h);
+  if (!place) return;
+  const Part& part = *place->parts[index_of(Operand::h)];
+  const Tensor& tensor = programs_.tensors[index_of(Operand::h)];
+  const bool up = draw(2) == 0;
+  const Part host{host_};
+  World::Work work{
+      place->seat,
+      {{part.right, up}, {host_, !up}},
+      up ? copy_request("from_host", part, host) : copy_request("to_host", host, part)};
+  work.request.partly = place->seat->runs_ahead;
+  work.finalized = [place] { return place->finalized; };
+  world_.ask(std::move(work), [&](const Events& after) {
+    const TransferOptions options = transfer(after);
+    return up ? place->context.from_host(tensor, options).event
+              : place->context.to_host(tensor, options).event;
+  });
+}
+
+void RuntimeHosts::view_to_host() {
+  if (arrays_.empty()) return;
+  Part from = arrays_[draw(arrays_.size())];
+  from.at = draw(num_cells + 1);
+  const auto seat = any_seat();
+  if (seat->space != from.right->space) return;
+  Values& seen = world_.host_memory.emplace_back();
+  world_.ask({seat, {{from.right, false}}, read_request("view to_host", from, seen)},
+             [&](const Events& after) {
+               wait_for(after);
+               return view_of(from).to_host(seat->device, std::as_writable_bytes(std::span(seen)));
+             });
+}
+
+void RuntimeHosts::view_from_host() {
+  if (arrays_.empty()) return;
+  Part to = arrays_[draw(arrays_.size())];
+  to.at = draw(num_cells + 1);
+  const auto seat = any_seat();
+  if (seat->space != to.right->space) return;
+  Values& values = world_.host_memory.emplace_back();
+  for (std::uint64_t& value : values) value = draw(1000);
+  World::Work work{seat, {{to.right, true}}, values_request("view from_host", to, values)};
+  work.request.partly = seat->runs_ahead;
+  world_.ask(std::move(work), [&](const Events& after) {
+    wait_for(after);
+    return view_of(to).from_host(seat->device, std::as_bytes(std::span(values)));
+  });
+}
+
+}  // namespace heddle::stress

@@ -1,0 +1,82 @@
+// What memory must hold after a run of the tensor runtime: an interpreter of what was asked for, in
+// the order in which that was to take effect. Pure; one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heddle/event.hpp"
+#include "tools/stress/runtime_programs.hpp"
+
+namespace heddle::stress {
+
+using Values = std::array<std::uint64_t, num_cells>;
+
+/// `num_cells` cells of a memory, from one on.
+struct Slice {
+  std::size_t memory = 0, at = 0;
+};
+
+/// What was asked for.
+struct Request {
+  enum class Kind : std::uint8_t {
+    values,   ///< `to` is given `numbers`
+    copy,     ///< `to` is given what `from` holds
+    compute,  ///< of `formula`, with `operands`
+    read,     ///< `seen` is what was seen of `from`
+  };
+  Kind kind = Kind::values;
+  const char* name = "";
+  Slice to{}, from{};
+  Values numbers{};
+  const Values* seen = nullptr;  ///< outlives the model
+  const Formula* formula = nullptr;
+  std::array<Slice, num_operands> operands{};
+  std::size_t row = 0;
+
+  /// Of its task; none: `end` is how it went.
+  Event event{};
+  /// Of what has no event.
+  enum class End : std::uint8_t { took_effect, did_not, anything } end = End::did_not;
+  /// Where it did not end well, it may have taken effect, in part or whole.
+  bool partly = false;
+  /// When it ended well, so did this.
+  Event needs{};
+};
+
+class RuntimeModel {
+ public:
+  /// A memory of so many cells, of which nothing is known. Its number.
+  std::size_t add_memory(std::size_t cells);
+  /// The request takes effect after those that were added before. Stays where it is.
+  Request& add(Request request);
+
+  /// Interprets all of it. Empty, or what does not fit.
+  [[nodiscard]] std::string check();
+  /// Cells that reads saw and were known, in the last check.
+  [[nodiscard]] std::uint64_t compared() const noexcept { return compared_; }
+
+ private:
+  struct Cell {
+    std::uint64_t value = 0;
+    bool known = false;
+  };
+  using Cells = std::array<Cell, num_cells>;
+
+  void take_effect(const Request& request);
+  void forget(const Request& request);
+  [[nodiscard]] Cells computed(const Request& request, const Cells& before) const;
+  [[nodiscard]] Cells get(const Slice& slice) const;
+  void set(const Slice& slice, const Cells& cells);
+  [[nodiscard]] std::string compare(const Request& request);
+
+  std::deque<Request> requests_;
+  std::vector<std::vector<Cell>> memories_;
+  std::uint64_t compared_ = 0;
+};
+
+}  // namespace heddle::stress

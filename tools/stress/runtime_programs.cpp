@@ -1,0 +1,120 @@
+// See runtime_programs.hpp.
+#include "tools/stress/runtime_programs.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "heddle/backend.hpp"
+#include "jit/code/code.hpp"
+
+namespace heddle::stress {
+namespace {
+
+std::function<Status()>& host_step() {
+  static std::function<Status()> step;
+  return step;
+}
+
+constexpr Formula formulas[] = {
+    {"step", Operand::x, {3, 1, 0, 0, 0}, 1},
+    {"mix", Operand::z, {5, 7, 0, 0, 0}, 2},
+    {"take", Operand::x, {3, 0, 0, 0, 1}, 3, Operand::y},
+    {"give", Operand::y, {0, 5, 0, 0, 1}, 4, Operand::x},
+    {"own", Operand::x, {2, 0, 0, 0, 1}, 5, Operand::x},
+    {"host", Operand::y, {0, 2, 0, 3, 0}, 6},
+    {"back", Operand::h, {1, 0, 0, 2, 0}, 7},
+    {"row", Operand::x, {3, 1, 0, 0, 0}, 8, {}, true},
+    {"twice", Operand::y, {1, 3, 0, 0, 0}, 9, {}, false, true},
+};
+
+Operand operand_of(const RuntimePrograms& all, const Tensor& tensor) {
+  const auto at = std::ranges::find(all.tensors, tensor);
+  return static_cast<Operand>(at - all.tensors.begin());
+}
+
+Program described(const RuntimePrograms& all, const Formula& formula) {
+  const Index i;
+  const auto element = [&](const auto& tensor) -> Expr {
+    return formula.one_row ? Expr(tensor(all.row)) : Expr(tensor(i));
+  };
+  const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
+  std::optional<Expr> sum;
+  for (std::size_t k = 0; k < num_operands; ++k) {
+    if (formula.factors[k] == 0) continue;
+    const Expr value = k < num_tensors
+                           ? element(all.tensors[k])
+                           : element(merge(all.tensors[static_cast<std::size_t>(*formula.merges)]));
+    const Expr term = value * number(formula.factors[k]);
+    sum = sum ? *sum + term : term;
+  }
+  const Tensor& to = all.tensors[static_cast<std::size_t>(formula.to)];
+  const Expr value = *sum + number(formula.constant);
+  Program program(formula.name);
+  if (formula.one_row) {
+    program << (to(all.row) = value);
+  } else {
+    program << (to(i) = value);
+  }
+  return program;
+}
+
+/// The same code with its kernel twice, and the host's code between.
+Code doubled(const Code& code) {
+  auto data = std::make_shared<jit::CodeData>(code.data());
+  auto core = std::make_shared<jit::Core>(*data->core);
+  const jit::Step kernel = core->steps.back();
+  core->steps.emplace_back(jit::CallStep{[] { return host_step()(); }});
+  core->steps.push_back(kernel);
+  data->core = std::move(core);
+  return Code(std::move(data));
+}
+
+void note_kernels(RuntimePrograms& all, const RuntimeProgram& program) {
+  const jit::CodeData& data = program.code.data();
+  for (const jit::Step& step : data.core->steps) {
+    const auto* const kernel = std::get_if<jit::KernelStep>(&step);
+    if (kernel == nullptr) continue;
+    RuntimeKernel noted{&program.formula, {}};
+    for (const std::uint32_t entry : kernel->entries) {
+      noted.operands.push_back(
+          entry == data.signature().merge ? Operand::merged : operand_of(all, *data.tensor(entry)));
+    }
+    all.kernels.emplace_back(kernel->unit->image.kernels()[kernel->index].symbol, std::move(noted));
+  }
+}
+
+RuntimePrograms make() {
+  const HostArray host({i64, {num_cells}});
+  RuntimePrograms all{{}, host, StaticIndex("row", num_cells), {}, {}};
+  for (const char* const label : {"x", "y", "z"}) {
+    all.tensors.emplace_back(label, i64, Dims{num_cells});
+    all.tensors.back().set_mode(MemoryMode::on_device);
+  }
+  all.tensors.emplace_back("h", host);
+  const Backend backend = Backend::open("null");
+  all.programs.reserve(std::size(formulas));  // kernels point there
+  for (const Formula& formula : formulas) {
+    const Code code = backend.compile(described(all, formula));
+    all.programs.push_back({formula, formula.twice ? doubled(code) : code});
+    note_kernels(all, all.programs.back());
+  }
+  return all;
+}
+
+}  // namespace
+
+const RuntimeKernel* RuntimePrograms::kernel(const std::string& symbol) const noexcept {
+  const auto at = std::ranges::find(kernels, symbol, &std::pair<std::string, RuntimeKernel>::first);
+  return at == kernels.end() ? nullptr : &at->second;
+}
+
+const RuntimePrograms& runtime_programs() {
+  static const RuntimePrograms* const programs = new RuntimePrograms(make());  // never destroyed
+  return *programs;
+}
+
+void set_host_step(std::function<Status()> step) { host_step() = std::move(step); }
+
+}  // namespace heddle::stress

@@ -1,0 +1,155 @@
+// The world of a simulated run of the tensor runtime: devices, memory and who has the right to it,
+// and how hosts ask for work as a careful user would, so that what memory must hold is known. One
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heddle/backend.hpp"
+#include "heddle/routine.hpp"
+#include "heddle/simulation.hpp"
+#include "tools/stress/played_device.hpp"
+#include "tools/stress/runtime_model.hpp"
+#include "tools/stress/runtime_programs.hpp"
+
+namespace heddle::stress {
+
+/// The right to a buffer, which donation takes away. Order between devices is the user's: a host
+/// that asks for work on it claims it until it has the event, and comes after the uses on other
+/// devices. A donation claims nothing: the runtime orders what comes after it.
+struct Right {
+  std::size_t memory = 0;   ///< in the model
+  std::uint64_t space = 0;  ///< of devices that reach it
+  bool claimed = false, donated = false;
+  std::optional<BufferView> view{};  ///< all of it; none: memory of the host's
+  struct Use {
+    Event event;
+    bool writes;
+  };
+  std::vector<Use> uses{};
+};
+
+/// A tensor in a context, or an array in a buffer.
+struct Part {
+  std::shared_ptr<Right> right;
+  std::size_t at = 0;
+  [[nodiscard]] Slice slice() const noexcept { return {right->memory, at}; }
+};
+
+/// A virtual device.
+struct Seat {
+  Device device;
+  std::size_t backend;
+  std::uint64_t space;  ///< 0: the host's
+  bool runs_ahead;
+  bool gone = false;  ///< somebody finalises it
+  /// What its merge buffer holds, but where a merge() has cleared it since.
+  struct Slot {
+    bool claimed = false;
+    struct Load {
+      Operand tensor;
+      Part source;  ///< what the consumer reads
+      bool streamed;
+      Event event;
+    };
+    std::optional<Load> load{};
+    std::uint64_t cleared_by = 0;  ///< a ticket
+  } slot{};
+};
+
+struct Touch {
+  std::shared_ptr<Right> right;
+  bool writes;
+};
+
+class World {
+ public:
+  /// `tell`: what is told of each work; empty: nothing.
+  World(Simulation& simulation, std::function<void(const std::string&)> tell);
+  /// The devices that its backends open are drawn here.
+  static World*& current();
+
+  [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }
+  [[nodiscard]] Hardware& hardware() noexcept { return hardware_; }
+  [[nodiscard]] RuntimeModel& model() noexcept { return model_; }
+  [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return simulation_.random(bound); }
+
+  /// For the backend that is being opened.
+  [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make_devices();
+  void open_backend();
+  /// A new virtual device of a backend.
+  std::shared_ptr<Seat> open_seat(std::size_t backend);
+  [[nodiscard]] const Backend& backend(std::size_t k) const { return backends_[k].backend; }
+  [[nodiscard]] std::size_t num_backends() const noexcept { return backends_.size(); }
+  /// Lets go of what it has beside the model.
+  void close();
+
+  /// Memory of a buffer that was made just now, on that device.
+  [[nodiscard]] std::shared_ptr<Right> new_right(const Seat& seat, BufferView view,
+                                                 std::size_t cells);
+  void zero(const Part& part);
+
+  /// Something that is asked for: `call` is given what it has to come after, and returns the event,
+  /// or throws. Whether it was accepted. Nothing happens where somebody has a claim.
+  struct Work {
+    std::shared_ptr<Seat> seat;
+    std::vector<Touch> touches;
+    Request request;
+    bool may_be_refused = false;  ///< as failed_precondition
+    bool must_be_refused = false;
+    std::function<bool()> finalized{};  ///< a context that it needs; unset: it needs none
+    bool waits = false;                 ///< the call returns when it has ended
+  };
+  bool ask(Work work, const std::function<Event(const std::vector<Event>&)>& call);
+  /// Whether `status` is one of these; else the simulation has failed.
+  bool expect(const Status& status, std::initializer_list<ErrorCode> codes, const char* what);
+
+  std::uint64_t accepted = 0, refused = 0;
+  std::deque<Values> host_memory;  ///< of transfers
+  void publish(const Event& event);
+  /// A copy: others may publish meanwhile.
+  [[nodiscard]] Event any_event();
+
+ private:
+  struct Opened {
+    Backend backend;
+    std::vector<PlayedKind> kinds;
+    std::uint64_t first_space;
+  };
+  [[nodiscard]] std::vector<Event> comes_after(const Work& work) const;
+  void note(const Work& work, const Event& event);
+  void tell(const Request& request, const Seat& seat, const Event& event, const Status& refusal);
+
+  Simulation& simulation_;
+  const std::function<void(const std::string&)> tell_;
+  Hardware hardware_;
+  RuntimeModel model_;
+  std::vector<Event> events_;      // some
+  std::vector<PlayedKind> kinds_;  // of the backend that is being opened
+  std::uint64_t spaces_ = 0;
+  std::deque<Opened> backends_;
+};
+
+[[nodiscard]] Request read_request(const char* name, const Part& from, const Values& seen);
+[[nodiscard]] Request copy_request(const char* name, const Part& to, const Part& from);
+[[nodiscard]] Request values_request(const char* name, const Part& to, const Values& values);
+
+/// What `call` throws.
+template <class Call>
+Status attempt(const Call& call) {
+  try {
+    call();
+    return {};
+  } catch (const Error& e) {
+    return e.status();
+  }
+}
+
+}  // namespace heddle::stress
