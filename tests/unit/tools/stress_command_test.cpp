@@ -94,11 +94,11 @@ TEST(StressCommandTest, SimulatesAndReplaysTheRuntime) {
   EXPECT_EQ(sims.exit_code, 0) << sims.err;
   EXPECT_THAT(sims.out, AllOf(StartsWith("seed 40\n"), HasSubstr("100 seeds (5 of them twice)"),
                               HasSubstr("values compared"), HasSubstr("donations")));
-  const Outcome once = run_heddle({"stress", "--replay", "41", "--runtime"});
+  const Outcome once = run_heddle({"stress", "--replay", "42", "--runtime"});
   EXPECT_EQ(once.exit_code, 0) << once.err;
   EXPECT_THAT(once.out, AllOf(HasSubstr("step 1, "), HasSubstr(" on played:"),
-                              HasSubstr("seed 41: "), HasSubstr("hash ")));
-  EXPECT_EQ(run_heddle({"stress", "--replay", "41", "--runtime"}).out, once.out);
+                              HasSubstr("seed 42: "), HasSubstr("hash ")));
+  EXPECT_EQ(run_heddle({"stress", "--replay", "42", "--runtime"}).out, once.out);
 }
 
 TEST(StressCommandTest, MisuseExitsWithTwo) {
