@@ -78,6 +78,10 @@ std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
   if (options.cc) tools.cc = *options.cc;
   if (options.cflags) tools.cflags = *options.cflags;
   if (options.isa) tools.target = jit::narrowed_target(*options.isa);
+  if (options.kernels) {
+    jit::check(*options.kernels);
+    tools.target.profile = *options.kernels;
+  }
   if (options.compile_helper) tools.compile_helper = *options.compile_helper;
   if (options.compile_timeout) tools.compile_timeout = *options.compile_timeout;
   if (options.temp_dir) tools.temp_dir = *options.temp_dir;

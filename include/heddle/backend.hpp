@@ -15,6 +15,7 @@
 #include "heddle/device.hpp"
 #include "heddle/kernel_cache.hpp"
 #include "heddle/pending.hpp"
+#include "heddle/profile.hpp"
 
 namespace heddle {
 
@@ -55,6 +56,7 @@ struct BackendOptions {
   /// Added to those of the C compiler. Throws invalid_argument at opening for flags that change the
   /// instruction set (see `isa`); kernels are not cached with flags that may name files.
   std::optional<std::vector<std::string>> cflags{};
+  std::optional<KernelProfile> kernels{};  ///< what schedules of kernels know of the machine
   std::optional<std::string> isa{};  ///< "portable", "avx2" or "avx512": at most the processor's
   std::optional<std::string> compile_helper{};
   /// What heddle's stages and the compiler may take for a program, together; of a batch, for each

@@ -1,4 +1,5 @@
-// MachineProfile: constants that depend on the machine, not on the program. Plain data.
+// Constants that depend on the machine, not on the program: MachineProfile, which the scheduler
+// reads, and KernelProfile, which schedules of kernels do. Plain data.
 #pragma once
 
 #include <chrono>
@@ -23,6 +24,24 @@ struct MachineProfile {
   std::chrono::nanoseconds spin{50'000};
 
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
+};
+
+/// What memory and products cost on its processors. It decides how kernels run, and with that the
+/// order of long sums; the defaults were measured on AMD EPYC and Intel Xeon with AVX-512.
+struct KernelProfile {
+  /// Of a tile of a product, in half cycles: starting and storing it, each of its sums, each vector
+  /// of sums that is turned before it is stored.
+  std::int64_t tile_start = 120, tile_sum = 5, tile_turn = 8;
+  /// Copies of products' operands fetch so many terms ahead of their use.
+  std::int64_t terms_ahead = 16;
+  /// Transposes in memory fetch so many lines of a row together, and write so many.
+  std::int64_t lines_fetched = 4, lines_written = 8;
+  /// Loops over the next row of an input fetch at most so many lines of it in one iteration.
+  std::int64_t lines_ahead = 16;
+  /// Kernels that touch more bytes, or more than the last-level cache holds, store past the caches.
+  std::int64_t cached_bytes_max = std::int64_t{32} << 20;
+
+  friend bool operator==(const KernelProfile&, const KernelProfile&) = default;
 };
 
 }  // namespace heddle

@@ -133,7 +133,7 @@ class Builder {
     const std::int64_t most = plan_.depth / c_.inner_terms();
     const std::int64_t parts = (terms + most - 1) / most;
     const std::int64_t depth = (terms + parts - 1) / parts;
-    const std::int64_t kept = depth * c_.inner_terms() + ContractionPlan::terms_ahead;
+    const std::int64_t kept = depth * c_.inner_terms() + in_.target.profile.terms_ahead;
     TermBlock last;
     if (plan_.pack_b) {
       const std::int64_t tiles = (plan_.lanes + tile_lanes() - 1) / tile_lanes();

@@ -71,8 +71,6 @@ struct ContractionPlan {
   bool pack_a = false;  ///< the block of a
   bool pack_b = false;  ///< the block of b
   double time = 0;      ///< estimated, in half cycles
-  /// How far ahead of their use terms of copies are fetched: measured, from 12 on all the same.
-  static constexpr std::int64_t terms_ahead = 16;
 };
 [[nodiscard]] ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c);
 /// Nothing, and no scratch, where sums would have to be turned in memory.

@@ -30,8 +30,10 @@ double overhead(const Contraction& c, const ContractionPlan& plan, const Target&
   double time = 0;
   if (plan.pack_b) time += moving * copy_time(terms * lanes, c.b_is_contiguous);
   if (plan.pack_a) time += all * copy_time(rows * terms, c.rows_are_contiguous);
-  constexpr double per_turned_vector = 8;
-  if (c.across) time += all * rows * lanes / double(target.lanes(c.type)) * per_turned_vector;
+  if (c.across) {
+    time += all * rows * lanes / static_cast<double>(target.lanes(c.type)) *
+            static_cast<double>(target.profile.tile_turn);
+  }
   return time;
 }
 
@@ -48,9 +50,8 @@ TileChoice timed_tile(const RegisterTile& tile, std::int64_t rows, std::int64_t 
   const auto step = [](std::int64_t r, std::int64_t v) {
     return static_cast<double>(std::max({r * v, r + v, std::int64_t{8}}));
   };
-  // Starting a tile and storing it: measured, in the same unit.
-  constexpr double per_tile = 120;
-  constexpr double per_sum = 5;
+  const auto per_tile = static_cast<double>(target.profile.tile_start);
+  const auto per_sum = static_cast<double>(target.profile.tile_sum);
   double time = 0;
   for (const Segment& row : balanced_tiles(rows, tile.rows)) {
     for (const Segment& lane : whole_tiles(lanes, tile.vectors * width)) {

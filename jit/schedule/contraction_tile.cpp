@@ -166,7 +166,7 @@ StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) 
 /// Copies stream from the second-level cache: what later terms need comes while these are summed.
 void TileBuilder::prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
                                    const TileSide& lane, const Affine& term) {
-  const Affine ahead = plus(term, ContractionPlan::terms_ahead);
+  const Affine ahead = plus(term, in_.target.profile.terms_ahead);
   if (terms.b) {
     for (std::int64_t l = 0; l < lane.count; l += width())
       step.push_back(make_prefetch(*terms.b, {lane.number, ahead, Affine{l, {}}}, Prefetch::load));

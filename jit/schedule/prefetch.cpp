@@ -15,8 +15,6 @@
 namespace heddle::jit {
 namespace {
 
-/// That a loop fetches in one iteration.
-constexpr std::int64_t lines_max = 16;
 /// Of this share of the second-level cache a row may be, as it has to stay there.
 constexpr std::int64_t l2_share = 4;
 
@@ -151,7 +149,8 @@ class RowsAhead {
     const std::int64_t row = step(rows);
     if (read > row || row > 2 * read || row > target_.l2_bytes / l2_share / bytes)
       return std::nullopt;
-    if (pass.part > type.dims[axis] || pass.part * bytes > lines_max * cache_line_bytes)
+    if (pass.part > type.dims[axis] ||
+        pass.part * bytes > target_.profile.lines_ahead * cache_line_bytes)
       pass.parts = nullptr;
     return pass;
   }

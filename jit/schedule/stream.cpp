@@ -11,9 +11,6 @@
 namespace heddle::jit {
 namespace {
 
-/// Of a large last-level cache one kernel has only part: others use it too.
-constexpr std::int64_t cached_bytes_max = std::int64_t{32} << 20;
-
 struct Use {
   bool read = false;
   std::int64_t stored = 0;  ///< by vector loops, along their lanes: so many elements
@@ -92,7 +89,8 @@ void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan
   Loop& loop = lowered.loop;
   std::int64_t touched = 0;
   for (const BufferDecl& decl : loop.buffers) touched += decl.type.num_bytes().value_or(0);
-  if (touched <= std::min(target.l3_bytes, cached_bytes_max)) return;
+  // Of a large last-level cache one kernel has only part: others use it too.
+  if (touched <= std::min(target.l3_bytes, target.profile.cached_bytes_max)) return;
   const Uses uses(loop, target, plan);
   std::vector<bool> chosen;
   for (BufferId k = 0; k < loop.buffers.size(); ++k) {

@@ -17,11 +17,6 @@
 namespace heddle::jit {
 namespace {
 
-/// Whole lines of a row are written several at a time where they go to memory, which likes that
-/// better than single ones.
-constexpr std::int64_t lines_written = 8;
-/// Whole lines of a row are fetched together where they come from memory, for the same reason.
-constexpr std::int64_t lines_fetched = 4;
 /// Of each row that is read; as many rows are written as a page has elements, each in a page of its
 /// own. That many fit second-level TLBs.
 constexpr std::int64_t page_bytes = 4096;
@@ -85,13 +80,13 @@ class Turned {
     Int128 bytes = size_;
     for (const StmtPtr& each : what_.loops) bytes *= extent(each);
     const bool large = bytes > in_.target.l2_bytes && writes_whole_lines() && is_cheap();
-    const std::int64_t strip = large ? lines_written * rows_ : rows_;
+    const std::int64_t strip = large ? in_.target.profile.lines_written * rows_ : rows_;
     // Each load of a strip is then an instruction of its own, whose addresses move evenly:
     // prefetchers that go by instructions follow it.
     const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
     // The last strip fetches beyond the rows that are read: at most as many as there are.
     const bool fetches =
-        large && in_registers_ && columns_ % lines_fetched == 0 && along.extent >= 2 * strip;
+        large && in_registers_ && columns_ % lines_fetched() == 0 && along.extent >= 2 * strip;
     return each_tile(across, page_bytes / size_, [&](const Range& page) {
       return each_tile(along, strip, [&](const Range& lines) {
         if (!fetches) return turned(lines, page, mark);
@@ -113,7 +108,10 @@ class Turned {
     });
   }
 
-  std::int64_t tile_columns() const { return lines_fetched * rows_; }
+  /// Memory likes whole lines of a row together better than single ones, as it does where strips
+  /// are written.
+  std::int64_t lines_fetched() const { return in_.target.profile.lines_fetched; }
+  std::int64_t tile_columns() const { return lines_fetched() * rows_; }
 
   /// A strip in tiles, each of which fetches the next one a few lines at a time: its rows are read
   /// in order then, by more than a line. The last one fetches the first tile of the next strip.
@@ -138,7 +136,7 @@ class Turned {
     const VarId column = in_.fresh.var();
     const VarId row = in_.fresh.var();
     const std::int64_t blocks = lines.extent / rows_;
-    const std::int64_t fetched = columns_ / lines_fetched;  // rows, by each block
+    const std::int64_t fetched = columns_ / lines_fetched();  // rows, by each block
     Affine first = affine_add(next_row, affine_var(column, blocks * fetched));
     first = affine_add(first, affine_var(row, fetched));
     Block body = fetch({first, fetched}, next_column);
@@ -162,7 +160,7 @@ class Turned {
           make_prefetch(read->buffer, substitute(read, at)->subscripts, Prefetch::load_later));
     }
     return {make_loop(row, 0, rows.extent,
-                      {make_loop(line, 0, lines_fetched, std::move(lines), LoopMark::unroll)},
+                      {make_loop(line, 0, lines_fetched(), std::move(lines), LoopMark::unroll)},
                       LoopMark::unroll)};
   }
 

@@ -14,6 +14,22 @@ namespace {
 
 constexpr std::array isas{Isa::none, Isa::portable, Isa::avx2, Isa::avx512};
 
+/// The values of a profile, in the order of their text.
+struct Measured {
+  const char* name;
+  std::int64_t KernelProfile::* value;
+  std::int64_t most;
+};
+constexpr Measured measured[] = {
+    {"tile_start", &KernelProfile::tile_start, 1 << 20},
+    {"tile_sum", &KernelProfile::tile_sum, 1 << 20},
+    {"tile_turn", &KernelProfile::tile_turn, 1 << 20},
+    {"terms_ahead", &KernelProfile::terms_ahead, 1 << 10},
+    {"lines_fetched", &KernelProfile::lines_fetched, 64},
+    {"lines_written", &KernelProfile::lines_written, 64},
+    {"lines_ahead", &KernelProfile::lines_ahead, 1 << 10},
+    {"cached_bytes_max", &KernelProfile::cached_bytes_max, std::int64_t{1} << 50}};
+
 Isa native_isa() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -68,7 +84,10 @@ std::string_view name(Isa isa) noexcept {
 }
 
 std::string Target::to_string() const {
-  return fmt::format("{} {} {} {}", name(isa), l1_bytes, l2_bytes, l3_bytes);
+  std::string text = fmt::format("{} {} {} {}", name(isa), l1_bytes, l2_bytes, l3_bytes);
+  if (profile == KernelProfile()) return text;
+  for (const Measured& each : measured) text += fmt::format(" {}", profile.*each.value);
+  return text;
 }
 
 std::optional<Target> Target::parse(std::string_view text) {
@@ -79,8 +98,20 @@ std::optional<Target> Target::parse(std::string_view text) {
   for (const Isa isa : isas) {
     if (name(isa) == isa_name) target.isa = isa;
   }
+  for (const Measured& each : measured) {
+    if (std::int64_t value = 0; words >> value) target.profile.*each.value = value;
+  }
   if (target.to_string() != text) return std::nullopt;
   return target;
+}
+
+void check(const KernelProfile& profile) {
+  for (const auto& [called, value, most] : measured) {
+    if (profile.*value >= 1 && profile.*value <= most) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::kernels.{} is {} (expected 1 to {})", called,
+                            profile.*value, most));
+  }
 }
 
 const Target& native_target() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "heddle/profile.hpp"
 #include "heddle/types.hpp"
 
 namespace heddle::jit {
@@ -27,6 +28,7 @@ struct Target {
   std::int64_t l1_bytes = 32 << 10;   ///< data cache of a core
   std::int64_t l2_bytes = 512 << 10;  ///< of a core
   std::int64_t l3_bytes = 8 << 20;    ///< as one core sees it
+  KernelProfile profile{};
 
   [[nodiscard]] std::int64_t vector_bytes() const noexcept;
   [[nodiscard]] std::int64_t vector_registers() const noexcept;
@@ -36,7 +38,7 @@ struct Target {
   [[nodiscard]] std::int64_t lanes(DType type) const noexcept {
     return vector_bytes() / static_cast<std::int64_t>(size_of(type));
   }
-  /// "avx512 49152 2097152 33554432"
+  /// "avx512 49152 2097152 33554432", and behind it the profile where it is not the usual one.
   [[nodiscard]] std::string to_string() const;
   /// Inverse of to_string(); nullopt for other texts.
   [[nodiscard]] static std::optional<Target> parse(std::string_view text);
@@ -45,6 +47,8 @@ struct Target {
 
 /// The processor that this process runs on.
 [[nodiscard]] const Target& native_target();
+/// Throws invalid_argument naming the value that is none, and what was expected.
+void check(const KernelProfile& profile);
 /// The same with the instructions called `isa`: "portable", "avx2" or "avx512". Throws
 /// invalid_argument for other names, and for instructions that the processor lacks.
 [[nodiscard]] Target narrowed_target(std::string_view isa);

@@ -127,6 +127,25 @@ TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
   }
 }
 
+// J9: what schedules know of the machine may be told, sense alone
+TEST(BackendChoiceTest, KernelProfilesDecideSchedules) {
+  const Tensor x("x", f32, {100}), y("y", f32, {100});
+  const Index i;
+  Program copy("copy");
+  copy << (y(i) = x(i) * 2);
+  const auto text = [&](std::int64_t cached_bytes_max) {
+    BackendOptions options;
+    options.name = "sync_cc";
+    options.kernels = KernelProfile{.cached_bytes_max = cached_bytes_max};
+    return Backend::open(options).compile(copy).loop_text();
+  };
+  EXPECT_THAT(text(1), HasSubstr("stream t"));
+  EXPECT_THAT(text(10'000), Not(HasSubstr("stream t")));
+  const Status status = failure([&] { static_cast<void>(text(0)); });
+  EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(status.to_string(), HasSubstr("BackendOptions::kernels.cached_bytes_max is 0 "));
+}
+
 // J10, bad input: no compile ends before it begins
 TEST(BackendChoiceTest, ACompileTimeoutThatIsNoneIsToldAtOpening) {
   for (const int bad : {0, -5}) {
