@@ -10,6 +10,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/config.hpp"
@@ -165,7 +166,7 @@ Backend Backend::open(BackendOptions given) {
                 fmt::format("backend '{}' has no devices", state->spec.name));
   }
   state->opened.resize(state->physical.size(), 0);
-  return Backend(std::move(state));
+  return Inside::make<Backend>(std::move(state));
 }
 
 std::vector<BackendInfo> Backend::list() {
@@ -196,7 +197,7 @@ PhysicalDevice Backend::physical_device(int ordinal) const {
                 fmt::format("backend '{}' has physical devices 0 to {}, not {}", name(),
                             num_physical_devices() - 1, ordinal));
   }
-  return PhysicalDevice(state_, ordinal);
+  return Inside::make<PhysicalDevice>(state_, ordinal);
 }
 
 int Backend::suggested_num_virtual_devices() const noexcept {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/timeline.hpp"
@@ -133,7 +134,7 @@ bool reaches(const Execution& execution, const BufferState& buffer) noexcept {
 }
 
 void require_reach(const BufferView& view, const Execution& execution) {
-  if (reaches(execution, *view.buffer().state())) return;
+  if (reaches(execution, *Inside::of(view.buffer()))) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("{} is in memory that {} cannot address; copy it to a buffer of that "
                           "device with BufferView::copy_from",
@@ -141,7 +142,7 @@ void require_reach(const BufferView& view, const Execution& execution) {
 }
 
 void require_writable(const BufferView& view) {
-  const std::string& constant = view.buffer().state()->constant;
+  const std::string& constant = Inside::of(view.buffer())->constant;
   if (constant.empty()) return;
   throw Error(ErrorCode::failed_precondition,
               fmt::format("{} cannot be written: it holds {}, whose host storage devices may be "
@@ -155,7 +156,7 @@ namespace heddle {
 namespace {
 
 void require_bytes(const BufferView& view, const Device& device, std::size_t host_bytes) {
-  rt::require_reach(view, *device.state()->execution);
+  rt::require_reach(view, *Inside::of(device)->execution);
   if (host_bytes != view.num_bytes()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("host memory of {} bytes for {} (expected {} bytes)", host_bytes,
@@ -166,7 +167,7 @@ void require_bytes(const BufferView& view, const Device& device, std::size_t hos
 }  // namespace
 
 Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
-  rt::require_open(*device.state());
+  rt::require_open(*Inside::of(device));
   jit::require_dtype("buffer", type.dtype);
   const auto bytes = type.num_bytes();
   if (!bytes) {
@@ -174,9 +175,9 @@ Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
                 fmt::format("buffer {}: extents must be 0 or more and its bytes fit 63 bits",
                             type.to_string()));
   }
-  Buffer buffer(rt::allocate(*device.state()->execution, static_cast<std::size_t>(*bytes),
+  Buffer buffer(rt::allocate(*Inside::of(device)->execution, static_cast<std::size_t>(*bytes),
                              "a buffer " + type.to_string()));
-  rt::submit_zeros(*device.state(), BufferView(buffer, type));
+  rt::submit_zeros(*Inside::of(device), BufferView(buffer, type));
   return buffer;
 }
 
@@ -197,7 +198,7 @@ Buffer Buffer::donate(std::source_location where) const {
                     "use the buffer that donate() gave there",
                     state_->bytes, *state_->device, at.function_name(), at.file_name(), at.line()));
   }
-  return Buffer(state_->give_up(where));
+  return Inside::make<Buffer>(state_->give_up(where));
 }
 
 std::string Buffer::to_string() const {
@@ -236,15 +237,15 @@ Event BufferView::from_host(const Device& device, std::span<const std::byte> hos
   rt::require_writable(*this);
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(host.data());
-  return rt::submit_from_host(*device.state(), *this, {data, host.size(), nullptr}, nullptr,
+  return rt::submit_from_host(*Inside::of(device), *this, {data, host.size(), nullptr}, nullptr,
                               at(where));
 }
 
 Event BufferView::to_host(const Device& device, std::span<std::byte> host,
                           std::source_location where) const {
   require_bytes(*this, device, host.size());
-  return rt::submit_to_host(*device.state(), *this, {host.data(), host.size(), nullptr}, nullptr,
-                            at(where));
+  return rt::submit_to_host(*Inside::of(device), *this, {host.data(), host.size(), nullptr},
+                            nullptr, at(where));
 }
 
 Event BufferView::copy_from(const Device& device, const BufferView& source,
@@ -255,7 +256,7 @@ Event BufferView::copy_from(const Device& device, const BufferView& source,
                 fmt::format("copy of {} into {}: the types must be equal",
                             source.type().to_string(), type_.to_string()));
   }
-  return rt::submit_copy(*device.state(), source, *this, nullptr, at(where));
+  return rt::submit_copy(*Inside::of(device), source, *this, nullptr, at(where));
 }
 
 std::string BufferView::to_string() const {

@@ -2,6 +2,7 @@
 #include "runtime/compiling.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <vector>
 
 #include "jit/system/process.hpp"
@@ -46,3 +47,33 @@ jit::Spread spread_over(Scheduler scheduler) {
 }
 
 }  // namespace heddle::rt
+
+namespace heddle {
+
+template <class T>
+bool Pending<T>::done() const noexcept {
+  return state_->event.done();
+}
+template <class T>
+const Event& Pending<T>::event() const noexcept {
+  return state_->event;
+}
+template <class T>
+T Pending<T>::get() const {
+  const Status status = state_->event.wait();
+  if (state_->event.done() && state_->value) return *state_->value;
+  if (const std::exception_ptr thrown = status.exception()) std::rethrow_exception(thrown);
+  throw Error(status);
+}
+template <class T>
+Status Pending<T>::wait_for(std::chrono::nanoseconds timeout) const noexcept {
+  return state_->event.wait_for(timeout);
+}
+template <class T>
+void Pending<T>::cancel() const noexcept {
+  state_->stop.request_stop();
+}
+template class Pending<Code>;
+template class Pending<CodeBatch>;
+
+}  // namespace heddle

@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "heddle/pending.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::rt {
 
@@ -26,6 +28,16 @@ namespace heddle::rt {
 
 /// Gives work to as many tasks as there are processors, and to the calling thread.
 [[nodiscard]] jit::Spread spread_over(Scheduler scheduler);
+
+/// What a pending compile and its waiters share. `value` and `device` are written before the event
+/// is done; `value` is read after.
+template <class T>
+struct PendingState {
+  Event event;
+  std::stop_source stop;
+  std::optional<T> value;
+  std::optional<sched::Device> device;  // of a failure: it knows whether somebody has seen it
+};
 
 /// Starts `compile(limits)`, with a stop token of its own.
 template <class T, class F>
@@ -51,7 +63,7 @@ Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F comp
   contained.own_status = true;
   state->event = device.submit("compile", std::move(task), contained);
   if (!state->event.accepted()) throw Error(state->event.status());
-  return Pending<T>(std::move(state));
+  return Inside::make<Pending<T>>(std::move(state));
 }
 
 }  // namespace heddle::rt

@@ -5,6 +5,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/describe/wishes.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
@@ -134,18 +135,18 @@ std::string_view name(TransferOutcome outcome) noexcept {
 
 Context::Context(const Device& device) {
   auto state = std::make_shared<rt::ContextState>();
-  state->device = device.state();
+  state->device = Inside::of(device);
   state->label = device.name();
   state->fill(std::make_shared<const rt::Contents>());
   state_ = std::move(state);
 }
 
-Device Context::device() const { return Device(state_->device); }
+Device Context::device() const { return Inside::make<Device>(state_->device); }
 const std::string& Context::label() const noexcept { return state_->label; }
 
 std::optional<Context> Context::parent() const {
   if (!state_->parent) return std::nullopt;
-  return Context(state_->parent);
+  return Inside::make<Context>(state_->parent);
 }
 
 bool Context::contains(const Tensor& tensor) const {
@@ -193,7 +194,7 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
   jit::Wish wish = jit::wish_of(tensor);
   more->held.emplace(tensor.id(), rt::Held{tensor, view, wish.mode, std::move(wish.host)});
   auto child = rt::child_of(state_, std::move(more), state_->expected_merge);
-  return Context(std::move(child));
+  return Inside::make<Context>(std::move(child));
 }
 
 std::optional<Tensor> Context::expected_merge_tensor() const { return state_->expected_merge; }
@@ -207,7 +208,7 @@ enum class HostTransfer : std::uint8_t { from_host, to_host };
 void require_unchanged_constants(const rt::Held& held, HostTransfer what) {
   const Tensor& tensor = held.tensor;
   if (what == HostTransfer::from_host) {
-    const rt::BufferState& buffer = *held.view.buffer().state();
+    const rt::BufferState& buffer = *Inside::of(held.view.buffer());
     if (buffer.borrowed || buffer.constant_id != tensor.id()) rt::require_writable(held.view);
   } else if (held.mode == MemoryMode::hosted_constant) {
     throw Error(ErrorCode::failed_precondition,
@@ -234,7 +235,7 @@ Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
   const HostArray& host = *held->host;
   rt::require_live({&view, rt::Use::read, &tensor},
                    fmt::format("{} on {}", verb, context.device->execution->name));
-  if (view.buffer().state()->borrowed && rt::place_of(view).data == host.data())
+  if (Inside::of(view.buffer())->borrowed && rt::place_of(view).data == host.data())
     return {TransferOutcome::in_place, {}, "the device uses the host memory itself"};
   require_unchanged_constants(*held, what);
   sched::log_made(LogLevel::debug, [&] {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/merge.hpp"
 #include "scheduler/device/timeline.hpp"
@@ -46,7 +47,7 @@ int Device::ordinal() const noexcept { return state_->ordinal; }
 int Device::subordinal() const noexcept { return state_->subordinal; }
 std::string Device::backend() const { return state_->backend->spec.name; }
 PhysicalDevice Device::physical_device() const {
-  return PhysicalDevice(state_->backend, state_->ordinal);
+  return Inside::make<PhysicalDevice>(state_->backend, state_->ordinal);
 }
 const sched::Device& Device::timeline() const noexcept { return *state_->timeline; }
 
@@ -107,7 +108,7 @@ std::string PhysicalDevice::name() const {
   return fmt::format("{}:{}", backend_->spec.name, ordinal_);
 }
 
-Backend PhysicalDevice::backend() const { return Backend(backend_); }
+Backend PhysicalDevice::backend() const { return Inside::make<Backend>(backend_); }
 
 namespace {
 
@@ -163,7 +164,7 @@ Device PhysicalDevice::new_virtual_device() const {
   });
   backend_->devices.push_back({state->execution, sched::DeviceCore::of(*state->timeline)});
   ++backend_->opened[ordinal];
-  return Device(std::move(state));
+  return Inside::make<Device>(std::move(state));
 }
 
 }  // namespace heddle

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/context_state.hpp"
@@ -21,7 +22,7 @@ class Linker {
          const LinkOptions& options)
       : parent_(parent),
         code_(code),
-        data_(code.data()),
+        data_(*Inside::of(code)),
         options_(options),
         prior_(require_usable(*parent)),
         child_(std::make_shared<ContextState>()),
@@ -59,7 +60,7 @@ class Linker {
     sched::log_made(LogLevel::debug, [&] {
       return fmt::format("linked '{}' on {}", code_.name(), parent_->device->execution->name);
     });
-    return Routine(std::make_shared<const RoutineState>(RoutineState{code_, child_}));
+    return Inside::make<Routine>(std::make_shared<const RoutineState>(RoutineState{code_, child_}));
   }
 
  private:
@@ -140,16 +141,16 @@ class Linker {
   BufferView make_buffer(std::size_t k, bool overwritten) {
     const ArrayType& type = data_.signature().entries[k].type;
     const Tensor* const tensor = data_.tensor(k);
-    Buffer buffer(allocate(*parent_->device->execution, static_cast<std::size_t>(*type.num_bytes()),
+    auto memory = allocate(*parent_->device->execution, static_cast<std::size_t>(*type.num_bytes()),
                            fmt::format("tensor '{}' {}", data_.label(k), type.to_string()),
-                           tensor == nullptr ? 0 : tensor->id()));
-    BufferView view(std::move(buffer), type);
+                           tensor == nullptr ? 0 : tensor->id());
+    BufferView view(Inside::make<Buffer>(std::move(memory)), type);
     if (!overwritten) fresh_.emplace_back(view, k);
     return view;
   }
 
   void require_assignable(const Tensor& tensor, const BufferView& view) const {
-    const std::string& constant = view.buffer().state()->constant;
+    const std::string& constant = Inside::of(view.buffer())->constant;
     if (constant.empty()) return;
     throw Error(ErrorCode::failed_precondition,
                 fmt::format("routine '{}' assigns tensor '{}', but context '{}' has it in the "
@@ -190,9 +191,10 @@ class Linker {
     if (host && entry.mode == MemoryMode::hosted_constant) {
       BufferView view =
           host_memory()
-              ? BufferView(Buffer(borrow(*parent_->device->execution, *host)), tensor.type())
+              ? BufferView(Inside::make<Buffer>(borrow(*parent_->device->execution, *host)),
+                           tensor.type())
               : upload(k, *host, true);
-      BufferState& buffer = *view.buffer().state();
+      BufferState& buffer = *Inside::of(view.buffer());
       buffer.constant =
           fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
       buffer.constant_id = tensor.id();
@@ -281,7 +283,7 @@ class Linker {
 
   /// What a launch hands to its kernels, and what it touches.
   static void note_accesses(Linked& linked) {
-    const jit::CodeData& data = linked.code.data();
+    const jit::CodeData& data = *Inside::of(linked.code);
     for (std::size_t k = 0; k < linked.entries.size(); ++k) {
       const std::optional<BufferView>& view = linked.entries[k];
       linked.buffers.push_back(
@@ -358,12 +360,13 @@ RoutineBatch Context::link_batch(const CodeBatch& batch, const LinkOptions& opti
       continue;
     }
     routines.emplace_back(rt::link(at, *code, options));
-    at = routines.back()->state()->context;
+    at = Inside::of(*routines.back())->context;
   }
   if (at == state_) return {std::move(routines), *this};
   auto same = std::make_shared<rt::Contents>(*rt::require_usable(*at));
   same->routine = nullptr;
-  return {std::move(routines), Context(rt::child_of(at, std::move(same), state_->expected_merge))};
+  return {std::move(routines),
+          Inside::make<Context>(rt::child_of(at, std::move(same), state_->expected_merge))};
 }
 
 }  // namespace heddle

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
@@ -100,7 +101,9 @@ class Consumes final : public MergeUse {
   }
 
  private:
-  [[nodiscard]] const Tensor& expected() const { return consumer_.code.data().tensors.back(); }
+  [[nodiscard]] const Tensor& expected() const {
+    return Inside::of(consumer_.code)->tensors.back();
+  }
 
   /// What the slot holds, which must be what the code expects (O32).
   const Load& find(const DeviceState& device) {
@@ -114,7 +117,7 @@ class Consumes final : public MergeUse {
                               code.name(), expected().label(), device.execution->name,
                               load ? "'" + load->tensor.label() + "'" : "none"));
     }
-    if (const auto only = code.data().options.merge_mode; only && *only != load->mode) {
+    if (const auto only = Inside::of(code)->options.merge_mode; only && *only != load->mode) {
       throw Error(ErrorCode::failed_precondition,
                   fmt::format("routine '{}' was compiled for merges by {} only, but tensor "
                               "'{}' was loaded by {}",
@@ -147,12 +150,12 @@ class Consumes final : public MergeUse {
 }  // namespace
 
 bool may_borrow(const Execution& execution, const BufferView& source, const Linked* consumer) {
-  if (!reaches(execution, *source.buffer().state())) return false;
+  if (!reaches(execution, *Inside::of(source.buffer()))) return false;
   return consumer == nullptr || !consumer->accesses.writes(source);
 }
 
 void require_mode(const Code& consumer, MergeMode mode) {
-  const auto only = consumer.data().options.merge_mode;
+  const auto only = Inside::of(consumer)->options.merge_mode;
   if (!only || *only == mode) return;
   throw Error(
       ErrorCode::invalid_argument,
@@ -240,17 +243,17 @@ Tensor require_consumer(const Routine& consumer, MergeMode mode) {
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options, std::source_location where) {
   const BufferView from = rt::require_source(tensor, source, "merge");
-  return load(*device.state(), {&tensor, &from, mode}, nullptr, options, where);
+  return load(*Inside::of(device), {&tensor, &from, mode}, nullptr, options, where);
 }
 
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
                     const TransferOptions& options, std::source_location where) {
   const Tensor expected = require_consumer(consumer, mode);
-  const auto linked = consumer.state()->context->routine();
-  if (!linked) rt::refuse_finalised(*consumer.state()->context);
+  const auto linked = Inside::of(consumer)->context->routine();
+  if (!linked) rt::refuse_finalised(*Inside::of(consumer)->context);
   const BufferView from = rt::require_source(expected, source, "merge");
-  return load(*consumer.state()->context->device, {&expected, &from, mode}, linked.get(), options,
-              where);
+  return load(*Inside::of(consumer)->context->device, {&expected, &from, mode}, linked.get(),
+              options, where);
 }
 
 Event merge(const Routine& consumer, const Context& source, MergeMode mode,
@@ -262,7 +265,7 @@ Event merge(const Routine& consumer, const Context& source, MergeMode mode,
   launch.after = options.after;
   launch.full = options.full;
   launch.deadline = options.deadline;
-  return rt::schedule(*consumer.state(), bindings, launch, &brought, where);
+  return rt::schedule(*Inside::of(consumer), bindings, launch, &brought, where);
 }
 
 }  // namespace heddle

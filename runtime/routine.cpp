@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/merge.hpp"
 #include "runtime/steps.hpp"
 #include "scheduler/observe/log.hpp"
@@ -53,7 +54,7 @@ class Launch final : public Operation {
 
 /// Values in the order of the kernel; each bound once and inside its bounds.
 std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
-  const jit::CodeData& data = code.data();
+  const jit::CodeData& data = *Inside::of(code);
   const std::vector<jit::StaticBounds>& statics = data.signature().statics;
   std::vector<std::optional<std::int64_t>> bound(statics.size());
   for (const auto& [index, value] : bindings) {
@@ -95,7 +96,7 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
   std::shared_ptr<const Linked> linked = routine.context->routine();
   if (!linked) refuse_finalised(*routine.context);
   const Linked& code = *linked;
-  if (options.trace && !routine.code.data().options.trace_values) {
+  if (options.trace && !Inside::of(routine.code)->options.trace_values) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("routine '{}' was compiled without value tracing; compile with "
                             "CompileOptions::trace_values",
@@ -114,7 +115,7 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
                        routine.code.name(), device.execution->name);
   });
   // The task keeps `code` while it is being submitted.
-  if (!routine.code.data().signature().merge)
+  if (!Inside::of(routine.code)->signature().merge)
     return rt::submit(device, {code.label, std::move(launch), code.accesses}, submit);
   MergeRead& read = launch->merging();
   return submit_consumer(device, code, read, source, std::move(launch), submit);
@@ -130,7 +131,7 @@ std::string BoundValue::mistake() const {
 }
 
 const std::string& Routine::name() const noexcept { return state_->code.name(); }
-Context Routine::context() const { return Context(state_->context); }
+Context Routine::context() const { return Inside::make<Context>(state_->context); }
 Code Routine::code() const { return state_->code; }
 
 Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options,
@@ -141,7 +142,7 @@ Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options
 std::string Routine::to_string() const {
   return fmt::format("routine {} on {} ({} entries)", name(),
                      state_->context->device->execution->name,
-                     state_->code.data().signature().entries.size());
+                     Inside::of(state_->code)->signature().entries.size());
 }
 
 }  // namespace heddle

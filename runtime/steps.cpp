@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::rt {
 
@@ -22,7 +23,7 @@ Run::Run(Execution& execution, const Linked& linked, const RunInputs& inputs)
       inputs_(inputs),
       queue_(execution.queue->queue()),
       ahead_(execution.queue->runs_ahead() && !host_takes_part(linked, inputs)),
-      trace_{&inputs.trace, &linked.code.data(), nullptr} {
+      trace_{&inputs.trace, Inside::of(linked.code).get(), nullptr} {
   if (ahead_) in_flight_.reserve(linked.steps.size());  // kernels point into it
 }
 
@@ -113,15 +114,15 @@ Run::Called& Run::next_call() {
 }
 
 heddle_kernel_buffer Run::buffer(std::uint32_t entry) const {
-  return entry == linked_.code.data().signature().merge ? inputs_.merge->buffer
-                                                        : linked_.buffers[entry];
+  return entry == Inside::of(linked_.code)->signature().merge ? inputs_.merge->buffer
+                                                              : linked_.buffers[entry];
 }
 
 /// Those of the kernel; made in `called` where the merge buffer is among them.
 const std::vector<heddle_kernel_buffer>& Run::buffers(const jit::KernelStep& kernel,
                                                       const LinkedStep& step,
                                                       Called& called) const {
-  const auto& merge = linked_.code.data().signature().merge;
+  const auto& merge = Inside::of(linked_.code)->signature().merge;
   if (!merge) return step.buffers;
   for (const std::uint32_t entry : kernel.entries) called.merged.push_back(buffer(entry));
   return called.merged;

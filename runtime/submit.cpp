@@ -7,13 +7,14 @@
 #include <functional>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 
 namespace heddle::rt {
 namespace {
 
-BufferState& state_of(const Access& access) noexcept { return *access.view->buffer().state(); }
+BufferState& state_of(const Access& access) noexcept { return *Inside::of(access.view->buffer()); }
 
 /// Under the buffer's lock.
 Status donated(const Access& access, std::string_view user) {

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/observe/log.hpp"
@@ -15,7 +16,7 @@
 namespace heddle::rt {
 
 Place place_of(const BufferView& view) {
-  const BufferState& buffer = *view.buffer().state();
+  const BufferState& buffer = *Inside::of(view.buffer());
   return {buffer.physical, buffer.data + view.offset(), buffer.device};
 }
 
@@ -51,8 +52,8 @@ bool is_in_host_memory(const Place& place) noexcept {
 }  // namespace
 
 bool overlap(const BufferView& a, const BufferView& b) noexcept {
-  const BufferState& one = *a.buffer().state();
-  const BufferState& other = *b.buffer().state();
+  const BufferState& one = *Inside::of(a.buffer());
+  const BufferState& other = *Inside::of(b.buffer());
   return one.physical->properties().memory_space == other.physical->properties().memory_space &&
          ranges_overlap(one.data + a.offset(), a.num_bytes(), other.data + b.offset(),
                         b.num_bytes());
@@ -208,7 +209,7 @@ class FirstValues final : public Moving {
 /// The view is of fresh memory, which nobody knows yet.
 void submit_first(const DeviceState& device, sched::Label label, const BufferView& view, Move move,
                   std::shared_ptr<const HostArray> host, const Tensor* tensor) {
-  BufferState& buffer = *view.buffer().state();
+  BufferState& buffer = *Inside::of(view.buffer());
   auto values = std::make_unique<FirstValues>(std::move(move), std::move(host), buffer.memory);
   const Event event =
       submit(device, {label, std::move(values), only(view, Use::overwrite, tensor)});
@@ -279,7 +280,7 @@ Event submit_copy(const DeviceState& device, const BufferView& from, const Buffe
 }
 
 BufferView require_source(const Tensor& tensor, const Context& source, std::string_view what) {
-  if (auto view = find_view(*source.state(), tensor)) return *std::move(view);
+  if (auto view = find_view(*Inside::of(source), tensor)) return *std::move(view);
   throw Error(ErrorCode::not_found,
               fmt::format("{} of tensor '{}': the source context '{}' does not hold it", what,
                           tensor.label(), source.label()));
@@ -292,8 +293,8 @@ namespace heddle {
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options, std::source_location where) {
   const BufferView from = rt::require_source(tensor, source, "copy");
-  const auto to = rt::find_view(*destination.state(), tensor);
-  const auto& device = destination.state()->device;
+  const auto to = rt::find_view(*Inside::of(destination), tensor);
+  const auto& device = Inside::of(destination)->device;
   rt::require_open(*device);
   if (!to) {
     return {TransferOutcome::nothing_to_do,
@@ -301,13 +302,13 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
             fmt::format("the destination context '{}' does not hold tensor '{}'",
                         destination.label(), tensor.label())};
   }
-  if (from.buffer().state() == to->buffer().state() && from.offset() == to->offset()) {
+  if (Inside::of(from.buffer()) == Inside::of(to->buffer()) && from.offset() == to->offset()) {
     return {TransferOutcome::nothing_to_do, {}, "source and destination share their memory"};
   }
   rt::require_writable(*to);
   sched::log_made(LogLevel::debug, [&] {
     return fmt::format("copy '{}' from {} to {}", tensor.label(),
-                       source.state()->device->execution->name, device->execution->name);
+                       Inside::of(source)->device->execution->name, device->execution->name);
   });
   Event event = rt::submit_copy(*device, from, *to, &tensor, rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};

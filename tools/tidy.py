@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks what compilers do not: floors and rooms (tidy_includes.py), columns, lengths, dead files,
-comments at atomic orderings, commented-out code, and documents (tidy_documents.py).
+comments at atomic orderings, commented-out code, what installed headers show (tidy_face.py), and
+documents (tidy_documents.py).
 
 usage: tidy.py [--root DIR] [--self-test | --cited]
 Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
@@ -17,10 +18,12 @@ import sys
 
 from tidy_documents import (ROWS, check_clauses, check_documents, check_settings, clauses_of,
                             lines_of, tests_of)
+from tidy_face import check_face
 from tidy_includes import Finding, INCLUDE, SOURCE, check_floors, check_rooms, resolve
 
 COLUMNS_MAX = 100
 PROSE_COLUMNS_MAX = 120  # markdown; tables, links and code blocks are free
+INSTALLED = ("include/heddle/", "devices/device.hpp")
 DATA = ("tests/golden/",)  # .txt files there are what programs print
 FILE_LINES_MAX = 450
 FUNCTION_LINES_MAX = 80
@@ -247,6 +250,11 @@ def check_environment(tree):
 
 # --- rules on the whole tree ---
 
+def check_installed(tree):
+    return check_face({path: code_only(text) for path, text in tree.with_suffix(".hpp")
+                       if path.startswith(INSTALLED)})
+
+
 def check_dead_files(tree):
     built, included = set(), set()
     for path, text in tree.with_suffix(*BUILD_FILES, ".py"):
@@ -264,7 +272,8 @@ def check_dead_files(tree):
 
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
          check_cited_files, check_words, check_commented_code, check_environment, check_floors,
-         check_rooms, check_dead_files, check_documents, check_clauses, check_settings]
+         check_rooms, check_installed, check_dead_files, check_documents, check_clauses,
+         check_settings]
 
 
 def findings(root):

@@ -131,7 +131,7 @@ class Backend {
   [[nodiscard]] std::string to_string() const;
 
  private:
-  friend class PhysicalDevice;
+  friend struct Inside;
   explicit Backend(std::shared_ptr<rt::BackendState> state) noexcept : state_(std::move(state)) {}
   std::shared_ptr<rt::BackendState> state_;
 };

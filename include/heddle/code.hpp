@@ -83,7 +83,6 @@ struct CompileOptions {
 
 class Code {
  public:
-  explicit Code(std::shared_ptr<const jit::CodeData> data) : data_(std::move(data)) {}
   Code(const Code&) = default;
   Code& operator=(const Code&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
@@ -105,13 +104,11 @@ class Code {
   [[nodiscard]] std::string source() const;
   [[nodiscard]] std::chrono::nanoseconds compile_time() const noexcept;
   [[nodiscard]] std::string to_string() const;
-  [[nodiscard]] const jit::CodeData& data() const noexcept { return *data_; }
-  [[nodiscard]] const std::shared_ptr<const jit::CodeData>& shared() const noexcept {
-    return data_;
-  }
 
  private:
-  std::shared_ptr<const jit::CodeData> data_;
+  friend struct Inside;
+  explicit Code(std::shared_ptr<const jit::CodeData> state) noexcept : state_(std::move(state)) {}
+  std::shared_ptr<const jit::CodeData> state_;
 };
 
 /// How far a batch is.

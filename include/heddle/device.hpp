@@ -47,7 +47,6 @@ struct TensorMemory {
 /// buffer. The last handle lets accepted tasks end, then closes it; buffers survive.
 class Device {
  public:
-  explicit Device(std::shared_ptr<rt::DeviceState> state) noexcept : state_(std::move(state)) {}
   Device(const Device&) = default;
   Device& operator=(const Device&) = default;
 
@@ -85,10 +84,11 @@ class Device {
   /// constants that are read in place take none.
   [[nodiscard]] std::vector<TensorMemory> memory() const;
   [[nodiscard]] std::string to_string() const;
-  [[nodiscard]] const std::shared_ptr<rt::DeviceState>& state() const noexcept { return state_; }
   friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }
 
  private:
+  friend struct Inside;
+  explicit Device(std::shared_ptr<rt::DeviceState> state) noexcept : state_(std::move(state)) {}
   /// A refusal says that it was finalised, where that is why.
   [[nodiscard]] Event told(Event event) const noexcept {
     return event.accepted() ? std::move(event) : refused(event);
@@ -101,8 +101,6 @@ class Device {
 /// A core or a GPU.
 class PhysicalDevice {
  public:
-  PhysicalDevice(std::shared_ptr<rt::BackendState> backend, int ordinal) noexcept
-      : backend_(std::move(backend)), ordinal_(ordinal) {}
   PhysicalDevice(const PhysicalDevice&) = default;
   PhysicalDevice& operator=(const PhysicalDevice&) = default;
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
@@ -116,6 +114,9 @@ class PhysicalDevice {
   }
 
  private:
+  friend struct Inside;
+  PhysicalDevice(std::shared_ptr<rt::BackendState> backend, int ordinal) noexcept
+      : backend_(std::move(backend)), ordinal_(ordinal) {}
   std::shared_ptr<rt::BackendState> backend_;
   int ordinal_;
 };
@@ -124,7 +125,6 @@ class PhysicalDevice {
 /// gone (D2). It has one owner at any time (D17).
 class Buffer {
  public:
-  explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
   Buffer(const Buffer&) = default;
   Buffer& operator=(const Buffer&) = default;
   /// Zero-filled by a task of the device; the first use on another one waits for that. Throws
@@ -143,10 +143,13 @@ class Buffer {
   /// using them, and tensors and routines in them, is failed_precondition naming tensor or type,
   /// `where` and its function.
   [[nodiscard]] Buffer donate(std::source_location where = std::source_location::current()) const;
-  [[nodiscard]] const std::shared_ptr<rt::BufferState>& state() const noexcept { return state_; }
   [[nodiscard]] std::string to_string() const;
+  /// Whether they are copies of one handle: a donated one is not what it became.
+  friend bool operator==(const Buffer& a, const Buffer& b) noexcept { return a.state_ == b.state_; }
 
  private:
+  friend struct Inside;
+  explicit Buffer(std::shared_ptr<rt::BufferState> state) noexcept : state_(std::move(state)) {}
   std::shared_ptr<rt::BufferState> state_;
 };
 

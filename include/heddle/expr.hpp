@@ -146,7 +146,7 @@ class Expr {
   /// converted to the type of a tensor, as in cast(), and makes integer operands f32. Literals that
   /// meet one another alone are i64 (u64 from 2^63 on), bool or f64.
   template <Number T>
-  Expr(T constant) : node_(literal(constant)) {}  // NOLINT: x(i) * 2
+  Expr(T constant) : state_(literal(constant)) {}  // NOLINT: x(i) * 2
   template <class T>
   Expr(T*) {  // NOLINT: is there to be refused
     static_assert(!std::same_as<T, T>,
@@ -154,16 +154,13 @@ class Expr {
                   "the number it points to, *p, or read a tensor, t(i).");
   }
   Expr(std::nullptr_t) = delete;
-  explicit Expr(std::shared_ptr<const jit::ExprNode> node) : node_(std::move(node)) {}
   Expr(const Expr&) = default;
   Expr& operator=(const Expr&) = default;
-  [[nodiscard]] const jit::ExprNode& node() const noexcept { return *node_; }
-  [[nodiscard]] const std::shared_ptr<const jit::ExprNode>& shared() const noexcept {
-    return node_;
-  }
 
  private:
+  friend struct Inside;
   using Node = std::shared_ptr<const jit::ExprNode>;
+  explicit Expr(Node node) noexcept : state_(std::move(node)) {}
   template <Number T>
   static Node literal(T constant) {
     if constexpr (std::same_as<T, bool>) return bool_literal(constant);
@@ -176,7 +173,7 @@ class Expr {
   static Node signed_literal(std::int64_t constant);
   static Node unsigned_literal(std::uint64_t constant);
 
-  Node node_;
+  Node state_;
 };
 
 /// A reduction over the indices that are missing on the left: c(i) = sum(a(i, k)).

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <exception>
 #include <memory>
-#include <optional>
-#include <stop_token>
 #include <utility>
 
 #include "heddle/code.hpp"
@@ -15,15 +12,8 @@
 namespace heddle {
 
 namespace rt {
-/// What a pending compile and its waiters share. `value` and `device` are written before the event
-/// is done; `value` is read after.
 template <class T>
-struct PendingState {
-  Event event;
-  std::stop_source stop;
-  std::optional<T> value;
-  std::optional<sched::Device> device;  ///< of a failure: it knows whether somebody has seen it
-};
+struct PendingState;
 }  // namespace rt
 
 /// A compile under way. Dropping the last handle lets it end by itself. A failure that nobody has
@@ -32,36 +22,32 @@ struct PendingState {
 template <class T>
 class Pending {
  public:
-  explicit Pending(std::shared_ptr<rt::PendingState<T>> state) noexcept
-      : state_(std::move(state)) {}
   Pending(const Pending&) = default;
   Pending& operator=(const Pending&) = default;
 
-  [[nodiscard]] bool done() const noexcept { return state_->event.done(); }
+  [[nodiscard]] bool done() const noexcept;
   /// Done when the compile is; fails as it did: with the Status of the Error that get() throws.
   /// Devices may wait for it, callbacks and descriptors may be had of it.
-  [[nodiscard]] const Event& event() const noexcept { return state_->event; }
+  [[nodiscard]] const Event& event() const noexcept;
   /// Waits, then gives the result, or throws what the compile threw.
-  [[nodiscard]] T get() const {
-    const Status status = state_->event.wait();
-    if (state_->event.done() && state_->value) return *state_->value;
-    if (const std::exception_ptr thrown = status.exception()) std::rethrow_exception(thrown);
-    throw Error(status);
-  }
+  [[nodiscard]] T get() const;
   /// Waits no longer than that; `deadline` when the compile still goes on, or ended so: done()
   /// tells which.
-  Status wait_for(std::chrono::nanoseconds timeout) const noexcept {
-    return state_->event.wait_for(timeout);
-  }
+  Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
   /// Asks the compile to end: a compiler that runs is killed, and get() throws `cancelled`. What is
   /// done stays.
-  void cancel() const noexcept { state_->stop.request_stop(); }
+  void cancel() const noexcept;
 
  private:
+  friend struct Inside;
+  explicit Pending(std::shared_ptr<rt::PendingState<T>> state) noexcept
+      : state_(std::move(state)) {}
   std::shared_ptr<rt::PendingState<T>> state_;
 };
 
 using PendingCode = Pending<Code>;
 using PendingBatch = Pending<CodeBatch>;
+extern template class Pending<Code>;
+extern template class Pending<CodeBatch>;
 
 }  // namespace heddle

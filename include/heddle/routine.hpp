@@ -113,8 +113,6 @@ class Context {
  public:
   /// An empty context on a device.
   explicit Context(const Device& device);
-  explicit Context(std::shared_ptr<const rt::ContextState> state) noexcept
-      : state_(std::move(state)) {}
   Context(const Context&) = default;
   Context& operator=(const Context&) = default;
 
@@ -194,11 +192,11 @@ class Context {
   /// routines go on (D13). Idempotent.
   void finalize() const noexcept;
   [[nodiscard]] std::string to_string() const;
-  [[nodiscard]] const std::shared_ptr<const rt::ContextState>& state() const noexcept {
-    return state_;
-  }
 
  private:
+  friend struct Inside;
+  explicit Context(std::shared_ptr<const rt::ContextState> state) noexcept
+      : state_(std::move(state)) {}
   void write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
                    std::size_t count) const;
   void read_bytes(const Tensor& tensor, std::span<std::byte> bytes) const;
@@ -209,8 +207,6 @@ class Context {
 
 class Routine {
  public:
-  explicit Routine(std::shared_ptr<const rt::RoutineState> state) noexcept
-      : state_(std::move(state)) {}
   Routine(const Routine&) = default;
   Routine& operator=(const Routine&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
@@ -225,11 +221,11 @@ class Routine {
   Event schedule(const Bindings& bindings = {}, const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;
-  [[nodiscard]] const std::shared_ptr<const rt::RoutineState>& state() const noexcept {
-    return state_;
-  }
 
  private:
+  friend struct Inside;
+  explicit Routine(std::shared_ptr<const rt::RoutineState> state) noexcept
+      : state_(std::move(state)) {}
   std::shared_ptr<const rt::RoutineState> state_;
 };
 

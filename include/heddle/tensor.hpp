@@ -65,16 +65,14 @@ enum class MemoryMode : std::uint8_t {
 /// append it to a program.
 class [[nodiscard("a statement does nothing until it is appended: program << (...)")]] Statement {
  public:
-  explicit Statement(std::shared_ptr<const jit::StatementNode> node) : node_(std::move(node)) {}
   Statement(const Statement&) = default;
   Statement& operator=(const Statement&) = default;
-  [[nodiscard]] const jit::StatementNode& node() const noexcept { return *node_; }
-  [[nodiscard]] const std::shared_ptr<const jit::StatementNode>& shared() const noexcept {
-    return node_;
-  }
 
  private:
-  std::shared_ptr<const jit::StatementNode> node_;
+  friend struct Inside;
+  explicit Statement(std::shared_ptr<const jit::StatementNode> node) noexcept
+      : state_(std::move(node)) {}
+  std::shared_ptr<const jit::StatementNode> state_;
 };
 
 class Tensor;
@@ -163,7 +161,7 @@ class Tensor {
   [[nodiscard]] std::string to_string() const;
 
  private:
-  friend struct jit::TensorState;
+  friend struct Inside;
   std::shared_ptr<jit::TensorState> state_;
 };
 

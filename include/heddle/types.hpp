@@ -17,6 +17,10 @@
 
 namespace heddle {
 
+/// How heddle's own floors come from a handle to what its copies share. No installed header defines
+/// it: what is behind handles is no part of the API.
+struct Inside;
+
 /// Element types. The numeric values are part of the text form and never change.
 enum class DType : std::uint8_t {
   bool_ = 0,

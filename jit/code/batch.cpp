@@ -12,6 +12,7 @@
 #include "jit/code/code.hpp"
 #include "jit/code/kernels.hpp"
 #include "jit/code/stages.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -177,7 +178,8 @@ CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& sp
   std::vector<std::optional<Code>> entries;
   for (std::optional<Draft>& each : run->draft().drafts) {
     entries.emplace_back();
-    if (each) entries.back().emplace(std::make_shared<const CodeData>(std::move(each->code)));
+    if (each)
+      entries.back() = Inside::make<Code>(std::make_shared<const CodeData>(std::move(each->code)));
   }
   return CodeBatch(std::move(entries));
 }

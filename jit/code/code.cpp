@@ -18,6 +18,7 @@
 #include "jit/lower/stop_checks.hpp"
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/system/process.hpp"
 
@@ -104,7 +105,7 @@ const StaticIndex& CodeData::static_index(std::size_t k) const noexcept {
 namespace {
 
 void require_statements(const Program& program, const std::string& name) {
-  const auto assigns = [](const Statement& s) { return s.node().target.has_value(); };
+  const auto assigns = [](const Statement& s) { return Inside::of(s)->target.has_value(); };
   if (std::ranges::any_of(program.statements(), assigns)) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("program '{}' has {} and computes nothing; append statements: program << "
@@ -236,7 +237,7 @@ Code finish(Draft draft, const CompileLimits& limits, const Spread& spread) {
     }
     publish(draft);
   }
-  return Code(std::make_shared<const CodeData>(std::move(code)));
+  return Inside::make<Code>(std::make_shared<const CodeData>(std::move(code)));
 }
 
 std::vector<Step> specialise(const CodeData& code,
@@ -252,68 +253,68 @@ std::vector<Step> specialise(const CodeData& code,
 
 }  // namespace jit
 
-const std::string& Code::name() const noexcept { return data_->name; }
-bool Code::is_shared() const noexcept { return data_->options.shared; }
+const std::string& Code::name() const noexcept { return state_->name; }
+bool Code::is_shared() const noexcept { return state_->options.shared; }
 
 std::optional<Tensor> Code::merge_tensor() const {
-  if (!data_->signature().merge) return std::nullopt;
-  return data_->tensors.back();
+  if (!state_->signature().merge) return std::nullopt;
+  return state_->tensors.back();
 }
 
 std::vector<StaticIndex> Code::statics() const {
   std::vector<StaticIndex> result;
-  for (std::size_t k = 0; k < data_->signature().statics.size(); ++k)
-    result.push_back(data_->static_index(k));
+  for (std::size_t k = 0; k < state_->signature().statics.size(); ++k)
+    result.push_back(state_->static_index(k));
   return result;
 }
 
 std::vector<Tensor> Code::tensors_from_prior() const {
   std::vector<Tensor> result;
-  const auto& entries = data_->signature().entries;
+  const auto& entries = state_->signature().entries;
   for (std::size_t k = 0; k < entries.size(); ++k) {
     const bool stored =
         entries[k].role != jit::Role::merge && entries[k].role != jit::Role::scratch;
-    if (stored && entries[k].reads_before_writing && !data_->host(k))
-      result.push_back(*data_->tensor(k));
+    if (stored && entries[k].reads_before_writing && !state_->host(k))
+      result.push_back(*state_->tensor(k));
   }
   return result;
 }
 
 std::optional<MemoryMode> Code::placement(const Tensor& tensor) const {
-  const auto& placements = data_->core->placements;
+  const auto& placements = state_->core->placements;
   for (std::size_t k = 0; k < placements.size(); ++k) {
-    if (data_->tensors[k] == tensor) return placements[k];
+    if (state_->tensors[k] == tensor) return placements[k];
   }
   return std::nullopt;
 }
 
 std::string Code::unoptimized_text() const {
-  const jit::LoopNames names = jit::names_of(data_->core->unoptimized, *data_);
-  return jit::print(data_->core->unoptimized.loop, &names);
+  const jit::LoopNames names = jit::names_of(state_->core->unoptimized, *state_);
+  return jit::print(state_->core->unoptimized.loop, &names);
 }
 
 std::string Code::loop_text() const {
-  const jit::LoopNames names = jit::names_of(data_->core->scheduled, *data_);
-  return jit::print(data_->core->scheduled.loop, &names);
+  const jit::LoopNames names = jit::names_of(state_->core->scheduled, *state_);
+  return jit::print(state_->core->scheduled.loop, &names);
 }
 
-std::string Code::hash() const { return jit::hash(data_->core->scheduled.loop); }
+std::string Code::hash() const { return jit::hash(state_->core->scheduled.loop); }
 
 std::string Code::source() const {
   std::string text;
-  for (const jit::Compiled* unit : units_of(*data_)) text += unit->source;
+  for (const jit::Compiled* unit : units_of(*state_)) text += unit->source;
   return text;
 }
 
 std::chrono::nanoseconds Code::compile_time() const noexcept {
   std::chrono::nanoseconds time{0};
-  for (const jit::Compiled* unit : units_of(*data_)) time += unit->time;
+  for (const jit::Compiled* unit : units_of(*state_)) time += unit->time;
   return time;
 }
 
 std::string Code::to_string() const {
-  return fmt::format("code {} ({}, {}, {} buffers, {})", name(), data_->compiler->name(),
-                     is_shared() ? "shared" : "postponed", data_->signature().entries.size(),
+  return fmt::format("code {} ({}, {}, {} buffers, {})", name(), state_->compiler->name(),
+                     is_shared() ? "shared" : "postponed", state_->signature().entries.size(),
                      hash());
 }
 

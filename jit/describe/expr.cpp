@@ -10,6 +10,7 @@
 #include "heddle/status.hpp"
 #include "jit/describe/program_text.hpp"
 #include "jit/describe/tensor.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
 
 namespace heddle {
@@ -129,11 +130,13 @@ Expr apply(Op op, std::vector<NodePtr> args) {
   node.weak = std::ranges::all_of(args, &ExprNode::weak,
                                   [](const NodePtr& p) -> const ExprNode& { return *p; });
   node.args = std::move(args);
-  return Expr(with_args(std::move(node)));
+  return Inside::make<Expr>(with_args(std::move(node)));
 }
 
-Expr unary(Op op, const Expr& x) { return apply(op, {x.shared()}); }
-Expr binary(Op op, const Expr& a, const Expr& b) { return apply(op, {a.shared(), b.shared()}); }
+Expr unary(Op op, const Expr& x) { return apply(op, {Inside::of(x)}); }
+Expr binary(Op op, const Expr& a, const Expr& b) {
+  return apply(op, {Inside::of(a), Inside::of(b)});
+}
 
 void require_subscripts(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
   if (subscripts.size() != tensor.dims().size()) {
@@ -155,7 +158,7 @@ Expr read(ExprKind kind, const Tensor& tensor, const std::vector<Subscript>& sub
   node.dtype = tensor.dtype();
   node.tensor = tensor;
   node.subscripts = subscripts;
-  return Expr(std::make_shared<const ExprNode>(std::move(node)));
+  return Inside::make<Expr>(std::make_shared<const ExprNode>(std::move(node)));
 }
 
 /// "n i32[2], m i8[2]": what an expression reads, so much as a message holds.
@@ -198,9 +201,10 @@ Statement assign(const Access& target, std::optional<Op> accumulate, bool neutra
   node.subscripts = target.subscripts();
   node.accumulate = accumulate;
   node.initialize_neutral = neutral;
-  node.value = value.shared();
-  require_fit(node, value.shared());
-  node.value = value.node().weak ? cast_to(value.shared(), tensor.dtype()) : value.shared();
+  node.value = Inside::of(value);
+  require_fit(node, Inside::of(value));
+  node.value =
+      Inside::of(value)->weak ? cast_to(Inside::of(value), tensor.dtype()) : Inside::of(value);
   if (accumulate && !jit::type_op(*accumulate, std::array{tensor.dtype(), node.value->dtype})) {
     refuse(fmt::format(
         "tensor '{}' ({}) cannot accumulate ({}) a value of {} (it reads {}) in {}: they have no "
@@ -208,7 +212,7 @@ Statement assign(const Access& target, std::optional<Op> accumulate, bool neutra
         tensor.label(), name(tensor.dtype()), jit::op_info(*accumulate).name,
         name(node.value->dtype), show_reads(*node.value), jit::print_statement(node)));
   }
-  return Statement(std::make_shared<const jit::StatementNode>(std::move(node)));
+  return Inside::make<Statement>(std::make_shared<const jit::StatementNode>(std::move(node)));
 }
 
 Op reduction_op(Reduction::Kind kind) {
@@ -325,17 +329,17 @@ Expr recip(const Expr& x) { return unary(Op::recip, x); }
 Expr rsqrt(const Expr& x) { return unary(Op::rsqrt, x); }
 Expr uniform(const Expr& bits) { return unary(Op::uniform, bits); }
 Expr where(const Expr& condition, const Expr& a, const Expr& b) {
-  return apply(Op::where, {condition.shared(), a.shared(), b.shared()});
+  return apply(Op::where, {Inside::of(condition), Inside::of(a), Inside::of(b)});
 }
 Expr fma(const Expr& a, const Expr& b, const Expr& c) {
-  return apply(Op::fma, {a.shared(), b.shared(), c.shared()});
+  return apply(Op::fma, {Inside::of(a), Inside::of(b), Inside::of(c)});
 }
 Expr mul3(const Expr& a, const Expr& b, const Expr& c) {
-  return apply(Op::mul3, {a.shared(), b.shared(), c.shared()});
+  return apply(Op::mul3, {Inside::of(a), Inside::of(b), Inside::of(c)});
 }
 Expr cast(const Expr& x, DType to) {
   jit::require_dtype("cast", to);
-  return Expr(cast_to(x.shared(), to));
+  return Inside::make<Expr>(cast_to(Inside::of(x), to));
 }
 
 Expr embed(const Subscript& index) {
@@ -345,7 +349,7 @@ Expr embed(const Subscript& index) {
   node.kind = ExprKind::embed;
   node.dtype = DType::i64;
   node.subscripts = {index};
-  return Expr(std::make_shared<const ExprNode>(std::move(node)));
+  return Inside::make<Expr>(std::make_shared<const ExprNode>(std::move(node)));
 }
 
 }  // namespace heddle

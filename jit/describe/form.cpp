@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "jit/describe/expr.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -152,7 +153,7 @@ ProgramForm form_of(const Program& program) {
   FormWriter out;
   out.add(program.statements().size());
   for (const Statement& statement : program.statements()) {
-    const StatementForm& form = statement.node().form;
+    const StatementForm& form = Inside::of(statement)->form;
     out.add_bytes(form.bytes);
     for (const Tensor& tensor : form.tensors) out.add(tensors[tensor]);
     for (const StaticIndex& index : form.statics) out.add(statics[index]);

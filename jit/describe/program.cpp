@@ -10,6 +10,7 @@
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
@@ -43,7 +44,7 @@ std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNod
 template <class Visit>
 void each_access(const std::vector<Statement>& statements, const Visit& visit) {
   for (const Statement& statement : statements) {
-    const StatementNode& node = statement.node();
+    const StatementNode& node = *Inside::of(statement);
     if (!node.target) continue;
     jit::walk(*node.value, [&](const ExprNode& e) {
       if (e.kind == ExprKind::read) visit(*e.tensor, false);
@@ -86,14 +87,15 @@ class Replacer {
 Program::Program(std::string name) : name_(std::move(name)) {}
 
 Program& Program::operator<<(const Statement& statement) {
-  StatementNode node = statement.node();
+  StatementNode node = *Inside::of(statement);
   std::optional<Tensor> merged;
   if (node.target) {
     node.space = jit::iteration_space(node);  // throws on subscripts and extents that do not fit
     merged = join_merge(merge_tensor(), node);
   }
   node.form = jit::form_of(node);
-  statements_.emplace_back(std::make_shared<const StatementNode>(std::move(node)));
+  statements_.push_back(
+      Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node))));
   if (merged) merge_.assign(1, *merged);
   return *this;
 }
@@ -110,7 +112,7 @@ Program& Program::comment(std::string text) {
   StatementNode node;
   std::ranges::replace(text, '\n', ' ');
   node.comment = std::move(text);
-  return *this << Statement(std::make_shared<const StatementNode>(std::move(node)));
+  return *this << Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node)));
 }
 
 std::optional<Tensor> Program::merge_tensor() const {
@@ -121,7 +123,7 @@ std::vector<Tensor> Program::tensors() const {
   std::unordered_set<Tensor> known;
   std::vector<Tensor> found;
   for (const Statement& statement : statements_) {
-    for (const Tensor& tensor : statement.node().form.tensors) {
+    for (const Tensor& tensor : Inside::of(statement)->form.tensors) {
       if (known.insert(tensor).second) found.push_back(tensor);
     }
   }
@@ -149,12 +151,12 @@ Program Program::substitute(const Replacements& replacements) const {
   Replacer replace(replacements);
   Program result(name_);
   for (const Statement& statement : statements_) {
-    StatementNode node = statement.node();
+    StatementNode node = *Inside::of(statement);
     if (node.target) {
       node.target = replace.tensor(*node.target);
       node.value = replace.expr(node.value);
     }
-    result << Statement(std::make_shared<const StatementNode>(std::move(node)));
+    result << Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node)));
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "jit/describe/expr.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -42,7 +43,7 @@ class ProgramPrinter {
     const std::vector<Statement>& all = program.statements();
     std::size_t begun = 0;
     for (; begun < all.size() && !out_.is_cut(); ++begun) {
-      const StatementNode& node = all[begun].node();
+      const StatementNode& node = *Inside::of(all[begun]);
       indices_.clear();
       parts_.clear();
       if (node.target) name_shared_parts(node);
@@ -289,8 +290,8 @@ std::string print_subscript(const Subscript& subscript) {
 std::string name_from_comments(const Program& program) {
   std::vector<std::string> parts;
   for (const Statement& statement : program.statements()) {
-    if (statement.node().target) continue;
-    std::string part = identifier(statement.node().comment);
+    if (Inside::of(statement)->target) continue;
+    std::string part = identifier(Inside::of(statement)->comment);
     if (!part.empty() && (parts.empty() || parts.back() != part)) parts.push_back(std::move(part));
   }
   if (parts.empty()) return {};

@@ -12,10 +12,6 @@
 namespace heddle::jit {
 
 struct TensorState {
-  [[nodiscard]] static const TensorState& of(const Tensor& tensor) noexcept {
-    return *tensor.state_;
-  }
-
   std::uint64_t id = 0;
   std::string label;
   ArrayType type;

@@ -2,11 +2,12 @@
 #include "jit/describe/wishes.hpp"
 
 #include "jit/describe/tensor.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::jit {
 
 Wish wish_of(const Tensor& tensor) {
-  const TensorState& state = TensorState::of(tensor);
+  const TensorState& state = *Inside::of(tensor);
   const std::lock_guard lock(state.mutex);
   return {state.mode, state.provenance, state.host};
 }

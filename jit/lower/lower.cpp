@@ -12,6 +12,7 @@
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/lower/statement_shape.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
 
 namespace heddle::jit {
@@ -28,7 +29,7 @@ class Lowering {
       result_.placements.emplace_back(tensor, Placement{wish->mode, wish->where, wish->mode});
       ++wish;
     }
-    for (const Statement& statement : program.statements()) lower(statement.node());
+    for (const Statement& statement : program.statements()) lower(*Inside::of(statement));
     set_roles();
     return std::move(result_);
   }

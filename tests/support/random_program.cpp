@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
 
 namespace heddle::jit::testing {
@@ -64,7 +65,7 @@ class Generator {
 
   static std::int64_t iterations_of(const Statement& made) {
     std::int64_t count = 1;
-    for (const SpaceAxis& axis : iteration_space(made.node()))
+    for (const SpaceAxis& axis : iteration_space(*Inside::of(made)))
       count = std::min(iterations_max + 1, count * axis.extent);
     return count;
   }

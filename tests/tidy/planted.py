@@ -76,6 +76,11 @@ def planted(tidy, clean):
         ("unknown include", "floors", "jit/a.hpp", 3, start + '#include "jit/none.hpp"\n'),
         ("conformance looks inside", "floors", "tests/device/c.hpp", 3,
          start + '#include "jit/a.hpp"\n'),
+        ("inside of a handle", "face", "include/heddle/a.hpp", 7, start +
+         "struct Inner;\nclass A {\n public:\n  friend struct Inner;\n  Inner& state() const;\n\n"
+         " private:\n  Inner* state_;\n};\n"),
+        ("handle from its inside", "face", "include/heddle/a.hpp", 6, start +
+         "namespace n {\nstruct Inner;\n}\nstruct A { explicit A(n::Inner* inner); };\n"),
         ("dead source", "dead-file", "jit/b.cpp", 1, "// Implements b.\n"),
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
         ("another default", "settings", "README.md", 4,

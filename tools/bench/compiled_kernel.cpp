@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 #include "tools/bench/rival_python.hpp"
 
 namespace heddle::bench {
@@ -118,7 +119,7 @@ Tensor KernelSetup::add(const std::string& label, const Dims& dims) {
 CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& setup,
                                Schedule schedule)
     : code_(compile(backend, setup.program, schedule)) {
-  const jit::CodeData& data = code_.data();
+  const jit::CodeData& data = *Inside::of(code_);
   const auto& entries = data.signature().entries;
   for (std::size_t k = 0; k < entries.size(); ++k) {
     const Tensor* const tensor = data.tensor(k);

@@ -15,6 +15,7 @@
 #include "jit/loop/signature.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
+#include "jit/system/inside.hpp"
 #include "tools/explain/cost.hpp"
 #include "tools/explain/machine.hpp"
 
@@ -34,7 +35,7 @@ HostArray contents(const ArrayType& type) {
 
 /// Fills what the routine reads.
 void fill_inputs(const Device& device, const Routine& routine) {
-  const jit::CodeData& data = routine.code().data();
+  const jit::CodeData& data = *Inside::of(routine.code());
   for (std::size_t k = 0; k < data.signature().entries.size(); ++k) {
     const jit::SignatureEntry& entry = data.signature().entries[k];
     if (!entry.reads || entry.role == jit::Role::scratch || entry.role == jit::Role::merge)
@@ -114,7 +115,7 @@ std::string explain(const Backend& backend, const Program& program, const Explai
   CompileOptions compile_options;
   compile_options.fast_math = options.fast_math;
   const Code code = backend.compile(program, compile_options);
-  const jit::CodeData& data = code.data();
+  const jit::CodeData& data = *Inside::of(code);
   const auto print = [](const jit::Lowered& lowered) {
     jit::LoopNames names;
     for (const Tensor& tensor : lowered.tensors) names.buffers.push_back(tensor.label());

@@ -12,6 +12,7 @@
 #include "heddle/program.hpp"
 #include "jit/code/code.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "tests/support/failure.hpp"
 
@@ -50,8 +51,8 @@ TEST(HandlesTest, DescriptionsSurviveBeingMovedFrom) {
   Subscript s = 2 * i + 1;
   static_cast<void>(moved_from(s));
   Expr e = a(i) + 1;
-  EXPECT_EQ(moved_from(e).node().dtype, f32);
-  EXPECT_EQ((e * e).node().dtype, f32);
+  EXPECT_EQ(Inside::of(moved_from(e))->dtype, f32);
+  EXPECT_EQ(Inside::of(e * e)->dtype, f32);
   Access read = a(i);
   EXPECT_EQ(moved_from(read).tensor(), a);
   Statement statement = (a(i) = e);
@@ -153,7 +154,7 @@ TEST(NumbersTest, ThatDoNotFitAreRefused) {
   EXPECT_THAT(refusal([&] { static_cast<void>(Expr(a((zero - 1) * i, 0))); }),
               AllOf(HasSubstr("axis 0 of 'a'"), HasSubstr("18446744073709551615")));
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_EQ((big(i) + most).node().args[1]->scalar.i, -1) << "all bits are set";
+  EXPECT_EQ(Inside::of(big(i) + most)->args[1]->scalar.i, -1) << "all bits are set";
   EXPECT_THAT(refusal([&] { static_cast<void>(cast(a(i, 0), i64) + most); }),
               AllOf(HasSubstr("18446744073709551615"), HasSubstr("i64"), HasSubstr("'add'"),
                     HasSubstr("a(i, 0)")));

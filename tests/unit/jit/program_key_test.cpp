@@ -15,6 +15,7 @@
 #include "heddle/status.hpp"
 #include "jit/cache/program_key.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
@@ -220,7 +221,7 @@ TEST_F(KnownProgramTest, CompilesAtOnceAreOne) {
   }
   for (std::size_t k = 0; k < count; ++k) {
     EXPECT_EQ(made[k]->name(), "p" + std::to_string(k));
-    EXPECT_EQ(made[k]->data().core, made[0]->data().core);
+    EXPECT_EQ(Inside::of(*made[k])->core, Inside::of(*made[0])->core);
   }
 }
 
@@ -241,8 +242,8 @@ TEST_F(KnownProgramTest, BatchesTakeAndGive) {
   options.progress = [&ready](const CompileProgress& progress) { ready.push_back(progress.name); };
   const CodeBatch batch = compile_all({doubler("x"), doubler("y", 3)}, options);
   EXPECT_EQ(compiler->compiled, 2);
-  EXPECT_EQ(batch[0]->data().core, alone.data().core);
-  EXPECT_EQ(compile(doubler("z", 3)).data().core, batch[1]->data().core);
+  EXPECT_EQ(Inside::of(*batch[0])->core, Inside::of(alone)->core);
+  EXPECT_EQ(Inside::of(compile(doubler("z", 3)))->core, Inside::of(*batch[1])->core);
   static_cast<void>(compile_all({doubler("v"), doubler("w", 3)}, options));
   EXPECT_EQ(compiler->compiled, 2) << "all of it was known";
   EXPECT_THAT(ready, ElementsAre("x", "y", "v", "w"));

@@ -7,6 +7,7 @@
 #include "jit/code/code.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/toolchain/compiler.hpp"
 
 namespace heddle {
@@ -28,7 +29,8 @@ std::string refusal(F&& f) {
 
 std::vector<std::int64_t> extents(const Statement& statement) {
   std::vector<std::int64_t> result;
-  for (const auto& axis : jit::iteration_space(statement.node())) result.push_back(axis.extent);
+  for (const auto& axis : jit::iteration_space(*Inside::of(statement)))
+    result.push_back(axis.extent);
   return result;
 }
 
@@ -38,8 +40,8 @@ TEST(NotationTest, InfersExtentsLeftIndicesFirst) {
   Index i, j, k;
   const Statement product = (c(i, j) += a(i, k) * b(k, j));
   EXPECT_EQ(extents(product), (std::vector<std::int64_t>{4, 2, 8}));
-  EXPECT_TRUE(jit::iteration_space(product.node())[2].reduced);
-  EXPECT_FALSE(jit::iteration_space(product.node())[1].reduced);
+  EXPECT_TRUE(jit::iteration_space(*Inside::of(product))[2].reduced);
+  EXPECT_FALSE(jit::iteration_space(*Inside::of(product))[1].reduced);
 }
 
 // J2: affine subscripts take their extents from plain ones or declarations, and are range-checked
@@ -83,8 +85,8 @@ TEST(NotationTest, PlainAssignmentRefusesAMissingIndex) {
   EXPECT_THAT(refusal([&] { p << (r(i) = a(i, k)); }),
               AllOf(HasSubstr("'k'"), HasSubstr("sum(...)")));
   EXPECT_EQ(refusal([&] { p << (r(i) = sum(a(i, k))) << (r(i) = maximum(a(i, k))); }), "");
-  EXPECT_TRUE(p.statements()[0].node().initialize_neutral);
-  EXPECT_EQ(p.statements()[1].node().accumulate, jit::Op::max);
+  EXPECT_TRUE(Inside::of(p.statements()[0])->initialize_neutral);
+  EXPECT_EQ(Inside::of(p.statements()[1])->accumulate, jit::Op::max);
 }
 
 // J2: rank
@@ -111,26 +113,27 @@ TEST(NotationTest, LiteralsMustFitTheirTarget) {
               HasSubstr("'n' (i32, -2147483648 to 2147483647)"));
   EXPECT_THAT(refusal([&] { static_cast<void>(u(i) = -1); }),
               HasSubstr("'u' (u64, 0 to 18446744073709551615)"));
-  EXPECT_EQ((small(i) = 255).node().value->scalar.i, 255);
-  EXPECT_EQ((u(i) = ~std::uint64_t{0}).node().value->scalar.i, -1);
-  EXPECT_EQ((small(i) = cast(300, u8)).node().value->scalar.i, 44);
-  EXPECT_EQ((small(i) = 300.7).node().value->scalar.i, 255) << "fractions saturate, as in cast()";
-  EXPECT_EQ((truth(i) = 300).node().value->scalar.i, 1);
-  EXPECT_EQ((f(i) = std::int64_t{1} << 40).node().value->scalar.f, 0x1p40);
+  EXPECT_EQ(Inside::of(small(i) = 255)->value->scalar.i, 255);
+  EXPECT_EQ(Inside::of(u(i) = ~std::uint64_t{0})->value->scalar.i, -1);
+  EXPECT_EQ(Inside::of(small(i) = cast(300, u8))->value->scalar.i, 44);
+  EXPECT_EQ(Inside::of(small(i) = 300.7)->value->scalar.i, 255)
+      << "fractions saturate, as in cast()";
+  EXPECT_EQ(Inside::of(truth(i) = 300)->value->scalar.i, 1);
+  EXPECT_EQ(Inside::of(f(i) = std::int64_t{1} << 40)->value->scalar.f, 0x1p40);
 }
 
 // J1: literals take the type of what they meet
 TEST(LiteralTest, AdaptToTheOtherOperand) {
   const Tensor h("h", f16, {2}), n("n", i16, {2}), d("d", f64, {2}), flag("flag", bool_, {2});
   Index i;
-  EXPECT_EQ((h(i) * 0.5).node().dtype, f32);  // computed in f32, not f64
-  EXPECT_EQ((d(i) * 0.5).node().dtype, f64);
-  EXPECT_EQ((n(i) + 1).node().dtype, i16);
-  EXPECT_EQ((n(i) * 0.5).node().dtype, f32);
-  EXPECT_EQ((flag(i) + 1).node().dtype, i32);
-  EXPECT_EQ(where(flag(i), n(i), 0).node().dtype, i16);
-  EXPECT_EQ((Expr(2) * 3).node().dtype, i64);
-  EXPECT_TRUE((Expr(2) * 3).node().weak);
+  EXPECT_EQ(Inside::of(h(i) * 0.5)->dtype, f32);  // computed in f32, not f64
+  EXPECT_EQ(Inside::of(d(i) * 0.5)->dtype, f64);
+  EXPECT_EQ(Inside::of(n(i) + 1)->dtype, i16);
+  EXPECT_EQ(Inside::of(n(i) * 0.5)->dtype, f32);
+  EXPECT_EQ(Inside::of(flag(i) + 1)->dtype, i32);
+  EXPECT_EQ(Inside::of(where(flag(i), n(i), 0))->dtype, i16);
+  EXPECT_EQ(Inside::of(Expr(2) * 3)->dtype, i64);
+  EXPECT_TRUE(Inside::of(Expr(2) * 3)->weak);
   EXPECT_THAT(refusal([&] { static_cast<void>(n(i) + 100'000); }),
               AllOf(HasSubstr("100000"), HasSubstr("i16"), HasSubstr("n(i0)"), HasSubstr("cast")));
 }
@@ -149,15 +152,15 @@ TEST(LiteralTest, NoCommonTypeIsRefusedByName) {
   EXPECT_THAT(refusal([&] { static_cast<void>(u(i) += n(i) + m(i)); }),
               AllOf(HasSubstr("tensor 'u' (u64)"), HasSubstr("n i32[2], m i8[2]"),
                     HasSubstr("u(i0) += (n(i0) + m(i0))"), HasSubstr("cast(x, dtype)")));
-  EXPECT_EQ((u(i) += 1).node().value->dtype, u64) << "literals take the type of the target";
-  EXPECT_EQ((u(i) + cast(n(i), u64)).node().dtype, u64);
+  EXPECT_EQ(Inside::of(u(i) += 1)->value->dtype, u64) << "literals take the type of the target";
+  EXPECT_EQ(Inside::of(u(i) + cast(n(i), u64))->dtype, u64);
 }
 
 // J1, J3: a fraction that meets no type is f64, an integer f32: the text tells them apart
 TEST(LiteralTest, ThatMeetNoTypeArePrintedWithTheirKind) {
   const Tensor r("r", f64, {4});
   Index i;
-  const auto text = [](const Expr& value) { return jit::print_expr(value.node()); };
+  const auto text = [](const Expr& value) { return jit::print_expr(*Inside::of(value)); };
   EXPECT_EQ(text(exp(Expr(1))), "exp(1)");
   EXPECT_EQ(text(exp(Expr(1.0))), "exp(1.0)");
   EXPECT_EQ(text(exp(Expr(-2.0))), "exp(-2.0)");

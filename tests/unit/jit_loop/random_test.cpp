@@ -10,6 +10,7 @@
 #include "jit/loop/verify.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/schedule/schedule.hpp"
+#include "jit/system/inside.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/random_program.hpp"
@@ -91,7 +92,7 @@ void expect_same_results(const Lowered& before, const Lowered& after, const Rand
 std::vector<Tensor> results_of(const Program& program) {
   std::vector<Tensor> results;
   for (const Statement& statement : program.statements()) {
-    const StatementNode& node = statement.node();
+    const StatementNode& node = *Inside::of(statement);
     walk(*node.value, [&](const ExprNode& e) {
       if (e.kind == ExprKind::read) std::erase(results, *e.tensor);
     });

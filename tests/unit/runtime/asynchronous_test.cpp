@@ -18,6 +18,7 @@
 
 #include "heddle/heddle.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/device_state.hpp"
 #include "tests/unit/runtime/asynchronous_fixture.hpp"
 
@@ -34,11 +35,11 @@ class AsynchronousTest : public AsynchronousFixture {
   /// The code with another list of steps.
   template <class Change>
   static Code changed(const Code& code, const Change& change) {
-    auto data = std::make_shared<jit::CodeData>(code.data());
+    auto data = std::make_shared<jit::CodeData>(*Inside::of(code));
     auto core = std::make_shared<jit::Core>(*data->core);
     change(core->steps);
     data->core = std::move(core);
-    return Code(std::move(data));
+    return Inside::make<Code>(std::move(data));
   }
 };
 
@@ -217,7 +218,7 @@ TEST_F(AsynchronousTest, HostCallsComeAfterWhatWasAskedFor) {
   const Code code = compile(backend, x, 1);
   std::vector<float> seen(4);
   const Routine plain = Context(device).link(code);
-  const void* const data = plain.context().view(x).buffer().state()->data;
+  const void* const data = Inside::of(plain.context().view(x).buffer())->data;
   const Routine calls = plain.context().link(changed(code, [&](std::vector<jit::Step>& steps) {
     steps.emplace_back(jit::CallStep{[&] {
       std::memcpy(seen.data(), data, sizeof(float) * seen.size());
@@ -395,9 +396,8 @@ TEST_F(AsynchronousTest, RandomWorkGivesWhatItGivesInOrder) {
     }
     TransferOptions after;
     if (last[from]) after.after.push_back(*last[from]);
-    const Event copied = copy(x, routines[from].context(), routines[at].context(), after).event;
-    last[at] = copied;
-    last[from] = devices[from].timeline().wait(copied);
+    last[at] = copy(x, routines[from].context(), routines[at].context(), after).event;
+    last[from] = devices[from].timeline().wait(*last[at]);
     expected[at] = expected[from];
   }
   for (std::size_t k = 0; k < devices_count; ++k)

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "heddle/heddle.hpp"
+#include "jit/system/inside.hpp"
 #include "runtime/device_state.hpp"
 #include "scheduler/protocol/lane.hpp"
 #include "scheduler/tuning.hpp"
@@ -40,7 +41,7 @@ TEST(DonationCostTest, IsTheSameAfterAnyNumberOfFailures) {
   for (int round = 0; round < 200; ++round) {
     const Device device = backend.physical_device(0).new_virtual_device();
     buffer = buffer.donate();
-    ASSERT_EQ(awaited(*buffer.state()), round == 0 ? 0u : 1u) << "round " << round;
+    ASSERT_EQ(awaited(*Inside::of(buffer)), round == 0 ? 0u : 1u) << "round " << round;
     const Status status =
         Context(device).with(t, BufferView(buffer, type)).link(code).schedule({}, failing).wait();
     ASSERT_FALSE(status.ok());

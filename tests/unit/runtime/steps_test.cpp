@@ -11,6 +11,7 @@
 
 #include "heddle/heddle.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
@@ -24,15 +25,15 @@ class StepsTest : public testing::Test {
   /// The code with another list of steps.
   template <class Change>
   Code changed(const Code& code, const Change& change) const {
-    auto data = std::make_shared<jit::CodeData>(code.data());
+    auto data = std::make_shared<jit::CodeData>(*Inside::of(code));
     auto core = std::make_shared<jit::Core>(*data->core);
     change(core->steps);
     data->core = std::move(core);
-    return Code(std::move(data));
+    return Inside::make<Code>(std::move(data));
   }
   std::uint32_t entry_of(const Code& code, const Tensor& tensor) const {
     std::uint32_t entry = 0;
-    while (!(*code.data().tensor(entry) == tensor)) ++entry;
+    while (!(*Inside::of(code)->tensor(entry) == tensor)) ++entry;
     return entry;
   }
   /// x += 1, y += 2
@@ -101,9 +102,9 @@ TEST_F(StepsTest, MergesAreSteps) {
   Program add("add");
   add << (x(i) += merge(y)(i));
   const Code code = backend.compile(add);
-  ASSERT_THAT(code.data().core->steps, SizeIs(2));
-  EXPECT_TRUE(std::holds_alternative<jit::MergeStep>(code.data().core->steps[0]));
-  EXPECT_TRUE(std::holds_alternative<jit::KernelStep>(code.data().core->steps[1]));
+  ASSERT_THAT(Inside::of(code)->core->steps, SizeIs(2));
+  EXPECT_TRUE(std::holds_alternative<jit::MergeStep>(Inside::of(code)->core->steps[0]));
+  EXPECT_TRUE(std::holds_alternative<jit::KernelStep>(Inside::of(code)->core->steps[1]));
 }
 
 // J7, J11, J12: programs that compute the same have one kernel, whatever they are called
@@ -117,7 +118,7 @@ TEST_F(StepsTest, EqualKernelsAreCompiledOnce) {
   const Code first = backend.compile(doubled("first", x));
   const Code second = backend.compile(doubled("second", Tensor("other", f32, {2})));
   const auto kernel = [](const Code& code) {
-    return std::get<jit::KernelStep>(code.data().core->steps.front());
+    return std::get<jit::KernelStep>(Inside::of(code)->core->steps.front());
   };
   EXPECT_EQ(kernel(first).unit, kernel(second).unit);
   EXPECT_EQ(kernel(first).unit->image.kernels()[0].symbol, "heddle_run_" + first.hash());
@@ -169,7 +170,7 @@ TEST_F(StepsTest, LargeProgramsAreSeveralKernels) {
     p << (assigned(k)(n) = (k == 0 ? x : assigned(k - 1))(n) * 0.5 + static_cast<double>(k));
   const auto kernels = [](const Code& code) {
     std::vector<jit::KernelStep> found;
-    for (const jit::Step& step : code.data().core->steps)
+    for (const jit::Step& step : Inside::of(code)->core->steps)
       found.push_back(std::get<jit::KernelStep>(step));
     return found;
   };
