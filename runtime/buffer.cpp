@@ -41,7 +41,7 @@ BufferState::BufferState(std::shared_ptr<const Memory> block,
 namespace {
 
 auto on(std::uint64_t timeline) noexcept {
-  return [timeline](const Event& use) noexcept { return use.timeline() == timeline; };
+  return [timeline](const Event& use) noexcept { return use.device_id() == timeline; };
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
   for (const Event& use : uses_) next->former_.push_back({use, true});
   for (const auto& [use, heeded] : former_) {
     // An owner that had a use was told of former failures, or has overwritten what they left.
-    if (std::ranges::none_of(uses_, on(use.timeline())))
+    if (std::ranges::none_of(uses_, on(use.device_id())))
       next->former_.push_back({use, heeded && uses_.empty()});
   }
   std::erase_if(next->former_, &Former::over);
@@ -82,7 +82,7 @@ void BufferState::order(std::uint64_t timeline, bool overwrites, sched::TaskNote
 }
 
 void BufferState::note_use(const Event& event, bool overwrites) noexcept {
-  const auto here = on(event.timeline());
+  const auto here = on(event.device_id());
   if (overwrites) {
     for (Former& former : former_) former.heeded = false;
   }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -29,6 +31,20 @@ class FileDescriptor {
 
  private:
   int fd_ = -1;
+};
+
+/// Which event it is, in plain numbers, which may leave the process: equal for copies of an event,
+/// and for no two events of whatever processes. Of an event that belongs to no timeline: zeros.
+struct EventId {
+  /// Drawn by each process at random; a forked child draws anew. Of an event that a child
+  /// inherited: its parent's.
+  std::uint64_t process = 0;
+  std::uint64_t timeline = 0;  ///< a place for one, which is given to another when it is closed
+  std::uint64_t epoch = 0;     ///< which of those is meant: Event::device_id()
+  std::uint64_t ticket = 0;    ///< Event::ticket()
+  friend auto operator<=>(const EventId&, const EventId&) = default;
+  /// "5be0cd19137e2179:3.12#7": process in hexadecimal, timeline, epoch, ticket.
+  [[nodiscard]] std::string to_string() const;
 };
 
 /// A position on a timeline: a value that outlives its device (S7), and that costs nothing to copy.
@@ -72,9 +88,11 @@ class Event {
 
   /// false: the submission was refused; status() says why and nothing will run.
   [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
+  [[nodiscard]] EventId id() const noexcept;
   [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
-  /// Identity of the timeline in this process; 0 for an event that belongs to none.
-  [[nodiscard]] std::uint64_t timeline() const noexcept { return accepted() ? place_.id : 0; }
+  /// sched::Device::id() of its device, or the number from the same count that its ExternalTimeline
+  /// has: none gets it again in this process. 0 for an event that belongs to neither.
+  [[nodiscard]] std::uint64_t device_id() const noexcept { return accepted() ? place_.id : 0; }
   /// "work#7 done"
   [[nodiscard]] std::string to_string() const;
 
@@ -97,3 +115,8 @@ class Event {
 };
 
 }  // namespace heddle
+
+template <>
+struct std::hash<heddle::EventId> {
+  std::size_t operator()(const heddle::EventId& id) const noexcept;
+};

@@ -84,7 +84,7 @@ Status Admission::gather_after(TaskNote& note, const SubmitOptions& options) noe
     if (event.done() && Timeline::outcome_of(event).status.ok()) continue;
     if (!event.done() && Timeline::of(event)->in_forked_child())
       return Timeline::of(event)->fork_refusal();
-    if (waits_for_itself(device_.id, event.ticket()) && event.timeline() == device_.id &&
+    if (waits_for_itself(device_.id, event.ticket()) && event.device_id() == device_.id &&
         event.ticket() > lane_.tickets()) {
       return device_.own_task_refusal("waiting for a later ticket");
     }
@@ -247,7 +247,7 @@ Status Admission::check_producer() noexcept {
 }
 
 Event Admission::submit_wait(const Event& event) noexcept {
-  const bool own = event.timeline() == device_.id;
+  const bool own = event.device_id() == device_.id;
   if (own && event.ticket() > lane_.tickets())
     return device_.timeline->refuse(device_.own_task_refusal("waiting for a later ticket"));
   if (own || (event.done() && Timeline::outcome_of(event).status.ok())) return event;

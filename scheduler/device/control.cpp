@@ -155,7 +155,7 @@ void Control::show(Snapshot& snapshot) const {
   const Timeline* const timeline = Timeline::of(waited);
   if (timeline == nullptr) return;
   snapshot.waiting_for = waited.to_string();
-  snapshot.signaller = timeline->signaller_of(waited.timeline());
+  snapshot.signaller = timeline->signaller_of(waited.device_id());
   snapshot.waiting_time = now() - since;
 }
 

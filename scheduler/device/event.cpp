@@ -93,6 +93,15 @@ FileDescriptor Event::fd() const {
   return result;
 }
 
+EventId Event::id() const noexcept {
+  if (device_id() == 0) return {};
+  return {place_.timeline->process(), place_.timeline->place(), place_.id, ticket_};
+}
+
+std::string EventId::to_string() const {
+  return fmt::format("{:016x}:{}.{}#{}", process, timeline, epoch, ticket);
+}
+
 std::string Event::to_string() const {
   if (!accepted()) return fmt::format("event (refused: {})", code_name(refusal_.code()));
   if (place_.timeline == nullptr) return "event (done)";
@@ -220,3 +229,10 @@ bool running() noexcept { return sched::current_task() != nullptr; }
 
 }  // namespace this_task
 }  // namespace heddle
+
+std::size_t std::hash<heddle::EventId>::operator()(const heddle::EventId& id) const noexcept {
+  std::size_t mixed = 0;
+  for (const std::uint64_t part : {id.process, id.epoch, id.ticket})  // which tell the place
+    mixed = (mixed ^ part) * 0x9e3779b97f4a7c15;                          // 2^64 / golden ratio
+  return mixed ^ (mixed >> 32);
+}

@@ -184,7 +184,7 @@ bool TaskWaits::for_own(const Event& event) noexcept {
 /// Sees to it that this device looks again once `until` is done, for the sake of `event`; else how
 /// its wait ended at once.
 std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noexcept {
-  if (armed_.call != 0 && armed_.until.timeline() == until.timeline() &&
+  if (armed_.call != 0 && armed_.until.device_id() == until.device_id() &&
       armed_.until.ticket() == until.ticket()) {
     return until.done() ? std::optional(Waited::done) : std::nullopt;
   }

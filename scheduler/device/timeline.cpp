@@ -30,13 +30,15 @@ class TimelinePool {
   [[nodiscard]] Timeline* take() {
     {
       const std::lock_guard lock(mutex_);
-      if (Timeline* const first = first_; first != nullptr) {
+      // A place that a forked child inherited stays its parent's, as events that were there do.
+      while (Timeline* const first = first_) {
         first_ = first->next_free_;
-        return first;
+        if (!first->in_forked_child()) return first;
       }
     }
     auto* const made = new Timeline;
     const std::lock_guard lock(mutex_);
+    made->place_ = ++places_;
     made->made_before_ = std::exchange(last_made_, made);
     return made;
   }
@@ -68,6 +70,7 @@ class TimelinePool {
   Timeline* first_ = nullptr;
   Timeline* last_ = nullptr;
   Timeline* last_made_ = nullptr;
+  std::uint64_t places_ = 0;
   std::uint64_t last_id_ = 0;
 };
 
@@ -82,6 +85,7 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->hand_over_.reset();
   // relaxed, also below: nobody knows this timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
+  timeline->process_.store(process_identity(), std::memory_order_relaxed);
   timeline->issued_.store(0, std::memory_order_relaxed);
   // release: pairs with the acquire in outcome().
   timeline->has_bad_ends_.store(false, std::memory_order_release);
@@ -211,7 +215,7 @@ std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
   // event's is closed.
   if (!has_runner_.load(std::memory_order_relaxed)) return nullptr;
   const std::lock_guard lock(mutex_);
-  return named_ == event.timeline() ? runner_.lock() : nullptr;
+  return named_ == event.device_id() ? runner_.lock() : nullptr;
 }
 
 void Timeline::set_hand_over(const std::shared_ptr<HandOver>& hand_over) noexcept {
@@ -221,7 +225,7 @@ void Timeline::set_hand_over(const std::shared_ptr<HandOver>& hand_over) noexcep
 
 std::shared_ptr<HandOver> Timeline::hand_over(const Event& event) const noexcept {
   const std::lock_guard lock(mutex_);
-  return named_ == event.timeline() ? hand_over_.lock() : nullptr;
+  return named_ == event.device_id() ? hand_over_.lock() : nullptr;
 }
 
 std::string Timeline::name_of(std::uint64_t id) const {

@@ -49,6 +49,13 @@ class Timeline {
     // relaxed: the owner opened it.
     return id_.load(std::memory_order_relaxed);
   }
+  /// Its number among the places of the pool, from 1.
+  [[nodiscard]] std::uint64_t place() const noexcept { return place_; }
+  /// The identity of the process that opened what is or was at this place. Any thread.
+  [[nodiscard]] std::uint64_t process() const noexcept {
+    // relaxed: written before anybody knew the timeline, and never by another process.
+    return process_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] Event event(std::uint64_t ticket) noexcept { return Event({this, id()}, ticket); }
   /// What runs the device whose timeline this is; before anybody else knows it.
   void set_runner(const std::shared_ptr<Runner>& runner) noexcept {
@@ -148,14 +155,14 @@ class Timeline {
   /// How it ended, without seeing it.
   [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
     if (of(event) == nullptr || !event.refusal_.ok()) return {event.refusal_, false};
-    return of(event)->outcome(event.timeline(), event.ticket_);
+    return of(event)->outcome(event.device_id(), event.ticket_);
   }
   /// What runs the event's device; null when that has a thread, or is closed.
   [[nodiscard]] std::shared_ptr<Runner> runner(const Event& event) const noexcept;
   /// What the event's device issues to; null: nothing that waits, or it is closed.
   [[nodiscard]] std::shared_ptr<HandOver> hand_over(const Event& event) const noexcept;
   static std::uint64_t call(const Event& event, Callback callback) {
-    return of(event)->call(event.timeline(), event.ticket_, std::move(callback));
+    return of(event)->call(event.device_id(), event.ticket_, std::move(callback));
   }
 
  private:
@@ -174,6 +181,7 @@ class Timeline {
   // Written by who opens and who fails.
   alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};
   std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
+  std::atomic<std::uint64_t> process_{0};
   std::atomic<std::uint32_t> fork_generation_{0};
   std::atomic<bool> has_runner_{false};
   std::atomic<std::uint64_t> issued_{0};  // see note_issued(); 0 for other devices
@@ -191,6 +199,7 @@ class Timeline {
   friend class WaitGraph;
   Timeline* next_free_ = nullptr;    // guarded by the pool's mutex
   Timeline* made_before_ = nullptr;  // constant: all that were ever made
+  std::uint64_t place_ = 0;          // constant: which of them this is, from 1
   friend class TimelinePool;
 };
 

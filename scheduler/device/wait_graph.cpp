@@ -117,7 +117,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
   {
     const std::lock_guard lock(graph_mutex());
     const Timeline* const target = Timeline::of(event);
-    if (target->reached(event.timeline(), event.ticket()) || stop.stop_requested()) return {};
+    if (target->reached(event.device_id(), event.ticket()) || stop.stop_requested()) return {};
     // Of its own device too.
     if (target->ends_by_itself(event.ticket())) return {};
     const TaskContext* held = &task;
@@ -127,7 +127,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
       if (manner.timed) return {};
       for (const TaskContext* at = &task; at != nullptr; at = beneath(*at, manner)) {
         link(at->device->timeline(),
-             {target, event.timeline(), event.ticket(), at->device->label(), stop});
+             {target, event.device_id(), event.ticket(), at->device->label(), stop});
       }
       return {};
     }

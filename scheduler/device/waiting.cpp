@@ -12,7 +12,7 @@ namespace heddle::sched {
 
 void trace_wait(const Event& event, std::uint64_t track, std::uint64_t begin) noexcept {
   if (begin == 0) return;
-  const std::uint64_t timeline = event.timeline();
+  const std::uint64_t timeline = event.device_id();
   try {
     trace::name(timeline, Timeline::of(event)->name_of(timeline));
   } catch (...) {  // it stays without a name
@@ -33,14 +33,14 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
     if (const auto done = runner->run_until(event, deadline))
       return *done ? Waited::done : Waited::late;
   }
-  return timeline.wait(event.timeline(), event.ticket(), deadline, spin) ? Waited::done
+  return timeline.wait(event.device_id(), event.ticket(), deadline, spin) ? Waited::done
                                                                          : Waited::late;
 }
 
 Status await_until(const Event& event, std::optional<Event::Clock::time_point> deadline) noexcept {
   if (event.done()) return event.status();
   const TaskContext* const task = current_task();
-  if (waits_for_itself(event.timeline(), event.ticket())) {
+  if (waits_for_itself(event.device_id(), event.ticket())) {
     return Status(ErrorCode::failed_precondition, [&] {
       return fmt::format(
           "task '{}' (ticket {}) waits for {}, which can only end after it; "

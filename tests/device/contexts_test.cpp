@@ -76,7 +76,7 @@ TEST_P(ContextsTest, RoutinesRunAsOftenAsAsked) {
   for (int k = 0; k < 10; ++k) {
     const Event event = run.schedule();
     EXPECT_GT(event.ticket(), last);
-    EXPECT_EQ(event.timeline(), device.timeline().id());
+    EXPECT_EQ(event.device_id(), device.timeline().id());
     last = event.ticket();
   }
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(10, 10));

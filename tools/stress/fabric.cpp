@@ -188,7 +188,7 @@ void Fabric::wait_on_device(Random& random, Submitter& submitter) {
   const Event gate = waiter.device.wait(event);
   if (!gate.accepted()) return count_refusal(gate, submitter.tally);
   const bool costs_a_task =
-      gate.timeline() == waiter.device.id() && event.timeline() != waiter.device.id();
+      gate.device_id() == waiter.device.id() && event.device_id() != waiter.device.id();
   if (costs_a_task) waiter.accepted.fetch_add(1);
 }
 
@@ -253,7 +253,7 @@ void Fabric::check_all(const std::vector<const Submitter*>& hosts, Tally& tally)
   const auto look_back = [&](const Submitter& submitter) {
     tally += submitter.tally;
     for (const Fate& fate : submitter.fates) {
-      devices[fate.event.timeline()].tasks.push_back({fate.event.ticket(), fate.event.done(),
+      devices[fate.event.device_id()].tasks.push_back({fate.event.ticket(), fate.event.done(),
                                                       fate.event.status(), fate.runs.load(),
                                                       fate.ran_well});
       tally[Count::thrown] += fate.failed ? 1 : 0;

@@ -231,7 +231,7 @@ class Graph {
   void wait_for(Target& target, const Event& other) {
     const Event event = target.device.wait(other);
     const bool needs_no_task =
-        event.timeline() == other.timeline() && event.ticket() == other.ticket();
+        event.device_id() == other.device_id() && event.ticket() == other.ticket();
     const auto fate = std::make_shared<Fate>();
     fate->is_wait = true;
     if (!needs_no_task) account(target, event, fate);
