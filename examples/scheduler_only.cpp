@@ -26,7 +26,7 @@ int main() {
   if (heddle::Status status = skipped.wait(); !status.ok())
     std::printf("not added: %s\n", status.root().to_string().c_str());
 
-  io.recover();  // a new epoch: both work again
+  io.recover();  // both work again
   work.recover();
   io.submit("load", [&] { numbers.assign(1000, 43); }).wait();
 }

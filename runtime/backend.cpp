@@ -191,13 +191,13 @@ int Backend::num_physical_devices() const noexcept {
   return static_cast<int>(state_->physical.size());
 }
 
-PhysicalDevice Backend::physical_device(int ordinal) const {
+Hardware Backend::physical_device(int ordinal) const {
   if (ordinal < 0 || ordinal >= num_physical_devices()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("backend '{}' has physical devices 0 to {}, not {}", name(),
                             num_physical_devices() - 1, ordinal));
   }
-  return Inside::make<PhysicalDevice>(state_, ordinal);
+  return Inside::make<Hardware>(state_, ordinal);
 }
 
 int Backend::suggested_num_virtual_devices() const noexcept {

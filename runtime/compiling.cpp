@@ -24,13 +24,15 @@ SchedulerOptions compile_scheduling(const Scheduler& of_devices) {
   return options;
 }
 
-sched::Device new_compile_device(Scheduler& scheduler) { return scheduler.new_device("compile"); }
+sched::TaskDevice new_compile_device(Scheduler& scheduler) {
+  return scheduler.new_device("compile");
+}
 
 jit::Spread spread_over(Scheduler scheduler) {
   return [scheduler = std::move(scheduler)](std::size_t count,
                                             const std::function<void()>& work) mutable {
     struct Helper {
-      sched::Device device;
+      sched::TaskDevice device;
       Event event;
     };
     std::vector<Helper> helpers;

@@ -24,7 +24,7 @@ namespace heddle::rt {
 [[nodiscard]] SchedulerOptions compile_scheduling(const Scheduler& of_devices);
 
 /// A device for one compile. Throws Error(unavailable) after shutdown and in forked children.
-[[nodiscard]] sched::Device new_compile_device(Scheduler& scheduler);
+[[nodiscard]] sched::TaskDevice new_compile_device(Scheduler& scheduler);
 
 /// Gives work to as many tasks as there are processors, and to the calling thread.
 [[nodiscard]] jit::Spread spread_over(Scheduler scheduler);
@@ -36,14 +36,14 @@ struct PendingState {
   Event event;
   std::stop_source stop;
   std::optional<T> value;
-  std::optional<sched::Device> device;  // of a failure: it knows whether somebody has seen it
+  std::optional<sched::TaskDevice> device;  // of a failure: it knows whether somebody has seen it
 };
 
 /// Starts `compile(limits)`, with a stop token of its own.
 template <class T, class F>
 Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F compile) {
   auto state = std::make_shared<PendingState<T>>();
-  sched::Device device = new_compile_device(scheduler);
+  sched::TaskDevice device = new_compile_device(scheduler);
   limits.stop = state->stop.get_token();
   // The task holds its own device, which closes with it.
   auto task = [state, device, limits, compile = std::move(compile)]() mutable {

@@ -1,4 +1,4 @@
-// Device and PhysicalDevice handles.
+// Device and Hardware handles.
 #include <fmt/format.h>
 
 #include "heddle/status.hpp"
@@ -45,11 +45,11 @@ void MergeSlot::clear() noexcept {
 const std::string& Device::name() const noexcept { return state_->execution->name; }
 int Device::ordinal() const noexcept { return state_->ordinal; }
 int Device::subordinal() const noexcept { return state_->subordinal; }
-std::string Device::backend() const { return state_->backend->spec.name; }
-PhysicalDevice Device::physical_device() const {
-  return Inside::make<PhysicalDevice>(state_->backend, state_->ordinal);
+Backend Device::backend() const { return Inside::make<Backend>(state_->backend); }
+Hardware Device::physical_device() const {
+  return Inside::make<Hardware>(state_->backend, state_->ordinal);
 }
-const sched::Device& Device::timeline() const noexcept { return *state_->timeline; }
+const sched::TaskDevice& Device::timeline() const noexcept { return *state_->timeline; }
 
 void Device::await() const {
   rt::require_open(*state_);
@@ -104,11 +104,9 @@ std::string Device::to_string() const {
       s.bytes_peak);
 }
 
-std::string PhysicalDevice::name() const {
-  return fmt::format("{}:{}", backend_->spec.name, ordinal_);
-}
+std::string Hardware::name() const { return fmt::format("{}:{}", backend_->spec.name, ordinal_); }
 
-Backend PhysicalDevice::backend() const { return Inside::make<Backend>(backend_); }
+Backend Hardware::backend() const { return Inside::make<Backend>(backend_); }
 
 namespace {
 
@@ -129,7 +127,7 @@ sched::DeviceOptions timeline_options(const rt::BackendState& backend,
 
 }  // namespace
 
-Device PhysicalDevice::new_virtual_device() const {
+Device Hardware::new_virtual_device() const {
   const std::lock_guard lock(backend_->mutex);
   // acquire: pairs with the release in Backend::finalize().
   if (backend_->finalized.load(std::memory_order_acquire)) {

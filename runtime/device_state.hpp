@@ -116,7 +116,7 @@ struct DeviceState {
   int ordinal = 0;
   int subordinal = 0;
   std::shared_ptr<Execution> execution;
-  std::optional<sched::Device> timeline;  ///< set once, when opened
+  std::optional<sched::TaskDevice> timeline;  ///< set once, when opened
   std::atomic<bool> finalized{false};
 };
 

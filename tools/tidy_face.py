@@ -57,6 +57,7 @@ def check_face(headers):
                     line = code.count("\n", 0, offset + match.start()) + 1
                     yield Finding(path, line, "face", f"{match.group()} is shown (expected: in no "
                                   "public part, as no installed header defines it)")
+    yield from check_twins(headers)
 
 
 def check_twins(headers):

@@ -94,7 +94,7 @@ class Backend {
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] int num_physical_devices() const noexcept;
   /// The same device for the same ordinal. Throws invalid_argument naming the range.
-  [[nodiscard]] PhysicalDevice physical_device(int ordinal) const;
+  [[nodiscard]] Hardware physical_device(int ordinal) const;
   [[nodiscard]] int suggested_num_virtual_devices() const noexcept;
   /// Opens suggested virtual devices on each physical one, in order, never more than `max`.
   [[nodiscard]] std::vector<Device> all_devices(int max) const;

@@ -16,8 +16,8 @@
 
 namespace heddle {
 
-class Backend;         // heddle/backend.hpp
-class PhysicalDevice;  // below
+class Backend;   // heddle/backend.hpp
+class Hardware;  // below
 
 namespace rt {
 struct BackendState;
@@ -53,11 +53,11 @@ class Device {
   [[nodiscard]] const std::string& name() const noexcept;  ///< "gccjit:0.1"
   [[nodiscard]] int ordinal() const noexcept;              ///< of the physical device
   [[nodiscard]] int subordinal() const noexcept;  ///< among the virtual devices of that one
-  [[nodiscard]] std::string backend() const;
-  [[nodiscard]] PhysicalDevice physical_device() const;
+  [[nodiscard]] Backend backend() const;          ///< the open instance that it is of
+  [[nodiscard]] Hardware physical_device() const;
 
   /// The timeline itself: submit host callbacks, wait for events, recover, cancel.
-  [[nodiscard]] const sched::Device& timeline() const noexcept;
+  [[nodiscard]] const sched::TaskDevice& timeline() const noexcept;
   template <class F>
   Event submit(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) const {
     return told(timeline().submit(label, std::forward<F>(f), options));
@@ -76,7 +76,7 @@ class Device {
   /// more: submit(), await(), recover(), allocations, links, schedules and transfers are
   /// failed_precondition from here on (D13). Buffers and contexts keep their memory, which other
   /// devices may go on to read; the merge buffer goes. Idempotent. Throws Error(deadline) when a
-  /// task did not end in time: it is left to end by itself, as after sched::Device::shutdown().
+  /// task did not end in time: it is left to end by itself, as after sched::TaskDevice::shutdown().
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;
@@ -98,24 +98,24 @@ class Device {
   std::shared_ptr<rt::DeviceState> state_;
 };
 
-/// A core or a GPU.
-class PhysicalDevice {
+/// A physical device: a core or a GPU. It has as many virtual ones as are opened.
+class Hardware {
  public:
-  PhysicalDevice(const PhysicalDevice&) = default;
-  PhysicalDevice& operator=(const PhysicalDevice&) = default;
+  Hardware(const Hardware&) = default;
+  Hardware& operator=(const Hardware&) = default;
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   [[nodiscard]] std::string name() const;  ///< "gccjit:0"
   [[nodiscard]] Backend backend() const;   ///< the open instance that it is of
   /// Throws failed_precondition after the backend was finalised, unavailable when no thread can be
   /// started.
   [[nodiscard]] Device new_virtual_device() const;
-  friend bool operator==(const PhysicalDevice& a, const PhysicalDevice& b) noexcept {
+  friend bool operator==(const Hardware& a, const Hardware& b) noexcept {
     return a.backend_ == b.backend_ && a.ordinal_ == b.ordinal_;
   }
 
  private:
   friend struct Inside;
-  PhysicalDevice(std::shared_ptr<rt::BackendState> backend, int ordinal) noexcept
+  Hardware(std::shared_ptr<rt::BackendState> backend, int ordinal) noexcept
       : backend_(std::move(backend)), ordinal_(ordinal) {}
   std::shared_ptr<rt::BackendState> backend_;
   int ordinal_;

@@ -16,7 +16,7 @@ namespace heddle {
 namespace sched {
 class Timeline;
 class Admission;
-class Device;
+class TaskDevice;
 }  // namespace sched
 
 /// An owned file descriptor.
@@ -90,8 +90,9 @@ class Event {
   [[nodiscard]] bool accepted() const noexcept { return refusal_.ok(); }
   [[nodiscard]] EventId id() const noexcept;
   [[nodiscard]] std::uint64_t ticket() const noexcept { return ticket_; }
-  /// sched::Device::id() of its device, or the number from the same count that its ExternalTimeline
-  /// has: none gets it again in this process. 0 for an event that belongs to neither.
+  /// sched::TaskDevice::id() of its device, or the number from the same count that its
+  /// ExternalTimeline has: none gets it again in this process. 0 for an event that belongs to
+  /// neither.
   [[nodiscard]] std::uint64_t device_id() const noexcept { return accepted() ? place_.id : 0; }
   /// "work#7 done"
   [[nodiscard]] std::string to_string() const;
@@ -99,7 +100,7 @@ class Event {
  private:
   friend class sched::Timeline;
   friend class sched::Admission;
-  friend class sched::Device;
+  friend class sched::TaskDevice;
   struct Place {
     sched::Timeline* timeline = nullptr;  // in a pool that is never given back
     std::uint64_t id = 0;                 // of the timeline that it was there

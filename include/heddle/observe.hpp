@@ -46,19 +46,19 @@ struct TraceOptions {
 /// Something that a thread did, from `begin` on for `duration`, both since the trace was started.
 struct TraceEvent {
   enum class Kind : std::uint8_t {
-    task,       ///< number `ticket` of device `timeline`, named `label`, which ended as `end`
-    wait,       ///< until `ticket` of `timeline` had ended
-    park,       ///< the worker of `timeline`, or one of a pool (0), slept for want of work
-    callbacks,  ///< of events that ended with `ticket` of `timeline`
-    submit,     ///< of `ticket` to `timeline`
-    wake,       ///< of the parked worker of `timeline`, or one of a pool (0)
+    task,       ///< number `ticket` of device `device`, named `label`, which ended as `end`
+    wait,       ///< until `ticket` of `device` had ended
+    park,       ///< the worker of `device`, or one of a pool (0), slept for want of work
+    callbacks,  ///< of events that ended with `ticket` of `device`
+    submit,     ///< of `ticket` to `device`
+    wake,       ///< of the parked worker of `device`, or one of a pool (0)
   };
   enum class End : std::uint8_t { done, failed, skipped, cancelled };
 
   Kind kind = Kind::task;
   End end = End::done;
-  std::uint64_t track = 0;  ///< a device (Device::id()) or, for what no task did, a thread
-  std::uint64_t timeline = 0;
+  std::uint64_t track = 0;   ///< a device (TaskDevice::id()) or, for what no task did, a thread
+  std::uint64_t device = 0;  ///< Event::device_id()
   std::uint64_t ticket = 0;
   const char* label = "";
   std::chrono::nanoseconds begin{0}, duration{0};
@@ -70,7 +70,7 @@ class Trace {
   /// By begin; what contains others comes before them. What happens on one track never overlaps
   /// otherwise.
   std::vector<TraceEvent> events;
-  /// By TraceEvent::track and ::timeline. Tracks of threads are named after them.
+  /// By TraceEvent::track and ::device. Tracks of threads are named after them.
   std::map<std::uint64_t, std::string> names;
   /// Events that found their thread's buffer full.
   std::uint64_t dropped = 0;
@@ -78,7 +78,7 @@ class Trace {
   [[nodiscard]] static bool is_thread(std::uint64_t track) noexcept {
     return (track & thread_bit) != 0;
   }
-  /// "?" for a timeline that was closed before anything was recorded of it.
+  /// "?" for a device that was closed before anything was recorded of it.
   [[nodiscard]] const std::string& name_of(std::uint64_t track) const noexcept;
 
   /// Chrome's trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing open:

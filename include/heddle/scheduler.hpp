@@ -98,7 +98,7 @@ struct Counters {
 /// What a device is at, for people and watchdogs (S17).
 struct Snapshot {
   std::string device;
-  std::uint64_t id = 0;              ///< Device::id()
+  std::uint64_t id = 0;              ///< TaskDevice::id()
   std::uint64_t queued = 0;          ///< that have not ended
   std::uint64_t in_flight = 0;       ///< of those, begun on a device that has tasks in flight
   std::string running;               ///< label of the running task; empty when none
@@ -110,8 +110,8 @@ struct Snapshot {
   /// Who has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
   std::string signaller;
   std::chrono::nanoseconds waiting_time{0};
-  bool overdue = false;  ///< in a watchdog's report: what exceeds the limit
-  std::uint64_t epoch = 0;
+  bool overdue = false;          ///< in a watchdog's report: what exceeds the limit
+  std::uint64_t recoveries = 0;  ///< times that recover() cleared a failure
   Status status;
   Counters counters;
   [[nodiscard]] std::string to_string() const;
@@ -124,7 +124,7 @@ struct Snapshot {
 /// status(), await() or an event gave somebody, or what became the cause of a failure elsewhere. A
 /// handle that was moved from is empty: what is asked of it is failed_precondition, and names and
 /// numbers are those of nothing.
-class Device {
+class TaskDevice {
  public:
   using Clock = Event::Clock;
 
@@ -173,7 +173,7 @@ class Device {
 
   /// ok, or the failure that poisoned the device.
   [[nodiscard]] Status status() const noexcept;
-  /// After a failure: ends what is queued as skipped and starts a new epoch (S11). If nobody has
+  /// After a failure: ends what is queued as skipped, and takes new tasks (S11). If nobody has
   /// seen the failure, the log tells it. Not from its own tasks.
   Status recover() const noexcept;
   /// Ends queued tasks as cancelled; the running one sees its stop token (S12).
@@ -193,12 +193,14 @@ class Device {
   [[nodiscard]] Mode mode() const noexcept;
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
-  friend bool operator==(const Device& a, const Device& b) noexcept { return a.core_ == b.core_; }
+  friend bool operator==(const TaskDevice& a, const TaskDevice& b) noexcept {
+    return a.core_ == b.core_;
+  }
 
  private:
   friend class heddle::sched::DeviceCore;
   struct Handle;
-  Device(std::shared_ptr<DeviceCore> core, Event::Place place) noexcept
+  TaskDevice(std::shared_ptr<DeviceCore> core, Event::Place place) noexcept
       : core_(std::move(core)), place_(place) {}
 
   /// `options`: SubmitOptions, or nothing.
@@ -380,8 +382,8 @@ class Scheduler {
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
   /// for a capacity of 0 or above capacity_max, a mode or policy that is none, or a processor that
   /// this process may not use.
-  [[nodiscard]] sched::Device new_device(std::string name);
-  [[nodiscard]] sched::Device new_device(sched::DeviceOptions options);
+  [[nodiscard]] sched::TaskDevice new_device(std::string name);
+  [[nodiscard]] sched::TaskDevice new_device(sched::DeviceOptions options);
 
   // Manual devices run in these, and in waits of threads that run no task for one of their events.
   // A turn ends up to 256 tasks of one device. Several threads may share the work.
@@ -397,9 +399,9 @@ class Scheduler {
   /// descriptors.
   [[nodiscard]] int descriptor();
 
-  /// Device::shutdown() of all its devices, within one deadline and one grace; the first failure is
-  /// returned, all are tried. Inside a task of one of them: failed_precondition for that one, and
-  /// neither it nor the scheduler takes anything new from then on all the same.
+  /// TaskDevice::shutdown() of all its devices, within one deadline and one grace; the first
+  /// failure is returned, all are tried. Inside a task of one of them: failed_precondition for that
+  /// one, and neither it nor the scheduler takes anything new from then on all the same.
   Status shutdown(std::chrono::nanoseconds timeout);
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
   /// Whether it is a Simulation's: then its devices are simulated, whatever mode they ask for.

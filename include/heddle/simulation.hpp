@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "heddle/scheduler.hpp"
 
@@ -44,7 +45,7 @@ enum class SimulationFault : std::uint8_t {
   signal_fails,    ///< signal_later() brings a failure
 };
 inline constexpr std::size_t simulation_faults = 10;
-[[nodiscard]] const char* fault_name(SimulationFault fault) noexcept;
+[[nodiscard]] std::string_view name(SimulationFault fault) noexcept;
 
 struct SimulationOptions {
   std::uint64_t seed = 1;

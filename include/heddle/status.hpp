@@ -33,7 +33,7 @@ enum class ErrorCode : std::uint8_t {
 };
 
 /// The name of a code as it appears in messages, e.g. "invalid_argument".
-constexpr std::string_view code_name(ErrorCode code) noexcept {
+constexpr std::string_view name(ErrorCode code) noexcept {
   constexpr std::string_view names[] = {"ok",        "invalid_argument", "failed_precondition",
                                         "not_found", "unavailable",      "exhausted",
                                         "deadline",  "compile_failed",   "device_failed",
@@ -131,7 +131,7 @@ class Status {
     std::string text;
     const auto add = [&text](const Detail& one) {
       if (!text.empty()) text += "\n  cause: ";
-      text += code_name(one.code);
+      text += name(one.code);
       text += ": ";
       text += one.message;
     };

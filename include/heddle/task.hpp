@@ -74,7 +74,7 @@ class Completion {
   [[nodiscard]] bool pending() const noexcept { return core_ != nullptr; }
 
  private:
-  friend class Device;
+  friend class TaskDevice;
   friend class HardwareQueue;
   friend class LateEnds;
   friend class TicketGuard;

@@ -24,20 +24,21 @@ namespace {
 
 }  // namespace
 
-Device::Slot Device::reserve(DeviceCore& core) noexcept { return core.reserve_plainly(); }
+TaskDevice::Slot TaskDevice::reserve(DeviceCore& core) noexcept { return core.reserve_plainly(); }
 
-void Device::publish(DeviceCore& core, Slot slot, const char* label, const TaskOps& task) noexcept {
+void TaskDevice::publish(DeviceCore& core, Slot slot, const char* label,
+                         const TaskOps& task) noexcept {
   core.publish_plainly(slot, label, task);
 }
 
-Event Device::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
+Event TaskDevice::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
   if (core_ == nullptr) [[unlikely]]
     return refuse_empty();
   return core_->admission().submit_otherwise(label, task, from);
 }
 
-Event Device::submit_task(Label label, const TaskOps& task, void* from,
-                          const SubmitOptions& options) const noexcept {
+Event TaskDevice::submit_task(Label label, const TaskOps& task, void* from,
+                              const SubmitOptions& options) const noexcept {
   if (core_ == nullptr) return refuse_empty();
   TaskNote note;
   return core_->admission().submit_carefully(label, note, task, from, options, nullptr);
@@ -54,7 +55,7 @@ Event Admission::submit_otherwise(Label label, const TaskOps& ops, void* from) n
   return submit_carefully(label, note, ops, from, *defaults);
 }
 
-Event TicketGuard::submit(const Device& device, Label label, const TaskOps& ops, void* from,
+Event TicketGuard::submit(const TaskDevice& device, Label label, const TaskOps& ops, void* from,
                           const SubmitOptions& options, TicketGuard& guard) noexcept {
   TaskNote note;
   return DeviceCore::in(device).admission().submit_carefully(label, note, ops, from, options,

@@ -149,7 +149,7 @@ void Control::show(Snapshot& snapshot) const {
     const std::lock_guard lock(mutex_);
     waited = waiting_for_;
     since = waiting_since_;
-    snapshot.epoch = epoch_;
+    snapshot.recoveries = epoch_;
     snapshot.status = poison_;
   }
   const Timeline* const timeline = Timeline::of(waited);

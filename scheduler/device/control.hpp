@@ -70,7 +70,7 @@ class alignas(tuning::line_bytes) Control {
   Status skip_reason_;
   Status last_poison_;               // what recover() cleared last
   std::uint64_t poison_ticket_ = 0;  // of the task that failed
-  std::uint64_t epoch_ = 1;
+  std::uint64_t epoch_ = 0;
   Event waiting_for_;  // default: nothing
   Event::Clock::time_point waiting_since_;
   std::stop_source stop_source_;

@@ -1,4 +1,4 @@
-// The handles Device and ExternalTimeline: they forward to the cores.
+// The handles TaskDevice and ExternalTimeline: they forward to the cores.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 
 namespace heddle::sched {
 
-Device::Handle::Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
+TaskDevice::Handle::Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
 
-Device::Handle::~Handle() {
+TaskDevice::Handle::~Handle() {
   // Threads that end with this device end here, rather than where the last of them lets go of it.
   const auto last = core->abandon();
   core.reset();
@@ -32,12 +32,12 @@ const std::string& no_name() noexcept {
 
 }  // namespace
 
-std::shared_ptr<DeviceCore> DeviceCore::of(const Device& device) noexcept {
+std::shared_ptr<DeviceCore> DeviceCore::of(const TaskDevice& device) noexcept {
   return device.core_->shared_from_this();
 }
 
-Device DeviceCore::open(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner,
-                        std::shared_ptr<DeviceCore>* core) {
+TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile,
+                            OwnedRunner runner, std::shared_ptr<DeviceCore>* core) {
   const std::uint32_t capacity = options.capacity.value_or(tuning::capacity_default);
   if (capacity == 0 || capacity > capacity_max) {
     throw Error(ErrorCode::invalid_argument,
@@ -72,55 +72,59 @@ Device DeviceCore::open(DeviceOptions options, const MachineProfile& profile, Ow
                 fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
                             options.name, capacity));
   }
-  const auto handle = std::make_shared<Device::Handle>(made);
+  const auto handle = std::make_shared<TaskDevice::Handle>(made);
   if (!made->device_.runner) {
     made->drain_.join_later(
         start_thread(options.name, options.processor, [made] { made->consumer_.work(); }));
   }
   *core = made;
-  return Device({handle, made.get()}, {made->device_.timeline.get(), made->device_.id});
+  return TaskDevice({handle, made.get()}, {made->device_.timeline.get(), made->device_.id});
 }
 
-Event Device::refuse_memory(Label label) noexcept {
+Event TaskDevice::refuse_memory(Label label) noexcept {
   return Timeline::refused(Status(
       ErrorCode::exhausted, [&] { return fmt::format("no memory for task '{}'", label.c_str()); }));
 }
 
-Event Device::refuse_empty() noexcept { return Timeline::refused(empty_handle("Device")); }
+Event TaskDevice::refuse_empty() noexcept { return Timeline::refused(empty_handle("TaskDevice")); }
 
-Event Device::record() const noexcept { return core_ ? core_->record() : refuse_empty(); }
-Event Device::wait(const Event& event) const noexcept {
+Event TaskDevice::record() const noexcept { return core_ ? core_->record() : refuse_empty(); }
+Event TaskDevice::wait(const Event& event) const noexcept {
   return core_ ? core_->admission().submit_wait(event) : refuse_empty();
 }
-Status Device::await() const noexcept { return core_ ? core_->await({}) : empty_handle("Device"); }
-Status Device::await_for(std::chrono::nanoseconds timeout) const noexcept {
+Status TaskDevice::await() const noexcept {
+  return core_ ? core_->await({}) : empty_handle("TaskDevice");
+}
+Status TaskDevice::await_for(std::chrono::nanoseconds timeout) const noexcept {
   return await_until(deadline_after(timeout));
 }
-Status Device::await_until(Clock::time_point deadline) const noexcept {
-  return core_ ? core_->await(deadline) : empty_handle("Device");
+Status TaskDevice::await_until(Clock::time_point deadline) const noexcept {
+  return core_ ? core_->await(deadline) : empty_handle("TaskDevice");
 }
-bool Device::is_idle() const noexcept { return !core_ || core_->is_idle(); }
-Status Device::status() const noexcept { return core_ ? core_->status() : empty_handle("Device"); }
-Status Device::recover() const noexcept {
-  return core_ ? core_->recover() : empty_handle("Device");
+bool TaskDevice::is_idle() const noexcept { return !core_ || core_->is_idle(); }
+Status TaskDevice::status() const noexcept {
+  return core_ ? core_->status() : empty_handle("TaskDevice");
 }
-void Device::cancel_pending() const noexcept {
+Status TaskDevice::recover() const noexcept {
+  return core_ ? core_->recover() : empty_handle("TaskDevice");
+}
+void TaskDevice::cancel_pending() const noexcept {
   if (core_) core_->cancel_pending();
 }
-Status Device::shutdown(std::chrono::nanoseconds timeout) const noexcept {
-  return core_ ? core_->shutdown(timeout) : empty_handle("Device");
+Status TaskDevice::shutdown(std::chrono::nanoseconds timeout) const noexcept {
+  return core_ ? core_->shutdown(timeout) : empty_handle("TaskDevice");
 }
-const std::string& Device::name() const noexcept {
+const std::string& TaskDevice::name() const noexcept {
   return core_ ? core_->options().name : no_name();
 }
-std::uint64_t Device::id() const noexcept { return core_ ? core_->timeline().id() : 0; }
-Mode Device::mode() const noexcept { return core_ ? core_->options().mode : Mode::threaded; }
-Counters Device::counters() const noexcept { return core_ ? core_->counters() : Counters(); }
-Snapshot Device::snapshot() const {
+std::uint64_t TaskDevice::id() const noexcept { return core_ ? core_->timeline().id() : 0; }
+Mode TaskDevice::mode() const noexcept { return core_ ? core_->options().mode : Mode::threaded; }
+Counters TaskDevice::counters() const noexcept { return core_ ? core_->counters() : Counters(); }
+Snapshot TaskDevice::snapshot() const {
   if (core_) return core_->snapshot();
   Snapshot nothing;
   nothing.device = no_name();
-  nothing.status = empty_handle("Device");
+  nothing.status = empty_handle("TaskDevice");
   return nothing;
 }
 

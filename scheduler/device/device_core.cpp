@@ -54,7 +54,7 @@ Status Identity::own_task_refusal(const char* what) const {
   });
 }
 
-void HardwareQueue::give(const Device& device, std::shared_ptr<HardwareQueue> queue) {
+void HardwareQueue::give(const TaskDevice& device, std::shared_ptr<HardwareQueue> queue) {
   DeviceCore::in(device).late_ends()->have_hardware(std::move(queue));
 }
 

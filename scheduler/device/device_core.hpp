@@ -20,7 +20,7 @@
 namespace heddle::sched {
 
 /// What users' handles share.
-struct Device::Handle {
+struct TaskDevice::Handle {
   std::shared_ptr<DeviceCore> core;
   explicit Handle(std::shared_ptr<DeviceCore> device) noexcept;
   ~Handle();
@@ -37,15 +37,15 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   /// Makes the handle that users hold; starts the worker where there is no `runner`. Throws
   /// Error(unavailable) when no thread can be started.
-  [[nodiscard]] static Device open(DeviceOptions options, const MachineProfile& profile,
-                                   OwnedRunner runner, std::shared_ptr<DeviceCore>* core);
+  [[nodiscard]] static TaskDevice open(DeviceOptions options, const MachineProfile& profile,
+                                       OwnedRunner runner, std::shared_ptr<DeviceCore>* core);
   /// Of a device whose handle is not empty.
-  [[nodiscard]] static std::shared_ptr<DeviceCore> of(const Device& device) noexcept;
+  [[nodiscard]] static std::shared_ptr<DeviceCore> of(const TaskDevice& device) noexcept;
   /// The same, held by `device` alone; that handle is not empty.
-  [[nodiscard]] static DeviceCore& in(const Device& device) noexcept { return *device.core_; }
+  [[nodiscard]] static DeviceCore& in(const TaskDevice& device) noexcept { return *device.core_; }
 
-  /// See Device: the plain submission.
-  [[nodiscard]] Device::Slot reserve_plainly() noexcept {
+  /// See TaskDevice: the plain submission.
+  [[nodiscard]] TaskDevice::Slot reserve_plainly() noexcept {
     // One comparison for both: plain, and submits are not traced. In a forked child nobody has the
     // owner's number.
     if (control_.health().plain() > trace::submits_on()) [[likely]] {
@@ -54,7 +54,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
     }
     return {nullptr, 0};
   }
-  void publish_plainly(Device::Slot slot, const char* label, const TaskOps& ops) noexcept {
+  void publish_plainly(TaskDevice::Slot slot, const char* label, const TaskOps& ops) noexcept {
     Lane<>::publish_built(Lane<>::slot_of(slot.callable), slot.ticket, label, ops);
     if (!summons_.quiet()) [[unlikely]]
       call_closely();

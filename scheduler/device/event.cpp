@@ -103,13 +103,13 @@ std::string EventId::to_string() const {
 }
 
 std::string Event::to_string() const {
-  if (!accepted()) return fmt::format("event (refused: {})", code_name(refusal_.code()));
+  if (!accepted()) return fmt::format("event (refused: {})", name(refusal_.code()));
   if (place_.timeline == nullptr) return "event (done)";
   const Status end = sched::Timeline::outcome_of(*this).status;
   return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
                      !done()    ? "pending"
                      : end.ok() ? "done"
-                                : code_name(end.code()));
+                                : name(end.code()));
 }
 
 namespace sched {

@@ -40,7 +40,7 @@ class HardwareQueue {
 
   /// Gives a device its queue, which it keeps: one that has tasks in flight, before its first one.
   /// Throws std::bad_alloc.
-  static void give(const Device& device, std::shared_ptr<HardwareQueue> queue);
+  static void give(const TaskDevice& device, std::shared_ptr<HardwareQueue> queue);
 
  protected:
   [[nodiscard]] static std::uint64_t ticket_of(const Completion& task) noexcept {

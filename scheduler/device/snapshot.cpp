@@ -61,7 +61,8 @@ void RunningTask::show(Snapshot& snapshot) const {
 }
 
 std::string Snapshot::to_string() const {
-  std::string text = fmt::format("{}: {} queued, epoch {}", device, queued, epoch);
+  std::string text = fmt::format("{}: {} queued", device, queued);
+  if (recoveries != 0) text += fmt::format(", {} recoveries", recoveries);
   if (!running.empty()) {
     text += fmt::format(", runs '{}' (ticket {}) for {} ms", running, running_ticket,
                         std::chrono::duration_cast<std::chrono::milliseconds>(running_for).count());

@@ -20,8 +20,8 @@ class TicketGuard {
   /// asked again when it may not be. Unlocks.
   virtual void leave(const Event* taken) noexcept = 0;
 
-  /// Submits a task that `from` constructs, as Device::submit() does.
-  static Event submit(const Device& device, Label label, const TaskOps& ops, void* from,
+  /// Submits a task that `from` constructs, as TaskDevice::submit() does.
+  static Event submit(const TaskDevice& device, Label label, const TaskOps& ops, void* from,
                       const SubmitOptions& options, TicketGuard& guard) noexcept;
 
  protected:

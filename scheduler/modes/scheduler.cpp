@@ -121,13 +121,13 @@ sched::SchedulerCore& Scheduler::core() const {
   return *core_;
 }
 
-sched::Device Scheduler::new_device(std::string name) {
+sched::TaskDevice Scheduler::new_device(std::string name) {
   sched::DeviceOptions options = core().options.device;
   options.name = std::move(name);
   return new_device(std::move(options));
 }
 
-sched::Device Scheduler::new_device(sched::DeviceOptions options) {
+sched::TaskDevice Scheduler::new_device(sched::DeviceOptions options) {
   if (Status status = core().refusal_if_forked(); !status.ok()) throw Error(std::move(status));
   const std::lock_guard lock(core_->mutex);
   if (core_->closed) {
@@ -147,7 +147,7 @@ sched::Device Scheduler::new_device(sched::DeviceOptions options) {
   }
   std::shared_ptr<sched::DeviceCore> made;
   auto runner = core_->runner(options.mode);
-  sched::Device device =
+  sched::TaskDevice device =
       sched::DeviceCore::open(std::move(options), core_->options.profile, std::move(runner), &made);
   std::erase_if(core_->devices, [](const auto& weak) { return weak.expired(); });
   core_->devices.push_back(made);

@@ -230,10 +230,10 @@ TraceEvent to_event(const Record& record, const Calibration& clock) noexcept {
   event.track = record.track;
   event.ticket = record.ticket;
   if (record.kind == Kind::task) {
-    event.timeline = record.track;
+    event.device = record.track;
     event.label = reinterpret_cast<const char*>(record.subject);
   } else {
-    event.timeline = record.subject;
+    event.device = record.subject;
   }
   event.begin = clock.since_begin(record.begin);
   event.duration =

@@ -71,7 +71,7 @@ class Writer {
     for (const auto& [track, name] : trace_.names) metadata("thread_name", place(track), name);
     for (const TraceEvent& event : trace_.events) {
       if (event.kind == TraceEvent::Kind::submit)
-        submits_.emplace(std::pair(event.timeline, event.ticket), Arrow{++arrows_, event.begin});
+        submits_.emplace(std::pair(event.device, event.ticket), Arrow{++arrows_, event.begin});
     }
     for (const TraceEvent& event : trace_.events) write(event);
     out_ << "\n]}\n";
@@ -94,7 +94,7 @@ class Writer {
   }
   /// One end of the arrow from a submit to its task.
   void arrow(const TraceEvent& event, std::string_view end) {
-    const auto at = submits_.find({event.timeline, event.ticket});
+    const auto at = submits_.find({event.device, event.ticket});
     if (at == submits_.end()) return;
     // A worker that finds the task at once counts it from the end of the one before.
     const auto when = std::max(event.begin, at->second.begin);
@@ -103,7 +103,7 @@ class Writer {
   }
 
   void write(const TraceEvent& event) {
-    const std::string& other = trace_.name_of(event.timeline);
+    const std::string& other = trace_.name_of(event.device);
     const std::string ticket = fmt::format(R"("ticket":{})", event.ticket);
     switch (event.kind) {
       case TraceEvent::Kind::task:
@@ -121,7 +121,7 @@ class Writer {
         span(event, "submit", "submit to " + other, ticket);
         return arrow(event, R"("ph":"s")");
       case TraceEvent::Kind::wake:
-        return span(event, "wake", "wake " + (event.timeline == 0 ? "a worker" : other), "");
+        return span(event, "wake", "wake " + (event.device == 0 ? "a worker" : other), "");
     }
   }
 

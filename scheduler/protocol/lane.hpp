@@ -38,7 +38,7 @@ struct Awaited {
 struct TaskNote {
   bool contain = false;
   bool own_status = false;  ///< of a contained one: its event gives what the task said, unwrapped
-  bool is_wait = false;     ///< Device::wait(): a failed event poisons the device
+  bool is_wait = false;     ///< TaskDevice::wait(): a failed event poisons the device
   std::unique_ptr<std::vector<Awaited>> after{};  ///< null: starts as soon as its turn comes
   std::source_location site{};  ///< that submitted it, on devices that record sites
 

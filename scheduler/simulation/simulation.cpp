@@ -18,7 +18,7 @@ std::shared_ptr<sched::Simulator> make_simulator(SimulationOptions options) {
 
 }  // namespace
 
-const char* fault_name(SimulationFault fault) noexcept {
+std::string_view name(SimulationFault fault) noexcept {
   switch (fault) {
     case SimulationFault::task_throws:
       return "task_throws";

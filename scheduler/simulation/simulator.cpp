@@ -253,10 +253,11 @@ void Simulator::check_ends() {
   }
 }
 
-void Simulator::note(const char* what, std::size_t actor, std::uint64_t number) noexcept {
+void Simulator::note(std::string_view what, std::size_t actor, std::uint64_t number) noexcept {
   const std::uint64_t facts[] = {static_cast<std::uint64_t>(now_.time_since_epoch().count()), actor,
                                  number};
-  hash_ = XXH3_64bits_withSeed(facts, sizeof facts, hash_ + static_cast<unsigned char>(*what));
+  hash_ =
+      XXH3_64bits_withSeed(facts, sizeof facts, hash_ + static_cast<unsigned char>(what.front()));
   if (!options_.on_step) return;
   options_.on_step(
       fmt::format("step {}, {} us: {} {} {}", steps_,

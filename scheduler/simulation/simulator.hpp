@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -109,7 +110,7 @@ class Simulator final : public Runner, public Hooks {
   [[nodiscard]] std::chrono::nanoseconds some_time() noexcept;
   [[nodiscard]] bool fault(SimulationFault kind) noexcept;
   void check_ends();
-  void note(const char* what, std::size_t actor, std::uint64_t number) noexcept;
+  void note(std::string_view what, std::size_t actor, std::uint64_t number) noexcept;
 
   const SimulationOptions options_;
   SimulatedChoice choice_;

@@ -176,7 +176,7 @@ std::chrono::nanoseconds Simulator::some_time() noexcept {
 
 bool Simulator::fault(SimulationFault kind) noexcept {
   if (!choice_.fault(kind)) return false;
-  note(fault_name(kind), running_.actor, 0);
+  note(name(kind), running_.actor, 0);
   return true;
 }
 

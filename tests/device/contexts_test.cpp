@@ -151,7 +151,7 @@ TEST_P(ContextsTest, TransfersAndRoutinesWaitForTheEventsTheyAreGiven) {
 
 // O9: from a device to what it is on, and to the open instance that both are of
 TEST_P(ContextsTest, DevicesLeadToTheirBackend) {
-  const PhysicalDevice physical = device.physical_device();
+  const Hardware physical = device.physical_device();
   EXPECT_TRUE(physical == backend.physical_device(0));
   EXPECT_EQ(physical.ordinal(), device.ordinal());
   const Backend same = Context(device).device().physical_device().backend();
@@ -252,7 +252,7 @@ TEST_P(ContextsTest, CellsAreReadWhenScheduled) {
 // O50, O51: errors carry the names in use and say whose fault it was
 TEST_P(ContextsTest, ErrorsNameTheBackendInUse) {
   EXPECT_THAT(backend.to_string(), HasSubstr(GetParam()));
-  EXPECT_EQ(device.backend(), GetParam());
+  EXPECT_EQ(device.backend().name(), GetParam());
   const Status range = failure([&] { static_cast<void>(backend.physical_device(-1)); });
   EXPECT_EQ(range.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(text(range), HasSubstr("'" + GetParam() + "'"));

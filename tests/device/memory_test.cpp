@@ -103,7 +103,7 @@ TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
   options.name = GetParam();
   options.bytes_max = 100'000;
   const Backend bounded = Backend::open(options);
-  const PhysicalDevice physical = bounded.physical_device(0);
+  const Hardware physical = bounded.physical_device(0);
   const Device first = physical.new_virtual_device(), second = physical.new_virtual_device();
   const Tensor weights("weights", f32, {16'000}), more("more", f32, {10'000});
   Index i;

@@ -33,7 +33,7 @@ HEDDLE_CONFORMANCE_SUITE(TransferTest);
 
 // D1, O7, O8, O9: unique ids, memoised physical devices, range errors
 TEST_P(TransferTest, DevicesHaveUniqueNames) {
-  const PhysicalDevice first = backend.physical_device(0);
+  const Hardware first = backend.physical_device(0);
   EXPECT_TRUE(first == backend.physical_device(0));
   const Device other = first.new_virtual_device();
   EXPECT_EQ(device.name(), GetParam() + ":0.0");

@@ -81,6 +81,8 @@ def planted(tidy, clean):
          " private:\n  Inner* state_;\n};\n"),
         ("handle from its inside", "face", "include/heddle/a.hpp", 6, start +
          "namespace n {\nstruct Inner;\n}\nstruct A { explicit A(n::Inner* inner); };\n"),
+        ("two types of one name", "twins", "include/heddle/devices.hpp", 4,
+         clean["include/heddle/devices.hpp"] + "namespace n { class Twin {}; } struct Twin {};\n"),
         ("dead source", "dead-file", "jit/b.cpp", 1, "// Implements b.\n"),
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
         ("another default", "settings", "README.md", 4,

@@ -31,7 +31,7 @@ class HeddleFan {
     ++rounds_;
     sched::SubmitOptions after_root, after_leaves;
     after_root.after.push_back(devices_[0].submit("root", [] {}));
-    for (const sched::Device& device : devices_) {
+    for (const sched::TaskDevice& device : devices_) {
       after_leaves.after.push_back(device.submit("leaf", [] {}, after_root));
     }
     devices_[0].submit("join", [this] { ++joined_; }, after_leaves).wait();
@@ -50,7 +50,7 @@ class HeddleFan {
   std::uint64_t rounds_ = 0;
   std::uint64_t joined_ = 0;  // the first device's
   Scheduler scheduler_;
-  std::vector<sched::Device> devices_;
+  std::vector<sched::TaskDevice> devices_;
 };
 
 Contender heddle_fan(const char* name, sched::Mode mode) {

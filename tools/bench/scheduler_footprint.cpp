@@ -28,7 +28,7 @@ double bytes_per_device(sched::Mode mode) {
   constexpr int count = 64;
   const Unpinned beside_the_host;
   Scheduler scheduler;
-  std::vector<sched::Device> open;
+  std::vector<sched::TaskDevice> open;
   open.reserve(count);
   const auto open_one = [&] {
     sched::DeviceOptions options;
@@ -54,7 +54,7 @@ double bytes_per_task() {
   const double before = resident_bytes();
   sched::DeviceOptions options;
   options.capacity = count;
-  const sched::Device device = scheduler.new_device(options);
+  const sched::TaskDevice device = scheduler.new_device(options);
   std::binary_semaphore go{0};
   device.submit("gate", [&go] { go.acquire(); });
   for (std::uint32_t k = 1; k < count; ++k) device.submit("task", Largest{});

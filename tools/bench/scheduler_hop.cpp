@@ -14,7 +14,7 @@ namespace heddle::bench {
 namespace {
 
 /// One chain of waits, timed from its first task to its last.
-double awaited_chain(const sched::Device& first, const sched::Device& second, int hops) {
+double awaited_chain(const sched::TaskDevice& first, const sched::TaskDevice& second, int hops) {
   std::uint64_t ran = 0;  // handed from worker to worker with the chain
   Clock::time_point start, end;
   std::binary_semaphore over{0};  // the host must not spin on the first worker's processor
@@ -23,7 +23,7 @@ double awaited_chain(const sched::Device& first, const sched::Device& second, in
   first.wait(go);
   Event last = first.submit("start", [&start] { start = Clock::now(); });
   for (int k = 0; k < hops; ++k) {
-    const sched::Device& next = k % 2 == 0 ? second : first;
+    const sched::TaskDevice& next = k % 2 == 0 ? second : first;
     next.wait(last);
     last = next.submit("hop", [&ran] { ++ran; });
   }

@@ -25,7 +25,7 @@ double process_ns() {
 double at_rest(sched::Mode mode) {
   const Unpinned beside_the_host;
   Scheduler scheduler;
-  std::vector<sched::Device> open;
+  std::vector<sched::TaskDevice> open;
   for (int k = 0; k < devices; ++k) {
     sched::DeviceOptions options;
     options.mode = mode;

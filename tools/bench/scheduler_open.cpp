@@ -14,7 +14,7 @@ Contender device() {
             const sched::DeviceOptions options{.name = "bench", .spin = {}};
             const Unpinned beside_the_host;
             return timed_operations(length, samples, [&] {
-              const sched::Device device = scheduler.new_device(options);
+              const sched::TaskDevice device = scheduler.new_device(options);
             });
           }};
 }

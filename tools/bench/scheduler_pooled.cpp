@@ -29,7 +29,7 @@ class Devices {
       const std::size_t at = k % devices_.size();
       devices_[at].submit("task", [&ran = ran_[at].count] { ++ran; });
     }
-    for (const sched::Device& device : devices_) throw_if_failed(device.await());
+    for (const sched::TaskDevice& device : devices_) throw_if_failed(device.await());
     submitted_ += tasks;
   }
   void require_all_ran() const {
@@ -49,7 +49,7 @@ class Devices {
     return options;
   }
 
-  sched::Device open_pooled() {
+  sched::TaskDevice open_pooled() {
     sched::DeviceOptions options;
     options.mode = sched::Mode::pooled;
     return scheduler_.new_device(options);
@@ -57,7 +57,7 @@ class Devices {
 
   Scheduler scheduler_;
   std::vector<Count> ran_;  // each its device's
-  std::vector<sched::Device> devices_;
+  std::vector<sched::TaskDevice> devices_;
   std::uint64_t submitted_ = 0;
 };
 

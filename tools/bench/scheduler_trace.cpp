@@ -15,7 +15,7 @@ constexpr int rounds = 40;   // of each, in alternation
 
 /// From the end of the first task to the beginning of the last one, which are queued before any of
 /// them runs; per task.
-double run_queue(const sched::Device& device) {
+double run_queue(const sched::TaskDevice& device) {
   std::uint64_t ran = 0;  // the worker's
   Clock::time_point start, end;
   sched::ExternalTimeline host("host");
@@ -31,7 +31,7 @@ double run_queue(const sched::Device& device) {
   return ns_between(start, end) / tasks;
 }
 
-double run_traced(const sched::Device& device) {
+double run_traced(const sched::TaskDevice& device) {
   start_trace();
   const double ns = run_queue(device);
   if (stop_trace().events.size() < tasks)
@@ -41,7 +41,7 @@ double run_traced(const sched::Device& device) {
 
 double added_per_task() {
   const Started<HeddleWorker> started(worker_processor);
-  const sched::Device& device = started.get().device();
+  const sched::TaskDevice& device = started.get().device();
   Samples added;
   run_queue(device);  // touches the slots
   for (int k = 0; k < rounds; ++k) {

@@ -12,8 +12,8 @@
 namespace heddle::bench {
 
 /// A device whose worker runs on the k-th processor. The host must not be bound to another.
-[[nodiscard]] inline sched::Device open_pinned(Scheduler& scheduler, int k,
-                                               std::optional<std::chrono::nanoseconds> spin = {}) {
+[[nodiscard]] inline sched::TaskDevice open_pinned(
+    Scheduler& scheduler, int k, std::optional<std::chrono::nanoseconds> spin = {}) {
   sched::DeviceOptions options{.name = "bench", .spin = spin};
   options.processor =
       static_cast<unsigned>(processors()[static_cast<std::size_t>(k) % processors().size()]);
@@ -38,11 +38,11 @@ class HeddleWorker {
   void run_and_wait(F f) {
     device_.submit("task", std::move(f)).wait();
   }
-  [[nodiscard]] const sched::Device& device() const { return device_; }
+  [[nodiscard]] const sched::TaskDevice& device() const { return device_; }
 
  private:
   Scheduler scheduler_;
-  sched::Device device_;
+  sched::TaskDevice device_;
 };
 
 /// Stays awake between two tasks, however long the host takes.

@@ -55,12 +55,12 @@ struct Submitter {
 };
 
 struct Target {
-  explicit Target(sched::Device opened, bool one_producer)
+  explicit Target(sched::TaskDevice opened, bool one_producer)
       : device(std::move(opened)), single_producer(one_producer) {
     nested.in_task = true;
   }
 
-  const sched::Device device;
+  const sched::TaskDevice device;
   const bool single_producer;
   std::atomic<std::uint64_t> accepted{0}, inside{0}, overlaps{0};
   // Its tasks': not atomic, so that a second consumer is a data race, which ThreadSanitizer sees.

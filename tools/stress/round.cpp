@@ -87,7 +87,7 @@ bool Round::join(int count, Clock::time_point deadline) {
 }
 
 void Round::act(Random& random, Submitter& host) {
-  const sched::Device& device = fabric_.target(random).device;
+  const sched::TaskDevice& device = fabric_.target(random).device;
   const auto count_wait = [&](const Status& status) {
     ++host.tally[Count::waits];
     if (status.code() == ErrorCode::deadline) ++host.tally[Count::late_waits];

@@ -93,7 +93,7 @@ class RuntimeHosts {
   std::vector<PlacePointer> places_;
   std::vector<Part> arrays_;  // in buffers without a tensor
   std::vector<std::weak_ptr<Right>> rights_;
-  std::optional<sched::Device> own_;  // the host's, on the same scheduler
+  std::optional<sched::TaskDevice> own_;  // the host's, on the same scheduler
 };
 
 }  // namespace heddle::stress

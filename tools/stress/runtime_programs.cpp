@@ -8,6 +8,7 @@
 
 #include "heddle/backend.hpp"
 #include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
 
 namespace heddle::stress {
 namespace {
@@ -62,17 +63,17 @@ Program described(const RuntimePrograms& all, const Formula& formula) {
 
 /// The same code with its kernel twice, and the host's code between.
 Code doubled(const Code& code) {
-  auto data = std::make_shared<jit::CodeData>(code.data());
+  auto data = std::make_shared<jit::CodeData>(*Inside::of(code));
   auto core = std::make_shared<jit::Core>(*data->core);
   const jit::Step kernel = core->steps.back();
   core->steps.emplace_back(jit::CallStep{[] { return host_step()(); }});
   core->steps.push_back(kernel);
   data->core = std::move(core);
-  return Code(std::move(data));
+  return Inside::make<Code>(std::move(data));
 }
 
 void note_kernels(RuntimePrograms& all, const RuntimeProgram& program) {
-  const jit::CodeData& data = program.code.data();
+  const jit::CodeData& data = *Inside::of(program.code);
   for (const jit::Step& step : data.core->steps) {
     const auto* const kernel = std::get_if<jit::KernelStep>(&step);
     if (kernel == nullptr) continue;

@@ -137,7 +137,7 @@ std::vector<Event> World::comes_after(const Work& work) const {
   const std::uint64_t here = work.seat->device.timeline().id();
   for (const Touch& touch : work.touches) {
     for (const Right::Use& use : touch.right->uses) {
-      const bool matters = (touch.writes || use.writes) && use.event.timeline() != here;
+      const bool matters = (touch.writes || use.writes) && use.event.device_id() != here;
       if (matters && !use.event.done()) events_before.push_back(use.event);
     }
   }

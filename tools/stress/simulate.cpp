@@ -33,7 +33,7 @@ std::string SimulateResult::to_string() const {
       "{} seeds ({} of them twice), {} steps, {:.0f} simulated seconds in {:.1f} s\nfaults:", seeds,
       repeated, steps, std::chrono::duration<double>(simulated).count(), time.count());
   for (std::size_t k = 0; k < faults.size(); ++k)
-    text += fmt::format(" {} {}", faults[k], fault_name(static_cast<SimulationFault>(k)));
+    text += fmt::format(" {} {}", faults[k], name(static_cast<SimulationFault>(k)));
   for (const auto& [what, times] : seen)
     text += fmt::format("{}{} {}", &what == &seen.front().what ? "\n" : ", ", times, what);
   return text;

@@ -11,7 +11,7 @@ namespace heddle::stress {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::FullPolicy;
 
 /// What became of one accepted submission.

@@ -172,7 +172,7 @@ TEST_F(AsyncTest, ResultsOutliveTheMemoryOfEvents) {
   sched::DeviceOptions failing;
   failing.mode = sched::Mode::inline_;
   for (int k = 0; k < 5000; ++k) {
-    const sched::Device device = scheduler.new_device(failing);
+    const sched::TaskDevice device = scheduler.new_device(failing);
     EXPECT_FALSE(device.submit("fail", [] { throw std::runtime_error("no"); }).wait().ok());
   }
   EXPECT_EQ(pending.get().name(), "add");

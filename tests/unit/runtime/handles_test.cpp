@@ -24,7 +24,7 @@ const T& moved_from(T& handle) {
 TEST(RuntimeHandlesTest, SurviveBeingMovedFrom) {
   Backend backend = Backend::open("null");
   EXPECT_EQ(moved_from(backend).name(), "null");
-  PhysicalDevice physical = backend.physical_device(0);
+  Hardware physical = backend.physical_device(0);
   EXPECT_EQ(moved_from(physical).name(), "null:0");
   Device device = physical.new_virtual_device();
   EXPECT_EQ(moved_from(device).name(), "null:0.0");

@@ -46,7 +46,7 @@ class LoggingTest : public testing::Test {
   /// Refused tasks are told at debug.
   static void have_a_task_refused() {
     Scheduler scheduler;
-    const sched::Device device = scheduler.new_device("work");
+    const sched::TaskDevice device = scheduler.new_device("work");
     static_cast<void>(device.shutdown(std::chrono::seconds(10)));
     device.submit("late", [] {});
   }

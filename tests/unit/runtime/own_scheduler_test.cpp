@@ -47,7 +47,7 @@ Program add_one(const Tensor& x) {
 // devices, go on, and the scheduler opens more
 TEST(OwnSchedulerTest, FinalisingABackendEndsItsOwnDevicesOnly) {
   Scheduler scheduler;
-  const sched::Device own = scheduler.new_device("host");
+  const sched::TaskDevice own = scheduler.new_device("host");
   const Backend one = open_on(scheduler), other = open_on(scheduler, sched::Mode::pooled);
   const Device first = new_device(one), second = new_device(other);
   const Tensor x("x", i32, {2});
@@ -72,7 +72,7 @@ TEST(OwnSchedulerTest, FinalisingABackendEndsItsOwnDevicesOnly) {
 // S13, D13: finalising gives its own devices' tasks until the deadline, and no other's
 TEST(OwnSchedulerTest, FinalisingWaitsForNoTaskOfTheHost) {
   Scheduler scheduler;
-  const sched::Device own = scheduler.new_device("host");
+  const sched::TaskDevice own = scheduler.new_device("host");
   const Backend backend = open_on(scheduler);
   const Device device = new_device(backend);
   std::latch begun(1);
@@ -93,7 +93,7 @@ TEST(OwnSchedulerTest, FinalisingWaitsForNoTaskOfTheHost) {
 // S17: a backend shows its devices, and its host's scheduler all of them
 TEST(OwnSchedulerTest, SnapshotsAreOfItsOwnDevices) {
   Scheduler scheduler;
-  const sched::Device own = scheduler.new_device("host");
+  const sched::TaskDevice own = scheduler.new_device("host");
   const Backend one = open_on(scheduler), other = open_on(scheduler);
   const Device a = new_device(one), b = new_device(other);
   ASSERT_THAT(one.snapshot(), SizeIs(1));
@@ -109,7 +109,7 @@ TEST(OwnSchedulerTest, TheHostsLoopRunsBoth) {
   sched::DeviceOptions in_loop;
   in_loop.name = "host";
   in_loop.mode = sched::Mode::manual;
-  const sched::Device own = scheduler.new_device(in_loop);
+  const sched::TaskDevice own = scheduler.new_device(in_loop);
   const Backend backend = open_on(scheduler, sched::Mode::manual);
   const Device device = new_device(backend);
   const Tensor x("x", i32, {2});

@@ -112,7 +112,7 @@ TEST_F(SimulatedRuntimeTest, TheModelWantsEndsThatFit) {
   Scheduler scheduler;
   sched::DeviceOptions options;
   options.mode = sched::Mode::manual;
-  const sched::Device device = scheduler.new_device(options);
+  const sched::TaskDevice device = scheduler.new_device(options);
   sched::SubmitOptions contained;
   contained.contain = true;
   const Event bad =

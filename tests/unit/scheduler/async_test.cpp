@@ -49,7 +49,7 @@ class Begun {
 
 class AsyncTest : public DeviceTest {
  protected:
-  sched::Device open_async(std::string name, std::uint32_t in_flight = 4) {
+  sched::TaskDevice open_async(std::string name, std::uint32_t in_flight = 4) {
     sched::DeviceOptions o = options(std::move(name));
     o.in_flight = in_flight;
     return scheduler_.new_device(o);
@@ -310,7 +310,7 @@ TEST_P(AsyncTest, ShutdownLeavesWhatDoesNotEnd) {
 // what is queued ends by itself.
 TEST_P(AsyncTest, LastHandleMayGoInACallback) {
   Begun begun;
-  std::optional<sched::Device> device = open_async("io", 1);
+  std::optional<sched::TaskDevice> device = open_async("io", 1);
   std::atomic<bool> gone{false};
   const Event first = device->submit("read", begun.task());
   const Event second = device->submit("read", begun.task());

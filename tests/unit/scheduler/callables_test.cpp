@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-using sched::Device;
+using Device = sched::TaskDevice;
 using testing::HasSubstr;
 
 class CallablesTest : public DeviceTest {};

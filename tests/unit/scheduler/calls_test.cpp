@@ -48,11 +48,11 @@ class SubmitTest : public testing::TestWithParam<sched::Mode> {
   }
   void let_go() {
     go_on_.count_down();
-    for (const sched::Device& device : devices_) EXPECT_TRUE(device.await().ok());
+    for (const sched::TaskDevice& device : devices_) EXPECT_TRUE(device.await().ok());
   }
 
   Scheduler scheduler_{one_worker()};
-  std::vector<sched::Device> devices_;
+  std::vector<sched::TaskDevice> devices_;
 
  private:
   std::latch begun_{1}, go_on_{1};
@@ -86,7 +86,7 @@ TEST_P(SubmitTest, AsksForNothingToMakeDevicesReady) {
   const bool threads = GetParam() == sched::Mode::threaded;
   open_held(threads ? 50 : 2000);
   if (threads) {
-    for (const sched::Device& device : devices_)
+    for (const sched::TaskDevice& device : devices_)
       while (device.counters().parks == 0 && &device != &devices_.front())
         std::this_thread::sleep_for(1ms);
     std::this_thread::sleep_for(20ms);
@@ -95,7 +95,7 @@ TEST_P(SubmitTest, AsksForNothingToMakeDevicesReady) {
     // A thread has a number from its first submission on, and a queue one submitter.
     static_cast<void>(sched::ExternalTimeline("other").next());
     Asked expected;
-    for (const sched::Device& device : devices_) {
+    for (const sched::TaskDevice& device : devices_) {
       if (&device != &devices_.front()) device.submit("task", [] {});
     }
     if (threads) expected.calls += devices_.size() - 1;
@@ -110,7 +110,7 @@ TEST(CallsTest, NothingRemainsOfFailuresAndCancels) {
   Scheduler scheduler;
   sched::DeviceOptions options;
   options.mode = sched::Mode::inline_;
-  const sched::Device device = scheduler.new_device(options);
+  const sched::TaskDevice device = scheduler.new_device(options);
   const auto locks_of_a_task = [&] {
     for (int k = 0; k < 2; ++k) device.submit("is looked at", [] {});
     const std::uint64_t before = locks_taken();
@@ -129,7 +129,7 @@ TEST(CallsTest, NothingRemainsOfFailuresAndCancels) {
 TEST_P(SubmitTest, CallsTheSystemOnceToWakeASleeper) {
   open_held(3);
   let_go();
-  for (const sched::Device& device : devices_) {
+  for (const sched::TaskDevice& device : devices_) {
     std::this_thread::sleep_for(50ms);  // the worker sleeps
     const Asked before;
     const Event event = device.submit("wakes", [] {});

@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using testing::StrEq;
 
 class CostTest : public DeviceTest {};

@@ -17,7 +17,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
 using testing::AllOf;
 using testing::AnyOf;

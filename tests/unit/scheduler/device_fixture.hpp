@@ -20,7 +20,7 @@ class DeviceTest : public testing::TestWithParam<sched::Mode> {
     o.capacity = capacity;
     return o;
   }
-  sched::Device open(std::string name, std::uint32_t capacity = 4096) {
+  sched::TaskDevice open(std::string name, std::uint32_t capacity = 4096) {
     return scheduler_.new_device(options(std::move(name), capacity));
   }
   /// What the host of manual devices does in its loop; the others run by themselves.

@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using testing::HasSubstr;
 
 HEDDLE_DEVICE_SUITE(DeviceTest);
@@ -152,7 +152,7 @@ TEST_P(DeviceTest, RecoverSkipsWhatIsQueuedAndStartsAnew) {
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
   EXPECT_FALSE(device.await().ok());
   EXPECT_TRUE(device.recover().ok());
-  EXPECT_EQ(device.snapshot().epoch, 2u);
+  EXPECT_EQ(device.snapshot().recoveries, 1u);
   bool ran = false;
   EXPECT_TRUE(device.submit("again", [&] { ran = true; }).wait().ok());
   EXPECT_TRUE(ran);

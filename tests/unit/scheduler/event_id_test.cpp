@@ -20,7 +20,7 @@ TEST(EventIdTest, IsEqualForCopiesAndForNoOtherEvents) {
   std::set<EventId> ordered;
   std::unordered_set<EventId> hashed;
   for (const char* name : {"a", "b"}) {
-    const sched::Device device = scheduler.new_device(name);
+    const sched::TaskDevice device = scheduler.new_device(name);
     for (std::uint64_t ticket = 1; ticket <= 100; ++ticket) {
       const Event event = device.submit("task", [] {}), copy = event;
       EXPECT_EQ(copy.id(), event.id());
@@ -37,7 +37,7 @@ TEST(EventIdTest, IsEqualForCopiesAndForNoOtherEvents) {
 // S7: what belongs to no timeline has the identity of nothing
 TEST(EventIdTest, IsZeroWithoutATimeline) {
   Scheduler scheduler;
-  const sched::Device device = scheduler.new_device("work");
+  const sched::TaskDevice device = scheduler.new_device("work");
   EXPECT_TRUE(device.shutdown(std::chrono::seconds(60)).ok());
   EXPECT_EQ(device.submit("late", [] {}).id(), EventId());
   EXPECT_EQ(Event().id(), EventId());

@@ -61,7 +61,7 @@ class HandOverTest : public DeviceTest {
  protected:
   struct On {
     std::shared_ptr<ListedQueue> queue;
-    sched::Device device;
+    sched::TaskDevice device;
     Event submit(sched::SubmitOptions options = {}) const {
       return device.submit(
           "issue", [on = queue](Completion task) { on->end(std::move(task)); }, options);

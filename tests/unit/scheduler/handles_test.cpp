@@ -13,7 +13,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
 using testing::HasSubstr;
 
@@ -32,25 +32,26 @@ TEST_P(HandlesTest, MovedFromDeviceIsEmpty) {
   const Device& empty = device;  // NOLINT: that is the test
   const Event submitted = empty.submit("task", [] { ADD_FAILURE() << "ran"; });
   EXPECT_FALSE(submitted.accepted());
-  expect_empty(submitted.wait(), "Device");
+  expect_empty(submitted.wait(), "TaskDevice");
   sched::SubmitOptions contain;
   contain.contain = true;
-  expect_empty(empty.submit("task", [] { ADD_FAILURE() << "ran"; }, contain).status(), "Device");
-  expect_empty(empty.record().status(), "Device");
-  expect_empty(empty.wait(submitted).status(), "Device");
-  expect_empty(empty.wait(Event()).status(), "Device");
-  expect_empty(empty.await(), "Device");
-  expect_empty(empty.await_for(1ms), "Device");
-  expect_empty(empty.await_until(Device::Clock::now()), "Device");
-  expect_empty(empty.status(), "Device");
-  expect_empty(empty.recover(), "Device");
-  expect_empty(empty.shutdown(1s), "Device");
+  expect_empty(
+      empty.submit("task", [] { ADD_FAILURE() << "ran"; }, contain).status(), "TaskDevice");
+  expect_empty(empty.record().status(), "TaskDevice");
+  expect_empty(empty.wait(submitted).status(), "TaskDevice");
+  expect_empty(empty.wait(Event()).status(), "TaskDevice");
+  expect_empty(empty.await(), "TaskDevice");
+  expect_empty(empty.await_for(1ms), "TaskDevice");
+  expect_empty(empty.await_until(Device::Clock::now()), "TaskDevice");
+  expect_empty(empty.status(), "TaskDevice");
+  expect_empty(empty.recover(), "TaskDevice");
+  expect_empty(empty.shutdown(1s), "TaskDevice");
   empty.cancel_pending();
   EXPECT_TRUE(empty.is_idle());
   EXPECT_EQ(empty.name(), "(empty handle)");
   EXPECT_EQ(empty.id(), 0u);
   EXPECT_EQ(empty.counters().submitted, 0u);
-  expect_empty(empty.snapshot().status, "Device");
+  expect_empty(empty.snapshot().status, "TaskDevice");
   EXPECT_THAT(empty.snapshot().to_string(), HasSubstr("(empty handle)"));
   EXPECT_NE(empty, other);
   EXPECT_TRUE(other.submit("task", [] {}).wait().ok());

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   sched::DeviceOptions options;
   options.capacity = 2 * batch;
   options.spin = std::chrono::nanoseconds(0);
-  const sched::Device device = scheduler.new_device(options);
+  const sched::TaskDevice device = scheduler.new_device(options);
   sched::ExternalTimeline gate("gate");
   const std::uint64_t tasks = std::strtoull(argv[1], nullptr, 10);
   for (std::uint64_t submitted = 0; submitted < tasks; submitted += batch) {

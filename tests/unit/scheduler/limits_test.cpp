@@ -20,7 +20,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::DeviceOptions;
 using sched::FullPolicy;
 using sched::Mode;

@@ -24,7 +24,7 @@ TEST(MemoryTest, ThousandsOfDevicesStaySmall) {
   Scheduler scheduler;
   sched::DeviceOptions options;
   options.mode = sched::Mode::inline_;
-  std::vector<sched::Device> devices;
+  std::vector<sched::TaskDevice> devices;
   devices.reserve(count);
   const auto open_and_use = [&] {
     devices.push_back(scheduler.new_device(options));

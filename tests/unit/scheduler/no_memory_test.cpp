@@ -23,7 +23,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::FullPolicy;
 using sched::Mode;
 using testing::ElementsAre;
@@ -403,7 +403,7 @@ TEST_P(EveryCallTest, EndsWhereMemoryDoes) {
         const NoMemory short_of_it(granted);
         sensible = call.sensible(bench);
       }
-      EXPECT_TRUE(sensible) << code_name(last_code);
+      EXPECT_TRUE(sensible) << name(last_code);
       bench.signal();
       for (const auto* device : {&bench.device, &bench.other}) {
         if (!*device) continue;

@@ -23,7 +23,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
 using sched::Mode;
 using testing::ElementsAre;

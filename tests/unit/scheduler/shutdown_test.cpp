@@ -26,7 +26,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using testing::HasSubstr;
 
 /// The modes with threads, which tasks can hold up.

@@ -21,7 +21,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using testing::HasSubstr;
 
 SimulationOptions quiet(std::uint64_t seed) {
@@ -50,7 +50,7 @@ TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
   EXPECT_EQ(result.seeds, options.seeds);
   for (std::size_t k = 0; k < result.faults.size(); ++k) {
     EXPECT_TRUE(result.faults[k] > 0 || result.seeds < 1000)
-        << fault_name(static_cast<SimulationFault>(k));
+        << name(static_cast<SimulationFault>(k));
   }
   for (const auto& [what, times] : result.seen)
     EXPECT_TRUE(times > 0 || result.seeds < 1000) << what;

@@ -21,7 +21,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::Label;
 using sched::TraceRing;
 using Kind = TraceEvent::Kind;
@@ -131,7 +131,7 @@ TEST_P(TraceTest, WaitsOfGatesTasksAndHosts) {
     if (event.track == device.id()) waits.push_back(event);
   }
   ASSERT_EQ(waits.size(), 2u);
-  EXPECT_EQ(trace.name_of(waits[0].timeline), "gate");
+  EXPECT_EQ(trace.name_of(waits[0].device), "gate");
   EXPECT_EQ(waits[0].ticket, 1u);
   EXPECT_EQ(waits[1].ticket, 2u);
   const auto tasks = of_kind(trace, Kind::task);
@@ -159,7 +159,7 @@ TEST(TraceWorkerTest, ParksAndWakes) {
   EXPECT_GE(of_kind(trace, Kind::park).size(), 2u);
   const auto wakes = of_kind(trace, Kind::wake);
   ASSERT_GE(wakes.size(), 2u);
-  EXPECT_EQ(wakes[0].timeline, device.id());
+  EXPECT_EQ(wakes[0].device, device.id());
   EXPECT_TRUE(Trace::is_thread(wakes[0].track));
   EXPECT_FALSE(trace.name_of(wakes[0].track).empty());
   expect_nested(trace);
@@ -180,7 +180,7 @@ TEST_P(TraceTest, SubmitsAreArrowsToTheirTasks) {
   const Trace trace = run(true);
   const auto submits = of_kind(trace, Kind::submit);
   ASSERT_EQ(submits.size(), 10u);
-  EXPECT_EQ(submits[0].timeline, device.id());
+  EXPECT_EQ(submits[0].device, device.id());
   EXPECT_EQ(submits[0].ticket, 11u);
   std::map<std::uint64_t, double> starts, ends;
   const auto json = parsed(trace);
@@ -270,7 +270,7 @@ TEST(TraceJsonTest, EscapesNamesAndMapsTracks) {
   trace.names[7] = "quote\" slash\\ line\n caf\xc3\xa9";
   trace.names[Trace::thread_bit | 9] = "latin caf\xe9 \xed\xa0\x80\xff";
   TraceEvent event;
-  event.track = event.timeline = 7;
+  event.track = event.device = 7;
   event.ticket = 3;
   event.label = "a\tb\x01";
   event.begin = 1500ns;
@@ -279,7 +279,7 @@ TEST(TraceJsonTest, EscapesNamesAndMapsTracks) {
   trace.events.push_back(event);
   event.kind = Kind::wait;
   event.track = Trace::thread_bit | 9;
-  event.timeline = 1000;
+  event.device = 1000;
   trace.events.push_back(event);
   const auto json = parsed(trace);
   std::map<std::string, nlohmann::json> by_name;

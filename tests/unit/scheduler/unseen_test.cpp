@@ -22,7 +22,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::Mode;
 using testing::HasSubstr;
 

@@ -18,7 +18,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using sched::Device;
+using Device = sched::TaskDevice;
 using sched::OverdueFinder;
 using sched::Snapshot;
 using testing::AllOf;
