@@ -88,7 +88,8 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// Its devices are simulated, whatever mode their options name.
+  /// Its devices are simulated, whatever mode their options name. A backend's too, as
+  /// BackendOptions::scheduler.
   [[nodiscard]] Scheduler& scheduler() noexcept;
   /// Adds a host: `body` runs in run(), on a stack of its own, beside the others. What it throws
   /// fails the simulation.

@@ -39,6 +39,8 @@ void compute(Hardware& hardware, const RuntimeKernel& kernel, const heddle_kerne
         static_cast<std::uint64_t*>(args.buffers[k].data);
   }
   std::uint64_t* const to = operands[static_cast<std::size_t>(formula.to)];
+  if (operands[static_cast<std::size_t>(Operand::merged)] == to)
+    hardware.fail("a kernel writes what it reads as the merge buffer");
   for (std::size_t k = 0; k < num_cells; ++k) {
     if (formula.one_row && k != static_cast<std::size_t>(args.statics[0])) continue;
     std::uint64_t sum = formula.constant;
@@ -104,6 +106,9 @@ class PlayedQueue final : public dev::Queue {
     const bool left = std::ranges::any_of(
         line_->asked, [](const Asked& asked) { return asked.other == nullptr; });
     if (left) hardware_.fail("a queue went before its operations");
+    // Nor is it told of what nobody waits for any more.
+    if (domain_)
+      std::erase_if(domain_->notices, [&](const auto& notice) { return notice.line == line_; });
   }
   PlayedQueue(const PlayedQueue&) = delete;
   PlayedQueue& operator=(const PlayedQueue&) = delete;

@@ -6,14 +6,14 @@
 namespace heddle::stress {
 namespace {
 
-std::size_t place_of(Operand operand) { return static_cast<std::size_t>(operand); }
+std::size_t number_of(Operand operand) { return static_cast<std::size_t>(operand); }
 
 }  // namespace
 
 void RuntimeHosts::link() {
   const PlacePointer parent = any_place();
   const RuntimeProgram& program = programs_.programs[draw(programs_.programs.size())];
-  const bool begins = program.formula.uses(Operand::h) && !parent->parts[place_of(Operand::h)];
+  const bool begins = program.formula.uses(Operand::h) && !parent->parts[number_of(Operand::h)];
   if (begins) {  // with what the host's storage holds now
     if (host_->claimed) return;
     for (const Right::Use& use : host_->uses) {
@@ -78,7 +78,7 @@ bool RuntimeHosts::fill_in(const PlacePointer& place, World::Work& work) {
     request.operands[k] = place->parts[k]->slice();
     work.touches.push_back({place->parts[k]->right, formula.to == tensor});
   }
-  request.to = request.operands[place_of(formula.to)];
+  request.to = request.operands[number_of(formula.to)];
   return true;
 }
 
@@ -116,8 +116,8 @@ void RuntimeHosts::merge_into(const PlacePointer& place) {
   const Operand tensor = *place->formula->merges;
   const PlacePointer source = any_place_with(tensor);
   if (!source) return;
-  const Part& from = *source->parts[place_of(tensor)];
-  work.request.operands[place_of(Operand::merged)] = from.slice();
+  const Part& from = *source->parts[number_of(tensor)];
+  work.request.operands[number_of(Operand::merged)] = from.slice();
   work.touches.push_back({from.right, false});
   work.finalized = [place, source] { return place->finalized || source->finalized; };
   const auto mode = draw(2) == 0 ? MergeMode::copy : MergeMode::stream;
@@ -135,7 +135,7 @@ void RuntimeHosts::load() {
   const auto seat = any_seat();
   const PlacePointer source = any_place_with(tensor);
   if (!source || seat->slot.claimed) return;
-  const Part from = *source->parts[place_of(tensor)];
+  const Part from = *source->parts[number_of(tensor)];
   const Part loaded{std::make_shared<Right>()};
   loaded.right->memory = world_.model().add_memory(num_cells);
   World::Work work{seat, {{from.right, false}}, copy_request("load_merge", loaded, from)};
@@ -143,7 +143,7 @@ void RuntimeHosts::load() {
   const auto mode = draw(2) == 0 ? MergeMode::copy : MergeMode::stream;
   seat->slot.claimed = true;
   world_.ask(std::move(work), [&](const Events& after) {
-    const Transfer done = load_merge(seat->device, programs_.tensors[place_of(tensor)],
+    const Transfer done = load_merge(seat->device, programs_.tensors[number_of(tensor)],
                                      source->context, mode, transfer(after));
     const bool streamed = done.outcome == TransferOutcome::streamed;
     if (done.event.ticket() > seat->slot.cleared_by)
@@ -160,7 +160,7 @@ void RuntimeHosts::consume(const PlacePointer& place) {
   const auto load = place->seat->slot.load;
   const bool expected = load && load->tensor == *place->formula->merges;
   if (expected) {
-    work.request.operands[place_of(Operand::merged)] = load->source.slice();
+    work.request.operands[number_of(Operand::merged)] = load->source.slice();
     work.request.needs = load->event;
     if (load->streamed) work.touches.push_back({load->source.right, false});
   }

@@ -86,7 +86,7 @@ void note_kernels(RuntimePrograms& all, const RuntimeProgram& program) {
   }
 }
 
-RuntimePrograms make() {
+RuntimePrograms make_programs() {
   const HostArray host({i64, {num_cells}});
   RuntimePrograms all{{}, host, StaticIndex("row", num_cells), {}, {}};
   for (const char* const label : {"x", "y", "z"}) {
@@ -112,7 +112,8 @@ const RuntimeKernel* RuntimePrograms::kernel(const std::string& symbol) const no
 }
 
 const RuntimePrograms& runtime_programs() {
-  static const RuntimePrograms* const programs = new RuntimePrograms(make());  // never destroyed
+  static const RuntimePrograms* const programs =
+      new RuntimePrograms(make_programs());  // never destroyed
   return *programs;
 }
 

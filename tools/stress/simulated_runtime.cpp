@@ -13,13 +13,13 @@ namespace heddle::stress {
 namespace {
 
 /// Two of the kernel's steps, and the host's between them.
-Status host_step(World& world) {
+Status step_between(World& world) {
   if (world.hardware().fails()) return Status(ErrorCode::device_failed, "planted by the host");
   if (world.draw(4) == 0) world.simulation().yield();
   return {};
 }
 
-void run(Simulation& simulation, World& world, RuntimeHosts& hosts) {
+void run_hosts(Simulation& simulation, World& world, RuntimeHosts& hosts) {
   hosts.begin();
   const std::uint64_t count = 1 + simulation.random(3);
   for (std::uint64_t k = 0; k < count; ++k) {
@@ -53,9 +53,9 @@ GraphReport simulate_runtime(SimulationOptions options) {
   const auto tell = options.on_step;
   std::optional<Simulation> simulation(std::move(options));
   World world(*simulation, tell);
-  set_host_step([&world] { return host_step(world); });
+  set_host_step([&world] { return step_between(world); });
   RuntimeHosts hosts(world);
-  run(*simulation, world, hosts);
+  run_hosts(*simulation, world, hosts);
   GraphReport report{simulation->run(), {}};
   report.seen = {{"works accepted", world.accepted},
                  {"refused", world.refused},
