@@ -40,8 +40,8 @@ struct Properties {
   std::uint64_t completion_domain = 0;
 };
 
-/// An image as a device has loaded it: what a queue launches. Unloads when the last handle goes;
-/// who launches a kernel holds its module until that ended. Any thread.
+/// An image as a device has loaded it: what a queue launches. It unloads when the last handle goes;
+/// heddle holds one until the kernels that it launched have ended. Any thread.
 class Module {
  public:
   Module() = default;
@@ -56,8 +56,8 @@ class Module {
 };
 
 struct LoadOptions {
-  std::string name{};                 ///< of what is loaded: messages and debuggers say it
-  std::vector<std::string> labels{};  ///< of the image's kernels, for people; empty: none
+  std::string name{};                 ///< what messages and debuggers call it
+  std::vector<std::string> labels{};  ///< names of the image's kernels for people; empty: none
   /// Whether names of kernels, LABEL#HASH, are told to profilers and debuggers: on a host by
   /// /tmp/perf-PID.map, and by the JIT interface of gdb.
   bool perf_map = false;

@@ -1,5 +1,5 @@
-// Backends: a way to compile plus a way to run, opened by name. Shared handles, which moving
-// copies, so that none is ever empty; any thread.
+// Backends: a way to compile plus a way to run, opened by name. Backend is a shared handle; moving
+// one copies it, so that none is ever empty. Any thread may use it.
 #pragma once
 
 #include <chrono>
@@ -30,14 +30,16 @@ enum class DeviceStrategy : std::uint8_t {
   most_parallel_devices,  ///< the device's parallel width
 };
 
-/// What the environment sets unless given here; settings() lists its variables.
+/// How a backend is opened. What is not given here comes from the environment, whose variables
+/// settings() lists.
 struct BackendOptions {
-  std::string name{};  ///< empty: HEDDLE_BACKEND, else gccjit if it is available, else cc
+  std::string name{};  ///< empty: HEDDLE_BACKEND's, else gccjit where it is available, else cc
   DeviceStrategy strategy = DeviceStrategy::physical_devices_only;
-  std::optional<int> virtual_devices{};  ///< overrides the suggestion
-  /// The host's own scheduler, or a Simulation's: runs the devices beside those that the host opens
-  /// there. It stays the host's: the backend ends its own devices, and nothing else of it. Unset:
-  /// the backend makes one, as `scheduling` says.
+  /// What suggested_num_virtual_devices() says, whatever the strategy.
+  std::optional<int> virtual_devices{};
+  /// The host's own scheduler, or a Simulation's, which then runs the backend's devices beside
+  /// those that the host opens there. It stays the host's: the backend ends its own devices, and
+  /// nothing else of it. Unset: the backend makes one, as `scheduling` says.
   std::optional<Scheduler> scheduler{};
   /// How the backend makes a scheduler: workers, pinning, watchdog, profile. Beside `scheduler`,
   /// which was made with its own, they are invalid_argument. `scheduling.device` is what the
@@ -49,21 +51,22 @@ struct BackendOptions {
   /// Where tasks of the devices run (S15); unset: as the backend's row says (BackendSpec::mode).
   /// With a Simulation's scheduler it is `simulated`, and may stay unset.
   std::optional<sched::Mode> mode{};
-  /// Bytes that each virtual device may take, those kept for reuse included. All devices whose
-  /// memory is the host's together stay within that of the machine, of its cgroups and RLIMIT_AS.
+  /// Bytes that each virtual device may take, with those that it keeps for reuse. Besides, all
+  /// devices whose memory is the host's together take no more than the machine has and its cgroups
+  /// and RLIMIT_AS allow.
   std::optional<std::uint64_t> bytes_max{};
-  std::optional<std::string> cc{};
-  /// Added to those of the C compiler. Throws invalid_argument at opening for flags that change the
-  /// instruction set (see `isa`); kernels are not cached with flags that may name files.
+  std::optional<std::string> cc{};  ///< command of the C compiler
+  /// Flags for the C compiler, after heddle's own. Opening throws invalid_argument for those that
+  /// change the instruction set (see `isa`). Where one may name a file, kernels are not cached.
   std::optional<std::vector<std::string>> cflags{};
   std::optional<KernelProfile> kernels{};  ///< what schedules of kernels know of the machine
   std::optional<std::string> isa{};  ///< "portable", "avx2" or "avx512": at most the processor's
-  std::optional<std::string> compile_helper{};
-  /// What heddle's stages and the compiler may take for a program, together; of a batch, for each
-  /// unit of up to four. What postponed code takes at link is a compile of its own: 60 s.
+  std::optional<std::string> compile_helper{};  ///< path of the program heddle-compile
+  /// The time that heddle's stages and the compiler together may take for a program, or for each
+  /// unit of up to four programs of a batch. Code that was postponed has 60 s when it is linked.
   std::optional<std::chrono::milliseconds> compile_timeout{};
-  std::optional<std::string> temp_dir{};
-  std::optional<std::string> dump_dir{};
+  std::optional<std::string> temp_dir{};  ///< where compilers work
+  std::optional<std::string> dump_dir{};  ///< keeps text and library of every compile; unset: none
   /// Whether the names of kernels go to /tmp/perf-PID.map, for perf, and are there for gdb.
   std::optional<bool> perf_map{};
   std::optional<bool> cache{};                     ///< whether compiled kernels are kept on disk
@@ -96,37 +99,42 @@ class Backend {
   /// The same device for the same ordinal. Throws invalid_argument naming the range.
   [[nodiscard]] Hardware physical_device(int ordinal) const;
   [[nodiscard]] int suggested_num_virtual_devices() const noexcept;
-  /// Opens suggested virtual devices on each physical one, in order, never more than `max`.
+  /// Opens suggested_num_virtual_devices() on each physical device, in order, but no more than
+  /// `max` in all.
   [[nodiscard]] std::vector<Device> all_devices(int max) const;
 
   [[nodiscard]] Code compile(const Program& program, const CompileOptions& options = {}) const;
   /// Compiles on all processors at once. When some fail, the error is that of the first in order.
   [[nodiscard]] CodeBatch compile_batch(std::span<const Program> programs,
                                         const BatchOptions& options = {}) const;
-  /// The same, going on meanwhile, on as many threads as processors; the first call starts them.
-  /// The programs are taken as they are now: errors in them are thrown here.
+  /// compile() and compile_batch() that return at once; as many threads as processors, which the
+  /// first call starts, do the work. The programs are taken as they are now: errors in them are
+  /// thrown here.
   [[nodiscard]] PendingCode compile_async(const Program& program,
                                           const CompileOptions& options = {}) const;
   [[nodiscard]] PendingBatch compile_batch_async(std::span<const Program> programs,
                                                  const BatchOptions& options = {}) const;
-  // Devices of a backend whose mode is manual run in these, and in waits of threads that run no
-  // task: see Scheduler, whose functions these are: other manual devices of a host's own scheduler
-  // run here too. In other modes there is nothing for them to do.
 
-  /// Runs tasks until none is ready, or `budget` is over. Whether there was one.
+  // A backend whose mode is manual runs its devices in the next three functions, and in waits of
+  // threads that run no task. They are those of its Scheduler: where that is the host's own, its
+  // other manual devices run here too. In other modes they find nothing to do.
+
+  /// Runs tasks until none is ready, or `budget` is over; whether there was one.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max()) const;
-  /// Runs one task; waits up to `budget` for one to be ready. Whether there was one.
+  /// Runs one task, and waits up to `budget` for one to be ready; whether there was one.
   bool run_one(std::chrono::nanoseconds budget = std::chrono::nanoseconds(0)) const;
-  /// Readable while a device is ready, for the host's event loop; poll() makes it unreadable. Not
-  /// to be closed. Throws Error(exhausted) without descriptors.
+  /// A descriptor that is readable while a device is ready, for the host's event loop; poll() makes
+  /// it unreadable. The backend's own: not to be closed. Throws Error(exhausted) where there is
+  /// none.
   [[nodiscard]] int descriptor() const;
-  /// What its devices are at; of a host's own scheduler no others.
+  /// What its devices are at; other devices of a host's own scheduler are left out.
   [[nodiscard]] std::vector<sched::Snapshot> snapshot() const;
   /// What this open instance compiled, and what it found compiled.
   [[nodiscard]] KernelCacheCounters compile_counters() const noexcept;
 
-  /// Finalises its devices and takes no more work (D13). A host's own scheduler goes on.
-  /// Idempotent. Throws Error(deadline) as Device::finalize() does.
+  /// Device::finalize() for all its devices, within one timeout; afterwards neither they nor the
+  /// backend take anything new (D13). A host's own scheduler goes on. Idempotent. Throws
+  /// Error(deadline) as Device::finalize() does.
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
   [[nodiscard]] std::string to_string() const;
 
@@ -136,7 +144,7 @@ class Backend {
   std::shared_ptr<rt::BackendState> state_;
 };
 
-/// A row of the backend table (B5).
+/// What a backend is made of (B5).
 struct BackendSpec {
   std::string name{};
   std::string compiler{};  ///< "cc", "gccjit" or "null"

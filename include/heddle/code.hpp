@@ -1,5 +1,5 @@
-// Code: a compiled (or postponed) program, free of any device. A shared immutable handle, which
-// moving copies, so that none is ever empty; any thread.
+// Code: a compiled (or postponed) program, free of any device. A shared immutable handle; moving
+// one copies it, so that none is ever empty. Any thread may use it.
 #pragma once
 
 #include <chrono>
@@ -50,13 +50,13 @@ enum class ScheduleStep : std::uint8_t {
   prefetch,     ///< fetches the next row of a large input while one is read again
 };
 
-/// How sums of products are cut, in the place of what a model of the processor chooses; where
-/// schedules are off, nothing is.
+/// How sums of products are cut. Without it, a model of the processor chooses; with Schedule::off
+/// nothing is cut.
 struct ContractionTile {
-  std::int64_t rows = 1;     ///< of results that are summed at once, in registers
-  std::int64_t vectors = 1;  ///< of results in each of them; one row more has to fit the registers
-  std::int64_t terms = 0;    ///< summed before the next rows, of factors that are copied; 0: as the
-                             ///< model says
+  std::int64_t rows = 1;     ///< rows of results that are summed at once, in registers
+  std::int64_t vectors = 1;  ///< vectors in a row of results; registers must hold rows + 1 rows
+  /// Terms that are summed before the next rows, from copies of the factors; 0: the model chooses.
+  std::int64_t terms = 0;
 };
 
 struct CompileOptions {
@@ -95,11 +95,11 @@ class Code {
   [[nodiscard]] std::vector<Tensor> tensors_from_prior() const;
   /// Where `tensor` was placed; nullopt when the program has no such tensor.
   [[nodiscard]] std::optional<MemoryMode> placement(const Tensor& tensor) const;
-  /// Loop text before and after optimisation (tensor names as comments), and the hash of the
-  /// latter.
+  /// The loop text as lowered, with tensor names as comments.
   [[nodiscard]] std::string unoptimized_text() const;
+  /// The same as optimised and scheduled: what is compiled.
   [[nodiscard]] std::string loop_text() const;
-  [[nodiscard]] std::string hash() const;
+  [[nodiscard]] std::string hash() const;  ///< of loop_text(), names left aside
   /// What went to the compiler; empty while postponed.
   [[nodiscard]] std::string source() const;
   [[nodiscard]] std::chrono::nanoseconds compile_time() const noexcept;
@@ -113,16 +113,16 @@ class Code {
 
 /// How far a batch is.
 struct CompileProgress {
-  std::size_t done = 0;   ///< programs, this one included
-  std::size_t total = 0;  ///< that are to be compiled
-  std::string name{};     ///< of the one that is ready
+  std::size_t done = 0;   ///< programs that are ready, this one included
+  std::size_t total = 0;  ///< programs that are to be compiled
+  std::string name{};     ///< the name of the one that is ready
 };
 
 struct BatchOptions {
-  /// Of each program. Its timeout is for all of them together; its name is empty, or
+  /// Options of each program; but the timeout is for all of them together, and a name here is
   /// invalid_argument.
   CompileOptions each{};
-  /// One per program, or empty: each program's own name. Duplicates are invalid_argument.
+  /// A name for each program, or empty: they keep their own. Duplicates are invalid_argument.
   std::vector<std::string> names{};
   /// Entries for which this is false are neither lowered nor compiled; their place stays empty.
   std::function<bool(const std::string& name, std::size_t position)> occupancy{};
@@ -145,7 +145,7 @@ class CodeBatch {
   }
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
-  /// Expected merge tensor per position.
+  /// The merge tensor that the code at each position reads; nullopt where there is none.
   [[nodiscard]] std::vector<std::optional<Tensor>> merge_tensors() const;
 
  private:

@@ -1,5 +1,5 @@
-// Physical and virtual devices of a backend, and buffers in their memory. Shared handles, which
-// moving copies, so that none is ever empty; any thread.
+// Physical and virtual devices of a backend, and buffers in their memory. All are shared handles;
+// moving one copies it, so that none is ever empty. Any thread may use them.
 #pragma once
 
 #include <chrono>
@@ -31,9 +31,9 @@ struct DeviceStatistics {
   std::uint64_t bytes_peak = 0;
   std::uint64_t bytes_cached = 0;  ///< kept for reuse; given back where memory gets short
   std::uint64_t launches = 0;
-  std::uint64_t copies = 0;  ///< device-to-device copies, merges left out
-  std::uint64_t merges_copied = 0;
-  std::uint64_t merges_streamed = 0;  ///< borrowed in place
+  std::uint64_t copies = 0;           ///< device-to-device copies, those of merges left out
+  std::uint64_t merges_copied = 0;    ///< merges whose source was copied
+  std::uint64_t merges_streamed = 0;  ///< merges that read the source in place
 };
 
 /// Memory of one tensor on a device, or of buffers without a tensor.
@@ -51,22 +51,28 @@ class Device {
   Device& operator=(const Device&) = default;
 
   [[nodiscard]] const std::string& name() const noexcept;  ///< "gccjit:0.1"
-  [[nodiscard]] int ordinal() const noexcept;              ///< of the physical device
-  [[nodiscard]] int subordinal() const noexcept;  ///< among the virtual devices of that one
+  [[nodiscard]] int ordinal() const noexcept;              ///< the number of the physical device
+  [[nodiscard]] int subordinal() const noexcept;  ///< the number among that one's virtual devices
   [[nodiscard]] Backend backend() const;          ///< the open instance that it is of
   [[nodiscard]] Hardware physical_device() const;
 
-  /// The timeline itself: submit host callbacks, wait for events, recover, cancel.
+  /// What runs its tasks: for all that only the scheduler's devices have, such as await_for().
   [[nodiscard]] const sched::TaskDevice& timeline() const noexcept;
+  /// Host work in the order of the device's tasks; see sched::TaskDevice::submit().
   template <class F>
   Event submit(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) const {
     return told(timeline().submit(label, std::forward<F>(f), options));
   }
+  /// The device waits for `event`, not the caller; see sched::TaskDevice::wait().
   Event wait(const Event& event) const noexcept { return told(timeline().wait(event)); }
+  /// An event that is done once all that was submitted before has ended.
   [[nodiscard]] Event record() const noexcept { return timeline().record(); }
-  /// Throws Error with the device's failure, if it failed.
+  /// Blocks the caller until all that was submitted before has ended. Throws Error with the
+  /// device's failure, if it failed.
   void await() const;
   [[nodiscard]] bool is_idle() const noexcept { return timeline().is_idle(); }
+  /// After a failure: ends what is queued as skipped, and the device works again; buffers stay.
+  /// Throws Error inside one of its tasks.
   void recover() const;
   /// Ends queued tasks as cancelled. A routine that is running ends so too, within a second or so,
   /// where its kernel is one of long loops (heddle/kernel.h, stop): what it writes is incomplete
@@ -80,8 +86,8 @@ class Device {
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;
-  /// Who has memory on this device, and a thousand of those that had; most in use first. Hosted
-  /// constants that are read in place take none.
+  /// The tensors that have memory on this device, and a thousand of those that had, most in use
+  /// first. Hosted constants that are read in place take none.
   [[nodiscard]] std::vector<TensorMemory> memory() const;
   [[nodiscard]] std::string to_string() const;
   friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }
@@ -128,7 +134,7 @@ class Buffer {
   Buffer(const Buffer&) = default;
   Buffer& operator=(const Buffer&) = default;
   /// Zero-filled by a task of the device; the first use on another one waits for that. Throws
-  /// exhausted naming the bytes, what bounds them and who has most, and invalid_argument on
+  /// exhausted naming the bytes, their bound and the largest holders, and invalid_argument on
   /// overflow. It waits for nothing: the memory of a buffer that is gone is free once the tasks
   /// that were submitted with it have ended, so await() the device where memory is tight.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
@@ -175,10 +181,10 @@ class BufferView {
                   std::source_location where = std::source_location::current()) const;
   Event to_host(const Device& device, std::span<std::byte> host,
                 std::source_location where = std::source_location::current()) const;
-  /// On `device`'s timeline: copies all of `source` into this view. The types must be equal. Each
-  /// of them may be in any memory. What no queue copies at once is staged through the host, in
-  /// pieces; without memory for that it is refused with `exhausted`. Overlapping views are copied
-  /// as if `source` was read whole before.
+  /// On `device`'s timeline: copies all of `source` into this view. The types must be equal; each
+  /// view may be in any memory. What no queue of a device copies by itself is staged through the
+  /// host, in pieces; without memory for that the copy is refused as `exhausted`. Overlapping views
+  /// are copied as if `source` was read whole before.
   Event copy_from(const Device& device, const BufferView& source,
                   std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;

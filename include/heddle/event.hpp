@@ -33,11 +33,12 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// Which event it is, in plain numbers, which may leave the process: equal for copies of an event,
-/// and for no two events of whatever processes. Of an event that belongs to no timeline: zeros.
+/// The identity of an event, in plain numbers that may leave the process: equal for copies of an
+/// event, and for no two events of whatever processes. An event that belongs to no timeline has
+/// zeros.
 struct EventId {
-  /// Drawn by each process at random; a forked child draws anew. Of an event that a child
-  /// inherited: its parent's.
+  /// A number that each process draws at random, a forked child too; events that a child inherited
+  /// keep their parent's.
   std::uint64_t process = 0;
   std::uint64_t timeline = 0;  ///< a place for one, which is given to another when it is closed
   std::uint64_t epoch = 0;     ///< which of those is meant: Event::device_id()
@@ -49,9 +50,9 @@ struct EventId {
 
 /// A position on a timeline: a value that outlives its device (S7), and that costs nothing to copy.
 /// How it ended is kept while its device is open, and for the latest 4096 closed devices that had
-/// failures; status() of older ones is `unavailable`. Of failures, text and causes are kept for the
-/// first of a timeline and the latest 1024, of the others the code (S11). Default: already done.
-/// What it was moved from is still the same event.
+/// failures; status() of older ones is `unavailable`. The first failure of a timeline and the
+/// latest 1024 keep text and causes, the others their code (S11). A default event is done. Moving
+/// one copies it.
 class Event {
  public:
   using Clock = std::chrono::steady_clock;
@@ -75,15 +76,15 @@ class Event {
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
   Status wait_until(Clock::time_point deadline) const noexcept;
   /// Calls back once done: on the thread that ends the task, or here and now when it is done
-  /// already. Never under a lock. What a callback throws goes to the log. There it counts as
-  /// part of the task that ended: waiting there for that device is failed_precondition. A callback
-  /// within 64 others runs after these, or before its thread waits. In a forked child, where nobody
-  /// ends what it inherited, it is called at once, with `unavailable`.
+  /// already; never under a lock. On the thread that ends the task, the callback counts as part of
+  /// that task: waiting there for its device is failed_precondition. What a callback throws goes to
+  /// the log. A callback within 64 others runs after these, or before its thread waits. In a forked
+  /// child, where nobody ends what it inherited, it is called at once, with `unavailable`.
   void then(std::function<void(const Status&)> callback) const;
   void then(const Executor& executor, std::function<void(const Status&)> callback) const;
-  /// Readable once done (eventfd). Each call makes one, of which a pending event keeps a second
-  /// descriptor until it is done: take it once. Throws Error: exhausted without descriptors,
-  /// unavailable for a pending event in a forked child.
+  /// A descriptor (eventfd) that is readable once done. Each call makes one, and a pending event
+  /// keeps a second descriptor for it until it is done: take it once. Throws Error: exhausted
+  /// without descriptors, unavailable for a pending event in a forked child.
   [[nodiscard]] FileDescriptor fd() const;
 
   /// false: the submission was refused; status() says why and nothing will run.
@@ -94,7 +95,7 @@ class Event {
   /// ExternalTimeline has: none gets it again in this process. 0 for an event that belongs to
   /// neither.
   [[nodiscard]] std::uint64_t device_id() const noexcept { return accepted() ? place_.id : 0; }
-  /// "work#7 done"
+  /// Device, ticket and state, as "work#7 done".
   [[nodiscard]] std::string to_string() const;
 
  private:

@@ -22,14 +22,14 @@ namespace jit {
 struct ExprNode;
 }
 
-/// An iteration index of statements. Its extent is that of the axes which it subscripts alone,
-/// t(i), and which must agree; or the one given here, which overrides these: axes may be longer
-/// then.
+/// An iteration index of statements: it runs over 0, 1, ... below its extent. That is the size of
+/// the axes which it subscripts alone, t(i), and which must agree; or an extent given here, in
+/// which case axes may be longer.
 class Index {
  public:
   Index();
-  /// `extent` iterations: needed where no plain subscript fixes it, or to run over less. Throws
-  /// invalid_argument for a negative one.
+  /// Runs over `extent` values: needed where it subscripts no axis alone, or to run over less.
+  /// Throws invalid_argument for a negative extent.
   template <Integer T>
   explicit Index(T extent) : Index(std::string(), Extent(extent).value) {}
   explicit Index(std::string label, std::optional<std::int64_t> extent = {});
@@ -51,9 +51,9 @@ class Index {
 /// An index whose value the caller binds at each schedule: routine.schedule({{step, 3}}).
 class StaticIndex {
  public:
-  /// Values are 0 <= v < range, for which every subscript must be inside its axis when the program
-  /// is described. Without a range they are those for which all its uses are, which is told by the
-  /// axes. Both are checked when a routine is scheduled.
+  /// Values v are 0 <= v < range; every subscript must stay inside its axis for them, or describing
+  /// the program throws. Without a range, values are those for which all its subscripts stay inside
+  /// their axes. Values are checked when a routine is scheduled.
   explicit StaticIndex(std::string label, std::optional<std::int64_t> range = {});
   StaticIndex(const StaticIndex&) = default;
   StaticIndex& operator=(const StaticIndex&) = default;
@@ -82,9 +82,9 @@ template <IntegerOrName T>
   return true;  // enumerators are small
 }
 
-/// An affine subscript: constant + sum of coefficient * index, e.g. 2*i + k - 1. Numbers are of any
-/// integer type. A coefficient or constant that does not fit 64 bits is refused where the subscript
-/// is used, by an error that names tensor and axis.
+/// An affine subscript: constant + sum of coefficient * index, such as 2*i + k - 1. Its numbers may
+/// have any integer type. One that does not fit 64 bits is refused where the subscript is used, by
+/// an error that names tensor and axis.
 class Subscript {
  public:
   struct Term {
@@ -134,17 +134,18 @@ concept Number =
     IntegerOrName<T> || std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>;
 
 /// A value at one point of the iteration space: an immutable expression. Expressions share their
-/// parts: what is made of e = e * e, thirty times, is thirty operations, for all that heddle does
-/// with it. One nests at most 1000 operations deep, beyond which operators throw invalid_argument:
-/// a part of it in a tensor helps. Tensors that a program recomputes where it reads them
-/// (MemoryMode::virtual_) may grow it to 20,000 statements: beyond, compiling throws
-/// invalid_argument if the mode was asked for, and else stores them.
+/// parts: thirty times e = e * e makes thirty operations, in all that heddle does with them.
+///
+/// Bounds: an expression nests at most 1000 operations deep; beyond, operators throw
+/// invalid_argument, and storing a part of it in a tensor helps. Tensors that a program recomputes
+/// where it reads them (MemoryMode::virtual_) may grow the program to 20,000 statements; beyond,
+/// they are stored, or compiling throws invalid_argument where the mode was asked for.
 class Expr {
  public:
-  /// A literal: takes the type of what it meets, another operand or the tensor that it is assigned
-  /// or accumulated to. An integer that does not fit that type is invalid_argument; a fraction is
-  /// converted to the type of a tensor, as in cast(), and makes integer operands f32. Literals that
-  /// meet one another alone are i64 (u64 from 2^63 on), bool or f64.
+  /// A literal. It takes the type of what it meets: another operand, or the tensor that it is
+  /// assigned or accumulated to. An integer that does not fit that type is invalid_argument. A
+  /// fraction is converted to a tensor's type as by cast(), and makes integer operands f32.
+  /// Literals among themselves are i64 (u64 from 2^63 on), bool or f64.
   template <Number T>
   Expr(T constant) : state_(literal(constant)) {}  // NOLINT: x(i) * 2
   template <class T>
@@ -188,10 +189,10 @@ class [[nodiscard]] Reduction {
   Kind kind_;
   Expr value_;
 };
-// A target assigned a Reduction starts from the neutral element (0, 1, the lowest, the highest,
-// true, false); what it held before does not matter, unless e reads the target where an element has
-// one term (heddle/program.hpp, Accumulation). Where the largest or smallest values of a float row
-// are zeros of both signs, which of them results depends on the schedule; it is the same on every
+// A target that is assigned a Reduction starts from the neutral element (0, 1, the lowest, the
+// highest, true, false). What it held before does not matter, unless `e` reads the target where an
+// element has one term (heddle/program.hpp, Accumulation). Where a float row's largest or smallest
+// values are zeros of both signs, the schedule decides which of them results, the same on every
 // run.
 inline Reduction sum(Expr e) { return {Reduction::Kind::sum, std::move(e)}; }
 inline Reduction product(Expr e) { return {Reduction::Kind::product, std::move(e)}; }
@@ -200,40 +201,43 @@ inline Reduction minimum(Expr e) { return {Reduction::Kind::minimum, std::move(e
 inline Reduction all(Expr e) { return {Reduction::Kind::all, std::move(e)}; }
 inline Reduction any(Expr e) { return {Reduction::Kind::any, std::move(e)}; }
 
-// Operations on elements. Operands of different types meet in their common type: bool, then
-// integers, then floating types; integers in the smallest type that holds both, any integer with a
-// floating type in that one, f16 with bf16 in f32. Where there is none (u64 with a signed type)
-// these throw invalid_argument, which names the operands and their types: cast one. f16 and bf16
-// are stored only: operations take them as f32, and give f32.
+// Operations on elements.
 //
-// Integers wrap, bool counts as i32 in arithmetic. All floating operations are IEEE 754's, rounded
-// to nearest even; those marked ~ are not correctly rounded, but within the units in the last place
-// that are stated. Any NaN is as good as another.
+// Types: operands of different types are converted to their common type. Two integers have the
+// smallest type that holds both; bool gives way to any other type; an integer and a floating type
+// have the latter; f16 and bf16 have f32. u64 and a signed type have none: the operation throws
+// invalid_argument, which names the operands and their types; cast one. f16 and bf16 are for
+// storing: operations take them as f32, and give f32.
+//
+// Values: integers wrap. bool counts as i32 in arithmetic. Floating operations are IEEE 754's,
+// rounded to nearest even, but for those marked ~, which stay within the stated units in the last
+// place. Which NaN results is not said.
 
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);
 Expr operator*(const Expr& a, const Expr& b);
-/// Integers truncate; x / 0 = 0; the lowest / -1 = the lowest.
+/// Integers truncate, and x / 0 is 0, the lowest / -1 the lowest. Floats: x / 0 is an infinity or
+/// NaN.
 Expr operator/(const Expr& a, const Expr& b);
-/// The sign is the dividend's, as C's % and fmod; of integers, x % 0 = 0.
+/// The remainder has the sign of `a`, as C's % and fmod. Integers: x % 0 is 0. Floats: it is NaN.
 Expr operator%(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a);  ///< unsigned integers wrap too
 // Logic: operands are true where they are not 0 (NaN is true); the result is bool.
 Expr operator!(const Expr& a);
 Expr operator&&(const Expr& a, const Expr& b);
 Expr operator||(const Expr& a, const Expr& b);
-// Comparisons: the result is bool; with NaN it is false, of != true.
+// Comparisons: the result is bool. With a NaN != is true, all others are false.
 Expr operator<(const Expr& a, const Expr& b);
 Expr operator<=(const Expr& a, const Expr& b);
 Expr operator>(const Expr& a, const Expr& b);
 Expr operator>=(const Expr& a, const Expr& b);
 Expr operator==(const Expr& a, const Expr& b);
 Expr operator!=(const Expr& a, const Expr& b);
-/// Of integers: wraps; x to the n, n < 0, is 1 for x = 1, 1 or -1 for x = -1, else 0. ~ of floats:
-/// 0.75 units for f32, 2 for f64.
+/// Integers wrap; x to a negative power is 1 for x = 1, 1 or -1 for x = -1, else 0. Floats: ~ 0.75
+/// units in f32, 2 in f64.
 Expr pow(const Expr& a, const Expr& b);
-Expr max(const Expr& a, const Expr& b);           ///< NaN if either is; of two equal ones b
-Expr min(const Expr& a, const Expr& b);           ///< NaN if either is; of two equal ones b
+Expr max(const Expr& a, const Expr& b);           ///< NaN if either is; b where they are equal
+Expr min(const Expr& a, const Expr& b);           ///< NaN if either is; b where they are equal
 Expr relu_gate(const Expr& a, const Expr& b);     ///< a > 0 ? b : 0
 Expr satur01_gate(const Expr& a, const Expr& b);  ///< 0 < a && a < 1 ? b : 0
 Expr arg1(const Expr& a, const Expr& b);          ///< a, in the common type
@@ -241,11 +245,11 @@ Expr arg2(const Expr& a, const Expr& b);          ///< b, in the common type
 Expr identity(const Expr& x);
 Expr relu(const Expr& x);     ///< x < 0 ? 0 : x; NaN and -0 stay
 Expr satur01(const Expr& x);  ///< clamped to [0, 1]; NaN and -0 stay
-Expr abs(const Expr& x);      ///< of the lowest integer: itself
+Expr abs(const Expr& x);      ///< the lowest integer stays
 Expr trunc(const Expr& x);    ///< toward zero; integers stay, as in floor and ceil
 Expr floor(const Expr& x);
 Expr ceil(const Expr& x);
-// Of integers and bool, the following are taken in f32, and give f32.
+// The following take integers and bool as f32, and give f32.
 Expr exp(const Expr& x);    ///< ~ 1 unit
 Expr log(const Expr& x);    ///< ~ 1 unit
 Expr exp2(const Expr& x);   ///< ~ 1 unit
@@ -265,11 +269,12 @@ Expr mul3(const Expr& a, const Expr& b, const Expr& c);  ///< (a * b) * c
 /// 2011).
 Expr threefry(const Expr& key, const Expr& counter);
 Expr threefry_light(const Expr& key, const Expr& counter);  ///< 12 rounds: faster, less sure
-/// u64 bits to f32 in [0, 1): the upper 24 times 2^-24. Other integers are converted first, as
-/// cast(bits, u64) does: small ones have no upper bits, and give 0.
+/// A f32 in [0, 1) from 64 random bits: the upper 24 of them, times 2^-24. Integers of other types
+/// are converted by cast(bits, u64) first: small ones have no upper bits, and give 0.
 Expr uniform(const Expr& bits);
-/// Floats to integers truncate and saturate (NaN is 0), integers wrap, to bool is "not 0", to f16
-/// and bf16 goes through f32. Throws invalid_argument for a number that is no DType.
+/// Converts. Floats to integers truncate and saturate, NaN to 0; integers to smaller ones wrap;
+/// anything to bool is whether it is not 0; f16 and bf16 are rounded from f32. Throws
+/// invalid_argument for a number that is no DType.
 Expr cast(const Expr& x, DType to);
 /// The value of an index expression, as i64; it wraps.
 Expr embed(const Subscript& index);

@@ -1,6 +1,6 @@
-// HostArray: an array in host memory, owned or borrowed, with initialisers.
-// A shared handle; copies share the memory, and whoever writes it must order that with the readers.
-// Moving one copies it, so that none is ever empty.
+// HostArray: an array in host memory, owned or borrowed, with initialisers. A shared handle: copies
+// share the memory, and programs must order writes to it with reads. Moving one copies it, so that
+// none is ever empty.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace heddle {
 
 class HostArray {
  public:
-  /// Zero-filled, 64-byte aligned. Throws invalid_argument on overflow and for a number that is no
-  /// DType, as all of these do, and exhausted without memory.
+  /// Zero-filled, 64-byte aligned. This and the functions below throw invalid_argument where the
+  /// size overflows and for a number that is no DType, and exhausted without memory.
   explicit HostArray(ArrayType type);
   HostArray(const HostArray&) = default;
   HostArray& operator=(const HostArray&) = default;
 
-  /// Copies of `values`, row-major. The count must equal the elements of `dims`.
+  /// An array with a copy of `values`, row-major. Their count must be that of the elements.
   template <class T>
   static HostArray of(Dims dims, std::span<const T> values) {
     return copy_of(ArrayType{dtype_of_v<T>, std::move(dims)}, values.data(), values.size());
@@ -35,13 +35,13 @@ class HostArray {
   /// Borrows memory that the caller keeps alive and large enough while any tensor uses it (D4).
   static HostArray borrow(ArrayType type, void* data);
 
-  /// Fills with `values` (converted to the dtype), row-major. strict: the counts must match, else
-  /// invalid_argument; otherwise the values repeat from the start.
+  /// An array of `values` (converted to the dtype), row-major, which repeat from the start where
+  /// they are fewer. `strict`: another count than that of the elements is invalid_argument.
   static HostArray fill(ArrayType type, std::span<const double> values, bool strict = false);
-  /// Element k of the row-major order is k (converted to the dtype).
+  /// An array whose element k, in row-major order, is k (converted to the dtype).
   static HostArray range(ArrayType type);
-  /// Uniform in [0, 1) from Threefry-2x32-20 with this seed: the same everywhere. Floating dtypes
-  /// only.
+  /// Random numbers, uniform in [0, 1), from Threefry-2x32-20 with this seed: the same everywhere.
+  /// Floating dtypes only.
   static HostArray uniform(ArrayType type, std::uint64_t seed);
   /// Maps a file of raw row-major elements, copy-on-write. Throws not_found, or invalid_argument
   /// when the byte size is not that of the type (both sizes named).

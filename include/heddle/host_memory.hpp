@@ -1,5 +1,5 @@
-// Host memory for arrays, as HostArray and the CPU device take it; for backends of your own too.
-// Any thread.
+// allocate_host(): host memory for arrays, as HostArray and the CPU device take it, and as backends
+// of your own may. Any thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,16 +10,17 @@
 namespace heddle {
 
 inline constexpr std::size_t host_alignment = 64;
-/// Pages of x86-64 and aarch64 (with 4 KiB granule) that one entry of the second-level page table
-/// maps.
+/// The bytes that one entry of the second-level page table maps, on x86-64 and on aarch64 with 4
+/// KiB pages.
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 /// At least `bytes`, aligned to host_alignment; null where there is no such memory. Contents are
 /// arbitrary. Release it with std::free.
 ///
-/// From two huge pages on it begins on one, and the kernel is asked to use them (madvise(2),
-/// MADV_HUGEPAGE; where it does not, nothing is lost): loops that stride over rows otherwise wait
-/// for page tables. Only whole huge pages are asked for, so no more memory is touched.
+/// Memory of at least two huge pages begins on one, and the system is asked to use them
+/// (madvise(2), MADV_HUGEPAGE; where it does not, nothing is lost): loops that stride over rows
+/// otherwise wait for page tables. Only whole huge pages are asked for, so no more memory is
+/// touched.
 [[nodiscard]] inline void* allocate_host(std::size_t bytes) noexcept {
   const bool huge = bytes >= 2 * huge_page_bytes;
   const std::size_t alignment = huge ? huge_page_bytes : host_alignment;

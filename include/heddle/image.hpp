@@ -16,7 +16,7 @@
 
 namespace heddle {
 
-/// XXH3-128: finds damage, not malice.
+/// A sum (XXH3-128) that finds damage, not malice.
 struct Checksum {
   std::uint64_t high = 0, low = 0;
   friend auto operator<=>(const Checksum&, const Checksum&) = default;
@@ -32,16 +32,16 @@ struct LaunchShape {
 };
 
 struct ImageKernel {
-  std::string symbol;  ///< of a function of type heddle_kernel_function (heddle/kernel.h)
+  std::string symbol;  ///< names a function of type heddle_kernel_function (heddle/kernel.h)
   LaunchShape shape{};
   friend bool operator==(const ImageKernel&, const ImageKernel&) = default;
 };
 
-/// A shared library for this machine: "elf-x86-64", "elf-aarch64", ...
+/// The kind of an image that is a shared library for this machine: "elf-x86-64", "elf-aarch64", ...
 [[nodiscard]] std::string_view host_image_kind() noexcept;
-/// Of an image without bytes, whose kernels do nothing.
+/// The kind of an image without bytes, whose kernels do nothing.
 inline constexpr std::string_view null_image_kind = "null";
-/// What a library of kernels defines besides them: a uint32_t, HEDDLE_KERNEL_ABI.
+/// The symbol that a library of kernels defines besides them: a uint32_t, HEDDLE_KERNEL_ABI.
 inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
 /// No image comes near this; a larger one is refused rather than read.
 inline constexpr std::size_t image_bytes_max = std::size_t{256} << 20;
@@ -49,7 +49,8 @@ inline constexpr std::size_t image_bytes_max = std::size_t{256} << 20;
 /// A shared handle that moving copies, so that none is ever empty.
 class Image {
  public:
-  /// `sum`: of the bytes, taken as early as possible, so that check() finds what befell them since.
+  /// `sum` is that of the bytes, taken as early as possible, so that check() finds what befell them
+  /// since.
   Image(std::string kind, std::vector<std::byte> bytes, const Checksum& sum,
         std::vector<ImageKernel> kernels);
   Image(const Image&) = default;
@@ -58,9 +59,9 @@ class Image {
   [[nodiscard]] const std::string& kind() const noexcept { return data_->kind; }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return data_->bytes; }
   [[nodiscard]] const Checksum& sum() const noexcept { return data_->sum; }
-  /// Numbered as launches number them.
+  /// The kernels, in the order by which launches number them.
   [[nodiscard]] const std::vector<ImageKernel>& kernels() const noexcept { return data_->kernels; }
-  /// Of all of it: equal ones are loaded once.
+  /// The checksum of all of it: equal images are loaded once.
   [[nodiscard]] const Checksum& hash() const noexcept { return data_->hash; }
 
   /// ok, or compile_failed saying what is wrong: the bytes are not those of the sum; or, of kind

@@ -6,29 +6,30 @@
 
 namespace heddle {
 
-/// How often compiling ended in which way (J11). The first four count units asked for; each of
-/// them is one. The next say why a unit was not taken from disk, the rest why it was not kept.
+/// How often compiling ended in which way (J11). A unit is what one call of the compiler makes. The
+/// first group counts units asked for, each by one of its counters; the second says why units were
+/// not taken from disk, the third what became of those that were to be kept.
 struct KernelCacheCounters {
   std::uint64_t memory_hits = 0;  ///< found in memory: its image, or the program itself
   std::uint64_t shared = 0;       ///< another thread was compiling the same
-  std::uint64_t disk_hits = 0;
-  std::uint64_t compiled = 0;
+  std::uint64_t disk_hits = 0;    ///< found on disk
+  std::uint64_t compiled = 0;     ///< made by the compiler
 
   std::uint64_t absent = 0;         ///< there was no entry
   std::uint64_t corrupt = 0;        ///< its checksum, key or library was wrong
   std::uint64_t truncated = 0;      ///< it was cut short
   std::uint64_t other_version = 0;  ///< its format is of another heddle
-  std::uint64_t foreign = 0;     ///< entry or directory: another's, writable by others, or a link
+  std::uint64_t foreign = 0;  ///< entry or directory is another user's, open to others, or a link
   std::uint64_t unreadable = 0;  ///< the system refused
   std::uint64_t disabled = 0;    ///< switched off, or code that is for certain addresses only
 
-  std::uint64_t stored = 0;
+  std::uint64_t stored = 0;      ///< kept
   std::uint64_t unwritable = 0;  ///< the system refused
   std::uint64_t full = 0;        ///< no space left, or larger than the cache may be
   std::uint64_t evicted = 0;     ///< entries that went, least recently used first
 };
 
-/// Their names, in order.
+/// A counter and its name; kernel_cache_counters has all of them, in order.
 struct KernelCacheCounter {
   const char* name;
   std::uint64_t KernelCacheCounters::* value;
@@ -58,7 +59,7 @@ struct KernelCacheInfo {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
   std::uint64_t bytes_max = 0;
-  KernelCacheCounters counters;  ///< of all processes that used it and ended
+  KernelCacheCounters counters;  ///< sums over all processes that used it and ended
 };
 
 }  // namespace heddle

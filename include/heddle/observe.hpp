@@ -18,16 +18,15 @@ namespace heddle {
 enum class LogLevel : std::uint8_t { off, error, warn, info, debug, trace };
 
 /// Receives a finished message, without a newline at its end; one that tells causes or snapshots
-/// has several lines. It must not call back into heddle's logging
-/// settings.
+/// has several lines. A hook must not call set_log_level() or set_log_hook().
 using LogHook = std::function<void(LogLevel level, std::string_view text)>;
 
-/// Messages above `level` are dropped before they are built; a level that is none is taken for
-/// trace. What the program sets here, before or
-/// after anything is opened, wins over HEDDLE_LOG, which is then not looked at. Else that is read
-/// before the first message, and again whenever a Scheduler or a Backend is opened: these throw
-/// Error(invalid_argument) when it is malformed. Where a message comes first, a malformed value is
-/// logged as an error and the level is warn, as without it.
+/// Drops messages above `level` before they are built; a number that is no level counts as trace. A
+/// program that calls this, at any time, overrides HEDDLE_LOG, which is then not looked at. In
+/// other programs HEDDLE_LOG is read before the first message, and again whenever a Scheduler or a
+/// Backend is opened, which throw Error(invalid_argument) when it is malformed. Where a message
+/// comes first, a malformed value is logged as an error, and the level is warn, as without the
+/// variable.
 void set_log_level(LogLevel level) noexcept;
 [[nodiscard]] LogLevel log_level() noexcept;
 /// Replaces the sink; an empty hook restores the default, stderr. Never stdout.
@@ -36,10 +35,11 @@ void set_log_hook(LogHook hook);
 void log(LogLevel level, std::string_view text) noexcept;
 
 struct TraceOptions {
-  /// Kept for each thread, rounded up to a power of two; what comes after is dropped and counted.
-  /// An event takes 48 bytes, which a thread fills in advance at its first one.
+  /// Events that are kept for each thread, rounded up to a power of two; later ones are dropped and
+  /// counted. An event takes 48 bytes; a thread touches all of them at its first event.
   std::size_t events_max = std::size_t{1} << 16;
-  /// Also when and where each task was submitted. Submitting then costs some 40 ns more.
+  /// Whether submits are recorded too: when each task was submitted, and on which track. They then
+  /// cost some 40 ns more.
   bool submits = false;
 };
 
@@ -57,7 +57,8 @@ struct TraceEvent {
 
   Kind kind = Kind::task;
   End end = End::done;
-  std::uint64_t track = 0;   ///< a device (TaskDevice::id()) or, for what no task did, a thread
+  /// What did it: a device (sched::TaskDevice::id()) or, outside tasks, a thread.
+  std::uint64_t track = 0;
   std::uint64_t device = 0;  ///< Event::device_id()
   std::uint64_t ticket = 0;
   const char* label = "";
@@ -67,10 +68,10 @@ struct TraceEvent {
 /// What was recorded between start_trace() and stop_trace(): a value.
 class Trace {
  public:
-  /// By begin; what contains others comes before them. What happens on one track never overlaps
-  /// otherwise.
+  /// Ordered by `begin`; one that contains others comes before them. Events of one track either
+  /// contain one another or do not overlap.
   std::vector<TraceEvent> events;
-  /// By TraceEvent::track and ::device. Tracks of threads are named after them.
+  /// Names of devices and threads, by TraceEvent::track and ::device.
   std::map<std::uint64_t, std::string> names;
   /// Events that found their thread's buffer full.
   std::uint64_t dropped = 0;
@@ -91,8 +92,8 @@ class Trace {
   static constexpr std::uint64_t thread_bit = std::uint64_t{1} << 63;
 };
 
-/// From here on what devices do is recorded, in all schedulers of the process, at some 15 ns a
-/// task; by those that are in the middle of many, up to 256 tasks later. Throws Error:
+/// Begins to record what devices do, in all schedulers of the process, at some 15 ns a task. A
+/// device in the middle of many tasks may begin up to 256 tasks later. Throws Error:
 /// failed_precondition when a trace is being recorded already, invalid_argument for events_max 0 or
 /// above 2^24.
 void start_trace(const TraceOptions& options = {});

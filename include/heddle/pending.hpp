@@ -1,5 +1,5 @@
 // Pending: the result of a compile that goes on meanwhile (Backend::compile_async). A shared
-// handle, which moving copies; any thread.
+// handle; moving one copies it, so that none is ever empty. Any thread may use it.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ template <class T>
 struct PendingState;
 }  // namespace rt
 
-/// A compile under way. Dropping the last handle lets it end by itself. A failure that nobody has
-/// seen when it has ended and the last handle is gone goes to the log, once: seen is what get(),
-/// wait_for() or the event gave somebody. One that was cancelled does not.
+/// A compile under way, which ends by itself also when the last handle goes. A failure that get(),
+/// wait_for() and the event have told nobody goes to the log, once, when the compile has ended and
+/// the last handle is gone; that of a cancelled compile does not.
 template <class T>
 class Pending {
  public:
@@ -31,11 +31,11 @@ class Pending {
   [[nodiscard]] const Event& event() const noexcept;
   /// Waits, then gives the result, or throws what the compile threw.
   [[nodiscard]] T get() const;
-  /// Waits no longer than that; `deadline` when the compile still goes on, or ended so: done()
-  /// tells which.
+  /// Waits for the compile up to `timeout`, then gives how it ended. `deadline` when it still goes
+  /// on, or when its own time was over: done() tells which.
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
-  /// Asks the compile to end: a compiler that runs is killed, and get() throws `cancelled`. What is
-  /// done stays.
+  /// Asks the compile to end: a compiler that runs is killed, and get() throws `cancelled`. A
+  /// compile that is done stays so.
   void cancel() const noexcept;
 
  private:

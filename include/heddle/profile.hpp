@@ -7,30 +7,32 @@
 
 namespace heddle {
 
-/// How far apart its processors are, in short. A value that does not fit costs time, never more.
-/// The defaults suit two cores of an AMD EPYC, near each other or far apart.
+/// Constants of the scheduler that depend on how far apart the machine's processors are. A value
+/// that does not fit the machine costs time, nothing else. The defaults suit two cores of an AMD
+/// EPYC, near each other or far apart.
 struct MachineProfile {
-  /// Who submits fetches the slot of the queue that lies so many tasks ahead, for writing: a slot
-  /// comes from the worker's processor. 0: none.
+  /// A thread that submits fetches, for writing, the queue's slot this many tasks ahead, as slots
+  /// come from the worker's processor. 0: it fetches none.
   std::uint32_t slots_ahead = 32;
-  /// A worker that ran this many tasks in a row and has caught up gives who submits a start: close
-  /// behind it would take each slot away while that is written.
+  /// A worker that ran this many tasks in a row and has caught up pauses, and lets the thread that
+  /// submits get ahead: close behind, it would take away each slot while that is written.
   std::uint32_t row_min = 16;
-  /// The start: so many pauses of the processor (0.5 to 2 us), then twice as many and so on, as
-  /// long as at least `start_tasks` more have come meanwhile; at most `start_looks` times.
+  /// That pause is `start_pauses` pauses of the processor (0.5 to 2 us). While at least
+  /// `start_tasks` tasks came during one, another follows, twice as long; `start_looks` at most.
   std::uint32_t start_pauses = 48, start_tasks = 16, start_looks = 3;
-  /// How long a thread without work looks for it before it sleeps: about as long as a wake takes,
-  /// which loses at most a factor of two against either choice.
+  /// The time that a thread without work looks for it before it sleeps. About that of a wake: it
+  /// then loses at most a factor of two against sleeping at once, and against never.
   std::chrono::nanoseconds spin{50'000};
 
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
 
-/// What memory and products cost on its processors. It decides how kernels run, and with that the
-/// order of long sums; the defaults were measured on AMD EPYC and Intel Xeon with AVX-512.
+/// Constants of kernels' schedules that depend on what memory and products cost on the machine.
+/// They decide how kernels run, and with that the order of long sums. The defaults were measured on
+/// AMD EPYC and Intel Xeon with AVX-512.
 struct KernelProfile {
-  /// Of a tile of a product, in half cycles: starting and storing it, each of its sums, each vector
-  /// of sums that is turned before it is stored.
+  /// Costs of a tile of a product, in half cycles: starting and storing it, each of its sums, each
+  /// vector of sums that is turned before it is stored.
   std::int64_t tile_start = 120, tile_sum = 5, tile_turn = 8;
   /// Copies of products' operands fetch so many terms ahead of their use.
   std::int64_t terms_ahead = 16;

@@ -46,9 +46,9 @@ class Program {
   /// `name` may be empty: compile then needs one from a comment or an option.
   explicit Program(std::string name = {});
 
-  /// Appends. Throws invalid_argument on subscripts that do not fit their tensor, on an index
-  /// without an extent, on extents that clash (naming tensors, axes and sizes), on an unreduced
-  /// index under `=`, on a second merge tensor; the program is then as it was.
+  /// Appends a statement. Throws invalid_argument for subscripts that do not fit their tensor, an
+  /// index without an extent, extents that clash (naming tensors, axes and sizes), an index that
+  /// `=` does not reduce, and a second merge tensor; the program is then as it was.
   Program& operator<<(const Statement& statement);
   /// Appends all statements of another program (its comments too).
   Program& operator<<(const Program& other);
@@ -57,7 +57,7 @@ class Program {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const std::vector<Statement>& statements() const noexcept { return statements_; }
-  /// Nothing was appended. Compiling refuses such a program, and one of comments alone.
+  /// Whether nothing was appended. Compiling refuses such a program, and one of comments alone.
   [[nodiscard]] bool empty() const noexcept { return statements_.empty(); }
   /// The tensor read through the merge buffer; nullopt when none.
   [[nodiscard]] std::optional<Tensor> merge_tensor() const;

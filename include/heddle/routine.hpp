@@ -1,5 +1,6 @@
 // Contexts and routines: which tensors have which memory on a device, and code linked into that.
-// Immutable shared handles, which moving copies, so that none is ever empty; any thread.
+// Both are immutable shared handles; moving one copies it, so that none is ever empty. Any thread
+// may use them.
 #pragma once
 
 #include <algorithm>
@@ -44,14 +45,14 @@ enum class TransferOutcome : std::uint8_t {
 struct Transfer {
   TransferOutcome outcome = TransferOutcome::nothing_to_do;
   Event event{};
-  std::string reason{};  ///< why there was nothing to do
+  std::string reason{};  ///< why there was nothing to do; else empty
 };
 
 struct TransferOptions {
-  /// The destination waits for these first. Reading what another device is still writing is the
-  /// caller's to prevent.
+  /// Events that the destination waits for first. That nothing reads what another device still
+  /// writes is the caller's to ensure.
   std::vector<Event> after{};
-  /// What to do where the destination's queue is full; unset: as its backend says.
+  /// What happens where the destination's queue is full; unset: as its backend says.
   std::optional<sched::FullPolicy> full{};
   Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
 };
@@ -67,10 +68,10 @@ class BoundValue {
         value_(static_cast<std::int64_t>(value)) {}
   BoundValue(const std::int64_t* cell)  // NOLINT: {{row, &cell}}
       : kind_(Kind::cell), cell_(cell) {}
-  /// Why it can be nobody's value: a number beyond 63 bits, or a null cell; empty when it can.
-  /// Scheduling with such a one throws invalid_argument, which names the index.
+  /// Why no index can have this value: a number beyond 63 bits, or a null cell; empty when there is
+  /// no mistake. Scheduling with one throws invalid_argument, which names the index.
   [[nodiscard]] std::string mistake() const;
-  /// Of one without a mistake.
+  /// The number, or what the cell holds now. There must be no mistake.
   [[nodiscard]] std::int64_t now() const noexcept { return cell_ == nullptr ? value_ : *cell_; }
 
  private:
@@ -95,11 +96,13 @@ struct TracedValue {
 };
 
 struct ScheduleOptions {
-  std::vector<Event> after{};
+  std::vector<Event> after{};  ///< events that the device waits for first
   /// Called on the device's thread for each assignment; needs code compiled with trace_values.
   std::function<void(const TracedValue&)> trace{};
+  /// Whether a failure ends this run and those that list its event alone; see
+  /// sched::SubmitOptions::contain.
   bool contain = false;
-  /// What to do where the queue is full; unset: as the backend says.
+  /// What happens where the queue is full; unset: as the backend says.
   std::optional<sched::FullPolicy> full{};
   Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
 };
@@ -134,9 +137,9 @@ class Context {
   [[nodiscard]] const std::string& label() const noexcept;
   [[nodiscard]] std::optional<Context> parent() const;
   [[nodiscard]] bool contains(const Tensor& tensor) const;
-  [[nodiscard]] std::vector<Tensor> tensors() const;  ///< by creation
-  [[nodiscard]] std::size_t num_bytes() const;        ///< of all its tensors
-  /// Throws not_found naming tensor and context.
+  [[nodiscard]] std::vector<Tensor> tensors() const;  ///< in the order of their creation
+  [[nodiscard]] std::size_t num_bytes() const;        ///< the sum over its tensors
+  /// The memory of a tensor. Throws not_found naming tensor and context.
   [[nodiscard]] BufferView view(const Tensor& tensor) const;
   /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
   /// device's. Code that writes overlapping views is refused when it is linked.
@@ -210,7 +213,7 @@ class Routine {
   Routine(const Routine&) = default;
   Routine& operator=(const Routine&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
-  [[nodiscard]] Context context() const;  ///< after linking
+  [[nodiscard]] Context context() const;  ///< the child that linking made
   [[nodiscard]] Code code() const;
   [[nodiscard]] std::optional<Tensor> merge_tensor() const { return code().merge_tensor(); }
 
@@ -240,7 +243,8 @@ class RoutineBatch {
   }
   [[nodiscard]] auto begin() const noexcept { return routines_.begin(); }
   [[nodiscard]] auto end() const noexcept { return routines_.end(); }
-  /// Downstream of all of them, expecting the merge tensor of the context that they were linked in.
+  /// The context after all of them, which expects the merge tensor of the one that they were linked
+  /// in.
   [[nodiscard]] const Context& context() const noexcept { return context_; }
 
  private:
@@ -259,9 +263,10 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
                     const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());
-/// As above for any tensor and device; a routine that expects another is refused when it is
-/// scheduled. A routine that writes what it would read by a stream copies that first; counters say
-/// so. Nobody keeps others from changing what is streamed before its consumer has run.
+/// Fills the merge buffer of any device with any tensor; a routine that expects another tensor is
+/// refused when it is scheduled. A routine that writes what it would read by a stream copies that
+/// first, as counters say. Nothing keeps other tasks from changing what is streamed before its
+/// consumer has run.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());

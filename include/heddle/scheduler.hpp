@@ -30,7 +30,7 @@ class DeviceCore;
 struct SchedulerCore;
 class Runner;
 
-/// Queues hold at most this many tasks: some 100 MB, taken as the queue first gets that long.
+/// The most tasks that a queue may hold: some 100 MB, which it takes as it first gets that long.
 inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
 
 /// What a submit does when the queue is full (S4).
@@ -57,14 +57,16 @@ struct DeviceOptions {
   /// Tasks outstanding at most, rounded up to a power of two; unset: 4096.
   std::optional<std::uint32_t> capacity{};
   FullPolicy full = FullPolicy::block;
-  std::optional<std::chrono::nanoseconds> spin{};  ///< before parking; unset: the profile's
+  /// The time that an idle worker spins before it parks; unset: the profile's.
+  std::optional<std::chrono::nanoseconds> spin{};
   /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
   bool record_sites = false;
-  /// Tasks that have returned and not ended yet, at most: those that take a Completion (S23). 0: a
-  /// task ends as it returns, and such a one is refused.
+  /// The most tasks that may have returned and not ended yet: those that take a Completion (S23).
+  /// 0: every task ends as it returns, and those that take a Completion are refused.
   std::uint32_t in_flight = 0;
   bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
-  /// That a worker thread of its own is bound to (S19); other modes only check that it may be used.
+  /// The processor that the device's worker thread is bound to (S19); modes in which it has none
+  /// only check that the process may use it.
   std::optional<unsigned> processor{};
   /// How long a destructor lets accepted tasks run before it cancels them.
   std::chrono::nanoseconds drain_max = std::chrono::seconds(60);
@@ -81,17 +83,17 @@ struct SubmitOptions {
   /// The task starts after these, which are waited for one after the other; it is skipped when one
   /// of them failed, or would wait for it: then at once, while those that follow may still run.
   std::vector<Event> after{};
-  /// What a device that records sites says; unset: where the label was written.
+  /// The place that a device which records sites names; unset: where the label was written.
   std::optional<std::source_location> site{};
 };
 
-/// Tasks by how they ended, and what the worker did. submitted = done + failed + skipped +
-/// cancelled when idle.
+/// Tasks by how they ended, and what the worker did. While a device is idle, submitted = done +
+/// failed + skipped + cancelled.
 struct Counters {
   std::uint64_t submitted = 0, done = 0, failed = 0, skipped = 0, cancelled = 0;
-  std::uint64_t parks = 0, wakes = 0;  ///< of its worker, which ran out of work, or got some
+  std::uint64_t parks = 0, wakes = 0;  ///< times its worker slept for want of work, and woke
   std::uint64_t spins = 0;  ///< times its worker ran out of work, and got some before it parked
-  /// Most tasks that were outstanding at once; maxima below 16 may have passed unseen.
+  /// The most tasks that were outstanding at once; maxima below 16 may have passed unseen.
   std::uint64_t queue_max = 0;
 };
 
@@ -99,15 +101,15 @@ struct Counters {
 struct Snapshot {
   std::string device;
   std::uint64_t id = 0;              ///< TaskDevice::id()
-  std::uint64_t queued = 0;          ///< that have not ended
-  std::uint64_t in_flight = 0;       ///< of those, begun on a device that has tasks in flight
+  std::uint64_t queued = 0;          ///< tasks that have not ended
+  std::uint64_t in_flight = 0;       ///< those of them that began, on devices with tasks in flight
   std::string running;               ///< label of the running task; empty when none
   std::uint64_t running_ticket = 0;  ///< the first that has not ended; 0 when idle
-  /// How long it has run, at most: a worker reads the clock once for several tasks in a row, so
-  /// those right before it may count in.
+  /// The time that it has run, at most: a worker reads the clock once for several tasks in a row,
+  /// so those right before it may count in.
   std::chrono::nanoseconds running_for{0};
   std::string waiting_for;  ///< the event it waits for; empty when none
-  /// Who has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
+  /// What has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
   std::string signaller;
   std::chrono::nanoseconds waiting_time{0};
   bool overdue = false;          ///< in a watchdog's report: what exceeds the limit
@@ -119,20 +121,21 @@ struct Snapshot {
 
 /// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
 /// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
-/// tasks and after a shutdown() that timed out, where it never waits. A failure that nobody has
-/// seen when its device closes, or when the process exits, goes to the log, once: seen is what
-/// status(), await() or an event gave somebody, or what became the cause of a failure elsewhere. A
-/// handle that was moved from is empty: what is asked of it is failed_precondition, and names and
-/// numbers are those of nothing.
+/// tasks and after a shutdown() that timed out, where it never waits. A handle that was moved from
+/// is empty: what is asked of it is failed_precondition, its name is empty, its numbers are 0.
+///
+/// A failure counts as seen once status(), await() or an event told it to somebody, or once it is
+/// the cause of a failure elsewhere. One that was not seen goes to the log, once, when its device
+/// closes or the process exits.
 class TaskDevice {
  public:
   using Clock = Event::Clock;
 
-  /// `f()` returns void or Status; a failed Status or anything thrown fails the task. Its
-  /// destructor does not throw; what its copy or move throws goes to the caller, and nothing was
-  /// submitted. A refused submission gives an event that says so (accepted() is
-  /// false). Takes no lock, no memory for callables of up to 48 bytes, and makes a system call only
-  /// to wake a sleeping worker (S3).
+  /// Submits a task that calls `f()`, which returns void or Status; a failed Status or anything
+  /// thrown fails the task. `f` must have a destructor that does not throw; what copying or moving
+  /// it throws goes to the caller, and nothing was submitted. A refused submission gives an event
+  /// that says so (accepted() is false). Takes no lock, no memory for callables of up to 48 bytes,
+  /// and makes a system call only to wake a sleeping worker (S3).
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
@@ -144,10 +147,10 @@ class TaskDevice {
     return submit_any(label, std::forward<F>(f), options);
   }
 
-  /// The same for a task that ends later: `f(completion)` begins something and returns; the task
+  /// Submits a task that ends later than it returns: `f(completion)` begins something; the task
   /// ends when its Completion says so, or is dropped. Until then `f` is kept, and the device goes
-  /// on with up to DeviceOptions::in_flight such tasks, which end in ticket order; a task of the
-  /// other kind begins when all before it have ended. When `f` fails, the task has failed, and ends
+  /// on with up to DeviceOptions::in_flight such tasks, which end in ticket order; a task without a
+  /// Completion begins when all before it have ended. When `f` fails, the task has failed, and ends
   /// once the Completion is gone. A task behind one that failed is skipped, though it may have
   /// begun. Refused as failed_precondition where `in_flight` is 0.
   template <class F>
@@ -357,7 +360,7 @@ class ExternalTimeline {
 struct SchedulerOptions {
   std::string name = "heddle";
   sched::DeviceOptions device{};  ///< defaults for new devices
-  MachineProfile profile{};       ///< of the machine that they run on
+  MachineProfile profile{};       ///< constants of the machine
   /// Threads for all pooled devices together; unset: available_processors(). They start with the
   /// first such device, and spin as long as `device.spin` says.
   std::optional<unsigned> workers{};
@@ -366,14 +369,14 @@ struct SchedulerOptions {
   /// the log, with snapshots of all devices, by a thread that looks some times within the limit.
   /// Unset: no such thread.
   std::optional<std::chrono::nanoseconds> watchdog{};
-  /// Also gets these snapshots, with `overdue` set in some, on the watchdog's thread.
+  /// Called with these snapshots, `overdue` set in some, on the watchdog's thread.
   std::function<void(const std::vector<sched::Snapshot>&)> on_overdue{};
 };
 
-/// Makes devices and shuts them down together. Devices outlive it; it is their registry, and where
-/// hosts run manual devices. One inherited by a forked child is `unavailable` there, and runs
-/// nothing. A shared handle; one that was moved from is empty: its functions give
-/// failed_precondition, as a Status or an Error.
+/// Makes devices, shuts them down together, and runs those that are manual. Devices outlive it. A
+/// scheduler inherited by a forked child is `unavailable` there, and runs nothing. A shared handle;
+/// one that was moved from is empty: its functions give failed_precondition, as a Status or an
+/// Error.
 class Scheduler {
  public:
   /// Throws Error(invalid_argument) for 0 workers, for a watchdog's limit that is not positive, and
@@ -385,18 +388,19 @@ class Scheduler {
   [[nodiscard]] sched::TaskDevice new_device(std::string name);
   [[nodiscard]] sched::TaskDevice new_device(sched::DeviceOptions options);
 
-  // Manual devices run in these, and in waits of threads that run no task for one of their events.
-  // A turn ends up to 256 tasks of one device. Several threads may share the work.
+  // Manual devices run in the next two functions, and where a thread that runs no task waits for
+  // one of their events. A turn ends up to 256 tasks of one device. Several threads may share the
+  // work.
 
-  /// Gives turns to manual devices until none is ready, or `budget` is over. Whether any task went
+  /// Gives turns to manual devices until none is ready, or `budget` is over; whether any task went
   /// on or ended.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max());
-  /// Gives one device a turn of one task; waits up to `budget` for one to be ready. Whether it went
-  /// on or ended.
+  /// Gives one device a turn of one task, and waits up to `budget` for one to be ready; whether the
+  /// task went on or ended.
   bool run_one(std::chrono::nanoseconds budget = std::chrono::nanoseconds(0));
-  /// Readable while a manual device is ready, for the host's event loop; who runs what was ready
-  /// makes it unreadable. The scheduler's own: not to be closed. Throws Error(exhausted) without
-  /// descriptors.
+  /// A descriptor that is readable while a manual device is ready, for the host's event loop;
+  /// running what was ready makes it unreadable. The scheduler's own: not to be closed. Throws
+  /// Error(exhausted) where there is none.
   [[nodiscard]] int descriptor();
 
   /// TaskDevice::shutdown() of all its devices, within one deadline and one grace; the first

@@ -16,7 +16,7 @@
 
 namespace heddle {
 
-/// Whose fault it was, coarse enough to act on. Stable: values are never reused.
+/// The kind of a failure, coarse enough to act on. Stable: values are never reused.
 enum class ErrorCode : std::uint8_t {
   ok = 0,
   invalid_argument,     ///< the call itself is wrong, whatever the state
@@ -120,12 +120,12 @@ class Status {
     if (detail_ && detail_->root) root.detail_ = detail_->root;
     return root;
   }
-  /// How many causes are behind this one, one behind the other. Of failures that go from device to
-  /// device, 64 at most: a longer chain is cut down to its root, and grows from there.
+  /// The number of causes behind this one, one behind the other. Failures that go from device to
+  /// device have 64 at most: a longer chain is cut down to its root, and grows from there.
   [[nodiscard]] std::size_t causes() const noexcept { return detail_ ? detail_->causes : 0; }
 
-  /// "code: message" and one line "  cause: ..." for each cause; of a long chain the first few, how
-  /// many are left out, and the innermost.
+  /// "code: message" and one line "  cause: ..." for each cause. Of a long chain it has the first
+  /// few causes, how many are left out, and the innermost.
   [[nodiscard]] std::string to_string() const {
     if (!detail_) return "ok";
     std::string text;

@@ -50,7 +50,8 @@ struct TaskOps {
   /// Null: the task ends as run() returns. Else run() only issues it and destroys nothing: once it
   /// has ended, this makes of what was reported how it ended.
   Status (*finish)(void* callable, Status reported) noexcept = nullptr;
-  /// Where run() is not to be called, in its turn, before the task ends. Null: nothing is done.
+  /// Called in the place of run(), in the task's turn, for a task that is not to run; destroy()
+  /// follows. Null: nothing is called.
   void (*pass_over)(void* callable) noexcept = nullptr;
 };
 
@@ -67,10 +68,10 @@ class Completion {
   /// The task has ended; not ok: it failed, or, with `cancelled` after a stop request, was
   /// cancelled. What follows from that (ends in ticket order, callbacks, waits, the destructor of
   /// the task) happens here, unless another thread is at it already: it then goes on with this.
-  /// What waits in there holds up its thread and the ends that come after. failed_precondition when
-  /// it ended its task before, or was moved from.
+  /// A callback that waits there holds up this thread and the ends that come after. Gives
+  /// failed_precondition when it ended its task before, or was moved from.
   Status end(Status status = {}) noexcept;
-  /// false: it has ended its task, or was moved from.
+  /// Whether its task has yet to be ended; false also for one that was moved from.
   [[nodiscard]] bool pending() const noexcept { return core_ != nullptr; }
 
  private:

@@ -135,7 +135,7 @@ class Tensor {
   const Tensor& set_mode(MemoryMode mode,
                          std::source_location where = std::source_location::current()) const;
   [[nodiscard]] MemoryMode mode() const;
-  /// Who asked for the present mode, "file:line"; empty while unset.
+  /// The place that asked for the present mode, "file:line"; empty while unset.
   [[nodiscard]] std::string mode_provenance() const;
 
   /// Gives host storage, for what is compiled later; its type must equal type(). Sets a hosted

@@ -64,7 +64,8 @@ inline constexpr std::array<Info, dtype_count> table{{{"bool", 1, false, false},
                                                       {"bf16", 2, true, true},
                                                       {"f32", 4, true, true},
                                                       {"f64", 8, true, true}}};
-/// Of a number that is no element type: calls that take a DType refuse it (invalid_argument).
+/// What info() tells of a number that is no element type; calls that take a DType refuse such a one
+/// (invalid_argument).
 inline constexpr Info unknown{"unknown", 0, false, false};
 }  // namespace dtypes
 
