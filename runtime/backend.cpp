@@ -99,11 +99,11 @@ void check_scheduling(const BackendOptions& options) {
 /// What devices would refuse, or could not work with, is told before there are any.
 void check(const BackendOptions& options) {
   check_scheduling(options);
-  if (const auto capacity = options.scheduling.device.capacity;
-      capacity && (*capacity == 0 || *capacity > sched::capacity_max)) {
+  if (const auto queue_size = options.scheduling.device.queue_size;
+      queue_size && (*queue_size == 0 || *queue_size > sched::queue_size_max)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::scheduling.device.capacity is {} (expected 1 to {})",
-                            *capacity, sched::capacity_max));
+                fmt::format("BackendOptions::scheduling.device.queue_size is {} (expected 1 to {})",
+                            *queue_size, sched::queue_size_max));
   }
   if (options.bytes_max == std::uint64_t{0}) {
     throw Error(ErrorCode::invalid_argument,

@@ -20,7 +20,7 @@ jit::CompileLimits limits_of(const std::optional<std::chrono::nanoseconds>& time
 SchedulerOptions compile_scheduling(const Scheduler& of_devices) {
   SchedulerOptions options;
   options.device.mode = of_devices.simulated() ? sched::Mode::inline_ : sched::Mode::pooled;
-  options.device.capacity = 1;
+  options.device.queue_size = 1;
   return options;
 }
 

@@ -121,8 +121,8 @@ void take_isa(const char* name, BackendOptions& options) {
 }
 
 void take_queue_size(const char* name, BackendOptions& options) {
-  auto& capacity = options.scheduling.device.capacity;
-  if (!capacity) capacity = number<std::uint32_t>(name, 1, sched::capacity_max);
+  auto& queue_size = options.scheduling.device.queue_size;
+  if (!queue_size) queue_size = number<std::uint32_t>(name, 1, sched::queue_size_max);
 }
 
 void take_spin(const char* name, BackendOptions& options) {

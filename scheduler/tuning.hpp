@@ -34,7 +34,7 @@ inline constexpr std::uint32_t tasks_per_clock_read = 64;
 
 /// Tasks outstanding per device where nobody says: what the reference's queues hold, and enough
 /// that hosts seldom wait.
-inline constexpr std::uint32_t capacity_default = 4096;
+inline constexpr std::uint32_t queue_size_default = 4096;
 
 /// Events that ended badly keep their full text for the first failure and this many latest ones per
 /// timeline; others keep their code. Bounds memory under endless fail and recover.

@@ -31,7 +31,7 @@ struct SchedulerCore;
 class Runner;
 
 /// The most tasks that a queue may hold: some 100 MB, which it takes as it first gets that long.
-inline constexpr std::uint32_t capacity_max = std::uint32_t{1} << 20;
+inline constexpr std::uint32_t queue_size_max = std::uint32_t{1} << 20;
 
 /// What a submit does when the queue is full (S4).
 enum class FullPolicy : std::uint8_t {
@@ -55,7 +55,7 @@ struct DeviceOptions {
   std::string name = "device";
   Mode mode = Mode::threaded;
   /// Tasks outstanding at most, rounded up to a power of two; unset: 4096.
-  std::optional<std::uint32_t> capacity{};
+  std::optional<std::uint32_t> queue_size{};
   FullPolicy full = FullPolicy::block;
   /// The time that an idle worker spins before it parks; unset: the profile's.
   std::optional<std::chrono::nanoseconds> spin{};
@@ -383,8 +383,8 @@ class Scheduler {
   /// for a malformed HEDDLE_LOG (see set_log_level()).
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
-  /// for a capacity of 0 or above capacity_max, a mode or policy that is none, or a processor that
-  /// this process may not use.
+  /// for a queue_size of 0 or above queue_size_max, a mode or policy that is none, or a processor
+  /// that this process may not use.
   [[nodiscard]] sched::TaskDevice new_device(std::string name);
   [[nodiscard]] sched::TaskDevice new_device(sched::DeviceOptions options);
 

@@ -66,7 +66,7 @@ struct SimulationOptions {
 
 struct SimulationReport {
   /// ok; or the first thing that broke, with the seed: a task out of its order or run twice, a wait
-  /// that nothing ends, an end unaccounted for, a queue above its capacity, what fail() was told.
+  /// that nothing ends, an end unaccounted for, a queue above its size, what fail() was told.
   Status status;
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;

@@ -22,7 +22,7 @@ class alignas(tuning::line_bytes) Admission {
  public:
   Admission(const Identity& device, Summons& summons, const Control& control)
       : place_{device.timeline.get(), device.id},
-        lane_(*device.options.capacity, device.profile.slots_ahead),
+        lane_(*device.options.queue_size, device.profile.slots_ahead),
         device_(device),
         summons_(summons),
         control_(control) {}

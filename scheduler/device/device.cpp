@@ -38,27 +38,27 @@ std::shared_ptr<DeviceCore> DeviceCore::of(const TaskDevice& device) noexcept {
 
 TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile,
                             OwnedRunner runner, std::shared_ptr<DeviceCore>* core) {
-  const std::uint32_t capacity = options.capacity.value_or(tuning::capacity_default);
-  if (capacity == 0 || capacity > capacity_max) {
+  const std::uint32_t queue_size = options.queue_size.value_or(tuning::queue_size_default);
+  if (queue_size == 0 || queue_size > queue_size_max) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("device '{}': capacity {} (expected 1 to {})", options.name, capacity,
-                            capacity_max));
+                fmt::format("device '{}': queue_size {} (expected 1 to {})", options.name,
+                            queue_size, queue_size_max));
   }
   if (options.full > FullPolicy::deadline) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("device '{}': no policy {} for a full queue (see FullPolicy)",
                             options.name, static_cast<int>(options.full)));
   }
-  if (options.in_flight > capacity_max) {
+  if (options.in_flight > queue_size_max) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("device '{}': {} tasks in flight (expected at most {})", options.name,
-                            options.in_flight, capacity_max));
+                            options.in_flight, queue_size_max));
   }
-  options.in_flight = std::min(options.in_flight, capacity);
+  options.in_flight = std::min(options.in_flight, queue_size);
   // Not in a simulation, which is the same on any machine.
   if (options.processor && options.mode != Mode::simulated)
     require_allowed(options.name, *options.processor);
-  options.capacity = capacity;
+  options.queue_size = queue_size;
   watch_forks();
   prepare_barriers();
   if (Hooks* const simulation = hooks(); options.mode == Mode::simulated && simulation != nullptr)
@@ -69,8 +69,8 @@ TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile
     made = std::make_shared<DeviceCore>(options, profile, std::move(runner));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
-                fmt::format("device '{}': no memory for a queue of {} tasks; lower its capacity",
-                            options.name, capacity));
+                fmt::format("device '{}': no memory for a queue of {} tasks; lower its queue_size",
+                            options.name, queue_size));
   }
   const auto handle = std::make_shared<TaskDevice::Handle>(made);
   if (!made->device_.runner) {

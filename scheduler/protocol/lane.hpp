@@ -288,7 +288,7 @@ class Lane {
 };
 
 static_assert(sizeof(Lane<>::Slot) == tuning::line_bytes, "a slot is one cache line");
-static_assert(capacity_max < std::uint64_t{1} << (tuning::mark_from + 15),
+static_assert(queue_size_max < std::uint64_t{1} << (tuning::mark_from + 15),
               "tickets that share a slot differ in their marks");
 
 }  // namespace heddle::sched

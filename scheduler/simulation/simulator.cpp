@@ -242,9 +242,9 @@ void Simulator::check_ends() {
     if (!device) continue;
     if (!device->is_idle()) fail("tasks were left: " + device->snapshot().to_string());
     if (actor->in_task) fail(fmt::format("device '{}' never ended a task", actor->name));
-    if (device->counters().queue_max > std::bit_ceil(*device->options().capacity)) {
-      fail(fmt::format("device '{}' took {} tasks at once, its capacity is {}", actor->name,
-                       device->counters().queue_max, *device->options().capacity));
+    if (device->counters().queue_max > std::bit_ceil(*device->options().queue_size)) {
+      fail(fmt::format("device '{}' took {} tasks at once, its queue_size is {}", actor->name,
+                       device->counters().queue_max, *device->options().queue_size));
     }
     if (device->is_idle() && device->timeline().waiters() != 0) {
       fail(fmt::format("device '{}' is idle, and {} still wait for it", actor->name,

@@ -283,7 +283,7 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
 TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   BackendOptions options;
   options.name = GetParam();
-  options.scheduling.device.capacity = 2;
+  options.scheduling.device.queue_size = 2;
   const Backend small = Backend::open(options);
   const Device busy = small.physical_device(0).new_virtual_device();
   const ArrayType type{f32, {2}};

@@ -36,7 +36,7 @@ HEDDLE_CONFORMANCE_SUITE(SchedulingTest);
 // S4: the policy of a full queue, and its length, for schedules and transfers, set per backend
 TEST_P(SchedulingTest, FullQueuesDoAsTheBackendSays) {
   SchedulerOptions scheduler;
-  scheduler.device.capacity = 4;
+  scheduler.device.queue_size = 4;
   scheduler.device.full = sched::FullPolicy::fail;
   const Backend backend = open(scheduler);
   const Device device = backend.physical_device(0).new_virtual_device();
@@ -173,7 +173,7 @@ TEST_P(SchedulingTest, ImpossibleOptionsAreRefused) {
   SchedulerOptions none, never, full;
   none.workers = 0;
   never.watchdog = 0s;
-  full.device.capacity = 0;
+  full.device.queue_size = 0;
   for (const SchedulerOptions& bad : {none, never, full}) {
     EXPECT_EQ(failure([&] { static_cast<void>(open(bad)); }).code(), ErrorCode::invalid_argument);
   }

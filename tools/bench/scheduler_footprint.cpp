@@ -53,7 +53,7 @@ double bytes_per_task() {
   Scheduler scheduler;
   const double before = resident_bytes();
   sched::DeviceOptions options;
-  options.capacity = count;
+  options.queue_size = count;
   const sched::TaskDevice device = scheduler.new_device(options);
   std::binary_semaphore go{0};
   device.submit("gate", [&go] { go.acquire(); });

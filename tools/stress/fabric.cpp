@@ -51,7 +51,7 @@ Fabric::Fabric(Random& random)
 Target& Fabric::open(Random& random) {
   sched::DeviceOptions options;
   options.mode = modes[random() % std::size(modes)];
-  options.capacity = once_in(3, random) ? 1U << (random() % 5) : 4096;
+  options.queue_size = once_in(3, random) ? 1U << (random() % 5) : 4096;
   options.spin = std::chrono::nanoseconds(once_in(2, random) ? 0 : 5000);
   options.full = once_in(3, random) ? FullPolicy::fail : FullPolicy::block;
   options.single_producer = once_in(12, random);
@@ -254,8 +254,8 @@ void Fabric::check_all(const std::vector<const Submitter*>& hosts, Tally& tally)
     tally += submitter.tally;
     for (const Fate& fate : submitter.fates) {
       devices[fate.event.device_id()].tasks.push_back({fate.event.ticket(), fate.event.done(),
-                                                      fate.event.status(), fate.runs.load(),
-                                                      fate.ran_well});
+                                                       fate.event.status(), fate.runs.load(),
+                                                       fate.ran_well});
       tally[Count::thrown] += fate.failed ? 1 : 0;
       tally[Count::contained] += fate.failed && fate.contained ? 1 : 0;
     }

@@ -63,7 +63,7 @@ void World::open_backend() {
   options.name = backend_name;
   options.scheduler = simulation_.scheduler();
   options.cache = false;
-  options.scheduling.device.capacity = std::uint32_t{1} << draw(6);
+  options.scheduling.device.queue_size = std::uint32_t{1} << draw(6);
   options.scheduling.device.full =
       draw(2) == 0 ? sched::FullPolicy::block : sched::FullPolicy::fail;
   current() = this;

@@ -66,7 +66,7 @@ class Graph {
   std::shared_ptr<Target> open() {
     sched::DeviceOptions options;
     options.name = fmt::format("device{}", all_.size());
-    options.capacity = std::uint32_t{1} << draw(6);
+    options.queue_size = std::uint32_t{1} << draw(6);
     options.full = std::array{FullPolicy::block, FullPolicy::fail}[draw(2)];
     options.drain_max = draw(2) == 0 ? draw_time() : Time(60s);
     for (int k = 0; k < 1000; ++k) {

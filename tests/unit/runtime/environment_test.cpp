@@ -112,9 +112,9 @@ TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
 // S4, D3, bad input: what no device could work with is told before there is one
 TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
   const std::pair<std::string, std::function<void(BackendOptions&)>> cases[] = {
-      {"device.capacity is 0 ", [](BackendOptions& o) { o.scheduling.device.capacity = 0; }},
-      {"device.capacity is " + std::to_string(sched::capacity_max + 1),
-       [](BackendOptions& o) { o.scheduling.device.capacity = sched::capacity_max + 1; }},
+      {"device.queue_size is 0 ", [](BackendOptions& o) { o.scheduling.device.queue_size = 0; }},
+      {"device.queue_size is " + std::to_string(sched::queue_size_max + 1),
+       [](BackendOptions& o) { o.scheduling.device.queue_size = sched::queue_size_max + 1; }},
       {"bytes_max is 0 ", [](BackendOptions& o) { o.bytes_max = 0; }}};
   for (const auto& [told, set] : cases) {
     BackendOptions options;
@@ -216,7 +216,7 @@ TEST(EnvironmentTest, ValuesReachTheDevices) {
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
   BackendOptions options;
   options.name = "cc";
-  options.scheduling.device.capacity = 4096;  // the program's word, though it is the default
+  options.scheduling.device.queue_size = 4096;  // the program's word, though it is the default
   const Device large = Backend::open(options).physical_device(0).new_virtual_device();
   const Event later = gate.next();
   large.wait(later);

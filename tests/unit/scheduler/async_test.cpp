@@ -156,7 +156,7 @@ TEST_P(AsyncTest, RefusedWithoutInFlight) {
   EXPECT_EQ(refused.status().code(), ErrorCode::failed_precondition);
   EXPECT_THAT(text(refused.status()), HasSubstr("in_flight"));
   sched::DeviceOptions too_many = options("io");
-  too_many.in_flight = sched::capacity_max + 1;
+  too_many.in_flight = sched::queue_size_max + 1;
   EXPECT_THROW(static_cast<void>(scheduler_.new_device(too_many)), Error);
 }
 

@@ -32,7 +32,7 @@ class SubmitTest : public testing::TestWithParam<sched::Mode> {
     SchedulerOptions options;
     options.workers = 1;
     options.device.mode = GetParam();
-    options.device.capacity = 2048;
+    options.device.queue_size = 2048;
     options.device.spin = 0ns;
     return options;
   }

@@ -172,7 +172,7 @@ TEST(InlineChainTest, TasksThatSubmitTheNext) {
   Scheduler scheduler;
   sched::DeviceOptions options;
   options.mode = Mode::inline_;
-  options.capacity = 1;
+  options.queue_size = 1;
   std::vector<std::optional<Device>> devices(count);
   std::size_t ran = 0;
   const std::function<void()> step = [&] {

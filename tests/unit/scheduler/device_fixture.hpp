@@ -17,7 +17,7 @@ class DeviceTest : public testing::TestWithParam<sched::Mode> {
     sched::DeviceOptions o;
     o.name = std::move(name);
     o.mode = GetParam();
-    o.capacity = capacity;
+    o.queue_size = capacity;
     return o;
   }
   sched::TaskDevice open(std::string name, std::uint32_t capacity = 4096) {

@@ -341,7 +341,7 @@ TEST(InlineChainTest, LongChainsDoNotNest) {
   Scheduler scheduler;
   sched::DeviceOptions o;
   o.mode = sched::Mode::inline_;
-  o.capacity = 2;
+  o.queue_size = 2;
   sched::ExternalTimeline gate("gate");
   std::vector<Device> devices;
   Event before = gate.next();
@@ -379,7 +379,7 @@ TEST(InlineChainTest, WaitingDrainsWhatWasPutOff) {
 TEST(CycleTest, NestedInlineTasksDoNotHoldUpThoseBeneath) {
   Scheduler scheduler;
   sched::DeviceOptions o;
-  o.capacity = 1;
+  o.queue_size = 1;
   const Device threaded = scheduler.new_device(o);
   o.mode = sched::Mode::inline_;
   const Device outer = scheduler.new_device(o), inner = scheduler.new_device(o);

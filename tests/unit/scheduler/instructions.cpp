@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   constexpr std::uint64_t batch = 50'000;
   Scheduler scheduler;
   sched::DeviceOptions options;
-  options.capacity = 2 * batch;
+  options.queue_size = 2 * batch;
   options.spin = std::chrono::nanoseconds(0);
   const sched::TaskDevice device = scheduler.new_device(options);
   sched::ExternalTimeline gate("gate");

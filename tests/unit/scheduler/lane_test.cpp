@@ -124,8 +124,8 @@ TEST(LaneTest, FullAndClosedLanesHandOutNothing) {
 // S1: no slot passes for one of another lap: not before the first, nor when marks repeat
 TEST(LaneTest, SlotsAreTakenForTheirOwnTicketsOnly) {
   constexpr std::uint64_t marks = std::uint64_t{1} << (tuning::mark_from + 15);
-  const Lane<> fresh(capacity_max);
-  for (std::uint64_t ticket = 1; ticket <= capacity_max; ++ticket)
+  const Lane<> fresh(queue_size_max);
+  for (std::uint64_t ticket = 1; ticket <= queue_size_max; ++ticket)
     ASSERT_FALSE(fresh.look(ticket).published()) << ticket;
 
   Lane<> lane(1);

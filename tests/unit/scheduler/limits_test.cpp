@@ -58,7 +58,7 @@ TEST_P(LimitsTest, FullQueueRefusesOrWaitsForOneSlot) {
 }
 
 TEST_P(LimitsTest, ImpossibleCapacitiesAreRefused) {
-  for (const std::uint32_t capacity : {std::uint32_t{0}, sched::capacity_max + 1}) {
+  for (const std::uint32_t capacity : {std::uint32_t{0}, sched::queue_size_max + 1}) {
     try {
       open("work", capacity);
       ADD_FAILURE() << capacity;
@@ -67,7 +67,7 @@ TEST_P(LimitsTest, ImpossibleCapacitiesAreRefused) {
       EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("'work'"), HasSubstr("1 to 1048576")));
     }
   }
-  EXPECT_TRUE(open("largest", sched::capacity_max).submit("task", [] {}).wait().ok());
+  EXPECT_TRUE(open("largest", sched::queue_size_max).submit("task", [] {}).wait().ok());
 }
 
 // S4: a task that fills its own queue gets exhausted
@@ -254,7 +254,7 @@ TEST(ThreadedDeviceTest, IsRefusedWhereThreadsCannotStart) {
 TEST(CycleTest, OneOfTwoMutuallyBlockedTasksIsRefused) {
   Scheduler scheduler;
   DeviceOptions o;
-  o.capacity = 1;
+  o.queue_size = 1;
   o.name = "a";
   const Device a = scheduler.new_device(o);
   o.name = "b";

@@ -28,7 +28,7 @@ Device open(Scheduler& scheduler, std::string name, std::uint32_t capacity = 64)
   sched::DeviceOptions options;
   options.name = std::move(name);
   options.mode = Mode::manual;
-  options.capacity = capacity;
+  options.queue_size = capacity;
   return scheduler.new_device(options);
 }
 

@@ -35,7 +35,7 @@ class NoMemoryTest : public testing::Test {
     sched::DeviceOptions options;
     options.name = "a device whose name is longer than a string holds in itself";
     options.mode = Mode::manual;
-    options.capacity = capacity;
+    options.queue_size = capacity;
     return scheduler_.new_device(options);
   }
   /// Calls it with codes_, without memory; nothing may be expected in there.
@@ -134,7 +134,7 @@ struct Bench {
     SchedulerOptions options;
     options.workers = 1;
     options.device.mode = mode;
-    options.device.capacity = 4;
+    options.device.queue_size = 4;
     options.device.full = FullPolicy::fail;
     return options;
   }

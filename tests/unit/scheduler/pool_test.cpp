@@ -33,7 +33,7 @@ Device open(Scheduler& scheduler, Mode mode, std::string name, std::uint32_t cap
   sched::DeviceOptions options;
   options.name = std::move(name);
   options.mode = mode;
-  options.capacity = capacity;
+  options.queue_size = capacity;
   return scheduler.new_device(options);
 }
 
