@@ -1,5 +1,5 @@
-// A graph of one's own in a simulation: one seed decides who goes on when, and what goes wrong. Two
-// hosts withdraw from one account, each by its own device, looking before they take.
+// A graph of one's own in a simulation: one seed decides what goes on when, and what goes wrong.
+// Two hosts withdraw from one account, each by its own device, looking before they take.
 #include <heddle/simulation.hpp>
 
 #include <cstdio>

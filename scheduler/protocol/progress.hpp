@@ -1,7 +1,7 @@
 // Progress: how far a timeline has come, and the first ticket that somebody waits for. One
 // completer at a time; any thread waits, and those who do agree on that ticket under a lock.
 //
-// Who sleeps pays. A completer that is not watched stores `completed_`, passes the light barrier
+// The sleeper pays. A completer that is not watched stores `completed_`, passes the light barrier
 // and reads from which ticket on it has to look closer. A waiter notes what is due, and makes sure
 // that the completer is watched: it raises `watched_` and passes the heavy barrier when it is not.
 // So either the completer looks, or the waiter, who reads `completed_` again, sees the ticket. A
