@@ -229,68 +229,95 @@ TEST_F(MarksTest, RefusedMarksEndTheWaitsOfTasks) {
   EXPECT_TRUE(copy(x, here.context(), to.context()).event.wait().ok());
 }
 
-/// Random launches, copies and waits on some devices, and what has to come of them.
+/// Random launches, copies, merges and waits on some devices, and what has to come of them.
 class RandomWork {
  public:
   RandomWork(const std::vector<Backend>& backends, std::uint64_t seed) : random_(seed) {
     Index i;
-    Program add("add");
+    Program add("add"), gather("gather");
     add << (x_(i) += 1.0);
+    gather << (y_(i) += merge(x_)(i));
+    const Code adds = backends.front().compile(add), gathers = backends.front().compile(gather);
     for (const Backend& backend : backends) {
-      const Code code = backend.compile(add);
       for (int k = 0; k < 2; ++k) {
-        devices_.push_back(backend.physical_device(0).new_virtual_device());
-        routines_.push_back(Context(devices_.back()).link(code));
+        const Device device = backend.physical_device(0).new_virtual_device();
+        const Routine adding = Context(device).link(adds);
+        const Routine gathering = adding.context().link(gathers);
+        seats_.push_back({.device = device, .add = adding, .gather = gathering});
       }
     }
-    expected_.resize(devices_.size());
-    last_.resize(devices_.size());
   }
 
   void step() {
-    const std::size_t at = random_() % devices_.size(), from = random_() % devices_.size();
-    if (random_() % 3 != 0 || at == from) {
-      note(at, routines_[at].schedule(), last_[at]);
-      ++expected_[at];
-      return;
-    }
-    // It may go on with `from` before that was copied only where it waits itself.
+    Seat& at = seats_[random_() % seats_.size()];
+    Seat& from = seats_[random_() % seats_.size()];
+    const std::uint64_t what = &at == &from ? 0 : random_() % 6;
     TransferOptions after;
-    if (last_[from]) after.after.push_back(*last_[from]);
-    const Event copied = copy(x_, routines_[from].context(), routines_[at].context(), after).event;
-    note(at, copied, last_[from]);
-    note(from, devices_[from].wait(copied), copied);
-    expected_[at] = expected_[from];
+    if (from.last) after.after.push_back(*from.last);
+    if (what < 3) {
+      note(at, at.add.schedule(), at.last);
+      ++at.x;
+    } else if (what == 3) {
+      note(at, copy(x_, from.add.context(), at.add.context(), after).event, from.last);
+      at.x = from.x;
+      // It goes on with what was copied from once that was done.
+      note(from, from.device.wait(*at.last), at.last);
+    } else if (what == 4) {
+      const MergeMode mode = random_() % 2 == 0 ? MergeMode::copy : MergeMode::stream;
+      note(at, merge(at.gather, from.add.context(), mode, {}, after), from.last);
+      at.y += from.x;
+      note(from, from.device.wait(*at.last), at.last);
+    } else {
+      // By way of memory that goes, and is taken again, while tasks use it.
+      const BufferView x = at.add.context().view(x_);
+      const BufferView by(Buffer::allocate(at.device, x.type()), x.type());
+      by.copy_from(at.device, x);
+      note(at, x.copy_from(at.device, by), at.last);
+    }
   }
+  void cancel() { seats_[random_() % seats_.size()].device.cancel_pending(); }
   /// Ends it all. Nothing ended well that came after what did not.
   void expect_consistent() {
-    for (const Device& device : devices_) static_cast<void>(device.timeline().await());
+    for (const Seat& seat : seats_) static_cast<void>(seat.device.timeline().await());
     for (const auto& [event, before] : events_) {
       if (!before->accepted() || !event.accepted()) continue;
+      // A cancel is no failure of the device.
+      if (before->device_id() == event.device_id() &&
+          before->status().code() == ErrorCode::cancelled)
+        continue;
       EXPECT_TRUE(before->status().ok() || !event.status().ok())
           << event.to_string() << " after " << before->to_string();
     }
-    for (const Device& device : devices_) device.recover();
     events_.clear();
-    last_.assign(devices_.size(), std::nullopt);
+    for (Seat& seat : seats_) {
+      seat.device.recover();
+      seat.last.reset();
+    }
   }
   void expect_values() {
-    for (std::size_t k = 0; k < devices_.size(); ++k)
-      EXPECT_THAT(routines_[k].context().read<float>(x_), Each(expected_[k])) << k;
+    for (const Seat& seat : seats_) {
+      EXPECT_THAT(seat.add.context().read<float>(x_), Each(seat.x));
+      EXPECT_THAT(seat.gather.context().read<float>(y_), Each(seat.y));
+    }
   }
 
  private:
-  void note(std::size_t at, const Event& event, const std::optional<Event>& before) {
+  /// A device, and what its memory has to hold in the end.
+  struct Seat {
+    Device device;
+    Routine add, gather;
+    std::optional<Event> last{};  // that touches its x
+    float x = 0, y = 0;
+  };
+
+  void note(Seat& at, const Event& event, const std::optional<Event>& before) {
     if (before) events_.emplace_back(event, before);
-    last_[at] = event;
+    at.last = event;
   }
 
   std::mt19937_64 random_;
-  const Tensor x_{"x", f32, {4}};
-  std::vector<Device> devices_;
-  std::vector<Routine> routines_;
-  std::vector<float> expected_;
-  std::vector<std::optional<Event>> last_;  // that touches its x
+  const Tensor x_{"x", f32, {4}}, y_{"y", f32, {4}};
+  std::vector<Seat> seats_;
   std::vector<std::pair<Event, std::optional<Event>>> events_;
 };
 
@@ -333,6 +360,7 @@ TEST(RandomMarksTest, FailuresReachAllThatCameAfter) {
       for (int k = 0; k < 40; ++k) {
         if (k == 20 && random() % 2 == 0) faulty.fail_next_end();
         if (k == 20 && random() % 2 == 0) faulty.fail_issue(random() % 4);
+        if (k == 30 && random() % 4 == 0) work.cancel();
         try {
           work.step();
         } catch (const Error&) {  // the device has failed
