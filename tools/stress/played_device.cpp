@@ -30,7 +30,8 @@ class PlayedModule final : public dev::Module {
   std::vector<const RuntimeKernel*> kernels_;
 };
 
-void compute(Hardware& hardware, const RuntimeKernel& kernel, const heddle_kernel_args& args) {
+void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
+             const heddle_kernel_args& args) {
   const Formula& formula = *kernel.formula;
   std::array<std::uint64_t*, num_operands> operands{};
   for (std::size_t k = 0; k < kernel.operands.size(); ++k) {
@@ -97,7 +98,8 @@ struct Domain {
 
 class PlayedQueue final : public dev::Queue {
  public:
-  PlayedQueue(Hardware& hardware, dev::Completions& completions, std::shared_ptr<Domain> domain)
+  PlayedQueue(PlayedHardware& hardware, dev::Completions& completions,
+              std::shared_ptr<Domain> domain)
       : hardware_(hardware),
         line_(std::make_shared<Line>(completions)),
         domain_(std::move(domain)) {}
@@ -178,7 +180,7 @@ class PlayedQueue final : public dev::Queue {
   }
 
   /// In a host of the simulation's, one at a time for each queue.
-  static void run_until(Hardware& hardware, const std::shared_ptr<Line>& line,
+  static void run_until(PlayedHardware& hardware, const std::shared_ptr<Line>& line,
                         const std::shared_ptr<Domain>& domain, std::uint64_t number) {
     Simulation& simulation = hardware.simulation();
     simulation.sleep_for(std::chrono::nanoseconds(1000 << simulation.random(6)));
@@ -209,14 +211,14 @@ class PlayedQueue final : public dev::Queue {
     }
   }
 
-  Hardware& hardware_;
+  PlayedHardware& hardware_;
   const std::shared_ptr<Line> line_;
   const std::shared_ptr<Domain> domain_;  // null: operations are done when they return
 };
 
 class PlayedDevice final : public dev::PhysicalDevice {
  public:
-  PlayedDevice(Hardware& hardware, PlayedKind kind)
+  PlayedDevice(PlayedHardware& hardware, PlayedKind kind)
       : hardware_(hardware),
         is_peer_(kind.is_peer),
         domain_(kind.runs_ahead ? std::make_shared<Domain>() : nullptr) {
@@ -246,7 +248,7 @@ class PlayedDevice final : public dev::PhysicalDevice {
   }
 
  private:
-  Hardware& hardware_;
+  PlayedHardware& hardware_;
   const bool is_peer_;
   const std::shared_ptr<Domain> domain_;
   dev::Properties properties_;
@@ -254,22 +256,22 @@ class PlayedDevice final : public dev::PhysicalDevice {
 
 }  // namespace
 
-Hardware::Hardware(Simulation& simulation) : simulation_(simulation) {
+PlayedHardware::PlayedHardware(Simulation& simulation) : simulation_(simulation) {
   // In most seeds nothing fails: what goes wrong often hides what goes wrong else.
   if (simulation_.random(3) == 0) one_failure_in_ = std::uint64_t{8} << simulation_.random(4);
 }
 
-std::shared_ptr<dev::PhysicalDevice> Hardware::make(PlayedKind kind) {
+std::shared_ptr<dev::PhysicalDevice> PlayedHardware::make(PlayedKind kind) {
   return std::make_shared<PlayedDevice>(*this, kind);
 }
 
-bool Hardware::fails() {
+bool PlayedHardware::fails() {
   if (one_failure_in_ == 0 || simulation_.random(one_failure_in_) != 0) return false;
   ++failures_;
   return true;
 }
 
-Status Hardware::allocate(std::size_t bytes, void** data) noexcept {
+Status PlayedHardware::allocate(std::size_t bytes, void** data) noexcept {
   *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (*data == nullptr) return Status(ErrorCode::exhausted, "the played device is full");
   std::memset(*data, 0xA5, bytes);  // no zeros
@@ -277,14 +279,14 @@ Status Hardware::allocate(std::size_t bytes, void** data) noexcept {
   return {};
 }
 
-void Hardware::release(void* data) noexcept {
+void PlayedHardware::release(void* data) noexcept {
   const auto at = blocks_.find(static_cast<const std::byte*>(data));
   if (at == blocks_.end()) return fail("memory was given back that no device has");
   blocks_.erase(at);
   std::free(data);
 }
 
-void Hardware::touch(const void* data, std::size_t bytes) {
+void PlayedHardware::touch(const void* data, std::size_t bytes) {
   const auto* const begin = static_cast<const std::byte*>(data);
   const auto after = blocks_.upper_bound(begin);
   if (after != blocks_.begin()) {

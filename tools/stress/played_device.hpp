@@ -21,11 +21,11 @@ struct PlayedKind {
 };
 
 /// What the devices of a simulation share. Outlives them, and may outlive the simulation.
-class Hardware {
+class PlayedHardware {
  public:
-  explicit Hardware(Simulation& simulation);
-  Hardware(const Hardware&) = delete;
-  Hardware& operator=(const Hardware&) = delete;
+  explicit PlayedHardware(Simulation& simulation);
+  PlayedHardware(const PlayedHardware&) = delete;
+  PlayedHardware& operator=(const PlayedHardware&) = delete;
 
   [[nodiscard]] std::shared_ptr<dev::PhysicalDevice> make(PlayedKind kind);
   /// Nothing fails from here on.

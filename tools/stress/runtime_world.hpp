@@ -77,7 +77,7 @@ class World {
   static World*& current();
 
   [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }
-  [[nodiscard]] Hardware& hardware() noexcept { return hardware_; }
+  [[nodiscard]] PlayedHardware& hardware() noexcept { return hardware_; }
   [[nodiscard]] RuntimeModel& model() noexcept { return model_; }
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return simulation_.random(bound); }
 
@@ -129,7 +129,7 @@ class World {
 
   Simulation& simulation_;
   const std::function<void(const std::string&)> tell_;
-  Hardware hardware_;
+  PlayedHardware hardware_;
   RuntimeModel model_;
   std::vector<Event> events_;      // some
   std::vector<PlayedKind> kinds_;  // of the backend that is being opened
