@@ -19,6 +19,7 @@
 #include "heddle/kernel.h"
 #include "heddle/status.hpp"
 
+#pragma GCC visibility push(default)
 namespace heddle::dev {
 
 /// Memory space of the host: buffers there may be read in place.
@@ -163,3 +164,4 @@ template <class Q, class... Args>
 [[nodiscard]] std::shared_ptr<PhysicalDevice> make_null_device();
 
 }  // namespace heddle::dev
+#pragma GCC visibility pop

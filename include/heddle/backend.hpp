@@ -17,6 +17,7 @@
 #include "heddle/pending.hpp"
 #include "heddle/profile.hpp"
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 namespace dev {
@@ -172,3 +173,4 @@ struct Setting {
 [[nodiscard]] std::vector<Setting> settings();
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -13,11 +13,12 @@
 
 #include "heddle/program.hpp"
 
-namespace heddle {
-
-namespace jit {
+namespace heddle::jit {
 struct CodeData;
-}
+}  // namespace heddle::jit
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 /// How a merge buffer gets its contents (D6).
 enum class MergeMode : std::uint8_t {
@@ -153,3 +154,4 @@ class CodeBatch {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -14,16 +14,17 @@
 #include "heddle/scheduler.hpp"
 #include "heddle/types.hpp"
 
+namespace heddle::rt {
+struct BackendState;
+struct DeviceState;
+class BufferState;
+}  // namespace heddle::rt
+
+#pragma GCC visibility push(default)
 namespace heddle {
 
 class Backend;   // heddle/backend.hpp
 class Hardware;  // below
-
-namespace rt {
-struct BackendState;
-struct DeviceState;
-class BufferState;
-}  // namespace rt
 
 /// Bytes of device memory, and how transfers went, since the device was opened.
 struct DeviceStatistics {
@@ -196,3 +197,4 @@ class BufferView {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -11,11 +11,15 @@
 
 #include "heddle/status.hpp"
 
+namespace heddle::sched {
+class Timeline;
+class Admission;
+}  // namespace heddle::sched
+
+#pragma GCC visibility push(default)
 namespace heddle {
 
 namespace sched {
-class Timeline;
-class Admission;
 class TaskDevice;
 }  // namespace sched
 
@@ -122,3 +126,4 @@ template <>
 struct std::hash<heddle::EventId> {
   std::size_t operator()(const heddle::EventId& id) const noexcept;
 };
+#pragma GCC visibility pop

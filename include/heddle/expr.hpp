@@ -16,11 +16,12 @@
 
 #include "heddle/types.hpp"
 
-namespace heddle {
-
-namespace jit {
+namespace heddle::jit {
 struct ExprNode;
-}
+}  // namespace heddle::jit
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 /// An iteration index of statements: it runs over 0, 1, ... below its extent. That is the size of
 /// the axes which it subscripts alone, t(i), and which must agree; or an extent given here, in
@@ -280,3 +281,4 @@ Expr cast(const Expr& x, DType to);
 Expr embed(const Subscript& index);
 
 }  // namespace heddle
+#pragma GCC visibility pop

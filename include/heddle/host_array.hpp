@@ -13,6 +13,7 @@
 
 #include "heddle/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 class HostArray {
@@ -82,3 +83,4 @@ class HostArray {
 [[nodiscard]] std::string render_array(const ArrayType& type, const void* data, int edge = 3);
 
 }  // namespace heddle
+#pragma GCC visibility pop

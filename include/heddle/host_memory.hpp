@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 inline constexpr std::size_t host_alignment = 64;
@@ -35,3 +36,4 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 }
 
 }  // namespace heddle
+#pragma GCC visibility pop

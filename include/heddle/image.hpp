@@ -14,6 +14,7 @@
 
 #include "heddle/status.hpp"
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 /// A sum (XXH3-128) that finds damage, not malice.
@@ -81,3 +82,4 @@ class Image {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

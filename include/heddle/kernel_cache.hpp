@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 /// How often compiling ended in which way (J11). A unit is what one call of the compiler makes. The
@@ -63,3 +64,4 @@ struct KernelCacheInfo {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 enum class LogLevel : std::uint8_t { off, error, warn, info, debug, trace };
@@ -102,3 +103,4 @@ void start_trace(const TraceOptions& options = {});
 [[nodiscard]] Trace stop_trace();
 
 }  // namespace heddle
+#pragma GCC visibility pop

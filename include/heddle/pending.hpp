@@ -9,12 +9,13 @@
 #include "heddle/code.hpp"
 #include "heddle/scheduler.hpp"
 
-namespace heddle {
-
-namespace rt {
+namespace heddle::rt {
 template <class T>
 struct PendingState;
-}  // namespace rt
+}  // namespace heddle::rt
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 /// A compile under way, which ends by itself also when the last handle goes. A failure that get(),
 /// wait_for() and the event have told nobody goes to the log, once, when the compile has ended and
@@ -51,3 +52,4 @@ extern template class Pending<Code>;
 extern template class Pending<CodeBatch>;
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 /// Constants of the scheduler that depend on how far apart the machine's processors are. A value
@@ -47,3 +48,4 @@ struct KernelProfile {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -37,6 +37,7 @@
 
 #include "heddle/tensor.hpp"
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 /// Ordered assignments over tensors: what the user describes. A value: copies share, later appends
@@ -80,3 +81,4 @@ class Program {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -22,12 +22,13 @@
 #include "heddle/pending.hpp"
 #include "heddle/program.hpp"
 
-namespace heddle {
-
-namespace rt {
+namespace heddle::rt {
 struct ContextState;
 struct RoutineState;
-}  // namespace rt
+}  // namespace heddle::rt
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 class Routine;
 class RoutineBatch;
@@ -277,3 +278,4 @@ Event merge(const Routine& consumer, const Context& source, MergeMode mode,
             std::source_location where = std::source_location::current());
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -22,13 +22,17 @@
 #include "heddle/status.hpp"
 #include "heddle/task.hpp"
 
-namespace heddle {
-
-namespace sched {
+namespace heddle::sched {
 class ExternalState;
 class DeviceCore;
 struct SchedulerCore;
 class Runner;
+}  // namespace heddle::sched
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+namespace sched {
 
 /// The most tasks that a queue may hold: some 100 MB, which it takes as it first gets that long.
 inline constexpr std::uint32_t queue_size_max = std::uint32_t{1} << 20;
@@ -437,3 +441,4 @@ Status await(const Event& event) noexcept;
 [[nodiscard]] unsigned available_processors() noexcept;
 
 }  // namespace heddle
+#pragma GCC visibility pop

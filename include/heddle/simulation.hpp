@@ -16,11 +16,12 @@
 
 #include "heddle/scheduler.hpp"
 
-namespace heddle {
-
-namespace sched {
+namespace heddle::sched {
 class Simulator;
-}
+}  // namespace heddle::sched
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 /// How the simulation chooses, among the hosts and devices that can go on, the next one.
 enum class SimulationPolicy : std::uint8_t {
@@ -118,3 +119,4 @@ class Simulation {
 };
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#pragma GCC visibility push(default)
 namespace heddle {
 
 /// The kind of a failure, coarse enough to act on. Stable: values are never reused.
@@ -232,3 +233,4 @@ inline void throw_if_failed(const Status& status) {
 }
 
 }  // namespace heddle
+#pragma GCC visibility pop

@@ -11,8 +11,14 @@
 #include "heddle/status.hpp"
 
 namespace heddle::sched {
-
 class DeviceCore;
+class HardwareQueue;
+class LateEnds;
+class TicketGuard;
+}  // namespace heddle::sched
+
+#pragma GCC visibility push(default)
+namespace heddle::sched {
 
 /// A task's name: errors, traces and snapshots show it. Copies a pointer: the text must live for
 /// ever, as a string literal does. A local buffer does not; intern() keeps a copy of its text.
@@ -89,3 +95,4 @@ class Completion {
 };
 
 }  // namespace heddle::sched
+#pragma GCC visibility pop

@@ -19,12 +19,13 @@
 #include "heddle/host_array.hpp"
 #include "heddle/types.hpp"
 
-namespace heddle {
-
-namespace jit {
+namespace heddle::jit {
 struct TensorState;
 struct StatementNode;
-}  // namespace jit
+}  // namespace heddle::jit
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 /// Where a tensor's values live while routines run. A tensor that a program assigns and then reads
 /// itself, and for which no mode is asked, may be recomputed where it is read or live for one run
@@ -191,3 +192,4 @@ struct std::hash<heddle::Tensor> {
     return std::hash<std::uint64_t>()(tensor.id());
   }
 };
+#pragma GCC visibility pop

@@ -16,10 +16,13 @@
 #include <vector>
 
 namespace heddle {
-
 /// How heddle's own floors come from a handle to what its copies share. No installed header defines
 /// it: what is behind handles is no part of the API.
 struct Inside;
+}  // namespace heddle
+
+#pragma GCC visibility push(default)
+namespace heddle {
 
 /// Element types. The numeric values are part of the text form and never change.
 enum class DType : std::uint8_t {
@@ -229,3 +232,4 @@ struct std::hash<heddle::ArrayType> {
     return static_cast<std::size_t>(h);
   }
 };
+#pragma GCC visibility pop

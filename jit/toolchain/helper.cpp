@@ -44,6 +44,12 @@ fs::path loaded_file() {
   return known && info.dli_fname != nullptr ? info.dli_fname : fs::path();
 }
 
+/// Whether the process runs this very file: a program that holds the floors itself.
+bool is_program(const fs::path& mapped) {
+  std::error_code error;
+  return !mapped.empty() && fs::read_symlink("/proc/self/exe", error) == mapped;
+}
+
 Command helper_command(const ToolOptions& options, const fs::path& path,
                        const fs::path& directory) {
   Command command{{path.string(), "--serve", directory.string()}, {"LC_ALL=C"}};
@@ -75,8 +81,9 @@ std::vector<fs::path> helper_places(const ToolOptions& options) {
       code_directory(mapped_file(), loaded_file()));
   if (const std::optional<fs::path>& here = *own) {
     add(*here);
-    // From the library's directory to libexec as installed, wherever the tree was moved to.
-    add(*here / HEDDLE_HELPER_DIR_FROM_LIB);
+    // To libexec as installed, wherever the tree was moved to.
+    static const bool in_program = is_program(mapped_file());
+    add(*here / (in_program ? HEDDLE_HELPER_DIR_FROM_BIN : HEDDLE_HELPER_DIR_FROM_LIB));
   }
   return places;
 }

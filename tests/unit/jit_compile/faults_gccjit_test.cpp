@@ -143,7 +143,7 @@ TEST(HelperTest, IsLookedForBesideTheLibraryAndNowhereElse) {
   EXPECT_THAT(helper_places({}),
               ::testing::ElementsAre(
                   here / "heddle-compile",
-                  (here / HEDDLE_HELPER_DIR_FROM_LIB / "heddle-compile").lexically_normal()));
+                  (here / HEDDLE_HELPER_DIR_FROM_BIN / "heddle-compile").lexically_normal()));
 }
 
 TEST(HelperTest, IsFoundWhereTheLibraryWasReplacedMeanwhile) {
