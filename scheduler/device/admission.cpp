@@ -62,6 +62,17 @@ Event TicketGuard::submit(const TaskDevice& device, Label label, const TaskOps& 
                                                              &guard);
 }
 
+PlainTicket::PlainTicket(const TaskDevice& device) noexcept : core_(&DeviceCore::in(device)) {
+  const auto slot = core_->reserve_plainly();
+  place_ = slot.callable;
+  if (place_ != nullptr) [[likely]]
+    event_ = core_->admission().event(slot.ticket);
+}
+
+void PlainTicket::publish(Label label, const TaskOps& ops) const noexcept {
+  core_->publish_plainly({place_, event_.ticket()}, label.c_str(), ops);
+}
+
 /// Takes a ticket if `guard` lets it and there is room. What comes between is short: it may
 /// hold locks of its own, and a simulation must not leave this fiber meanwhile.
 std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool full,

@@ -1,6 +1,9 @@
-// TicketGuard: what else has to hold at the moment at which a task takes its ticket, for who builds
-// on the scheduler. It is asked before the ticket is taken, so that a refusal costs none.
+// Tickets for who builds on the scheduler. TicketGuard: what else has to hold at the moment at
+// which a task takes its ticket; it is asked before the ticket is taken, so that a refusal costs
+// none. PlainTicket: a submission in two short parts, for who has something to note between them.
 #pragma once
+
+#include <cstdint>
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/protocol/lane.hpp"
@@ -30,6 +33,27 @@ class TicketGuard {
   [[nodiscard]] static Completion completion_of_running_task() noexcept {
     return Completion::of_running_task();
   }
+};
+
+/// A ticket taken as TaskDevice::submit() takes it without options, where nothing is to be looked
+/// at or waited for: else there is none, and TicketGuard::submit() will tell. Whoever has one
+/// publishes its task at once: all later tasks of the device wait for it.
+class PlainTicket {
+ public:
+  PlainTicket() = default;  ///< none
+  explicit PlainTicket(const TaskDevice& device) noexcept;
+  [[nodiscard]] explicit operator bool() const noexcept { return place_ != nullptr; }
+  /// Of the task. For who has a ticket.
+  [[nodiscard]] const Event& event() const noexcept { return event_; }
+  /// Where its callable is to be built, of up to task_bytes_max bytes.
+  [[nodiscard]] void* place() const noexcept { return place_; }
+  /// The callable is there. On a device whose mode is inline it runs here.
+  void publish(Label label, const TaskOps& ops) const noexcept;
+
+ private:
+  DeviceCore* core_ = nullptr;
+  void* place_ = nullptr;
+  Event event_;
 };
 
 }  // namespace heddle::sched

@@ -66,6 +66,11 @@ class Bias {
     owner_.store(revoked, std::memory_order_release);
   }
 
+  /// Nobody has claimed it, nor will while the caller keeps them from it.
+  [[nodiscard]] bool is_unclaimed() const noexcept {
+    // relaxed: what keeps others from claiming it orders it.
+    return owner_.load(std::memory_order_relaxed) == unclaimed;
+  }
   [[nodiscard]] bool is_revoked() const noexcept {
     // relaxed: a hint.
     return owner_.load(std::memory_order_relaxed) == revoked;
