@@ -17,25 +17,16 @@ Memory::~Memory() {
   if (pool && data != nullptr) pool->release(data);
 }
 
-namespace {
-
-std::uint64_t next_number() noexcept {
-  static std::atomic<std::uint64_t> made{0};
-  // relaxed: handing out numbers.
-  return made.fetch_add(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
 BufferState::BufferState(std::shared_ptr<const Memory> block,
                          std::shared_ptr<dev::PhysicalDevice> physical_device,
-                         std::shared_ptr<const std::string> device_name)
-    : number(next_number()),
-      physical(std::move(physical_device)),
+                         std::shared_ptr<const std::string> device_name,
+                         std::shared_ptr<Ledger> guard)
+    : physical(std::move(physical_device)),
       device(std::move(device_name)),
       data(static_cast<std::byte*>(block->data)),
       bytes(block->bytes),
       borrowed(block->host.has_value()),
+      ledger(std::move(guard)),
       memory(std::move(block)) {}
 
 namespace {
@@ -50,10 +41,20 @@ bool ended_well(const Event& event) noexcept {
   return event.done() && sched::Timeline::outcome_of(event).status.ok();
 }
 
+BufferState::~BufferState() {
+  const auto ended = [](const Former& former) noexcept { return former.use.done(); };
+  if (!std::ranges::all_of(former_, ended)) return;
+  for (auto donor = donor_.lock(); donor; donor = donor->donor_.lock()) {
+    std::shared_ptr<const Memory> gone;  // after the lock
+    const std::lock_guard lock(*ledger);
+    gone.swap(donor->lent_);
+  }
+}
+
 bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use) : use.done(); }
 
 std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
-  auto next = std::make_shared<BufferState>(memory, physical, device);
+  auto next = std::make_shared<BufferState>(memory, physical, device, ledger);
   next->constant = constant;
   next->constant_id = constant_id;
   for (const Event& use : uses_) next->former_.push_back({use, true});
@@ -63,6 +64,9 @@ std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
       next->former_.push_back({use, heeded && uses_.empty()});
   }
   std::erase_if(next->former_, &Former::over);
+  const bool used = std::ranges::any_of(uses_, [](const Event& use) { return !use.done(); });
+  if (used) lent_ = memory;
+  next->donor_ = used ? weak_from_this() : donor_;
   memory.reset();
   taken_at = where;
   return next;
@@ -79,6 +83,12 @@ void BufferState::order(std::uint64_t timeline, bool overwrites, sched::TaskNote
     note.come_after(use, heeded && !overwrites);
   }
   uses_.reserve(uses_.size() + 1);
+}
+
+Event* BufferState::last_plain_use(std::uint64_t timeline) noexcept {
+  if (!memory || !former_.empty()) return nullptr;
+  const auto last = std::ranges::find_if(uses_, on(timeline));
+  return last == uses_.end() ? nullptr : &*last;
 }
 
 void BufferState::note_use(const Event& event, bool overwrites) noexcept {
@@ -116,7 +126,7 @@ std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::s
 std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
                                       const std::string& what, std::uint64_t tensor) {
   return std::make_shared<BufferState>(allocate_memory(execution, bytes, what, tensor),
-                                       execution.physical, execution.shared_name);
+                                       execution.physical, execution.shared_name, execution.ledger);
 }
 
 std::shared_ptr<BufferState> borrow(const Execution& execution, const HostArray& host) {
@@ -124,8 +134,8 @@ std::shared_ptr<BufferState> borrow(const Execution& execution, const HostArray&
   memory->host = host;
   memory->data = host.data();
   memory->bytes = host.num_bytes();
-  return std::make_shared<BufferState>(std::move(memory), execution.physical,
-                                       execution.shared_name);
+  return std::make_shared<BufferState>(std::move(memory), execution.physical, execution.shared_name,
+                                       execution.ledger);
 }
 
 bool reaches(const Execution& execution, const BufferState& buffer) noexcept {
@@ -184,12 +194,12 @@ Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
 std::size_t Buffer::num_bytes() const noexcept { return state_->bytes; }
 
 bool Buffer::live() const noexcept {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(*state_->ledger);
   return state_->memory != nullptr;
 }
 
 Buffer Buffer::donate(std::source_location where) const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(*state_->ledger);
   if (!state_->memory) {
     const std::source_location& at = state_->taken_at;
     throw Error(

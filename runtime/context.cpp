@@ -43,8 +43,9 @@ std::shared_ptr<const Linked> ContextState::routine() const noexcept {
 }
 
 void ContextState::finalize() const noexcept {
-  std::shared_ptr<const Contents> gone;  // after the lock: with it may go much
+  std::shared_ptr<const Contents> gone;  // after the locks: with it may go much
   const std::lock_guard lock(mutex_);
+  const std::lock_guard launches(*device->execution->ledger);
   gone.swap(contents_);
 }
 

@@ -11,6 +11,7 @@
 #include "heddle/routine.hpp"
 #include "jit/code/code.hpp"
 #include "runtime/submit.hpp"
+#include "scheduler/protocol/split_count.hpp"
 
 namespace heddle::rt {
 
@@ -38,7 +39,8 @@ struct LinkedStep {
   std::vector<heddle_kernel_buffer> buffers{};  ///< of its entries; empty for the merge entry
 };
 
-/// What a launch needs; held by the tasks too, so it keeps code alive while they are queued.
+/// What a launch needs: kept by the handles of its routine, and by the tasks, so it keeps code and
+/// buffers alive while they are queued. Made by make_linked().
 struct Linked {
   Code code;
   std::vector<LinkedStep> steps;
@@ -46,9 +48,15 @@ struct Linked {
       entries;  ///< per signature entry; the merge entry is empty
   std::shared_ptr<Execution> execution;
   sched::Label label;
-  std::vector<heddle_kernel_buffer> buffers;  ///< per entry; empty for the merge entry
-  Accesses accesses;                          ///< of `entries`
+  std::vector<heddle_kernel_buffer> buffers{};  ///< per entry; empty for the merge entry
+  Accesses accesses{};                          ///< of `entries`; with the ledger of its device
+  /// Launches in the queue that hold it by being counted; they begin with that ledger locked.
+  mutable sched::SplitCount<> launches{};
 };
+/// Goes with its last handle or launch, whichever is later.
+[[nodiscard]] std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
+                                                  std::vector<std::optional<BufferView>> entries,
+                                                  std::shared_ptr<Execution> execution);
 
 /// What a context keeps in memory; nothing of it changes.
 struct Contents {
@@ -74,18 +82,23 @@ struct ContextState {
   /// Null when the context was finalised. What the caller holds stays as it is meanwhile.
   [[nodiscard]] std::shared_ptr<const Contents> contents() const noexcept;
   [[nodiscard]] std::shared_ptr<const Linked> routine() const noexcept;
+  /// The same for who has locked the ledger of the device, as long as that is so.
+  [[nodiscard]] const Linked* locked_routine() const noexcept {
+    return contents_ ? contents_->routine.get() : nullptr;
+  }
   /// Lets go of what it holds; memory is freed once nothing else holds it and the tasks that use it
   /// ended.
   void finalize() const noexcept;
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Contents> contents_;  // guarded by mutex_
+  mutable std::mutex mutex_;                          // or the ledger of the device: either guards
+  mutable std::shared_ptr<const Contents> contents_;  // taken away with both locked
 };
 
 struct RoutineState {
   Code code;
   std::shared_ptr<const ContextState> context;  ///< whose contents have what a launch needs
+  bool small = false;                           ///< see is_small()
 };
 
 /// Throws failed_precondition when the context was finalised.

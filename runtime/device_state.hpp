@@ -15,6 +15,7 @@
 #include "heddle/code.hpp"
 #include "heddle/device.hpp"
 #include "heddle/program.hpp"
+#include "runtime/ledger.hpp"
 #include "runtime/staging.hpp"
 
 namespace heddle::sched {
@@ -41,13 +42,15 @@ struct Memory {
 
 /// What is behind Buffer: a right to memory, which donation takes away. It knows the last use of
 /// the memory on each timeline, so that a next owner can come after those.
-class BufferState {
+class BufferState : public std::enable_shared_from_this<BufferState> {
  public:
   /// The memory of a virtual device, by name.
   BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
-              std::shared_ptr<const std::string> device);
+              std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger);
+  BufferState(const BufferState&) = delete;
+  BufferState& operator=(const BufferState&) = delete;
+  ~BufferState();
 
-  const std::uint64_t number;                           ///< of its making, in this process
   const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
   const std::shared_ptr<const std::string> device;      ///< name of the virtual one
   std::byte* const data;                                ///< for who keeps the memory
@@ -58,7 +61,7 @@ class BufferState {
   std::string constant;
   std::uint64_t constant_id = 0;
 
-  mutable std::mutex mutex;              // guards what follows
+  const std::shared_ptr<Ledger> ledger;  ///< guards what follows: of the device that it is of
   std::shared_ptr<const Memory> memory;  ///< null: donated
   std::source_location taken_at;         ///< where donate() was called
 
@@ -68,6 +71,9 @@ class BufferState {
   /// `overwrites`: it writes all of the memory and reads none. Under the lock, which the caller
   /// keeps until note_use(). Throws std::bad_alloc.
   void order(std::uint64_t timeline, bool overwrites, sched::TaskNote& note);
+  /// Where order() has nothing to say of a next use on `timeline`: the last one there, to be set to
+  /// that use. Null: it has. Under the lock.
+  [[nodiscard]] Event* last_plain_use(std::uint64_t timeline) noexcept;
   /// That use was accepted; on its timeline it is the last so far. Under the lock.
   void note_use(const Event& event, bool overwrites) noexcept;
   /// Uses on other timelines come after this one, which gives the memory its first values however
@@ -82,6 +88,10 @@ class BufferState {
   };
   std::vector<Event> uses_;     // the last of each timeline
   std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
+  // Launches keep buffers, not memory: what was given away while uses were under way is kept by the
+  // donor too, until it goes or, once they have ended, the new owner does.
+  std::shared_ptr<const Memory> lent_;
+  std::weak_ptr<BufferState> donor_;  // constant: the last of the former owners that lent something
 };
 
 /// Who asks for heddle itself: the failure is still to be seen by somebody (S10).
@@ -107,6 +117,7 @@ struct Execution {
   std::shared_ptr<Stream> queue;
   Staging staging;
   std::shared_ptr<dev::MemoryPool> pool;
+  const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
 };

@@ -7,7 +7,7 @@
 #include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
-#include "runtime/context_state.hpp"
+#include "runtime/launch.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
 
@@ -45,13 +45,8 @@ class Linker {
     check_overlaps(entries);
     std::vector<LinkedStep> steps = load_steps(jit::specialise(
         data_, addresses(entries), spread_over(parent_->device->backend->compiles)));
-    auto linked = std::make_shared<Linked>(Linked{code_,
-                                                  std::move(steps),
-                                                  std::move(entries),
-                                                  parent_->device->execution,
-                                                  sched::Label::intern(code_.name()),
-                                                  {},
-                                                  {}});
+    auto linked =
+        make_linked(code_, std::move(steps), std::move(entries), parent_->device->execution);
     note_accesses(*linked);
     for (const auto& [view, entry] : fresh_)
       submit_zeros(*parent_->device, view, data_.tensor(entry));
@@ -60,7 +55,8 @@ class Linker {
     sched::log_made(LogLevel::debug, [&] {
       return fmt::format("linked '{}' on {}", code_.name(), parent_->device->execution->name);
     });
-    return Inside::make<Routine>(std::make_shared<const RoutineState>(RoutineState{code_, child_}));
+    return Inside::make<Routine>(std::make_shared<const RoutineState>(
+        RoutineState{code_, child_, is_small(code_, *child_->device->execution)}));
   }
 
  private:
@@ -323,6 +319,22 @@ class Linker {
 };
 
 }  // namespace
+
+std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
+                                    std::vector<std::optional<BufferView>> entries,
+                                    std::shared_ptr<Execution> execution) {
+  struct LetGo {
+    void operator()(const Linked* linked) const noexcept {
+      if (linked->launches.let_go()) delete linked;
+    }
+  };
+  const auto label = sched::Label::intern(code.name());
+  std::shared_ptr<Linked> linked(new Linked{std::move(code), std::move(steps), std::move(entries),
+                                            std::move(execution), label},
+                                 LetGo());
+  linked->accesses.add(*linked->execution->ledger);
+  return linked;
+}
 
 std::shared_ptr<ContextState> child_of(const std::shared_ptr<const ContextState>& parent,
                                        std::shared_ptr<const Contents> contents,

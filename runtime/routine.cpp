@@ -2,49 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
+#include <span>
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/merge.hpp"
-#include "runtime/steps.hpp"
+#include "runtime/launch.hpp"
 #include "scheduler/observe/log.hpp"
 
 namespace heddle {
 namespace rt {
 namespace {
-
-/// One launch: everything that was decided when it was scheduled.
-class Launch final : public Operation {
- public:
-  Launch(std::shared_ptr<const Linked> what, std::vector<std::int64_t> values,
-         std::function<void(const TracedValue&)> trace)
-      : linked_(std::move(what)), statics_(std::move(values)), trace_(std::move(trace)) {}
-
-  Status run(Execution& execution) override {
-    return run_.emplace(execution, *linked_, inputs()).all();
-  }
-  Status ended(Execution& /*execution*/, Status status) noexcept override {
-    return run_->ended(std::move(status));
-  }
-  [[nodiscard]] bool host_takes_part() const noexcept override {
-    return rt::host_takes_part(*linked_, inputs());
-  }
-  /// The code reads the merge buffer: how is to be filled in.
-  MergeRead& merging() { return merge_.emplace(); }
-
- private:
-  [[nodiscard]] RunInputs inputs() const noexcept {
-    return {statics_, merge_ ? &*merge_ : nullptr, trace_};
-  }
-
-  const std::shared_ptr<const Linked> linked_;
-  const std::vector<std::int64_t> statics_;
-  const std::function<void(const TracedValue&)> trace_;
-  std::optional<MergeRead> merge_;
-  std::optional<Run> run_;  // goes first
-};
 
 [[noreturn]] void refuse_binding(const Code& code, const StaticIndex& index,
                                  const std::string& why) {
@@ -53,38 +20,49 @@ class Launch final : public Operation {
 }
 
 /// Values in the order of the kernel; each bound once and inside its bounds.
-std::vector<std::int64_t> bind(const Code& code, const Bindings& bindings) {
+void bind_statics(const Code& code, const Bindings& bindings, std::span<std::int64_t> values) {
   const jit::CodeData& data = *Inside::of(code);
   const std::vector<jit::StaticBounds>& statics = data.signature().statics;
-  std::vector<std::optional<std::int64_t>> bound(statics.size());
-  for (const auto& [index, value] : bindings) {
-    std::size_t at = 0;
-    while (at < statics.size() && !(data.static_index(at) == index)) ++at;
-    if (at == statics.size())
-      refuse_binding(code, index, "is bound, but the routine has none such");
-    auto& slot = bound[at];
-    if (slot) refuse_binding(code, index, "is bound twice");
+  for (auto at = bindings.begin(); at != bindings.end(); ++at) {
+    const auto& [index, value] = *at;
+    std::size_t k = 0;
+    while (k < statics.size() && !(data.static_index(k) == index)) ++k;
+    if (k == statics.size()) refuse_binding(code, index, "is bound, but the routine has none such");
+    if (std::any_of(bindings.begin(), at,
+                    [&](const auto& before) { return before.first == index; }))
+      refuse_binding(code, index, "is bound twice");
     if (const std::string mistake = value.mistake(); !mistake.empty())
       refuse_binding(code, index, "is bound to " + mistake);
-    slot = value.now();
+    values[k] = value.now();
   }
-  std::vector<std::int64_t> values;
   for (std::size_t k = 0; k < statics.size(); ++k) {
-    if (!bound[k])
-      refuse_binding(code, data.static_index(k),
-                     "is not bound; give its value: schedule({{index, value}})");
-    const jit::StaticBounds& bounds = statics[k];
-    if (*bound[k] < bounds.lowest || *bound[k] > bounds.highest) {
-      const std::string range =
-          bounds.lowest > bounds.highest
-              ? "no value fits its uses"
-              : fmt::format("expected {} to {}", bounds.lowest, bounds.highest);
-      refuse_binding(code, data.static_index(k),
-                     fmt::format("is bound to {} ({})", *bound[k], range));
+    const StaticIndex& index = data.static_index(k);
+    if (std::ranges::none_of(bindings, [&](const auto& bound) { return bound.first == index; })) {
+      refuse_binding(code, index, "is not bound; give its value: schedule({{index, value}})");
     }
-    values.push_back(*bound[k]);
+    const jit::StaticBounds& bounds = statics[k];
+    if (values[k] >= bounds.lowest && values[k] <= bounds.highest) continue;
+    const std::string range = bounds.lowest > bounds.highest
+                                  ? "no value fits its uses"
+                                  : fmt::format("expected {} to {}", bounds.lowest, bounds.highest);
+    refuse_binding(code, index, fmt::format("is bound to {} ({})", values[k], range));
   }
-  return values;
+}
+
+/// Nothing but when and where: no event to wait for, no trace, no other way to be queued.
+bool is_plain(const ScheduleOptions& options) noexcept {
+  return options.after.empty() && !options.trace && !options.contain && !options.full;
+}
+
+sched::SubmitOptions submit_options(const ScheduleOptions& options,
+                                    const std::source_location& where) {
+  sched::SubmitOptions submit;
+  submit.after = options.after;
+  submit.contain = options.contain;
+  submit.full = options.full;
+  submit.deadline = options.deadline;
+  submit.site = where;
+  return submit;
 }
 
 }  // namespace
@@ -93,32 +71,30 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
                const ScheduleOptions& options, const MergeSource* source,
                const std::source_location& where) {
   const DeviceState& device = *routine.context->device;
+  sched::log_made(LogLevel::debug, [&] {
+    return fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
+                       routine.code.name(), device.execution->name);
+  });
+  const bool small = routine.small && !options.trace;
+  SmallLaunch launch;
+  if (small) {
+    bind_statics(routine.code, bindings, launch.statics);
+    Event event;
+    if (is_plain(options) && submit_plainly(*routine.context, launch, event)) return event;
+  }
   std::shared_ptr<const Linked> linked = routine.context->routine();
   if (!linked) refuse_finalised(*routine.context);
-  const Linked& code = *linked;
+  if (small) return submit_small(*routine.context, *linked, launch, submit_options(options, where));
   if (options.trace && !Inside::of(routine.code)->options.trace_values) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("routine '{}' was compiled without value tracing; compile with "
                             "CompileOptions::trace_values",
                             routine.code.name()));
   }
-  auto launch =
-      std::make_unique<Launch>(std::move(linked), bind(routine.code, bindings), options.trace);
-  sched::SubmitOptions submit;
-  submit.after = options.after;
-  submit.contain = options.contain;
-  submit.full = options.full;
-  submit.deadline = options.deadline;
-  submit.site = where;
-  sched::log_made(LogLevel::debug, [&] {
-    return fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
-                       routine.code.name(), device.execution->name);
-  });
-  // The task keeps `code` while it is being submitted.
-  if (!Inside::of(routine.code)->signature().merge)
-    return rt::submit(device, {code.label, std::move(launch), code.accesses}, submit);
-  MergeRead& read = launch->merging();
-  return submit_consumer(device, code, read, source, std::move(launch), submit);
+  std::vector<std::int64_t> statics(Inside::of(routine.code)->signature().statics.size());
+  bind_statics(routine.code, bindings, statics);
+  return submit_launch(device, std::move(linked), std::move(statics), options.trace, source,
+                       submit_options(options, where));
 }
 
 }  // namespace rt

@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/context_state.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 BufferState& state_of(const Access& access) noexcept { return *Inside::of(access.view->buffer()); }
 
-/// Under the buffer's lock.
+/// Under the lock.
 Status donated(const Access& access, std::string_view user) {
   const std::source_location& at = state_of(access).taken_at;
   const std::string what = access.tensor != nullptr
@@ -37,13 +38,18 @@ void Accesses::add(Access access) {
   Whole whole{&state_of(access), access.use, access};
   if (whole.use == Use::overwrite && access.view->num_bytes() != whole.buffer->bytes)
     whole.use = Use::change;
-  const auto at = std::ranges::lower_bound(buffers_, whole.buffer->number, std::less<>(),
-                                           [](const Whole& one) { return one.buffer->number; });
-  if (at == buffers_.end() || at->buffer != whole.buffer) {
-    buffers_.insert(at, whole);
+  const auto at = std::ranges::find(buffers_, whole.buffer, &Whole::buffer);
+  if (at == buffers_.end()) {
+    buffers_.push_back(whole);
+    add(*whole.buffer->ledger);
   } else if (at->use != whole.use) {
     at->use = Use::change;
   }
+}
+
+void Accesses::add(Ledger& ledger) {
+  const auto at = std::ranges::lower_bound(ledgers_, &ledger, std::less<>());
+  if (at == ledgers_.end() || *at != &ledger) ledgers_.insert(at, &ledger);
 }
 
 bool Accesses::writes(const BufferView& view) const noexcept {
@@ -52,42 +58,47 @@ bool Accesses::writes(const BufferView& view) const noexcept {
   });
 }
 
-/// Holds what a work touches while it takes its ticket.
+/// Holds what a task touches while it takes its ticket.
 class Door final : public sched::TicketGuard {
  public:
-  Door(const DeviceState& device, const Work& work)
-      : device_(device), work_(work), operation_(*work.operation), accesses_(&work.accesses) {}
-
-  static Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options) {
-    require_open(device);
-    Door door(device, work);
-    door.operation_.execution_ = device.execution;
+  static Event submit(const DeviceState& device, Work& work, const sched::SubmitOptions& options) {
+    work.operation->execution_ = device.execution;
     const bool runs_ahead =
         device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
-    return TicketGuard::submit(*device.timeline, work.label, runs_ahead ? ahead : to_the_end,
-                               &work.operation, options, door);
+    Door door(device, work.label, work.accesses);
+    door.merge_ = work.merge;
+    door.kept_ = &work.operation->kept_;
+    return door.submit(runs_ahead ? ahead : to_the_end, &work.operation, options);
+  }
+  static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
+                      void* from, const sched::SubmitOptions& options) {
+    Door door(*context.device, linked.label, linked.accesses);
+    door.context_ = &context;
+    door.linked_ = &linked;
+    return door.submit(ops, from, options);
   }
 
   Status enter(sched::TaskNote& note) noexcept override {
-    if (work_.merge != nullptr) slot().mutex.lock();
+    if (kept_ != nullptr) kept_->clear();  // of an earlier try; before the locks
+    if (merge_ != nullptr) slot().mutex.lock();
     Status why;
     try {
       std::shared_ptr<const Memory> more;
-      if (work_.merge != nullptr) {
-        MergeUse::Needs needs = work_.merge->resolve(device_);
+      if (merge_ != nullptr) {
+        MergeUse::Needs needs = merge_->resolve(device_);
         accesses_ = &needs.accesses;
         more = std::move(needs.memory);
       }
-      why = enter_buffers(std::move(more), note);
+      why = enter_ledgers(std::move(more), note);
     } catch (const Error& e) {
       why = e.status();
     } catch (...) {
       why = Status(ErrorCode::exhausted, [&] {
-        return fmt::format("no memory to submit '{}' on {}", work_.label.c_str(),
+        return fmt::format("no memory to submit '{}' on {}", label_.c_str(),
                            device_.execution->name);
       });
     }
-    if (!why.ok() && work_.merge != nullptr) slot().mutex.unlock();
+    if (!why.ok() && merge_ != nullptr) slot().mutex.unlock();
     return why;
   }
 
@@ -96,47 +107,63 @@ class Door final : public sched::TicketGuard {
     if (taken != nullptr) {
       for (const Accesses::Whole& each : accesses_->buffers())
         each.buffer->note_use(*taken, each.use == Use::overwrite);
-      if (work_.merge != nullptr) {
+      if (linked_ != nullptr) {
+        linked_->launches.begin();
+        device_.execution->ledger->claim();
+      }
+      if (merge_ != nullptr) {
         before = slot().load;
-        work_.merge->settle(slot(), *taken);
+        merge_->settle(slot(), *taken);
       }
     }
-    unlock_buffers();
-    if (work_.merge != nullptr) slot().mutex.unlock();
+    unlock_ledgers();
+    if (merge_ != nullptr) slot().mutex.unlock();
   }
 
  private:
-  Status enter_buffers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
-    for (const Accesses::Whole& each : accesses_->buffers()) each.buffer->mutex.lock();
+  Door(const DeviceState& device, sched::Label label, const Accesses& accesses)
+      : device_(device), label_(label), accesses_(&accesses) {}
+
+  Event submit(const sched::TaskOps& ops, void* from, const sched::SubmitOptions& options) {
+    require_open(device_);
+    Event event = TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
+    if (event.accepted()) return event;
+    Status why = event.status();
+    // Somebody finalised it meanwhile.
+    if (why.code() == ErrorCode::unavailable) require_open(device_);
+    throw Error(std::move(why));
+  }
+
+  Status enter_ledgers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
+    for (Ledger* const each : accesses_->ledgers()) each->lock();
     Status why;
     try {
       why = look_at_buffers(std::move(more), note);
     } catch (...) {
-      unlock_buffers();
+      unlock_ledgers();
       throw;
     }
-    if (!why.ok()) unlock_buffers();
+    if (!why.ok()) unlock_ledgers();
     return why;
   }
 
   Status look_at_buffers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
-    std::vector<std::shared_ptr<const Memory>>& kept = operation_.kept_;
-    kept.clear();
-    kept.reserve(accesses_->buffers().size() + 1);
+    if (context_ != nullptr && context_->locked_routine() == nullptr) refuse_finalised(*context_);
+    if (kept_ != nullptr) kept_->reserve(accesses_->buffers().size() + 1);
     for (const Accesses::Whole& each : accesses_->buffers()) {
       if (!each.buffer->memory) {
         return donated(each.named,
-                       fmt::format("'{}' on {}", work_.label.c_str(), device_.execution->name));
+                       fmt::format("'{}' on {}", label_.c_str(), device_.execution->name));
       }
-      kept.push_back(each.buffer->memory);
+      if (kept_ != nullptr) kept_->push_back(each.buffer->memory);
       each.buffer->order(device_.timeline->id(), each.use == Use::overwrite, note);
     }
-    if (more) kept.push_back(std::move(more));
+    if (more) kept_->push_back(std::move(more));
     return {};
   }
 
-  void unlock_buffers() noexcept {
-    for (const Accesses::Whole& each : accesses_->buffers()) each.buffer->mutex.unlock();
+  void unlock_ledgers() noexcept {
+    for (Ledger* const each : accesses_->ledgers()) each->unlock();
   }
   [[nodiscard]] MergeSlot& slot() const noexcept { return device_.execution->merge; }
 
@@ -180,22 +207,25 @@ class Door final : public sched::TicketGuard {
   static constexpr sched::TaskOps ahead{&construct, &issue, &destroy, &finish, &pass_over};
 
   const DeviceState& device_;
-  const Work& work_;
-  Operation& operation_;
-  const Accesses* accesses_;  // of the work; from enter() on, with what it merges
+  const sched::Label label_;
+  const Accesses* accesses_;  // from enter() on with what is merged
+  MergeUse* merge_ = nullptr;
+  std::vector<std::shared_ptr<const Memory>>* kept_ = nullptr;  // or:
+  const ContextState* context_ = nullptr;
+  const Linked* linked_ = nullptr;
 };
 
 Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options) {
-  Event event = Door::submit(device, std::move(work), options);
-  if (event.accepted()) return event;
-  Status why = event.status();
-  // Somebody finalised it meanwhile.
-  if (why.code() == ErrorCode::unavailable) require_open(device);
-  throw Error(std::move(why));
+  return Door::submit(device, work, options);
+}
+
+Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
+                     void* from, const sched::SubmitOptions& options) {
+  return Door::submit(context, linked, ops, from, options);
 }
 
 void require_live(const Access& access, std::string_view user) {
-  const std::lock_guard lock(state_of(access).mutex);
+  const std::lock_guard lock(*state_of(access).ledger);
   if (!state_of(access).memory) throw Error(donated(access, user));
 }
 

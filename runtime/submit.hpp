@@ -11,6 +11,9 @@
 
 namespace heddle::rt {
 
+struct ContextState;
+struct Linked;
+
 enum class Use : std::uint8_t {
   read,
   change,     ///< writes some of it, or reads it too
@@ -28,6 +31,8 @@ struct Access {
 class Accesses {
  public:
   void add(Access access);
+  /// Has it locked too.
+  void add(Ledger& ledger);
   [[nodiscard]] const std::vector<Access>& list() const noexcept { return list_; }
   /// Whether a byte of the view is written.
   [[nodiscard]] bool writes(const BufferView& view) const noexcept;
@@ -38,13 +43,16 @@ class Accesses {
     Use use;
     Access named;  ///< one of them, for messages
   };
-  /// Each buffer once, in the order in which all threads lock them, and in which a task waits for
-  /// what it comes after: that in which they were made, which a simulation has each time.
+  /// Each buffer once, in the order in which they were added: a task waits in it for what it comes
+  /// after, which no address decides, so that a simulation brings the same again.
   [[nodiscard]] const std::vector<Whole>& buffers() const noexcept { return buffers_; }
+  /// Those of the buffers, each once, in the order in which all threads lock them.
+  [[nodiscard]] const std::vector<Ledger*>& ledgers() const noexcept { return ledgers_; }
 
  private:
   std::vector<Access> list_;
   std::vector<Whole> buffers_;
+  std::vector<Ledger*> ledgers_;
 };
 
 /// What a task does, with what it was given when it was submitted: nothing is looked up when it
@@ -125,6 +133,12 @@ struct Work {
 /// naming tensor, taker and place where a buffer was donated, or the device or backend that was
 /// finalised; what the merge use says; else what the scheduler does.
 Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options = {});
+
+/// As submit(), of a launch of that context's routine, which it holds by being counted there;
+/// refused once the context was finalised. The queue has the task itself, not in memory of its own:
+/// `ops` make it from `from`.
+Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
+                     void* from, const sched::SubmitOptions& options);
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
 /// `user` would use it.

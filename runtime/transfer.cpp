@@ -213,7 +213,7 @@ void submit_first(const DeviceState& device, sched::Label label, const BufferVie
   auto values = std::make_unique<FirstValues>(std::move(move), std::move(host), buffer.memory);
   const Event event =
       submit(device, {label, std::move(values), only(view, Use::overwrite, tensor)});
-  const std::lock_guard lock(buffer.mutex);
+  const std::lock_guard lock(*buffer.ledger);
   buffer.begin_with(event);
 }
 

@@ -119,6 +119,38 @@ TEST_P(DonationTest, MemoryOfARunningTaskIsNotReused) {
   EXPECT_THAT(values, Each(0));
 }
 
+// D2, D17: nor does memory that a queued launch will write, though donor and new owner let it go
+TEST_P(DonationTest, MemoryOfAQueuedLaunchIsNotReused) {
+  const ArrayType type{f32, {1000}};
+  const Tensor t("t", type.dtype, type.dims);
+  const Device other = another();
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  Event filled;
+  std::uint64_t taken = 0;
+  {
+    Buffer buffer = Buffer::allocate(device, type);
+    device.await();
+    taken = device.statistics().bytes_in_use;
+    const Routine fives = filler(other, t, whole(buffer, type), 5);
+    other.wait(opened);
+    filled = fives.schedule();
+    buffer = buffer.donate().donate();
+  }
+  EXPECT_EQ(device.statistics().bytes_in_use, taken);
+  const Buffer fresh = Buffer::allocate(device, type);
+  device.await();
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  EXPECT_TRUE(filled.wait().ok());
+  std::vector<float> values(1000, 1);
+  EXPECT_TRUE(read(device, whole(fresh, type), values).wait().ok());
+  EXPECT_THAT(values, Each(0));
+  other.await();
+  for (int k = 0; k < 5000 && device.statistics().bytes_in_use > taken; ++k)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(device.statistics().bytes_in_use, taken);  // of `fresh`
+}
+
 // D12, D17: every later use is refused at the call, and says who took the memory and where; nothing
 // is harmed
 TEST_P(DonationTest, LaterUsesAreRefusedByName) {

@@ -16,7 +16,7 @@ namespace {
 /// How many uses of former owners the next use comes after, on a device that had none.
 std::size_t awaited(rt::BufferState& buffer) {
   sched::TaskNote note;
-  const std::lock_guard lock(buffer.mutex);
+  const std::lock_guard lock(*buffer.ledger);
   buffer.order(0, false, note);
   return note.after ? note.after->size() : 0;
 }

@@ -1,0 +1,130 @@
+// See launch.hpp.
+#include "runtime/launch.hpp"
+
+#include <mutex>
+#include <new>
+#include <optional>
+
+#include "jit/system/inside.hpp"
+#include "runtime/steps.hpp"
+#include "scheduler/device/ticket_guard.hpp"
+#include "scheduler/threads/never_destroyed.hpp"
+
+namespace heddle::rt {
+namespace {
+
+using Trace = std::function<void(const TracedValue&)>;
+
+// How the queue handles a SmallLaunch.
+
+void construct(void* to, void* from) noexcept {
+  ::new (to) SmallLaunch(*static_cast<const SmallLaunch*>(from));
+}
+void destroy(void* callable) noexcept {
+  const Linked* const linked = static_cast<SmallLaunch*>(callable)->linked;
+  if (linked->launches.end()) delete linked;
+}
+bool run(void* callable, Status& failure) {
+  static sched::NeverDestroyed<const Trace> no_trace;
+  const auto& launch = *static_cast<const SmallLaunch*>(callable);
+  const Linked& linked = *launch.linked;
+  const std::size_t count = Inside::of(linked.code)->signature().statics.size();
+  failure = Run(*linked.execution, linked, {{launch.statics, count}, nullptr, *no_trace}).all();
+  if (!failure.ok()) return false;
+  destroy(callable);
+  return true;
+}
+
+/// One launch: everything that was decided when it was scheduled.
+class Launch final : public Operation {
+ public:
+  Launch(std::shared_ptr<const Linked> what, std::vector<std::int64_t> values, Trace trace)
+      : linked_(std::move(what)), statics_(std::move(values)), trace_(std::move(trace)) {}
+
+  Status run(Execution& execution) override {
+    return run_.emplace(execution, *linked_, inputs()).all();
+  }
+  Status ended(Execution& /*execution*/, Status status) noexcept override {
+    return run_->ended(std::move(status));
+  }
+  [[nodiscard]] bool host_takes_part() const noexcept override {
+    return rt::host_takes_part(*linked_, inputs());
+  }
+  /// The code reads the merge buffer: how is to be filled in.
+  MergeRead& merging() { return merge_.emplace(); }
+
+ private:
+  [[nodiscard]] RunInputs inputs() const noexcept {
+    return {statics_, merge_ ? &*merge_ : nullptr, trace_};
+  }
+
+  const std::shared_ptr<const Linked> linked_;
+  const std::vector<std::int64_t> statics_;
+  const Trace trace_;
+  std::optional<MergeRead> merge_;
+  std::optional<Run> run_;  // goes first
+};
+
+/// All that it uses is there, and nothing is to be waited for: the use is noted, and has a ticket.
+/// The ledger of the device is locked.
+sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) {
+  if (linked.accesses.ledgers().size() != 1) return {};
+  const std::uint64_t timeline = device.timeline->id();
+  const auto& buffers = linked.accesses.buffers();
+  for (const Accesses::Whole& each : buffers) {
+    if (each.buffer->last_plain_use(timeline) == nullptr) return {};
+  }
+  const sched::PlainTicket ticket(*device.timeline);
+  if (!ticket) return {};
+  for (const Accesses::Whole& each : buffers)
+    *each.buffer->last_plain_use(timeline) = ticket.event();
+  linked.launches.begin();
+  return ticket;
+}
+
+}  // namespace
+
+constexpr sched::TaskOps SmallLaunch::ops{&construct, &run, &destroy};
+
+bool is_small(const Code& code, const Execution& execution) {
+  const jit::Signature& signature = Inside::of(code)->signature();
+  return !signature.merge && signature.statics.size() <= SmallLaunch::statics_max &&
+         !execution.queue->runs_ahead();
+}
+
+bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& event) noexcept {
+  const DeviceState& device = *context.device;
+  Ledger& ledger = *device.execution->ledger;
+  if (!ledger.try_lock_alone()) return false;
+  sched::PlainTicket ticket;
+  {
+    const std::lock_guard lock(ledger, std::adopt_lock);
+    launch.linked = context.locked_routine();
+    if (launch.linked != nullptr) ticket = take_ticket(device, *launch.linked);
+  }
+  if (!ticket) return false;
+  event = ticket.event();
+  const sched::Label label = launch.linked->label;  // first: the task may end at once
+  ::new (ticket.place()) SmallLaunch(launch);
+  ticket.publish(label, SmallLaunch::ops);
+  return true;
+}
+
+Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,
+                   const sched::SubmitOptions& options) {
+  launch.linked = &linked;
+  return submit_counted(context, linked, SmallLaunch::ops, &launch, options);
+}
+
+Event submit_launch(const DeviceState& device, std::shared_ptr<const Linked> linked,
+                    std::vector<std::int64_t> statics, const Trace& trace,
+                    const MergeSource* source, const sched::SubmitOptions& options) {
+  const Linked& code = *linked;  // the task keeps it while it is being submitted
+  auto launch = std::make_unique<Launch>(std::move(linked), std::move(statics), trace);
+  if (!Inside::of(code.code)->signature().merge)
+    return submit(device, {code.label, std::move(launch), code.accesses}, options);
+  MergeRead& read = launch->merging();
+  return submit_consumer(device, code, read, source, std::move(launch), options);
+}
+
+}  // namespace heddle::rt

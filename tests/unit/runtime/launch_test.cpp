@@ -1,0 +1,156 @@
+// Scheduling a routine again and again: what it costs in memory, and that each launch lies wholly
+// before or after what takes something away from it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <functional>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
+
+namespace heddle {
+namespace {
+
+/// A routine of three tensors and two static indices that counts its launches.
+class Counting {
+ public:
+  explicit Counting(const Backend& backend)
+      : device(backend.physical_device(0).new_virtual_device()), buffer(count_buffer()) {
+    Program p("count");
+    p << (count(r) = count(r) + a(r) * b(c)) << (count(r) = count(r) + 1);
+    routine.emplace(
+        Context(device).with(count, BufferView(buffer, count.type())).link(backend.compile(p)));
+    device.await();
+  }
+  [[nodiscard]] Event schedule(const ScheduleOptions& options = {}) const {
+    return routine->schedule(bindings, options);
+  }
+
+  const Device device;
+  const Tensor count{"count", f32, {2}}, a{"a", f32, {2}}, b{"b", f32, {2}};
+  const StaticIndex r{"r"}, c{"c"};
+  const Bindings bindings{{r, 1}, {c, 0}};
+  const Buffer buffer;
+  std::optional<Routine> routine;
+
+ private:
+  [[nodiscard]] Buffer count_buffer() const { return Buffer::allocate(device, count.type()); }
+};
+
+/// What `act` allocates on this thread, and what the worker does meanwhile.
+std::vector<std::uint64_t> cost_of(const Device& device, const std::function<void()>& act) {
+  std::uint64_t there_before = 0, there_after = 0;
+  device.timeline().submit("before", [&] { there_before = allocations(); }).wait();
+  const std::uint64_t before = allocations();
+  act();
+  const std::uint64_t here = allocations() - before;
+  device.timeline().submit("after", [&] { there_after = allocations(); }).wait();
+  return {here, there_after - there_before};
+}
+
+class LaunchTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Backends, LaunchTest, testing::Values("null", "pooled_cc", "sync_cc"));
+
+// D16: launches lie in the queue itself: neither who schedules nor the worker takes memory, nor
+// where they are contained, nor for threads that share the device
+TEST_P(LaunchTest, SchedulingAllocatesNothing) {
+  const Backend backend = Backend::open(GetParam());
+  const Counting counting(backend);
+  const auto row = [&](const ScheduleOptions& options = {}) {
+    return cost_of(counting.device, [&] {
+      for (int k = 0; k < 500; ++k) static_cast<void>(counting.schedule(options));
+    });
+  };
+  static_cast<void>(row());  // what is kept from the first time on
+  EXPECT_THAT(row(), testing::Each(0));
+  ScheduleOptions contained;
+  contained.contain = true;
+  EXPECT_THAT(row(contained), testing::Each(0));
+  std::thread([&] {
+    static_cast<void>(row());
+    EXPECT_THAT(row(), testing::Each(0));
+  }).join();
+  EXPECT_THAT(row(), testing::Each(0));
+  EXPECT_EQ(counting.device.statistics().launches, 3000u);
+}
+
+// D17: each launch is before a donation, and what the new owner finds has it, or is refused,
+// whoever donates and however the launches were scheduled so far
+TEST(LaunchRaceTest, LaunchesAreBeforeADonationOrAfterIt) {
+  const Backend backend = Backend::open("cc");
+  for (int round = 0; round < 30; ++round) {
+    const Counting counting(backend);
+    const Device other = backend.physical_device(0).new_virtual_device();
+    std::atomic<int> accepted = 0;
+    std::thread scheduler([&] {
+      const Status refused = failure([&] {
+        while (true) {
+          static_cast<void>(counting.schedule());
+          ++accepted;
+        }
+      });
+      EXPECT_EQ(refused.code(), ErrorCode::failed_precondition) << refused.to_string();
+    });
+    while (accepted < round * 10) std::this_thread::yield();
+    std::vector<float> values(2);
+    EXPECT_TRUE(BufferView(counting.buffer.donate(), counting.count.type())
+                    .to_host(other, std::as_writable_bytes(std::span(values)))
+                    .wait()
+                    .ok());
+    scheduler.join();
+    EXPECT_EQ(values[1], static_cast<float>(accepted));
+  }
+}
+
+// D13: after finalize() of its context no launch is accepted; those that were run
+TEST(LaunchRaceTest, LaunchesAreBeforeAFinalisationOrAfterIt) {
+  const Backend backend = Backend::open("null");
+  for (int round = 0; round < 30; ++round) {
+    const Counting counting(backend);
+    std::atomic<int> accepted = 0;
+    std::thread scheduler([&] {
+      EXPECT_EQ(failure([&] {
+                  while (true) {
+                    static_cast<void>(counting.schedule());
+                    ++accepted;
+                  }
+                }).code(),
+                ErrorCode::failed_precondition);
+    });
+    while (accepted < round * 10) std::this_thread::yield();
+    counting.routine->context().finalize();
+    const Event last = counting.device.record();
+    scheduler.join();
+    EXPECT_TRUE(last.wait().ok());
+    EXPECT_EQ(counting.device.statistics().launches, static_cast<std::uint64_t>(accepted));
+  }
+}
+
+// D16: threads that schedule on one device, from the first one alone to several, lose no launch
+TEST(LaunchRaceTest, ThreadsShareADevice) {
+  constexpr int threads = 3, launches = 2000;
+  const Backend backend = Backend::open("cc");
+  const Counting counting(backend);
+  std::barrier start(threads);
+  const auto work = [&](int number) {
+    for (int k = 0; k < 100 * number; ++k) std::this_thread::yield();
+    start.arrive_and_wait();
+    for (int k = 0; k < launches; ++k) static_cast<void>(counting.schedule());
+  };
+  for (int k = 0; k < launches; ++k) static_cast<void>(counting.schedule());
+  std::vector<std::thread> running;
+  for (int k = 0; k < threads; ++k) running.emplace_back(work, k);
+  for (std::thread& thread : running) thread.join();
+  EXPECT_EQ(counting.routine->context().read<float>(counting.count)[1],
+            static_cast<float>((threads + 1) * launches));
+}
+
+}  // namespace
+}  // namespace heddle
