@@ -31,6 +31,8 @@ void add_trace_rows(std::vector<Row>& rows);
 void add_open_rows(std::vector<Row>& rows);
 /// Round trips after pauses, with several spin times.
 void add_spin_rows(std::vector<Row>& rows);
+/// Schedule a routine whose kernel does nothing.
+void add_schedule_rows(std::vector<Row>& rows);
 /// Writes to fresh and to reused memory.
 void add_touch_rows(std::vector<Row>& rows);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.

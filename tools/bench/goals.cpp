@@ -23,6 +23,8 @@ constexpr Goal table[] = {
     {"fiber switch", "bare context", 30, Unit::ns},
     {"tracing on, added", "", 15, Unit::ns},
     {"open+close", "bare thread", 2},
+    {"scheduled small routine, host", "", 150, Unit::ns},
+    {"scheduled small routine, worker beyond kernel", "", 100, Unit::ns},
     {"relu(ab+c)d, L1 (8 KiB arrays)", "hand-written loop", 1 / 0.95},
     {"relu(ab+c)d, L2 (128 KiB arrays)", "hand-written loop", 1 / 0.95},
     {"relu(ab+c)d, memory (64 MiB arrays)", "hand-written loop", 1 / 0.95},

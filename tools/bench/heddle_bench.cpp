@@ -52,6 +52,7 @@ constexpr Workload workloads[] = {
     {"fiber", "scheduler", add_fiber_rows},
     {"trace", "scheduler", add_trace_rows},
     {"open", "scheduler", add_open_rows},
+    {"schedule", "runtime", add_schedule_rows},
     {"spin", "tuning", add_spin_rows},
     {"touch", "tuning", add_touch_rows},
     {"elementwise", "kernels", add_elementwise_rows},
@@ -87,7 +88,7 @@ bool chosen(const Workload& workload, const std::string& name) {
 std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
-  std::string known = "all, scheduler, tuning, kernels, compile";
+  std::string known = "all, scheduler, runtime, tuning, kernels, compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
