@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -20,12 +19,9 @@
 #include <new>
 #include <random>
 #include <string>
-#include <system_error>
 
 #include "heddle/heddle.hpp"
-#include "tools/cache.hpp"
-#include "tools/demo/digits_demo.hpp"
-#include "tools/explain/explain.hpp"
+#include "tools/command_line.hpp"
 #include "tools/explain/program_file.hpp"
 #include "tools/info.hpp"
 #include "tools/stress/simulate.hpp"
@@ -38,20 +34,6 @@ namespace heddle::tools {
 namespace {
 
 enum Exit : int { done = 0, failed = 1, misuse = 2, no_device = 3 };
-
-struct Options {
-  bool json = false;
-  std::string backend;
-  demo::DigitsDemoOptions digits;
-  long seconds = 10;
-  std::optional<std::uint64_t> seed;
-  std::string trace;
-  std::optional<std::uint64_t> sims, replay;
-  bool runtime = false;
-  std::optional<std::uint64_t> cache_bytes;
-  std::string program;
-  ExplainOptions explain;
-};
 
 /// Says it on stderr, in one message.
 int complain(Exit code, std::string_view words) {
@@ -227,115 +209,6 @@ int guarded(const Command& command) {
     return complain(Exit::failed, error.what());
   }
 }
-
-/// Whole numbers in words of their own: those of the command line's library wrap and are cut.
-CLI::Validator whole(std::uint64_t least) {
-  const auto check = [least](const std::string& text) -> std::string {
-    std::uint64_t number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && at == end && number >= least) return {};
-    return fmt::format("'{}' (expected a whole number from {} to {})", text, least,
-                       ~std::uint64_t{0});
-  };
-  return {check, "UINT"};
-}
-
-void describe_demo(CLI::App& digits, Options& options) {
-  demo::DigitsDemoOptions& demo = options.digits;
-  digits.add_option("--devices", demo.devices, "Virtual devices (default: one per core)")
-      ->check(CLI::Range(1, 256));
-  digits.add_option("--epochs", demo.epochs, "Passes over the training images")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  digits
-      .add_option("--batch", demo.batch,
-                  "Images per update, over all devices; rounded up to a multiple of their number")
-      ->check(CLI::Range(1, 1437))
-      ->capture_default_str();
-  digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
-      ->check(whole(0))
-      ->capture_default_str();
-  digits.add_option(
-      "--backend", options.backend,
-      "cc, gccjit, sync_cc, pooled_cc, ... (default: HEDDLE_BACKEND, else the best one here)");
-  digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
-      ->take_last();  // ./dev demo gives one, which the user's overrides
-  digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
-}
-
-void describe_explain(CLI::App& explain, Options& options) {
-  explain
-      .add_option("program", options.program,
-                  "A file of declarations and statements (- is standard input), such as\n"
-                  "  tensor a f32[64, 128]\n  tensor b f32[128, 32]\n  tensor c f32[64, 32]\n"
-                  "  c(i, j) += a(i, k) * b(k, j)")
-      ->required();
-  explain.add_option("--backend", options.backend,
-                     "cc, gccjit, ... (default: HEDDLE_BACKEND, else the best one here)");
-  explain.add_flag("--source", options.explain.source, "Also what goes to the compiler");
-  explain.add_flag("--fast-math", options.explain.fast_math, "Allow what changes bits");
-}
-
-void describe_stress(CLI::App& stress, Options& options) {
-  CLI::Option* const seconds =
-      stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
-          ->check(CLI::Range(0L, 10'000'000L))
-          ->capture_default_str();
-  CLI::Option* const seed =
-      stress.add_option("--seed", options.seed, "The first one (default: drawn, and printed)")
-          ->check(whole(0));
-  const auto named = [](const std::string& path) -> std::string {
-    return path.empty() ? "'' (expected the path of a file)" : "";
-  };
-  CLI::Option* const trace =
-      stress
-          .add_option("--trace", options.trace,
-                      "Write a trace of the last round there, for ui.perfetto.dev")
-          ->check(CLI::Validator(named, "PATH"));
-  CLI::Option* const sims = stress
-                                .add_option("--sim", options.sims,
-                                            "Simulate so many seeds instead: one thread, where the "
-                                            "seed decides interleavings, time and faults")
-                                ->check(whole(1))
-                                ->excludes(seconds)
-                                ->excludes(trace);
-  stress.add_flag("--runtime", options.runtime,
-                  "With --sim or --replay: simulate the tensor runtime rather than tasks alone");
-  stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
-      ->check(whole(0))
-      ->excludes(seconds)
-      ->excludes(seed)
-      ->excludes(trace)
-      ->excludes(sims);
-}
-
-struct CacheCommand {
-  const char* name;
-  CacheAction action;
-  const char* meaning;
-};
-constexpr CacheCommand cache_commands[] = {
-    {"list", CacheAction::list, "Entries, most recently used first"},
-    {"verify", CacheAction::verify, "Check every entry; remove what is damaged, and exit with 1"},
-    {"prune", CacheAction::prune, "Remove what was not used for longest, down to a size"},
-    {"clear", CacheAction::clear, "Remove all entries"},
-};
-
-void describe_cache(CLI::App& cache, Options& options) {
-  cache.require_subcommand(0, 1);
-  for (const CacheCommand& command : cache_commands) {
-    CLI::App* const action = cache.add_subcommand(command.name, command.meaning);
-    action->add_flag("--json", options.json, "As JSON, for programs");
-    if (command.action == CacheAction::prune) {
-      action
-          ->add_option("--bytes", options.cache_bytes,
-                       "That may stay (default: HEDDLE_CACHE_BYTES_MAX)")
-          ->check(whole(0));
-    }
-  }
-}
-
 /// Which was asked for; exits with misuse when none was.
 int run_cache(const CLI::App& cache_app, const Options& options) {
   for (const CacheCommand& command : cache_commands) {

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -366,66 +364,6 @@ TEST_P(DeviceTest, SnapshotSaysWhatRunsAndWhatIsQueued) {
   device.await();
   EXPECT_EQ(device.snapshot().running, "");
   EXPECT_EQ(device.snapshot().queued, 0u);
-}
-
-// S14
-TEST_P(DeviceTest, ForkedChildGetsUnavailable) {
-  const Device device = open("work");
-  sched::ExternalTimeline gate("gate");
-  const Event pending = gate.next();
-  device.wait(pending);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Event refused = device.submit("child", [] {});
-    const bool good = refused.status().code() == ErrorCode::unavailable &&
-                      text(refused.status()).find("forked") != std::string::npos &&
-                      device.await().code() == ErrorCode::unavailable &&
-                      pending.wait().code() == ErrorCode::unavailable &&
-                      pending.wait_for(1h).code() == ErrorCode::unavailable;
-    ::_exit(good ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_TRUE(gate.signal(pending.ticket()).ok());
-  EXPECT_TRUE(device.await().ok());
-}
-
-// S14: what a forked child inherited runs nothing there, whoever signals, and nobody is left
-// waiting
-TEST_P(DeviceTest, ForkedChildRunsNothingThatItInherited) {
-  const Device device = open("work");
-  sched::ExternalTimeline gate("gate");
-  const Event pending = gate.next();
-  device.wait(pending);
-  int runs = 0;
-  const Event task = device.submit("inherited", [&] { ++runs; });
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ErrorCode told = ErrorCode::ok, thrown = ErrorCode::ok;
-    pending.then([&](const Status& status) { told = status.code(); });
-    try {
-      static_cast<void>(task.fd());
-    } catch (const Error& e) {
-      thrown = e.code();
-    }
-    sched::SubmitOptions after;
-    after.after = {pending};
-    sched::DeviceOptions without_threads;  // which TSan would refuse here
-    without_threads.mode = sched::Mode::inline_;
-    const Event mine = Scheduler().new_device(without_threads).submit("behind", [] {}, after);
-    const bool good = gate.signal(pending.ticket()).code() == ErrorCode::unavailable &&
-                      gate.next().status().code() == ErrorCode::unavailable &&
-                      told == ErrorCode::unavailable && thrown == ErrorCode::unavailable &&
-                      mine.status().code() == ErrorCode::unavailable && runs == 0;
-    ::_exit(good ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_TRUE(gate.signal(pending.ticket()).ok());
-  EXPECT_TRUE(task.wait().ok());
-  EXPECT_EQ(runs, 1);
 }
 
 }  // namespace

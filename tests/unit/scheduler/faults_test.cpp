@@ -2,8 +2,6 @@
 // signal; ends that race with submissions; waits that nobody will answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <latch>
@@ -12,7 +10,6 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
-#include "scheduler/sanitizers.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -211,63 +208,6 @@ TEST_P(FaultsTest, ExtremeTimeouts) {
   EXPECT_EQ(device.await_for(std::chrono::nanoseconds::min()).code(), ErrorCode::deadline);
   EXPECT_TRUE(gate.signal(1).ok());
   EXPECT_TRUE(device.shutdown(std::chrono::nanoseconds::max()).ok());
-}
-
-// S14: a forked child may ask and destroy whatever it inherited, threads and all
-TEST_P(FaultsTest, ForkedChildMayAskAndDestroy) {
-  std::optional<Device> device = open("work");
-  sched::ExternalTimeline gate("gate");
-  device->submit("bad", [] { throw 1; });
-  const Event skipped = device->submit("skipped", [] {});
-  device->await();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    device->cancel_pending();
-    const bool good = device->status().code() == ErrorCode::unavailable &&
-                      device->snapshot().status.code() == ErrorCode::unavailable &&
-                      device->shutdown(1s).code() == ErrorCode::unavailable &&
-                      device->recover().code() == ErrorCode::unavailable && !skipped.wait().ok();
-    device.reset();
-    ::_exit(good ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-// S14: the scheduler that a child inherits opens nothing, runs nothing, and may be dropped
-TEST_P(FaultsTest, ForkedChildMayDropItsScheduler) {
-  auto scheduler = std::make_unique<Scheduler>();
-  std::optional<Device> device = scheduler->new_device(options("work"));
-  EXPECT_TRUE(device->submit("task", [] {}).wait().ok());
-  sched::ExternalTimeline gate("gate");
-  device->wait(gate.next());
-  device->submit("queued", [] { ADD_FAILURE() << "ran in the child"; });
-  const pid_t child = ::fork();
-  if (child == 0) {
-    bool refused = false;
-    try {
-      static_cast<void>(scheduler->new_device(options("another")));
-    } catch (const Error& e) {
-      refused = e.code() == ErrorCode::unavailable;
-    }
-    const bool good = refused && !scheduler->poll() && !scheduler->run_one() &&
-                      scheduler->shutdown(1s).code() == ErrorCode::unavailable &&
-                      scheduler->snapshot().empty();
-    device.reset();
-    scheduler.reset();
-    bool works = true;
-#ifndef HEDDLE_TSAN  // which bears no new threads in a forked child, and loses sight of fibers
-    Scheduler fresh;
-    works = fresh.new_device("own").submit("task", [] {}).wait().ok();
-#endif
-    ::_exit(good && works ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  device->cancel_pending();
-  run_ready();
 }
 
 // S6: however long waits may spin

@@ -1,0 +1,110 @@
+// See command_line.hpp.
+#include "tools/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <system_error>
+
+namespace heddle::tools {
+namespace {
+
+/// Whole numbers in words of their own: those of the command line's library wrap and are cut.
+CLI::Validator whole(std::uint64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && at == end && number >= least) return {};
+    return fmt::format("'{}' (expected a whole number from {} to {})", text, least,
+                       ~std::uint64_t{0});
+  };
+  return {check, "UINT"};
+}
+
+}  // namespace
+
+void describe_demo(CLI::App& digits, Options& options) {
+  demo::DigitsDemoOptions& demo = options.digits;
+  digits.add_option("--devices", demo.devices, "Virtual devices (default: one per core)")
+      ->check(CLI::Range(1, 256));
+  digits.add_option("--epochs", demo.epochs, "Passes over the training images")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  digits
+      .add_option("--batch", demo.batch,
+                  "Images per update, over all devices; rounded up to a multiple of their number")
+      ->check(CLI::Range(1, 1437))
+      ->capture_default_str();
+  digits.add_option("--seed", demo.seed, "Decides starting weights and the order of the images")
+      ->check(whole(0))
+      ->capture_default_str();
+  digits.add_option(
+      "--backend", options.backend,
+      "cc, gccjit, sync_cc, pooled_cc, ... (default: HEDDLE_BACKEND, else the best one here)");
+  digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
+      ->take_last();  // ./dev demo gives one, which the user's overrides
+  digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
+}
+
+void describe_explain(CLI::App& explain, Options& options) {
+  explain
+      .add_option("program", options.program,
+                  "A file of declarations and statements (- is standard input), such as\n"
+                  "  tensor a f32[64, 128]\n  tensor b f32[128, 32]\n  tensor c f32[64, 32]\n"
+                  "  c(i, j) += a(i, k) * b(k, j)")
+      ->required();
+  explain.add_option("--backend", options.backend,
+                     "cc, gccjit, ... (default: HEDDLE_BACKEND, else the best one here)");
+  explain.add_flag("--source", options.explain.source, "Also what goes to the compiler");
+  explain.add_flag("--fast-math", options.explain.fast_math, "Allow what changes bits");
+}
+
+void describe_stress(CLI::App& stress, Options& options) {
+  CLI::Option* const seconds =
+      stress.add_option("--seconds", options.seconds, "How long; 0: until Ctrl-C")
+          ->check(CLI::Range(0L, 10'000'000L))
+          ->capture_default_str();
+  CLI::Option* const seed =
+      stress.add_option("--seed", options.seed, "The first one (default: drawn, and printed)")
+          ->check(whole(0));
+  const auto named = [](const std::string& path) -> std::string {
+    return path.empty() ? "'' (expected the path of a file)" : "";
+  };
+  CLI::Option* const trace =
+      stress
+          .add_option("--trace", options.trace,
+                      "Write a trace of the last round there, for ui.perfetto.dev")
+          ->check(CLI::Validator(named, "PATH"));
+  CLI::Option* const sims = stress
+                                .add_option("--sim", options.sims,
+                                            "Simulate so many seeds instead: one thread, where the "
+                                            "seed decides interleavings, time and faults")
+                                ->check(whole(1))
+                                ->excludes(seconds)
+                                ->excludes(trace);
+  stress.add_flag("--runtime", options.runtime,
+                  "With --sim or --replay: simulate the tensor runtime rather than tasks alone");
+  stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
+      ->check(whole(0))
+      ->excludes(seconds)
+      ->excludes(seed)
+      ->excludes(trace)
+      ->excludes(sims);
+}
+
+void describe_cache(CLI::App& cache, Options& options) {
+  cache.require_subcommand(0, 1);
+  for (const CacheCommand& command : cache_commands) {
+    CLI::App* const action = cache.add_subcommand(command.name, command.meaning);
+    action->add_flag("--json", options.json, "As JSON, for programs");
+    if (command.action == CacheAction::prune) {
+      action
+          ->add_option("--bytes", options.cache_bytes,
+                       "That may stay (default: HEDDLE_CACHE_BYTES_MAX)")
+          ->check(whole(0));
+    }
+  }
+}
+
+}  // namespace heddle::tools
