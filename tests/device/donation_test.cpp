@@ -2,9 +2,6 @@
 // been given away.
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <mutex>
-#include <random>
 #include <thread>
 
 #include "tests/device/backends.hpp"
@@ -350,79 +347,6 @@ TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   EXPECT_EQ(refused.code(), ErrorCode::failed_precondition);
   EXPECT_THAT(text(refused), HasSubstr("donate"));
   busy.await();
-}
-
-// D17, S2: threads that use, copy, donate and drop at random never see a foreign or a torn value
-TEST_P(DonationTest, ThreadsUseAndDonateAtRandom) {
-  constexpr std::size_t count = 64;
-  const ArrayType type{f32, {count}};
-  struct Shared {
-    std::mutex mutex;
-    std::optional<Buffer> buffer;
-  };
-  std::vector<Shared> shared(3);
-  for (Shared& s : shared) s.buffer = Buffer::allocate(device, type).donate();
-  const auto get = [](Shared& s) {
-    const std::lock_guard lock(s.mutex);
-    return *s.buffer;
-  };
-  const auto put = [](Shared& s, Buffer buffer) {
-    const std::lock_guard lock(s.mutex);
-    s.buffer = std::move(buffer);
-  };
-  std::atomic<int> uses = 0, late = 0;
-  const auto work = [&](unsigned seed) {
-    std::mt19937 random(seed);
-    const Device mine = another();
-    std::vector<std::pair<Event, std::shared_ptr<std::vector<float>>>> reads;
-    for (int round = 0; round < 150; ++round) {
-      Shared& at = shared[random() % shared.size()];
-      Shared& from = shared[random() % shared.size()];
-      const auto values = std::make_shared<std::vector<float>>(count, static_cast<float>(seed));
-      const auto bytes = std::as_writable_bytes(std::span(*values));
-      // A new owner changes what it has and gives it on: whoever reads comes after the change.
-      const Status status = failure([&] {
-        switch (random() % 4) {
-          case 0: {
-            const Buffer own = get(at).donate();
-            reads.emplace_back(whole(own, type).from_host(mine, bytes), values);
-            put(at, own.donate());
-            break;
-          }
-          case 1: {
-            const Buffer source = get(from);
-            const Buffer own = Buffer::allocate(mine, type);
-            whole(own, type).copy_from(mine, whole(source, type));
-            put(at, own.donate());
-            break;
-          }
-          case 2:
-            put(at, Buffer::allocate(mine, type).donate());
-            break;
-          default:
-            reads.emplace_back(whole(get(at), type).to_host(mine, bytes), values);
-        }
-        ++uses;
-      });
-      if (status.ok()) continue;
-      EXPECT_EQ(status.code(), ErrorCode::failed_precondition) << text(status);
-      ++late;
-    }
-    for (const auto& [event, values] : reads) {
-      EXPECT_TRUE(event.wait().ok()) << text(event.status());
-      EXPECT_THAT(*values, Each(values->front()));
-    }
-    mine.await();
-  };
-  std::vector<std::thread> threads;
-  for (unsigned k = 1; k <= 4; ++k) threads.emplace_back(work, k);
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(uses, 100);
-  for (Shared& s : shared) {
-    std::vector<float> values(count);
-    EXPECT_TRUE(read(device, whole(get(s), type), values).wait().ok());
-    EXPECT_THAT(values, Each(values.front()));
-  }
 }
 
 }  // namespace

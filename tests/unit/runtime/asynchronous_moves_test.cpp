@@ -1,0 +1,109 @@
+// Moves between devices whose queues run ahead: by another queue than the task's own, or staged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "tests/unit/runtime/asynchronous_fixture.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+class AsynchronousMovesTest : public AsynchronousFixture {};
+
+// S23, D5: staged moves between two such devices come after what was asked for, and are whole
+TEST_F(AsynchronousMovesTest, StagedMovesWaitForBothQueues) {
+  const auto other_physical = std::make_shared<AsynchronousDevice>();
+  const Backend other_backend = open_held(other_physical);
+  const Device other = other_backend.physical_device(0).new_virtual_device();
+  for (const std::int64_t count : {4, 3'000'000}) {  // a piece, and three
+    const ArrayType array{f32, {count}};
+    const BufferView here(Buffer::allocate(device, array), array);
+    const BufferView there(Buffer::allocate(other, array), array);
+    std::vector<float> values(static_cast<std::size_t>(count)), back(values.size());
+    std::iota(values.begin(), values.end(), 0.0F);
+    here.from_host(device, std::as_bytes(std::span(values)));
+    device.await();
+    other.await();
+    physical->hold();
+    const Event moved = there.copy_from(device, here);
+    wait_until_asked(1);
+    static_cast<void>(moved.wait_for(20ms));  // nothing was read that could be written
+    other_physical->hold();
+    physical->resume();
+    wait_until_asked(*other_physical, 1);
+    static_cast<void>(moved.wait_for(100ms));
+    EXPECT_FALSE(moved.done());
+    other_physical->resume();
+    EXPECT_TRUE(moved.wait().ok());
+    EXPECT_TRUE(there.to_host(other, std::as_writable_bytes(std::span(back))).wait().ok());
+    EXPECT_EQ(back, values);
+  }
+}
+
+// S23, D5: and after what the task's own queue was asked for, though it takes no part
+TEST_F(AsynchronousMovesTest, StagedMovesOfOthersComeAfterTheirOwn) {
+  AsynchronousOptions options;
+  options.is_peer = true;
+  const auto own_physical = std::make_shared<AsynchronousDevice>(options);
+  const auto far_physical = std::make_shared<AsynchronousDevice>();
+  const Backend own_backend = open_held(own_physical), far_backend = open_held(far_physical);
+  const Device own = own_backend.physical_device(0).new_virtual_device();
+  const Device far = far_backend.physical_device(0).new_virtual_device();
+  const BufferView first(Buffer::allocate(own, type), type);
+  const BufferView second = new_view();
+  const BufferView third(Buffer::allocate(far, type), type);
+  const std::vector<float> values{9, 8, 7, 6};
+  first.from_host(own, std::as_bytes(std::span(values)));
+  for (const Device& each : {own, device, far}) each.await();
+  own_physical->hold();
+  second.copy_from(own, first);                      // by its own queue
+  const Event moved = third.copy_from(own, second);  // by those of the others
+  wait_until_asked(*own_physical, 1);
+  static_cast<void>(moved.wait_for(20ms));
+  EXPECT_FALSE(moved.done());
+  own_physical->resume();
+  EXPECT_TRUE(moved.wait().ok());
+  std::vector<float> back(4);
+  EXPECT_TRUE(third.to_host(far, std::as_writable_bytes(std::span(back))).wait().ok());
+  EXPECT_EQ(back, values);
+}
+
+// S23, D5: neither queue knows of the other: one comes after what was asked of the task's own
+TEST_F(AsynchronousMovesTest, MovesByAnotherQueueComeAfterTheirOwn) {
+  AsynchronousOptions options;
+  options.in_host_memory = true;
+  const auto near_physical = std::make_shared<AsynchronousDevice>(options);
+  const Backend near_backend = open_held(near_physical);
+  const Device near = near_backend.physical_device(0).new_virtual_device();
+  const BufferView here(Buffer::allocate(near, type), type);
+  const BufferView there = new_view();
+  near.await();
+  device.await();
+  near_physical->hold();
+  const std::vector<float> values{4, 3, 2, 1};
+  here.from_host(near, std::as_bytes(std::span(values)));
+  const Event moved = there.copy_from(near, here);
+  wait_until_asked(*near_physical, 1);
+  EXPECT_FALSE(moved.wait_for(20ms).ok());
+  physical->hold();
+  near_physical->resume();
+  wait_until_asked(1);
+  EXPECT_FALSE(moved.wait_for(20ms).ok());
+  physical->resume();
+  EXPECT_TRUE(moved.wait().ok());
+  EXPECT_THAT(read(there), ElementsAre(4, 3, 2, 1));
+}
+
+}  // namespace
+}  // namespace heddle
