@@ -3,15 +3,17 @@
 // it; from then on it is a mutex.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 
 #include "scheduler/protocol/bias.hpp"
+#include "scheduler/threads/fork.hpp"
 #include "scheduler/threads/thread_number.hpp"
 
 namespace heddle::rt {
 
 /// A lockable. Who holds it waits for nothing, runs no code of users, and locks no other ledger but
-/// in the order of their addresses.
+/// in the order of their addresses. In a forked child it locks nothing.
 class Ledger {
  public:
   void lock() noexcept;
@@ -30,6 +32,7 @@ class Ledger {
   sched::Bias<> bias_;
   std::mutex mutex_;
   bool by_mutex_ = false;  // by whoever has locked it
+  const std::uint32_t fork_generation_ = sched::fork_generation();
 };
 
 }  // namespace heddle::rt

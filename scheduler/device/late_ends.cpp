@@ -48,7 +48,7 @@ void LateEnds::have_hardware(std::shared_ptr<HardwareQueue> queue) {
 }
 
 Event LateEnds::gate_of(const Event& event) const noexcept {
-  if (!hand_over_) return event;
+  if (!hand_over_ || event.done()) return event;
   const auto other = Timeline::of(event)->hand_over(event);
   return other && hand_over_->reaches(*other) ? other->issue_of(event.ticket()) : event;
 }
@@ -87,11 +87,11 @@ void LateEnds::end_at_once(std::uint64_t ticket, How how, Status why, bool conta
   mine.why = std::move(why);
   mine.contained = contained;
   device_.timeline->note_issued(ticket);
+  if (hand_over_) hand_over_->issued(ticket);
   if (!awaited)
     in_flight_.reported(ticket, [](std::uint64_t) { return false; });  // not the second to come
   in_flight_.issued(ticket, [this](std::uint64_t due) { return end(due); });
   tell_consumer();
-  if (hand_over_) hand_over_->issued(ticket);
 }
 
 void LateEnds::reported(std::uint64_t ticket, Status status) noexcept {

@@ -2,9 +2,12 @@
 // before or after what takes something away from it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
+#include "runtime/ledger.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
 
@@ -150,6 +154,57 @@ TEST(LaunchRaceTest, ThreadsShareADevice) {
   for (std::thread& thread : running) thread.join();
   EXPECT_EQ(counting.routine->context().read<float>(counting.count)[1],
             static_cast<float>((threads + 1) * launches));
+}
+
+// D2: memory that is given away while a launch of its owner is queued goes with the new owner, once
+// that launch has ended
+TEST(LaunchMemoryTest, IsFreeWithItsNewOwner) {
+  BackendOptions options;
+  options.name = "null";
+  options.mode = sched::Mode::manual;
+  const Backend backend = Backend::open(options);
+  const Counting counting(backend);
+  static_cast<void>(counting.schedule());
+  counting.device.await();
+  static_cast<void>(counting.schedule());
+  const std::uint64_t before = counting.device.statistics().bytes_in_use;
+  static_cast<void>(counting.buffer.donate());
+  EXPECT_EQ(counting.device.statistics().bytes_in_use, before) << "the launch is queued";
+  counting.device.await();
+  EXPECT_LT(counting.device.statistics().bytes_in_use, before);
+}
+
+// S14: a child that was forked while another thread scheduled may ask and drop what it inherited
+TEST(LaunchForkTest, ChildrenDoNotWaitForThreadsThatTheyLack) {
+  const Backend backend = Backend::open("null");
+  for (const bool alone : {true, false}) {
+    rt::Ledger ledger;
+    std::barrier inside(2), forked(2);
+    std::thread other([&] {
+      ledger.lock();
+      ledger.claim();
+      if (alone) {
+        ledger.unlock();
+        ledger.lock();
+      }
+      inside.arrive_and_wait();
+      forked.arrive_and_wait();
+      ledger.unlock();
+    });
+    inside.arrive_and_wait();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      ledger.lock();
+      ledger.unlock();
+      ::_exit(0);
+    }
+    forked.arrive_and_wait();
+    other.join();
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
 }
 
 }  // namespace

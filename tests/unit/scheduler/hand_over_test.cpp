@@ -112,6 +112,42 @@ TEST_P(HandOverTest, BeginsOnceTheOtherIsIssued) {
   EXPECT_TRUE(second.wait().ok());
 }
 
+// D15, S7: what ended as it was issued is issued, before its callbacks run: one may wait for what
+// comes after
+TEST_P(HandOverTest, CallbacksMayWaitForWhatComesAfter) {
+  const On a = open_on("a"), b = open_on("b");
+  sched::ExternalTimeline sensor("sensor");
+  const auto at_once = [](Completion task) { static_cast<void>(task.end({})); };
+  const Event first = a.device.submit("first", at_once, {.after = {sensor.next()}});
+  const Event second = b.device.submit("second", at_once, {.after = {first}});
+  std::atomic<int> said{-1};
+  first.then([&](const Status& /*status*/) {
+    said = static_cast<int>(second.wait_for(std::chrono::seconds(30)).code());
+  });
+  std::thread signaller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that both wait
+    EXPECT_TRUE(sensor.signal(1).ok());
+  });
+  EXPECT_TRUE(first.wait().ok());
+  EXPECT_TRUE(second.wait().ok());
+  signaller.join();
+  while (said == -1) {
+    run_ready();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(said, static_cast<int>(ErrorCode::ok));
+}
+
+// D15, S10: an event of no timeline, which a refusal gave, is waited for by nobody
+TEST_P(HandOverTest, WhatWasRefusedIsOfNoQueue) {
+  const On a = open_on("a");
+  sched::TaskDevice gone = a.device;
+  const sched::TaskDevice moved = std::move(gone);
+  const Event refused = gone.submit("refused", [] {});
+  ASSERT_FALSE(refused.accepted());
+  EXPECT_FALSE(a.submit({.after = {refused}}).wait().ok());
+}
+
 // D15, S10: a failure is that of what came after, as at a gate, whatever this task said; and in the
 // order of tickets
 TEST_P(HandOverTest, FailuresTravel) {
