@@ -66,6 +66,11 @@ void check_scheduling(const BackendOptions& options) {
                 "BackendOptions::scheduling.device.mode says nothing of a backend's devices; set "
                 "BackendOptions::mode");
   }
+  if (options.mode && *options.mode > sched::Mode::simulated) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("BackendOptions::mode is {}, which is none", static_cast<int>(*options.mode)));
+  }
   if (!options.scheduler) {
     if (options.mode != sched::Mode::simulated) return;
     throw Error(ErrorCode::invalid_argument,
@@ -164,6 +169,14 @@ Backend Backend::open(BackendOptions given) {
   if (state->physical.empty()) {
     throw Error(ErrorCode::unavailable,
                 fmt::format("backend '{}' has no devices", state->spec.name));
+  }
+  if (const auto none = std::ranges::find(state->physical, nullptr);
+      none != state->physical.end()) {
+    throw Error(
+        ErrorCode::unavailable,
+        fmt::format("backend '{}' has a null pointer for device {} of {}; leave it out of "
+                    "what BackendSpec::devices gives",
+                    state->spec.name, none - state->physical.begin(), state->physical.size()));
   }
   state->opened.resize(state->physical.size(), 0);
   return Inside::make<Backend>(std::move(state));

@@ -30,7 +30,8 @@ struct MachineProfile {
 
 /// Constants of kernels' schedules that depend on what memory and products cost on the machine.
 /// They decide how kernels run, and with that the order of long sums. The defaults were measured on
-/// AMD EPYC and Intel Xeon with AVX-512.
+/// AMD EPYC and Intel Xeon with AVX-512. Values begin at 1; one that no schedule could use is
+/// refused by name when a backend opens.
 struct KernelProfile {
   /// Costs of a tile of a product, in half cycles: starting and storing it, each of its sums, each
   /// vector of sums that is turned before it is stored.

@@ -143,7 +143,8 @@ class Context {
   /// The memory of a tensor. Throws not_found naming tensor and context.
   [[nodiscard]] BufferView view(const Tensor& tensor) const;
   /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
-  /// device's. Code that writes overlapping views is refused when it is linked.
+  /// device's. Code that uses overlapping views, of which it writes one, is refused when it is
+  /// linked.
   [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
   /// The merge tensor that the routine of this context reads.
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;

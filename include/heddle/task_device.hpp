@@ -124,7 +124,8 @@ struct Snapshot {
 /// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
 /// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
 /// tasks and after a shutdown() that timed out, where it never waits. A handle that was moved from
-/// is empty: what is asked of it is failed_precondition, its name is empty, its numbers are 0.
+/// is empty: what is asked of it is failed_precondition, its name "(empty handle)", its numbers are
+/// 0.
 ///
 /// A failure counts as seen once status(), await() or an event told it to somebody, or once it is
 /// the cause of a failure elsewhere. One that was not seen goes to the log, once, when its device

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <stdexcept>
+#include <unordered_set>
 
 namespace {
 
@@ -38,6 +39,8 @@ int main() {
   if (!require(work.recover().ok(), "recover() failed")) return 1;
   if (!require(work.submit("step", [&] { step(); }).wait().ok(), "no step after recover()"))
     return 1;
+  const std::unordered_set<heddle::EventId> seen{loaded.id(), failed.id(), loaded.id()};
+  if (!require(seen.size() == 2, "identities of events are not hashed")) return 1;
   std::puts("scheduler_host: ok");
   return 0;
 }

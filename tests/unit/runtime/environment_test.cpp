@@ -8,8 +8,11 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include "devices/device.hpp"
 #include "heddle/heddle.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/temp_directory.hpp"
@@ -144,6 +147,27 @@ TEST(BackendChoiceTest, KernelProfilesDecideSchedules) {
   const Status status = failure([&] { static_cast<void>(text(0)); });
   EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(status.to_string(), HasSubstr("BackendOptions::kernels.cached_bytes_max is 0 "));
+}
+
+// B5, bad input: a row that gives no device for one is told so at opening
+TEST(BackendChoiceTest, NullDevicesAreToldAtOpening) {
+  register_backend({"null_device", "cc", sched::Mode::threaded, [] {
+                      return std::vector<std::shared_ptr<dev::PhysicalDevice>>{
+                          dev::make_cpu_device(), nullptr};
+                    }});
+  const Status status = failure([] { static_cast<void>(Backend::open("null_device")); });
+  EXPECT_EQ(status.code(), ErrorCode::unavailable);
+  EXPECT_THAT(status.to_string(), HasSubstr("null pointer for device 1 of 2"));
+}
+
+// S15, bad input: so is a mode that is none
+TEST(BackendChoiceTest, ModesThatAreNoneAreToldAtOpening) {
+  BackendOptions options;
+  options.name = "cc";
+  options.mode = static_cast<sched::Mode>(55);
+  const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
+  EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(status.to_string(), HasSubstr("BackendOptions::mode is 55"));
 }
 
 // J10, bad input: no compile ends before it begins
