@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <new>
 
 #include "heddle/status.hpp"
@@ -43,36 +42,11 @@ bool ended_well(const Event& event) noexcept {
 }
 
 BufferState::~BufferState() {
-  std::vector<Event> pending;
-  try {
-    for (const Former& former : former_) {
-      if (!former.use.done()) pending.push_back(former.use);
-    }
-    if (pending.empty()) {
-      give_back(*ledger, donor_);
-      return;
-    }
-    struct Rest {
-      std::shared_ptr<Ledger> ledger;
-      std::weak_ptr<BufferState> donor;
-      std::atomic<std::size_t> left;
-    };
-    const auto rest = std::make_shared<Rest>(ledger, donor_, pending.size());
-    for (const Event& use : pending) {
-      sched::Timeline::call(use, [rest] {
-        // relaxed: what is left to the last is under the ledger.
-        if (rest->left.fetch_sub(1, std::memory_order_relaxed) == 1)
-          give_back(*rest->ledger, rest->donor);
-      });
-    }
-  } catch (const std::bad_alloc&) {  // the donors keep it until they go
-  }
-}
-
-void BufferState::give_back(Ledger& ledger, const std::weak_ptr<BufferState>& last) noexcept {
-  for (auto donor = last.lock(); donor; donor = donor->donor_.lock()) {
+  const auto ended = [](const Former& former) noexcept { return former.use.done(); };
+  if (!std::ranges::all_of(former_, ended)) return;
+  for (auto donor = donor_.lock(); donor; donor = donor->donor_.lock()) {
     std::shared_ptr<const Memory> gone;  // after the lock
-    const std::lock_guard lock(ledger);
+    const std::lock_guard lock(*ledger);
     gone.swap(donor->lent_);
   }
 }

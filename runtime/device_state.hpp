@@ -86,13 +86,10 @@ class BufferState : public std::enable_shared_from_this<BufferState> {
     bool heeded;  // its failure is one of what this owner finds in the memory
     [[nodiscard]] bool over() const noexcept;
   };
-  /// What former owners, from `last` on, kept for their uses: these have ended.
-  static void give_back(Ledger& ledger, const std::weak_ptr<BufferState>& last) noexcept;
-
   std::vector<Event> uses_;     // the last of each timeline
   std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
   // Launches keep buffers, not memory: what was given away while uses were under way is kept by the
-  // donor too, until it goes, or the new owner has gone and they have ended.
+  // donor too, until it goes or, once they have ended, the new owner does.
   std::shared_ptr<const Memory> lent_;
   std::weak_ptr<BufferState> donor_;  // constant: the last of the former owners that lent something
 };

@@ -156,24 +156,6 @@ TEST(LaunchRaceTest, ThreadsShareADevice) {
             static_cast<float>((threads + 1) * launches));
 }
 
-// D2: memory that is given away while a launch of its owner is queued goes with the new owner, once
-// that launch has ended
-TEST(LaunchMemoryTest, IsFreeWithItsNewOwner) {
-  BackendOptions options;
-  options.name = "null";
-  options.mode = sched::Mode::manual;
-  const Backend backend = Backend::open(options);
-  const Counting counting(backend);
-  static_cast<void>(counting.schedule());
-  counting.device.await();
-  static_cast<void>(counting.schedule());
-  const std::uint64_t before = counting.device.statistics().bytes_in_use;
-  static_cast<void>(counting.buffer.donate());
-  EXPECT_EQ(counting.device.statistics().bytes_in_use, before) << "the launch is queued";
-  counting.device.await();
-  EXPECT_LT(counting.device.statistics().bytes_in_use, before);
-}
-
 // S14: a child that was forked while another thread scheduled may ask and drop what it inherited
 TEST(LaunchForkTest, ChildrenDoNotWaitForThreadsThatTheyLack) {
   const Backend backend = Backend::open("null");
