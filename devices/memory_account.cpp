@@ -40,13 +40,14 @@ void MemoryAccount::trim() const noexcept {
   for (MemoryPool* const pool : pools_) pool->trim();
 }
 
-std::string MemoryAccount::to_string() const {
+std::string MemoryAccount::refusal(std::uint64_t bytes) const {
   constexpr std::size_t named = 3;
   const MemoryLimit limit = limit_();
   // relaxed: a number for people.
   const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
-  std::string text = "the limit is " + std::to_string(limit.bytes) + " bytes (" + *limit.source +
-                     "), of which " + std::to_string(taken) + " are taken";
+  std::string text = "a block of " + std::to_string(bytes) + " bytes is needed, and the limit is " +
+                     std::to_string(limit.bytes) + " bytes (" + *limit.source +
+                     "), of which blocks, rounded up, take " + std::to_string(taken);
   std::vector<std::pair<MemoryHolder, std::string>> holders;
   {
     const std::lock_guard lock(mutex_);
@@ -58,7 +59,7 @@ std::string MemoryAccount::to_string() const {
   }
   std::ranges::sort(holders, std::ranges::greater(), [](const auto& h) { return h.first.in_use; });
   if (holders.size() > named) holders.resize(named);
-  const char* before = ", most by ";
+  const char* before = "; most was asked for by ";
   for (const auto& [holder, device] : holders) {
     text += before + holder.label + " on " + device + " (" + std::to_string(holder.in_use) + ")";
     before = ", ";

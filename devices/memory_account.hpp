@@ -40,8 +40,9 @@ class MemoryAccount {
   void give_back(std::uint64_t bytes) noexcept;
   /// Its pools give what they keep for reuse back to their devices.
   void trim() const noexcept;
-  /// Bound, what is left of it, and who has most. Throws std::bad_alloc.
-  [[nodiscard]] std::string to_string() const;
+  /// Why a block of so many bytes was refused: the bound, what is taken of it, and who has most.
+  /// Throws std::bad_alloc.
+  [[nodiscard]] std::string refusal(std::uint64_t bytes) const;
 
  private:
   const std::function<MemoryLimit()> limit_;

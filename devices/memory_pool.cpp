@@ -96,7 +96,7 @@ Status MemoryPool::take_fresh(std::size_t size, void** data) {
     bound->trim();
     bound = take_from_accounts(size);
   }
-  if (bound != nullptr) return Status(ErrorCode::exhausted, bound->to_string());
+  if (bound != nullptr) return Status(ErrorCode::exhausted, bound->refusal(size));
   Status status = device_->allocate(size, data);
   if (!status.ok()) {
     trim_all();
@@ -106,7 +106,7 @@ Status MemoryPool::take_fresh(std::size_t size, void** data) {
   for (const auto& account : accounts_) account->give_back(size);
   // The host has no more, though the bounds would allow it: who has most is what helps.
   if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
-  return Status(ErrorCode::exhausted, accounts_.front()->to_string(), std::move(status));
+  return Status(ErrorCode::exhausted, accounts_.front()->refusal(size), std::move(status));
 }
 
 /// The account that has no room; null when all have.

@@ -9,6 +9,7 @@
 #include <new>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "devices/memory_pool.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
@@ -212,6 +213,18 @@ TEST(MemoryPoolTest, OwnBoundIsKeptAndNamed) {
   EXPECT_THAT(refusal(pool, 10'001), HasSubstr("10000 bytes"));
   EXPECT_THAT(refusal(pool, SIZE_MAX), HasSubstr("10000 bytes"));
   EXPECT_LE(device->most, 10'000u);
+}
+
+// D3: a refusal tells the numbers that were compared: blocks, which are rounded up
+TEST(MemoryPoolTest, RefusalsTellWhatWasCompared) {
+  MemoryPool pool(device_of(1 << 20), bounded(1000));
+  std::vector<void*> taken;
+  for (int k = 0; k < 7; ++k) taken.push_back(take(pool, 65, "tensor 'odd'"));
+  EXPECT_THAT(refusal(pool, 100),
+              AllOf(HasSubstr("a block of 128 bytes"), HasSubstr("1000 bytes (the test's bound)"),
+                    HasSubstr("blocks, rounded up, take 896"),
+                    HasSubstr("most was asked for by tensor 'odd' on dev:0.0 (455)")));
+  for (void* const data : taken) pool.release(data);
 }
 
 // D3: pools of one device share what it declares; one's unused blocks make room for the other
