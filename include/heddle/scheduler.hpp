@@ -24,12 +24,19 @@ class Runner;
 #pragma GCC visibility push(default)
 namespace heddle {
 
+namespace sched {
+/// The most workers that a pool may have: one for each processor of the largest machines, and 16
+/// that block for each of a common one. The system has some 32,000 threads for all its processes.
+inline constexpr unsigned workers_max = 4096;
+}  // namespace sched
+
 struct SchedulerOptions {
   std::string name = "heddle";
   sched::DeviceOptions device{};  ///< defaults for new devices
   MachineProfile profile{};       ///< constants of the machine
-  /// Threads for all pooled devices together; unset: available_processors(). They start with the
-  /// first such device, and spin as long as `device.spin` says.
+  /// Threads for all pooled devices together, 1 to workers_max; unset: available_processors(). They
+  /// start with the first such device, and spin as long as `device.spin` says. Where the system has
+  /// fewer, those that started do the work, and the log says so.
   std::optional<unsigned> workers{};
   bool pin_workers = false;  ///< binds each to a processor of the affinity mask, in turn
   /// A task that has not ended after this, or a wait of a device, is reported once: as a warning in
@@ -46,12 +53,12 @@ struct SchedulerOptions {
 /// Error.
 class Scheduler {
  public:
-  /// Throws Error(invalid_argument) for 0 workers, for a watchdog's limit that is not positive, and
-  /// for a malformed HEDDLE_LOG (see set_log_level()).
+  /// Throws Error(invalid_argument) for 0 workers or more than workers_max, for a watchdog's limit
+  /// that is not positive, and for a malformed HEDDLE_LOG (see set_log_level()).
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
-  /// for a queue_size of 0 or above queue_size_max, a mode or policy that is none, or a processor
-  /// that this process may not use.
+  /// for a queue_size of 0 or above queue_size_max, more than that in flight, a negative spin, a
+  /// mode or policy that is none, or a processor that this process may not use.
   [[nodiscard]] sched::TaskDevice new_device(std::string name);
   [[nodiscard]] sched::TaskDevice new_device(sched::DeviceOptions options);
 

@@ -51,8 +51,13 @@ TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile
   }
   if (options.in_flight > queue_size_max) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("device '{}': {} tasks in flight (expected at most {})", options.name,
+                fmt::format("device '{}': in_flight {} (expected 0 to {})", options.name,
                             options.in_flight, queue_size_max));
+  }
+  if (options.spin && options.spin->count() < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device '{}': spin {} ns (expected 0 or more)", options.name,
+                            options.spin->count()));
   }
   options.in_flight = std::min(options.in_flight, queue_size);
   // Not in a simulation, which is the same on any machine.
@@ -69,8 +74,12 @@ TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile
     made = std::make_shared<DeviceCore>(options, profile, std::move(runner));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
-                fmt::format("device '{}': no memory for a queue of {} tasks; lower its queue_size",
-                            options.name, queue_size));
+                fmt::format("device '{}': no memory for it and a queue of {} tasks; {}",
+                            options.name, queue_size,
+                            queue_size > tuning::queue_size_default
+                                ? "lower its queue_size"
+                                : "the process has no memory, address space or mappings left "
+                                  "(vm.max_map_count: each thread takes two)"));
   }
   const auto handle = std::make_shared<TaskDevice::Handle>(made);
   if (!made->device_.runner) {

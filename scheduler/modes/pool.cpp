@@ -56,6 +56,7 @@ std::shared_ptr<Pool> Pool::open(std::string name, unsigned workers, std::chrono
 
 void Pool::start_workers(unsigned count, bool pin) {
   const std::vector<unsigned> processors = allowed_processors();
+  workers_.reserve(count);  // so that a thread that was started is kept
   for (unsigned k = 0; k < count; ++k) {
     try {
       std::optional<unsigned> processor;
@@ -63,11 +64,10 @@ void Pool::start_workers(unsigned count, bool pin) {
       workers_.push_back(start_thread(
           fmt::format("{}/{}", name_, k), processor,
           [self = shared_from_this(), &place = sleepers_.join()] { self->work(place); }));
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
       if (k == 0) throw;
       log_made(LogLevel::warn, [&] {
-        return fmt::format("pool '{}' has {} of {} workers: {}", name_, k, count,
-                           e.status().to_string());
+        return fmt::format("pool '{}' has {} of {} workers: {}", name_, k, count, e.what());
       });
       return;
     }

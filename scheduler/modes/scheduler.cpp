@@ -92,11 +92,12 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
 namespace heddle {
 
 Scheduler::Scheduler(SchedulerOptions options) {
-  if (options.workers == 0U) {
+  if (const auto workers = options.workers;
+      workers && (*workers == 0 || *workers > sched::workers_max)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("scheduler '{}': 0 workers for pooled devices (expected at least 1; "
-                            "mode manual has none)",
-                            options.name));
+                fmt::format("scheduler '{}': workers is {} (expected 1 to {} threads for all "
+                            "pooled devices; mode manual has none)",
+                            options.name, *workers, sched::workers_max));
   }
   if (options.watchdog && options.watchdog->count() <= 0) {
     throw Error(ErrorCode::invalid_argument,

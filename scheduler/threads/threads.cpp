@@ -83,6 +83,11 @@ std::thread start_thread(const std::string& name, std::optional<unsigned> proces
                 fmt::format("'{}': no thread could be started ({}); raise the limit on threads or "
                             "on address space, or use mode inline",
                             name, e.what()));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("'{}': no memory to start a thread; free some, raise the limit on "
+                            "address space, or use mode inline",
+                            name));
   }
 }
 

@@ -112,7 +112,9 @@ TEST_P(AsyncTest, RefusedWithoutInFlight) {
   EXPECT_THAT(text(refused.status()), HasSubstr("in_flight"));
   sched::DeviceOptions too_many = options("io");
   too_many.in_flight = sched::queue_size_max + 1;
-  EXPECT_THROW(static_cast<void>(scheduler_.new_device(too_many)), Error);
+  EXPECT_THAT(
+      [&] { static_cast<void>(scheduler_.new_device(too_many)); },
+      testing::ThrowsMessage<Error>(HasSubstr("in_flight 1048577 (expected 0 to 1048576)")));
 }
 
 // S23, S13: a shutdown waits for what is in flight, and ends when that does.

@@ -14,6 +14,7 @@
 #include "scheduler/sanitizers.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/threads.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -68,6 +69,35 @@ TEST_P(LimitsTest, ImpossibleCapacitiesAreRefused) {
     }
   }
   EXPECT_TRUE(open("largest", sched::queue_size_max).submit("task", [] {}).wait().ok());
+}
+
+// S5
+TEST_P(LimitsTest, NegativeSpinsAreRefused) {
+  DeviceOptions o = options("work");
+  o.spin = std::chrono::nanoseconds(-1);
+  EXPECT_THAT([&] { static_cast<void>(scheduler_.new_device(o)); },
+              testing::ThrowsMessage<Error>(HasSubstr("'work': spin -1 ns (expected 0 or more)")));
+}
+
+// S4, S15: where there is no memory for a device, a queue that is no longer than usual is not to
+// blame
+TEST(DeviceMemoryTest, LongQueuesAloneAreToBlame) {
+  Scheduler scheduler;
+  const auto refused = [&](std::uint32_t queue_size) {
+    DeviceOptions o;
+    o.mode = Mode::inline_;
+    o.name = "work";
+    o.queue_size = queue_size;
+    return failure([&] {
+      const NoLargeMemory small(600);
+      static_cast<void>(scheduler.new_device(o));
+    });
+  };
+  const Status usual = refused(4096), large = refused(8192);
+  EXPECT_EQ(usual.code(), ErrorCode::exhausted);
+  EXPECT_THAT(text(usual), testing::AllOf(HasSubstr("'work'"), HasSubstr("max_map_count"),
+                                          testing::Not(HasSubstr("queue_size"))));
+  EXPECT_THAT(text(large), HasSubstr("a queue of 8192 tasks; lower its queue_size"));
 }
 
 // S4: a task that fills its own queue gets exhausted

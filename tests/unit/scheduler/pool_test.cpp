@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "scheduler/threads/processors.hpp"
 #include "tests/support/threads.hpp"
@@ -306,8 +307,38 @@ TEST(PoolTest, ThreadsOfDevicesMayBePinned) {
   }
 }
 
-TEST(PoolTest, NoWorkersAreRefused) {
-  EXPECT_THAT([] { with_workers(0); }, testing::ThrowsMessage<Error>(HasSubstr("0 workers")));
+// S15, bad input: numbers of workers that no machine has are told before any is started
+TEST(PoolTest, WorkersHaveTheirBounds) {
+  for (const unsigned workers : {0u, sched::workers_max + 1, 4'000'000'000u}) {
+    EXPECT_THAT([&] { with_workers(workers); },
+                testing::ThrowsMessage<Error>(
+                    HasSubstr("workers is " + std::to_string(workers) + " (expected 1 to 4096 ")));
+  }
+}
+
+// S14, S15: where memory ends while workers start, those that did are not left over
+TEST(PoolTest, WorkersEndWhereOthersHaveNoMemory) {
+  const int before = live_threads();
+  set_log_level(LogLevel::error);
+  for (std::uint64_t granted = 0; granted < 100; ++granted) {
+    Scheduler scheduler = with_workers(3);
+    sched::DeviceOptions options;
+    options.mode = Mode::pooled;
+    std::optional<Device> device;
+    {
+      const NoMemory none(granted);
+      try {
+        device = scheduler.new_device(std::move(options));
+      } catch (const Error&) {
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    if (device) {
+      EXPECT_TRUE(device->submit("task", [] {}).wait().ok());
+    }
+  }
+  set_log_level(LogLevel::warn);
+  EXPECT_TRUE(threads_end(before));
 }
 
 }  // namespace
