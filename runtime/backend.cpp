@@ -110,15 +110,27 @@ void check(const BackendOptions& options) {
                 fmt::format("BackendOptions::scheduling.device.queue_size is {} (expected 1 to {})",
                             *queue_size, sched::queue_size_max));
   }
+  if (const auto workers = options.scheduling.workers;
+      workers && (*workers == 0 || *workers > sched::workers_max)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::scheduling.workers is {} (expected 1 to {})", *workers,
+                            sched::workers_max));
+  }
   if (options.bytes_max == std::uint64_t{0}) {
     throw Error(ErrorCode::invalid_argument,
                 "BackendOptions::bytes_max is 0 (expected 1 or more; unset, the machine bounds "
                 "its devices)");
   }
-  if (options.virtual_devices && *options.virtual_devices < 1) {
+  if (options.virtual_devices &&
+      (*options.virtual_devices < 1 || *options.virtual_devices > virtual_devices_max)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::virtual_devices is {} (expected 1 or more)",
-                            *options.virtual_devices));
+                fmt::format("BackendOptions::virtual_devices is {} (expected 1 to {})",
+                            *options.virtual_devices, virtual_devices_max));
+  }
+  if (options.cache_dir && !options.cache_dir->starts_with('/')) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::cache_dir is '{}' (expected an absolute path)",
+                            *options.cache_dir));
   }
   if (options.compile_timeout && *options.compile_timeout <= std::chrono::milliseconds(0)) {
     throw Error(ErrorCode::invalid_argument,

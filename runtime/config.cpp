@@ -104,7 +104,10 @@ std::optional<std::vector<std::string>> words(const char* name) {
 
 std::optional<std::string> cache_dir(const char* name) {
   auto path = get(name);
-  return path ? path : user_cache_dir();
+  if (!path) return user_cache_dir();
+  // Kernels are loaded from there: it is no matter of where the process happens to be.
+  if (!path->starts_with('/')) refuse(name, *path, "an absolute path");
+  return path;
 }
 
 std::optional<std::string> temp_dir(const char* /*name*/) { return rt::default_temp_dir(); }
@@ -166,12 +169,12 @@ constexpr Variable variables[] = {
     {"HEDDLE_CACHE", "on", "off: compiled kernels are not kept on disk",
      take<&Options::cache, switched<true>>},
     {"HEDDLE_CACHE_DIR", "~/.cache/heddle",
-     "where they are kept; must be this user's alone (XDG_CACHE_HOME counts)",
+     "where they are kept: an absolute path, this user's alone (XDG_CACHE_HOME counts)",
      take<&Options::cache_dir, cache_dir>},
     {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first",
      take<&Options::cache_bytes_max, number_between<std::uint64_t, 0, any_bytes>>},
     {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device",
-     take<&Options::virtual_devices, number_between<int, 1, 4096>>},
+     take<&Options::virtual_devices, number_between<int, 1, virtual_devices_max>>},
     {"HEDDLE_BYTES_MAX", "",
      "bytes of memory that each virtual device may take, those kept for reuse included",
      take<&Options::bytes_max, number_between<std::uint64_t, 1, any_bytes>>},
@@ -193,6 +196,19 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// What may have been meant by an unknown name: one that differs in a third of the letters behind
+/// the prefix at most; else any.
+std::string what_for(std::string_view name) {
+  const auto distance = [&](const Variable& v) { return edit_distance(name, v.name); };
+  const Variable& nearest = *std::ranges::min_element(variables, {}, distance);
+  if (distance(nearest) * 3 <= name.size() - std::string_view("HEDDLE_").size())
+    return fmt::format("did you mean {}?", nearest.name);
+  std::string known;
+  for (const Variable& v : variables)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", v.name);
+  return "these are: " + known;
+}
+
 /// A misspelt variable is silently without effect: say so once.
 void warn_of_unknown() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -201,10 +217,8 @@ void warn_of_unknown() {
     if (!name.starts_with("HEDDLE_") ||
         std::ranges::find(variables, name, &Variable::name) != std::end(variables))
       continue;
-    const auto nearest = std::ranges::min(
-        variables, {}, [&](const Variable& v) { return edit_distance(name, v.name); });
-    log(LogLevel::warn, fmt::format("environment variable {} is none of heddle's; did you mean {}?",
-                                    name, nearest.name));
+    log(LogLevel::warn,
+        fmt::format("environment variable {} is none of heddle's; {}", name, what_for(name)));
   }
 }
 

@@ -31,12 +31,16 @@ enum class DeviceStrategy : std::uint8_t {
   most_parallel_devices,  ///< the device's parallel width
 };
 
+/// The most virtual devices per physical one that suggested_num_virtual_devices() may be told to
+/// propose: each may have a thread of its own.
+inline constexpr int virtual_devices_max = 4096;
+
 /// How a backend is opened. What is not given here comes from the environment, whose variables
 /// settings() lists.
 struct BackendOptions {
   std::string name{};  ///< empty: HEDDLE_BACKEND's, else gccjit where it is available, else cc
   DeviceStrategy strategy = DeviceStrategy::physical_devices_only;
-  /// What suggested_num_virtual_devices() says, whatever the strategy.
+  /// What suggested_num_virtual_devices() says, whatever the strategy: 1 to virtual_devices_max.
   std::optional<int> virtual_devices{};
   /// The host's own scheduler, or a Simulation's, which then runs the backend's devices beside
   /// those that the host opens there. It stays the host's: the backend ends its own devices, and
@@ -71,7 +75,7 @@ struct BackendOptions {
   /// Whether the names of kernels go to /tmp/perf-PID.map, for perf, and are there for gdb.
   std::optional<bool> perf_map{};
   std::optional<bool> cache{};                     ///< whether compiled kernels are kept on disk
-  std::optional<std::string> cache_dir{};          ///< where; must be this user's alone
+  std::optional<std::string> cache_dir{};          ///< where: an absolute path, this user's alone
   std::optional<std::uint64_t> cache_bytes_max{};  ///< least recently used kernels go first
 };
 

@@ -118,6 +118,11 @@ TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
       {"device.queue_size is 0 ", [](BackendOptions& o) { o.scheduling.device.queue_size = 0; }},
       {"device.queue_size is " + std::to_string(sched::queue_size_max + 1),
        [](BackendOptions& o) { o.scheduling.device.queue_size = sched::queue_size_max + 1; }},
+      {"scheduling.workers is 0 ", [](BackendOptions& o) { o.scheduling.workers = 0; }},
+      {"scheduling.workers is 4000000000 (expected 1 to 4096)",
+       [](BackendOptions& o) { o.scheduling.workers = 4'000'000'000; }},
+      {"virtual_devices is 4097 (expected 1 to 4096)",
+       [](BackendOptions& o) { o.virtual_devices = 4097; }},
       {"bytes_max is 0 ", [](BackendOptions& o) { o.bytes_max = 0; }}};
   for (const auto& [told, set] : cases) {
     BackendOptions options;
@@ -212,6 +217,7 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
       {"HEDDLE_QUEUE_SIZE", "many"},   {"HEDDLE_QUEUE_SIZE", "0"},
       {"HEDDLE_SPIN_NS", "-5"},        {"HEDDLE_SPIN_NS", "10us"},
       {"HEDDLE_VIRTUAL_DEVICES", "0"}, {"HEDDLE_COMPILE_TIMEOUT", "1e3"},
+      {"HEDDLE_CACHE_DIR", "cache"},   {"HEDDLE_CACHE_DIR", "~/.cache"},
       {"HEDDLE_LOG", "loud"},          {"HEDDLE_QUEUE_SIZE", "9999999999999999999999"}};
   for (const auto& [name, value] : bad) {
     const Variable set(name, value);
@@ -221,6 +227,18 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
                 AllOf(HasSubstr(name), HasSubstr(value), HasSubstr("expected")));
   }
   EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");  // nothing of it stays
+}
+
+// J11, bad input: a cache is at one place, wherever the process happens to be, also the program's
+// own
+TEST(EnvironmentTest, RelativeCachesAreRefused) {
+  BackendOptions options;
+  options.name = "sync_cc";
+  options.cache_dir = "cache";
+  const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
+  EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("BackendOptions::cache_dir"),
+                                        HasSubstr("'cache'"), HasSubstr("absolute path")));
 }
 
 // The values reach what they are for

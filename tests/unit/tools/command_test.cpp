@@ -195,6 +195,14 @@ TEST(EnvTest, MisspeltNameIsToldOnce) {
   EXPECT_EQ(outcome.err.find("HEDDLE_BAKCEND", at + 1), std::string::npos);
 }
 
+// Bad input: what is like no name has all of them told
+TEST(EnvTest, StrangeNamesHaveTheNamesTold) {
+  const Outcome outcome = run_heddle({"info"}, {{"HEDDLE_NONSENSE", "1"}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("HEDDLE_NONSENSE"), HasSubstr("HEDDLE_SPIN_NS"),
+                                 Not(HasSubstr("did you mean"))));
+}
+
 // B1: unknown and unavailable backends have an exit code of their own.
 TEST(DemoTest, BackendThatCannotBeHadExitsWithThree) {
   expect_message(run_heddle({"demo", "digits", "--backend", "loom"}), 3, "loom");
