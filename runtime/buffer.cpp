@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
@@ -41,19 +43,38 @@ bool ended_well(const Event& event) noexcept {
   return event.done() && sched::Timeline::outcome_of(event).status.ok();
 }
 
-BufferState::~BufferState() {
-  const auto ended = [](const Former& former) noexcept { return former.use.done(); };
-  if (!std::ranges::all_of(former_, ended)) return;
-  for (auto donor = donor_.lock(); donor; donor = donor->donor_.lock()) {
-    std::shared_ptr<const Memory> gone;  // after the lock
-    const std::lock_guard lock(*ledger);
-    gone.swap(donor->lent_);
-  }
-}
-
 bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use) : use.done(); }
 
-std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
+std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
+  std::vector<Event> under_way;
+  std::shared_ptr<const Memory> kept;
+  std::shared_ptr<BufferState> next;
+  {
+    const std::lock_guard lock(*ledger);
+    if (!memory) {
+      throw Error(
+          ErrorCode::failed_precondition,
+          fmt::format("a buffer of {} bytes on {} was donated before: taken in '{}' ({}:{}); "
+                      "use the buffer that donate() gave there",
+                      bytes, *device, taken_at.function_name(), taken_at.file_name(),
+                      taken_at.line()));
+    }
+    std::ranges::remove_copy_if(uses_, std::back_inserter(under_way), &Event::done);
+    next = next_owner();
+    kept = std::exchange(memory, nullptr);
+    taken_at = where;
+  }
+  // After the lock: of a use that has ended meanwhile it goes here and now.
+  try {
+    for (const Event& use : under_way) sched::Timeline::call(use, [kept] {});
+  } catch (const std::bad_alloc&) {  // until this goes, which is not before they have ended
+    const std::lock_guard lock(*ledger);
+    lent_ = std::move(kept);
+  }
+  return next;
+}
+
+std::shared_ptr<BufferState> BufferState::next_owner() const {
   auto next = std::make_shared<BufferState>(memory, physical, device, ledger);
   next->constant = constant;
   next->constant_id = constant_id;
@@ -64,11 +85,6 @@ std::shared_ptr<BufferState> BufferState::give_up(std::source_location where) {
       next->former_.push_back({use, heeded && uses_.empty()});
   }
   std::erase_if(next->former_, &Former::over);
-  const bool used = std::ranges::any_of(uses_, [](const Event& use) { return !use.done(); });
-  if (used) lent_ = memory;
-  next->donor_ = used ? weak_from_this() : donor_;
-  memory.reset();
-  taken_at = where;
   return next;
 }
 
@@ -199,16 +215,7 @@ bool Buffer::live() const noexcept {
 }
 
 Buffer Buffer::donate(std::source_location where) const {
-  const std::lock_guard lock(*state_->ledger);
-  if (!state_->memory) {
-    const std::source_location& at = state_->taken_at;
-    throw Error(
-        ErrorCode::failed_precondition,
-        fmt::format("a buffer of {} bytes on {} was donated before: taken in '{}' ({}:{}); "
-                    "use the buffer that donate() gave there",
-                    state_->bytes, *state_->device, at.function_name(), at.file_name(), at.line()));
-  }
-  return Inside::make<Buffer>(state_->give_up(where));
+  return Inside::make<Buffer>(state_->donate(where));
 }
 
 std::string Buffer::to_string() const {

@@ -42,14 +42,13 @@ struct Memory {
 
 /// What is behind Buffer: a right to memory, which donation takes away. It knows the last use of
 /// the memory on each timeline, so that a next owner can come after those.
-class BufferState : public std::enable_shared_from_this<BufferState> {
+class BufferState {
  public:
   /// The memory of a virtual device, by name.
   BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
               std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger);
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
-  ~BufferState();
 
   const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
   const std::shared_ptr<const std::string> device;      ///< name of the virtual one
@@ -65,8 +64,9 @@ class BufferState : public std::enable_shared_from_this<BufferState> {
   std::shared_ptr<const Memory> memory;  ///< null: donated
   std::source_location taken_at;         ///< where donate() was called
 
-  /// Hands the memory on. Under the lock, of one that has it.
-  [[nodiscard]] std::shared_ptr<BufferState> give_up(std::source_location where);
+  /// Hands the memory on; until all uses so far have ended it is kept besides. Throws
+  /// failed_precondition where it was given away before, naming the place.
+  [[nodiscard]] std::shared_ptr<BufferState> donate(std::source_location where);
   /// What a next use on `timeline` has to come after: uses of former owners elsewhere.
   /// `overwrites`: it writes all of the memory and reads none. Under the lock, which the caller
   /// keeps until note_use(). Throws std::bad_alloc.
@@ -86,12 +86,11 @@ class BufferState : public std::enable_shared_from_this<BufferState> {
     bool heeded;  // its failure is one of what this owner finds in the memory
     [[nodiscard]] bool over() const noexcept;
   };
+  [[nodiscard]] std::shared_ptr<BufferState> next_owner() const;
+
   std::vector<Event> uses_;     // the last of each timeline
   std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
-  // Launches keep buffers, not memory: what was given away while uses were under way is kept by the
-  // donor too, until it goes or, once they have ended, the new owner does.
-  std::shared_ptr<const Memory> lent_;
-  std::weak_ptr<BufferState> donor_;  // constant: the last of the former owners that lent something
+  std::shared_ptr<const Memory> lent_;  // kept for uses where no memory was left for other means
 };
 
 /// Who asks for heddle itself: the failure is still to be seen by somebody (S10).

@@ -153,9 +153,10 @@ void RuntimeHosts::donate() {
   const Part old = *from->parts[static_cast<std::size_t>(*tensor)];
   if (old.right->donated || seat->space != old.right->space || seat->gone) return;
   std::optional<Buffer> taken;
+  old.right->donated = true;  // first: others may come in before donate() returns
   const Status gave = attempt([&] { taken = old.right->view->buffer().donate(); });
   if (!world_.expect(gave, {ErrorCode::ok}, "donate()")) return;
-  old.right->donated = true;
+  if (seat->gone) return;  // meanwhile
   ++donated;
   const Tensor& t = programs_.tensors[static_cast<std::size_t>(*tensor)];
   const auto right = std::make_shared<Right>();

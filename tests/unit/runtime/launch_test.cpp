@@ -9,6 +9,7 @@
 #include <barrier>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <optional>
 #include <span>
 #include <thread>
@@ -154,6 +155,51 @@ TEST(LaunchRaceTest, ThreadsShareADevice) {
   for (std::thread& thread : running) thread.join();
   EXPECT_EQ(counting.routine->context().read<float>(counting.count)[1],
             static_cast<float>((threads + 1) * launches));
+}
+
+/// On a device that runs nothing until somebody waits for it.
+Backend open_idle() {
+  BackendOptions options;
+  options.name = "null";
+  options.mode = sched::Mode::manual;
+  return Backend::open(options);
+}
+
+// D2: memory that is given away while a launch of its owner is queued is free once that has ended,
+// where its new owner went before, whether or not its former one is there
+TEST(LaunchMemoryTest, IsFreeAfterItsLastUser) {
+  const Backend backend = open_idle();
+  const Counting counting(backend);
+  for (int round = 0; round < 2; ++round) {  // the second one is scheduled without a lock
+    EXPECT_TRUE(counting.schedule().wait().ok());
+  }
+  static_cast<void>(counting.schedule());
+  const std::uint64_t before = counting.device.statistics().bytes_in_use;
+  static_cast<void>(counting.buffer.donate());
+  EXPECT_EQ(counting.device.statistics().bytes_in_use, before) << "the launch is queued";
+  counting.device.await();
+  EXPECT_LT(counting.device.statistics().bytes_in_use, before);
+}
+
+// D2: wherever memory ends in a donation, launches that are queued keep what they use
+TEST(LaunchMemoryTest, IsKeptWhereDonationsGetNone) {
+  const Backend backend = open_idle();
+  int given = 0;
+  for (std::uint64_t granted = 0; granted < 12; ++granted) {
+    const Counting counting(backend);
+    static_cast<void>(counting.schedule());
+    const std::uint64_t before = counting.device.statistics().bytes_in_use;
+    try {
+      const NoMemory none(granted);
+      static_cast<void>(counting.buffer.donate());
+      ++given;
+    } catch (const std::bad_alloc&) {
+      EXPECT_TRUE(counting.buffer.live());
+    }
+    EXPECT_EQ(counting.device.statistics().bytes_in_use, before) << granted << " granted";
+    counting.device.await();
+  }
+  EXPECT_GT(given, 0);
 }
 
 // S14: a child that was forked while another thread scheduled may ask and drop what it inherited
