@@ -116,15 +116,16 @@ Event submit_small(const ContextState& context, const Linked& linked, SmallLaunc
   return submit_counted(context, linked, SmallLaunch::ops, &launch, options);
 }
 
-Event submit_launch(const DeviceState& device, std::shared_ptr<const Linked> linked,
+Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
                     std::vector<std::int64_t> statics, const Trace& trace,
                     const MergeSource* source, const sched::SubmitOptions& options) {
   const Linked& code = *linked;  // the task keeps it while it is being submitted
   auto launch = std::make_unique<Launch>(std::move(linked), std::move(statics), trace);
   if (!Inside::of(code.code)->signature().merge)
-    return submit(device, {code.label, std::move(launch), code.accesses}, options);
+    return submit(*context.device,
+                  {code.label, std::move(launch), code.accesses, nullptr, &context}, options);
   MergeRead& read = launch->merging();
-  return submit_consumer(device, code, read, source, std::move(launch), options);
+  return submit_consumer(context, code, read, source, std::move(launch), options);
 }
 
 }  // namespace heddle::rt

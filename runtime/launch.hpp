@@ -36,7 +36,7 @@ Event submit_small(const ContextState& context, const Linked& linked, SmallLaunc
 
 /// Any launch. `source`: what merge() brings; null: its code merges what the device's buffer holds,
 /// if it merges.
-Event submit_launch(const DeviceState& device, std::shared_ptr<const Linked> linked,
+Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
                     std::vector<std::int64_t> statics,
                     const std::function<void(const TracedValue&)>& trace, const MergeSource* source,
                     const sched::SubmitOptions& options);

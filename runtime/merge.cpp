@@ -202,11 +202,13 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
   return submit(device, {"merge", operation(run), accesses, &loads}, options);
 }
 
-Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRead& read,
+Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
                       const MergeSource* source, std::unique_ptr<Operation> launch,
                       const sched::SubmitOptions& options) {
   Consumes consumes(consumer, read, source);
-  return submit(device, {consumer.label, std::move(launch), consumer.accesses, &consumes}, options);
+  return submit(*context.device,
+                {consumer.label, std::move(launch), consumer.accesses, &consumes, &context},
+                options);
 }
 
 }  // namespace heddle::rt

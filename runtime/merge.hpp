@@ -51,7 +51,7 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
                   const sched::SubmitOptions& options);
 /// Schedules `launch`, of a consumer that reads its merge entry as `read` says; that is
 /// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
-Event submit_consumer(const DeviceState& device, const Linked& consumer, MergeRead& read,
+Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
                       const MergeSource* source, std::unique_ptr<Operation> launch,
                       const sched::SubmitOptions& options);
 

@@ -93,8 +93,8 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
   }
   std::vector<std::int64_t> statics(Inside::of(routine.code)->signature().statics.size());
   bind_statics(routine.code, bindings, statics);
-  return submit_launch(device, std::move(linked), std::move(statics), options.trace, source,
-                       submit_options(options, where));
+  return submit_launch(*routine.context, std::move(linked), std::move(statics), options.trace,
+                       source, submit_options(options, where));
 }
 
 }  // namespace rt

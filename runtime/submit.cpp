@@ -67,6 +67,7 @@ class Door final : public sched::TicketGuard {
         device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
     Door door(device, work.label, work.accesses);
     door.merge_ = work.merge;
+    door.context_ = work.context;
     door.kept_ = &work.operation->kept_;
     return door.submit(runs_ahead ? ahead : to_the_end, &work.operation, options);
   }
@@ -210,8 +211,8 @@ class Door final : public sched::TicketGuard {
   const sched::Label label_;
   const Accesses* accesses_;  // from enter() on with what is merged
   MergeUse* merge_ = nullptr;
-  std::vector<std::shared_ptr<const Memory>>* kept_ = nullptr;  // or:
   const ContextState* context_ = nullptr;
+  std::vector<std::shared_ptr<const Memory>>* kept_ = nullptr;  // or:
   const Linked* linked_ = nullptr;
 };
 

@@ -126,17 +126,18 @@ struct Work {
   std::unique_ptr<Operation> operation;
   const Accesses& accesses;
   MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
+  /// Whose routine it launches, which has the ledger of its device among its accesses; null: none.
+  const ContextState* context = nullptr;
 };
 
 /// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is
 /// held while it waits for room in the queue. Throws Error when it is refused: failed_precondition
-/// naming tensor, taker and place where a buffer was donated, or the device or backend that was
-/// finalised; what the merge use says; else what the scheduler does.
+/// naming tensor, taker and place where a buffer was donated, or the context, device or backend
+/// that was finalised; what the merge use says; else what the scheduler does.
 Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options = {});
 
-/// As submit(), of a launch of that context's routine, which it holds by being counted there;
-/// refused once the context was finalised. The queue has the task itself, not in memory of its own:
-/// `ops` make it from `from`.
+/// As submit(), of a launch of that context's routine, which it holds by being counted there. The
+/// queue has the task itself, not in memory of its own: `ops` make it from `from`.
 Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                      void* from, const sched::SubmitOptions& options);
 
