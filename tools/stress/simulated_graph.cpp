@@ -11,8 +11,8 @@ namespace heddle::stress {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::FullPolicy;
+using sched::TaskDevice;
 
 /// What became of one accepted submission.
 struct Fate {
@@ -20,7 +20,7 @@ struct Fate {
   int begun = 0, ended = 0;
   int calls_due = 0, calls = 0;
   ErrorCode told = ErrorCode::ok;  // by the callback
-  bool is_wait = false;            // Device::wait(): runs nothing
+  bool is_wait = false;            // TaskDevice::wait(): runs nothing
 };
 /// Something to wait for; of a task whose fate is followed, or of nobody's.
 struct Promise {
@@ -30,8 +30,8 @@ struct Promise {
 
 /// A device, and what its tasks saw.
 struct Target {
-  explicit Target(Device opened) : device(std::move(opened)) {}
-  Device device;
+  explicit Target(TaskDevice opened) : device(std::move(opened)) {}
+  TaskDevice device;
   bool inside = false;
   std::uint64_t last_ticket = 0;
   std::vector<std::shared_ptr<Fate>> fates;
@@ -108,7 +108,7 @@ class Graph {
 
   void act() {
     const auto target = any_target();
-    const Device device = target->device;
+    const TaskDevice device = target->device;
     switch (draw(32)) {
       case 0:
         expect(device.recover(), {ErrorCode::ok, ErrorCode::cancelled}, "recover()");

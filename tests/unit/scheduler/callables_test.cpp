@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 class CallablesTest : public DeviceTest {};
@@ -23,7 +23,7 @@ void count_call() { ++total_called; }
 
 // S1, S3: functions, lvalues, constants and things that can only be moved
 TEST_P(CallablesTest, TakesWhatCanBeCalled) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   total_called = 0;
   device.submit("function", count_call);
   device.submit("pointer", &count_call);
@@ -42,7 +42,7 @@ TEST_P(CallablesTest, TakesWhatCanBeCalled) {
 
 // S10: a null pointer fails as an empty std::function does
 TEST_P(CallablesTest, NullPointersFailTheirTask) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   void (*const nothing)() = nullptr;
   sched::SubmitOptions contain;
   contain.contain = true;
@@ -55,7 +55,7 @@ TEST_P(CallablesTest, NullPointersFailTheirTask) {
 
 // S4: a policy that is none is refused, by whoever is given it
 TEST_P(CallablesTest, PoliciesThatAreNoneAreRefused) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::SubmitOptions submitted;
   submitted.full = sched::FullPolicy(9);
   EXPECT_THAT(text(device.submit(
@@ -81,7 +81,7 @@ struct ThrowsWhenCopied {
 
 // S1, S22: a callable that cannot be copied fails its submitter, before there is a ticket
 TEST_P(CallablesTest, WhatThrowsWhenCopiedTakesNoTicket) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const ThrowsWhenCopied bad(-1), good(5);
   EXPECT_THROW(device.submit("bad", bad), std::runtime_error);
   const Event event = device.submit("good", good);
@@ -92,7 +92,7 @@ TEST_P(CallablesTest, WhatThrowsWhenCopiedTakesNoTicket) {
 
 // S4: who is refused keeps what was to be submitted, and may try again
 TEST_P(CallablesTest, RefusalsLeaveTheCallableAsItWas) {
-  const Device device = open("work", 1);
+  const TaskDevice device = open("work", 1);
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   device.wait(opened);
@@ -115,7 +115,7 @@ struct Complaint : std::exception {
 
 // S10: the message of an exception may lie in the callable that threw it
 TEST_P(CallablesTest, FailuresAreReadBeforeTheCallableGoes) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const Event event = device.submit(
       "complain", [text = std::make_unique<std::string>("a long complaint, kept by its task")] {
         throw Complaint(text->c_str());
@@ -125,7 +125,7 @@ TEST_P(CallablesTest, FailuresAreReadBeforeTheCallableGoes) {
 
 // S9, S17: the label is that of the running task, in its end too
 TEST_P(CallablesTest, LabelsAndTicketsAreTheRunningTasksOwn) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   std::vector<std::string> seen;
   const auto note = [&seen] {
     seen.push_back(std::string(this_task::label()) + std::to_string(this_task::ticket()));

@@ -21,9 +21,9 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -39,7 +39,7 @@ HEDDLE_DEVICE_SUITE(ChainsTest);
 // S25: each task comes after the one before, which failed, and is contained
 TEST_P(ChainsTest, TwentyThousandContainedFailures) {
   constexpr int count = 20'000;
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::SubmitOptions contain;
   contain.contain = true;
   std::vector<Event> events{
@@ -61,7 +61,7 @@ TEST_P(ChainsTest, TwentyThousandContainedFailures) {
 
 // S25: the same across devices, each poisoned by the one before
 TEST_P(ChainsTest, ThousandPoisonedDevices) {
-  std::vector<Device> devices{open("first")};
+  std::vector<TaskDevice> devices{open("first")};
   Event before = devices[0].submit("fail", [] { throw std::runtime_error("the root"); });
   before.wait();
   for (int k = 0; k < 200; ++k) {
@@ -79,7 +79,7 @@ TEST_P(ChainsTest, ThousandPoisonedDevices) {
 // S7, S25: callbacks that each add the next to an event that is done
 TEST_P(ChainsTest, HundredThousandCallbacksOfDoneEvents) {
   constexpr int count = 100'000;
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const Event done = device.submit("task", [] {});
   EXPECT_TRUE(done.wait().ok());
   int called = 0;
@@ -97,7 +97,7 @@ TEST_P(ChainsTest, HundredThousandCallbacksOfDoneEvents) {
 
 // S25: a callback deep within others that waits does not wait for what was put off behind it
 TEST_P(ChainsTest, WaitsRunWhatWasPutOff) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   ExternalTimeline gate("gate");
   const Event opened = gate.next();
   int depth = 0;
@@ -114,7 +114,7 @@ TEST_P(ChainsTest, WaitsRunWhatWasPutOff) {
 
 // S7, S25: a user's callback may wait for what comes after the very event that it is called for
 TEST_P(ChainsTest, CallbacksHoldNoWaiterUp) {
-  const Device first = open("first"), second = open("second");
+  const TaskDevice first = open("first"), second = open("second");
   ExternalTimeline gate("gate");
   first.wait(gate.next());
   const Event task = first.submit("task", [] {});
@@ -141,7 +141,7 @@ struct Silent : std::exception {
 
 // S10: an exception whose what() is null fails its task, or goes to the log, as any other
 TEST_P(ChainsTest, ExceptionsMaySayNothing) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const Status end = device.submit("silent", [] { throw Silent(); }).wait();
   EXPECT_EQ(end.code(), ErrorCode::device_failed);
   EXPECT_THAT(text(end), AllOf(HasSubstr("'silent'"), HasSubstr("what() is null")));
@@ -156,7 +156,7 @@ TEST_P(ChainsTest, ExceptionsMaySayNothing) {
 
 // S10: an Error without a failure in it fails its task all the same
 TEST_P(ChainsTest, AnErrorThatIsOkIsAFailure) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   EXPECT_EQ(device.submit("odd", [] { throw Error(Status()); }).wait().code(),
             ErrorCode::device_failed);
 }
@@ -173,7 +173,7 @@ TEST(InlineChainTest, TasksThatSubmitTheNext) {
   sched::DeviceOptions options;
   options.mode = Mode::inline_;
   options.queue_size = 1;
-  std::vector<std::optional<Device>> devices(count);
+  std::vector<std::optional<TaskDevice>> devices(count);
   std::size_t ran = 0;
   const std::function<void()> step = [&] {
     const std::size_t mine = ran++;

@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 using testing::StrEq;
 
 class CostTest : public DeviceTest {};
@@ -24,7 +24,7 @@ HEDDLE_DEVICE_SUITE(CostTest);
 
 // S3: callables of 48 bytes are kept in the queue; larger ones cost an allocation
 TEST_P(CostTest, SubmittingSmallCallablesAllocatesNothing) {
-  const Device device = open("work", 2048);
+  const TaskDevice device = open("work", 2048);
   std::array<std::uint64_t*, 6> words{};  // 48 bytes
   static_assert(sizeof(words) == sched::task_bytes_max);
   std::uint64_t ran = 0;
@@ -46,7 +46,7 @@ TEST(IdleTest, ParkedWorkerUsesNoProcessor) {
   Scheduler scheduler;
   sched::DeviceOptions options;
   options.spin = 0ns;
-  const Device device = scheduler.new_device(options);
+  const TaskDevice device = scheduler.new_device(options);
   clockid_t clock{};
   EXPECT_TRUE(
       device.submit("clock", [&] { pthread_getcpuclockid(pthread_self(), &clock); }).wait().ok());
@@ -68,7 +68,7 @@ TEST(IdleTest, SpinsAsLongAsTheProfileSays) {
   SchedulerOptions options;
   options.profile.spin = 1h;
   Scheduler scheduler(options);
-  const Device device = scheduler.new_device("work");
+  const TaskDevice device = scheduler.new_device("work");
   EXPECT_TRUE(device.submit("first", [] {}).wait().ok());
   sched::ExternalTimeline never("never");
   EXPECT_EQ(never.next().wait_for(20ms).code(), ErrorCode::deadline);  // time passes
@@ -87,7 +87,7 @@ TEST(IdleTest, RunsAllWithAnyProfile) {
                        .start_looks = some % 16,
                        .spin = 0ns};
     Scheduler scheduler(options);
-    const Device device = scheduler.new_device("work");
+    const TaskDevice device = scheduler.new_device("work");
     std::uint64_t ran = 0;
     for (int k = 0; k < 1000; ++k) device.submit("count", [&ran] { ++ran; });
     EXPECT_TRUE(device.await().ok());
@@ -98,7 +98,7 @@ TEST(IdleTest, RunsAllWithAnyProfile) {
 // S15, S19: a thread of its own, named after the device
 TEST(IdleTest, ThreadedDevicesHaveANamedThread) {
   Scheduler scheduler;
-  const Device device = scheduler.new_device("camera");
+  const TaskDevice device = scheduler.new_device("camera");
   std::array<char, 16> name{};
   std::thread::id where;
   device
@@ -116,7 +116,7 @@ TEST(IdleTest, ThreadedDevicesHaveANamedThread) {
 TEST_P(CostTest, NoWaiterIsLeftBehind) {
   enum class Way { failure, shutdown, recovery };
   for (const Way way : {Way::failure, Way::shutdown, Way::recovery}) {
-    const Device device = open("work");
+    const TaskDevice device = open("work");
     sched::ExternalTimeline gate("gate");
     const Event opened = gate.next();
     device.wait(opened);
@@ -170,8 +170,8 @@ class StopsWhileQueued {
 // S22: a producer that stops between ticket and publication delays that device only, and on it
 // only what came later
 TEST_P(CostTest, StoppedProducerDelaysItsDeviceOnly) {
-  const Device held = open("held");
-  const Device other = open("other");
+  const TaskDevice held = open("held");
+  const TaskDevice other = open("other");
   std::latch stopped(1), go(1);
   std::thread producer(
       [&] { EXPECT_TRUE(held.submit("slow", StopsWhileQueued(stopped, go)).wait().ok()); });

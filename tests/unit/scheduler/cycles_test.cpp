@@ -17,8 +17,8 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
+using sched::TaskDevice;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -26,10 +26,10 @@ using testing::HasSubstr;
 class CyclesTest : public DeviceTest {
  protected:
   /// Opens the gate, and waits until all devices are idle, as a host of manual ones does.
-  void let_go(const std::vector<Device>& devices) {
+  void let_go(const std::vector<TaskDevice>& devices) {
     EXPECT_TRUE(gate_.signal(opened_.ticket()).ok());
-    const auto deadline = Device::Clock::now() + 60s;
-    for (const Device& device : devices) {
+    const auto deadline = TaskDevice::Clock::now() + 60s;
+    for (const TaskDevice& device : devices) {
       EXPECT_NE(device.await_until(deadline).code(), ErrorCode::deadline)
           << "hangs: " << device.snapshot().to_string();
     }
@@ -60,7 +60,7 @@ TEST_P(CyclesTest, TasksThatAwaitEachOther) {
     for (int round = 0; round < 50; ++round) {
       ExternalTimeline start("start");
       const Event begin = start.next();
-      std::vector<Device> devices;
+      std::vector<TaskDevice> devices;
       std::vector<Event> events(count);
       std::vector<Status> ends(count, Status(ErrorCode::internal, "not run"));
       for (std::size_t k = 0; k < count; ++k) {
@@ -86,7 +86,7 @@ TEST_P(CyclesTest, GateAndTask) {
     for (int round = 0; round < 20; ++round) {
       ExternalTimeline start("start");
       const Event begin = start.next();
-      const Device a = open("a"), b = open("b");
+      const TaskDevice a = open("a"), b = open("b");
       Event on_b;
       Status seen(ErrorCode::internal, "not run");
       a.wait(begin);
@@ -116,7 +116,7 @@ TEST_P(CyclesTest, GateAndTask) {
 
 // S10, S25: a refused gate that is contained leaves its device usable
 TEST_P(CyclesTest, RefusedGateMayBeContained) {
-  const Device a = open("a"), b = open("b");
+  const TaskDevice a = open("a"), b = open("b");
   ExternalTimeline waiting("waiting");
   const Event begun = waiting.next();
   Event on_b;
@@ -138,7 +138,7 @@ TEST_P(CyclesTest, RefusedGateMayBeContained) {
 
 // S6, S25: tasks that await each other's devices
 TEST_P(CyclesTest, TasksThatAwaitEachOthersDevices) {
-  const Device a = open("a"), b = open("b");
+  const TaskDevice a = open("a"), b = open("b");
   std::vector<Status> ends(2);
   a.wait(opened_);
   b.wait(opened_);
@@ -156,7 +156,7 @@ TEST_P(CyclesTest, FullQueueAndWait) {
   for (int round = 0; round < 20; ++round) {
     ExternalTimeline start("start");
     const Event begin = start.next();
-    const Device a = open("a"), b = open("b", 2);
+    const TaskDevice a = open("a"), b = open("b", 2);
     Status waited(ErrorCode::internal, "not run"), submitted = waited;
     a.wait(begin);
     const Event on_a = a.submit("submits", [&] {
@@ -180,7 +180,7 @@ TEST_P(CyclesTest, FullQueueAndWait) {
 
 // S16, S25: a wait that has a deadline ends by itself, so it refuses nobody else
 TEST_P(CyclesTest, TimedWaitsHoldNobodyUpForEver) {
-  const Device a = open("a"), b = open("b");
+  const TaskDevice a = open("a"), b = open("b");
   Event on_b;
   Status timed, untimed(ErrorCode::internal, "not run");
   a.wait(opened_);
@@ -194,7 +194,7 @@ TEST_P(CyclesTest, TimedWaitsHoldNobodyUpForEver) {
 
 // S20, S25: nobody knows what a foreign signaller waits for
 TEST_P(CyclesTest, ForeignTimelinesCloseNone) {
-  const Device a = open("a"), b = open("b");
+  const TaskDevice a = open("a"), b = open("b");
   ExternalTimeline stream("stream");
   const Event foreign = stream.next();
   std::vector<Status> ends(2, Status(ErrorCode::internal, "not run"));

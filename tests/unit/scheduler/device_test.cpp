@@ -14,14 +14,14 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 HEDDLE_DEVICE_SUITE(DeviceTest);
 
 // S1, O10, O11
 TEST_P(DeviceTest, RunsTasksInTicketOrder) {
-  const Device device = open("work", 8);
+  const TaskDevice device = open("work", 8);
   std::vector<int> order;
   for (int k = 0; k < 1000; ++k) {
     const Event event = device.submit("step", [&order, k] { order.push_back(k); });
@@ -35,7 +35,7 @@ TEST_P(DeviceTest, RunsTasksInTicketOrder) {
 
 // S1, S2, O16: any thread submits; each thread's tasks keep their order; tasks run one at a time
 TEST_P(DeviceTest, TakesTasksFromManyThreadsOneAtATime) {
-  const Device device = open("work", 64);
+  const TaskDevice device = open("work", 64);
   std::vector<std::vector<int>> seen(4);
   int unguarded = 0;
   std::vector<std::thread> threads;
@@ -60,7 +60,7 @@ TEST_P(DeviceTest, TakesTasksFromManyThreadsOneAtATime) {
 
 // S3: large callables work too, and everything captured is released once the task ended
 TEST_P(DeviceTest, KeepsCallablesOfAnySizeAndReleasesThem) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const auto kept = std::make_shared<int>(7);
   struct Large {
     std::shared_ptr<int> value;
@@ -79,7 +79,7 @@ TEST_P(DeviceTest, EventsOutliveTheirDeviceAndKeepTheirEnd) {
   Event good;
   Event bad;
   {
-    const Device device = open("gone");
+    const TaskDevice device = open("gone");
     good = device.submit("good", [] {});
     bad = device.submit("bad", [] { throw std::runtime_error("boom"); });
     device.await();
@@ -92,7 +92,7 @@ TEST_P(DeviceTest, EventsOutliveTheirDeviceAndKeepTheirEnd) {
 
 // S10, O15, bad input: a task that throws names device, task and ticket, and keeps the exception
 TEST_P(DeviceTest, FirstFailurePoisonsAndIsReportedEverywhere) {
-  const Device device = open("gpu7");
+  const TaskDevice device = open("gpu7");
   const Event before = device.submit("before", [] {});
   const Event failing = device.submit("divide", [] { throw std::out_of_range("index 9"); });
   EXPECT_EQ(failing.wait().code(), ErrorCode::device_failed);
@@ -111,26 +111,26 @@ TEST_P(DeviceTest, FirstFailurePoisonsAndIsReportedEverywhere) {
 TEST_P(DeviceTest, FailuresNameTheSubmitSiteWhereRecorded) {
   sched::DeviceOptions recording = options("gpu7");
   recording.record_sites = true;
-  const Device device = scheduler_.new_device(recording);
+  const TaskDevice device = scheduler_.new_device(recording);
   const int line = __LINE__ + 1;
   const Event failing = device.submit("divide", [] { throw std::out_of_range("index 9"); });
   const std::string site = "device_test.cpp:" + std::to_string(line);
   EXPECT_THAT(text(failing.wait()), HasSubstr(site));
-  const Device other = open("other");
+  const TaskDevice other = open("other");
   other.wait(failing);
   EXPECT_THAT(text(other.submit("after", [] {}).wait()), HasSubstr(site));
   EXPECT_TRUE(device.recover().ok());
   EXPECT_TRUE(device.submit("fine", [] {}).wait().ok());
-  const Device silent = open("silent");
+  const TaskDevice silent = open("silent");
   const Event unnamed = silent.submit("divide", [] { throw std::out_of_range("index 9"); });
   EXPECT_THAT(text(unnamed.wait()), testing::Not(HasSubstr("device_test.cpp")));
 }
 
 // S10, bad input: what is no std::exception is reported too
 TEST_P(DeviceTest, ThrownIntAndFailedStatusFailTheTask) {
-  const Device a = open("a");
+  const TaskDevice a = open("a");
   EXPECT_THAT(text(a.submit("int", [] { throw 7; }).wait()), HasSubstr("no std::exception"));
-  const Device b = open("b");
+  const TaskDevice b = open("b");
   const Event failed =
       b.submit("status", [] { return Status(ErrorCode::not_found, "no such file"); });
   EXPECT_THAT(text(failed.wait()), HasSubstr("not_found: no such file"));
@@ -139,7 +139,7 @@ TEST_P(DeviceTest, ThrownIntAndFailedStatusFailTheTask) {
 
 // S10, S11, S9, O15
 TEST_P(DeviceTest, RecoverSkipsWhatIsQueuedAndStartsAnew) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   device.wait(opened);
@@ -166,7 +166,7 @@ TEST_P(DeviceTest, RecoverSkipsWhatIsQueuedAndStartsAnew) {
 
 // S10: contained failures stay with the task and those that list it
 TEST_P(DeviceTest, ContainedFailureLeavesTheDeviceUsable) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::SubmitOptions contain;
   contain.contain = true;
   const Event failing =
@@ -186,7 +186,7 @@ TEST_P(DeviceTest, ContainedFailureLeavesTheDeviceUsable) {
 
 // S10: one that asks for it has its own status in its event, and cancels itself
 TEST_P(DeviceTest, ContainedTasksMayEndWithTheirOwnStatus) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::SubmitOptions own;
   own.contain = own.own_status = true;
   const Status why(ErrorCode::exhausted, "no more of it");
@@ -201,8 +201,8 @@ TEST_P(DeviceTest, ContainedTasksMayEndWithTheirOwnStatus) {
 
 // S8, S10: failure crosses devices through waits, with its root
 TEST_P(DeviceTest, WaitingForAFailedEventPoisonsWithTheSameRoot) {
-  const Device a = open("a");
-  const Device b = open("b");
+  const TaskDevice a = open("a");
+  const TaskDevice b = open("b");
   const Event failing = a.submit("origin", [] { throw std::runtime_error("root cause"); });
   b.wait(failing);
   const Event later = b.submit("later", [] { ADD_FAILURE() << "ran"; });
@@ -215,8 +215,8 @@ TEST_P(DeviceTest, WaitingForAFailedEventPoisonsWithTheSameRoot) {
 
 // S8
 TEST_P(DeviceTest, WaitsForOtherDevicesAndCostsNothingWhenDone) {
-  const Device io = open("io");
-  const Device work = open("work");
+  const TaskDevice io = open("io");
+  const TaskDevice work = open("work");
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   io.wait(opened);
@@ -238,9 +238,9 @@ TEST_P(DeviceTest, WaitsForOtherDevicesAndCostsNothingWhenDone) {
 
 // S16, bad input: a task that awaits its own later ticket
 TEST_P(DeviceTest, WaitingForItselfIsRefusedNotADeadlock) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   Status on_later, on_await, on_recover;
-  std::optional<Device> captured = device;
+  std::optional<TaskDevice> captured = device;
   device.submit("selfish", [&] {
     const Event later = captured->submit("later", [] {});
     on_later = this_task::await(later);
@@ -256,8 +256,8 @@ TEST_P(DeviceTest, WaitingForItselfIsRefusedNotADeadlock) {
 
 // S16
 TEST_P(DeviceTest, TasksMayAwaitOtherDevicesAndKnowThemselves) {
-  const Device a = open("a");
-  const Device b = open("b");
+  const TaskDevice a = open("a");
+  const TaskDevice b = open("b");
   std::string label;
   EXPECT_FALSE(this_task::running());
   const Event outer = a.submit("outer", [&] {
@@ -271,7 +271,7 @@ TEST_P(DeviceTest, TasksMayAwaitOtherDevicesAndKnowThemselves) {
 
 // S7: callbacks, at once and later, on an executor too
 TEST_P(DeviceTest, CallbacksRunOnceDoneWhereverAsked) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   device.wait(opened);
@@ -301,7 +301,7 @@ TEST_P(DeviceTest, CallbacksRunOnceDoneWhereverAsked) {
 
 // S7
 TEST_P(DeviceTest, EventsArePollable) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   device.wait(opened);
@@ -320,7 +320,7 @@ TEST_P(DeviceTest, EventsArePollable) {
 
 // S6
 TEST_P(DeviceTest, TimedWaitsGiveDeadline) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   device.wait(opened);
@@ -343,7 +343,7 @@ TEST_P(DeviceTest, ExternalTimelinesWaitFailAndRefuseNonsense) {
   EXPECT_TRUE(one.status().ok());
   EXPECT_THAT(text(two.wait()), HasSubstr("lost"));
   EXPECT_EQ(stream.signal(2).code(), ErrorCode::invalid_argument);
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   device.wait(two);
   EXPECT_THAT(text(device.await()), HasSubstr("lost"));
   EXPECT_TRUE(stream.signal(3).ok());
@@ -353,10 +353,10 @@ TEST_P(DeviceTest, ExternalTimelinesWaitFailAndRefuseNonsense) {
 
 // S17
 TEST_P(DeviceTest, SnapshotSaysWhatRunsAndWhatIsQueued) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   sched::Snapshot inside;
-  std::optional<Device> captured = device;
+  std::optional<TaskDevice> captured = device;
   EXPECT_TRUE(device.submit("look", [&] { inside = captured->snapshot(); }).wait().ok());
   EXPECT_EQ(inside.running, "look");
   EXPECT_EQ(inside.running_ticket, 1u);

@@ -20,9 +20,9 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::FullPolicy;
 using sched::Mode;
+using sched::TaskDevice;
 
 /// Two devices, an event that nobody has signalled, and what the calls leave.
 struct Bench {
@@ -46,7 +46,7 @@ struct Bench {
 
   std::atomic<int> called{0};  // by callbacks, of workers too
   Scheduler scheduler;
-  std::optional<Device> device, other;
+  std::optional<TaskDevice> device, other;
   sched::ExternalTimeline timeline{"gate"};
   Event gate = timeline.next();
   sched::SubmitOptions options;  // that a call needs, made while there is memory
@@ -140,7 +140,7 @@ const Call calls[] = {
      [](Bench& b) { return is(b.device->submit("t", [] {}).status(), {failed}); }},
     {"submit to nothing", none,
      [](Bench& b) {
-       const Device moved = std::move(*b.device);
+       const TaskDevice moved = std::move(*b.device);
        const bool sensible = is(b.device->submit("t", [] {}).status(), {precondition});
        *b.device = moved;
        return sensible;

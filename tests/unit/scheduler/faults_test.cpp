@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 class FaultsTest : public DeviceTest {};
@@ -24,7 +24,7 @@ HEDDLE_DEVICE_SUITE(FaultsTest);
 
 // S7, S10: the callback of a skipped task runs under no lock: it may ask the device and submit
 TEST_P(FaultsTest, CallbackOfASkippedTaskMayUseTheDevice) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   device.wait(gate.next());
   device.submit("fail", [] { throw std::runtime_error("first"); });
@@ -47,7 +47,7 @@ TEST_P(FaultsTest, CallbackOfASkippedTaskMayUseTheDevice) {
 
 // S7, S16: a callback on the worker counts as part of the task that ended
 TEST_P(FaultsTest, CallbackThatWaitsForItsDeviceIsRefused) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   device.wait(gate.next());
   const Event first = device.submit("first", [] {});
@@ -70,7 +70,7 @@ TEST_P(FaultsTest, LastHandleMayGoInACallback) {
   sched::ExternalTimeline gate("gate");
   Event queued;
   {
-    auto device = std::make_shared<Device>(open("work"));
+    auto device = std::make_shared<TaskDevice>(open("work"));
     device->wait(gate.next());
     const Event first = device->submit("first", [] {});
     queued = device->submit("queued", [] {});
@@ -84,15 +84,15 @@ TEST_P(FaultsTest, LastHandleMayGoInACallback) {
 TEST_P(FaultsTest, LastHandleMayGoWithACancelledTask) {
   sched::ExternalTimeline gate("gate");
   Event queued;
-  auto device = std::make_shared<Device>(open("work"));
-  const Device::Clock::time_point start = Device::Clock::now();
+  auto device = std::make_shared<TaskDevice>(open("work"));
+  const TaskDevice::Clock::time_point start = TaskDevice::Clock::now();
   device->wait(gate.next());
   queued = device->submit("holder", [device] {});
-  Device* const raw = device.get();
+  TaskDevice* const raw = device.get();
   device.reset();
   raw->cancel_pending();
   EXPECT_EQ(queued.wait().code(), ErrorCode::cancelled);
-  EXPECT_LT(Device::Clock::now() - start, 30s);
+  EXPECT_LT(TaskDevice::Clock::now() - start, 30s);
 }
 
 // S13: what waits for ever when the last handle goes inside a task is cancelled after drain_max
@@ -100,9 +100,9 @@ TEST_P(FaultsTest, QueuedWaitsEndAfterTheLastHandleWentInsideATask) {
   sched::ExternalTimeline never("never"), gate("gate");
   sched::DeviceOptions o = options("work");
   o.drain_max = 20ms;
-  auto device = std::make_shared<Device>(scheduler_.new_device(o));
+  auto device = std::make_shared<TaskDevice>(scheduler_.new_device(o));
   device->wait(gate.next());
-  Device* const raw = device.get();
+  TaskDevice* const raw = device.get();
   raw->submit("last", [device = std::move(device)]() mutable { device.reset(); });
   raw->wait(never.next());
   const Event queued = raw->submit("queued", [] {});
@@ -114,7 +114,7 @@ TEST_P(FaultsTest, QueuedWaitsEndAfterTheLastHandleWentInsideATask) {
 // S6, S13: a submission that races with a shutdown is refused or ends; nobody waits for ever
 TEST_P(FaultsTest, SubmissionsRacingWithShutdownEnd) {
   for (int round = 0; round < 100; ++round) {
-    const Device device = open("work", 16);
+    const TaskDevice device = open("work", 16);
     std::atomic<bool> go{false};
     std::vector<std::thread> hosts;
     for (int t = 0; t < 3; ++t) {
@@ -143,7 +143,7 @@ TEST_P(FaultsTest, SubmissionsRacingWithShutdownEnd) {
 
 // S12: a cancel is for what was queued: later tasks run and are not asked to stop
 TEST_P(FaultsTest, CancelRacingWithTasksDoesNotStopLaterOnes) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   for (int round = 0; round < 300; ++round) {
     std::thread canceller([&] { device.cancel_pending(); });
@@ -163,7 +163,7 @@ TEST_P(FaultsTest, CancelRacingWithTasksDoesNotStopLaterOnes) {
 
 // S11: several hosts recover at once: one epoch for each failure
 TEST_P(FaultsTest, ConcurrentRecoversStartOneEpoch) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   for (std::uint64_t round = 1; round <= 50; ++round) {
     EXPECT_FALSE(device.submit("fail", [] { throw 1; }).wait().ok());
     std::vector<std::thread> hosts;
@@ -176,7 +176,7 @@ TEST_P(FaultsTest, ConcurrentRecoversStartOneEpoch) {
 
 // S11: old events keep how they ended; the first and the latest keep the whole text
 TEST_P(FaultsTest, ManyFailuresKeepTheirEnds) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::SubmitOptions contain;
   contain.contain = true;
   std::vector<Event> events;
@@ -196,7 +196,7 @@ TEST_P(FaultsTest, ManyFailuresKeepTheirEnds) {
 
 // S5, S6, bad input: times that do not fit a clock are as good as for ever, or as now
 TEST_P(FaultsTest, ExtremeTimeouts) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const Event event = device.submit("step", [] {});
   EXPECT_TRUE(event.wait_for(std::chrono::nanoseconds::max()).ok());
   EXPECT_TRUE(device.await_for(std::chrono::nanoseconds::max()).ok());
@@ -214,7 +214,7 @@ TEST_P(FaultsTest, ExtremeTimeouts) {
 TEST_P(FaultsTest, TimedWaitsEndBeforeALongSpin) {
   sched::DeviceOptions spinning = options("work");
   spinning.spin = 24h;
-  const Device device = scheduler_.new_device(spinning);
+  const TaskDevice device = scheduler_.new_device(spinning);
   sched::ExternalTimeline gate("gate");
   const Event never = gate.next();
   Status in_task;
@@ -283,7 +283,7 @@ TEST(InlineChainTest, LongChainsDoNotNest) {
   o.mode = sched::Mode::inline_;
   o.queue_size = 2;
   sched::ExternalTimeline gate("gate");
-  std::vector<Device> devices;
+  std::vector<TaskDevice> devices;
   Event before = gate.next();
   int ran = 0;
   for (int k = 0; k < 20'000; ++k) {
@@ -301,7 +301,7 @@ TEST(InlineChainTest, WaitingDrainsWhatWasPutOff) {
   Scheduler scheduler;
   sched::DeviceOptions o;
   o.mode = sched::Mode::inline_;
-  const Device a = scheduler.new_device(o), b = scheduler.new_device(o);
+  const TaskDevice a = scheduler.new_device(o), b = scheduler.new_device(o);
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
   a.wait(opened);
@@ -320,12 +320,12 @@ TEST(CycleTest, NestedInlineTasksDoNotHoldUpThoseBeneath) {
   Scheduler scheduler;
   sched::DeviceOptions o;
   o.queue_size = 1;
-  const Device threaded = scheduler.new_device(o);
+  const TaskDevice threaded = scheduler.new_device(o);
   o.mode = sched::Mode::inline_;
-  const Device outer = scheduler.new_device(o), inner = scheduler.new_device(o);
+  const TaskDevice outer = scheduler.new_device(o), inner = scheduler.new_device(o);
   std::latch both(2);
   std::atomic<int> refused{0};
-  const auto cross = [&](const Device& other) {
+  const auto cross = [&](const TaskDevice& other) {
     both.arrive_and_wait();
     if (other.submit("cross", [] {}).status().code() == ErrorCode::exhausted) ++refused;
   };

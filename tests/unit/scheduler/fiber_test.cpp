@@ -16,15 +16,15 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 class FiberTest : public testing::Test {
  protected:
-  Device open(std::string name, Mode mode = Mode::inline_) {
+  TaskDevice open(std::string name, Mode mode = Mode::inline_) {
     sched::DeviceOptions options;
     options.name = std::move(name);
     options.mode = mode;
@@ -34,7 +34,7 @@ class FiberTest : public testing::Test {
 };
 
 TEST_F(FiberTest, WaitingTaskLetsItsCallerGoOn) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   ExternalTimeline host("host");
   const Event later = host.next();
   std::vector<std::string> order;
@@ -60,8 +60,8 @@ TEST_F(FiberTest, WaitingTaskLetsItsCallerGoOn) {
 }
 
 TEST_F(FiberTest, GoesOnInTheThreadThatEndsTheWait) {
-  const Device device = open("work");
-  const Device other = open("other", Mode::threaded);
+  const TaskDevice device = open("work");
+  const TaskDevice other = open("other", Mode::threaded);
   ExternalTimeline gate("gate");
   const Event open_gate = gate.next();
   other.wait(open_gate);
@@ -78,7 +78,7 @@ TEST_F(FiberTest, GoesOnInTheThreadThatEndsTheWait) {
 }
 
 TEST_F(FiberTest, WaitsNestAcrossInlineDevices) {
-  const Device a = open("a"), b = open("b");
+  const TaskDevice a = open("a"), b = open("b");
   ExternalTimeline host("host");
   const Event later = host.next();
   std::vector<std::string> order;
@@ -100,7 +100,7 @@ TEST_F(FiberTest, WaitsNestAcrossInlineDevices) {
 
 // A task may await inside a catch block: what it handles stays its own.
 TEST_F(FiberTest, ExceptionsBelongToTheirTask) {
-  const Device a = open("a"), b = open("b");
+  const TaskDevice a = open("a"), b = open("b");
   ExternalTimeline host("host");
   const Event first = host.next(), second = host.next();
   const auto task = [](const char* name, const Event& event) {
@@ -135,7 +135,7 @@ TEST_F(FiberTest, ExceptionsBelongToTheirTask) {
 }
 
 TEST_F(FiberTest, FailedWaitsTellTheTask) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   ExternalTimeline host("host");
   const Event later = host.next();
   Status seen;
@@ -146,7 +146,7 @@ TEST_F(FiberTest, FailedWaitsTellTheTask) {
 }
 
 TEST_F(FiberTest, SuspendedTaskCanBeCancelled) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   ExternalTimeline host("host");
   const Event never = host.next();
   Status seen;
@@ -164,7 +164,7 @@ TEST_F(FiberTest, SuspendedTaskCanBeCancelled) {
 }
 
 TEST_F(FiberTest, ShutdownEndsASuspendedTask) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   ExternalTimeline host("host");
   const Event never = host.next();
   const Event end = device.submit("waits", [&] { return this_task::await(never); });
@@ -182,7 +182,7 @@ TEST_F(FiberTest, LastHandleMayGoWhileATaskIsSuspended) {
     options.name = "short-lived";
     options.mode = Mode::inline_;
     options.drain_max = 1ms;
-    const Device device = scheduler_.new_device(options);
+    const TaskDevice device = scheduler_.new_device(options);
     end = device.submit("waits", [&] { return this_task::await(later); });
   }
   EXPECT_TRUE(end.done());
@@ -190,9 +190,9 @@ TEST_F(FiberTest, LastHandleMayGoWhileATaskIsSuspended) {
 }
 
 TEST_F(FiberTest, WaitingForItselfIsStillRefused) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   Status seen;
-  std::optional<Device> captured = device;
+  std::optional<TaskDevice> captured = device;
   device.submit("selfish", [&] {
     const Event later = captured->submit("later", [] {});
     seen = this_task::await(later);
@@ -206,7 +206,7 @@ TEST_F(FiberTest, ManyTasksMayBeSuspended) {
   constexpr int count = 300;
   ExternalTimeline host("host");
   const Event later = host.next();
-  std::vector<Device> devices;
+  std::vector<TaskDevice> devices;
   int gone_on = 0;
   for (int k = 0; k < count; ++k) {
     devices.push_back(open("work"));
@@ -223,7 +223,7 @@ TEST_F(FiberTest, ManyTasksMayBeSuspended) {
 // Threads pass tasks to each other: every wait ends in another thread than it began in.
 TEST_F(FiberTest, FibersMayChangeThreadsOften) {
   constexpr int rounds = 2000;
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   ExternalTimeline pings("pings");
   std::atomic<std::uint64_t> wanted{0};
   int sum = 0;  // written by the task alone, whatever thread it is in

@@ -14,14 +14,14 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 
 class ForkTest : public DeviceTest {};
 HEDDLE_DEVICE_SUITE(ForkTest);
 
 // S14
 TEST_P(ForkTest, ChildGetsUnavailable) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   const Event pending = gate.next();
   device.wait(pending);
@@ -45,7 +45,7 @@ TEST_P(ForkTest, ChildGetsUnavailable) {
 // S14: what a forked child inherited runs nothing there, whoever signals, and nobody is left
 // waiting
 TEST_P(ForkTest, ChildRunsNothingThatItInherited) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline gate("gate");
   const Event pending = gate.next();
   device.wait(pending);
@@ -81,7 +81,7 @@ TEST_P(ForkTest, ChildRunsNothingThatItInherited) {
 
 // S14: a forked child may ask and destroy whatever it inherited, threads and all
 TEST_P(ForkTest, ChildMayAskAndDestroy) {
-  std::optional<Device> device = open("work");
+  std::optional<TaskDevice> device = open("work");
   sched::ExternalTimeline gate("gate");
   device->submit("bad", [] { throw 1; });
   const Event skipped = device->submit("skipped", [] {});
@@ -104,7 +104,7 @@ TEST_P(ForkTest, ChildMayAskAndDestroy) {
 // S14: the scheduler that a child inherits opens nothing, runs nothing, and may be dropped
 TEST_P(ForkTest, ChildMayDropItsScheduler) {
   auto scheduler = std::make_unique<Scheduler>();
-  std::optional<Device> device = scheduler->new_device(options("work"));
+  std::optional<TaskDevice> device = scheduler->new_device(options("work"));
   EXPECT_TRUE(device->submit("task", [] {}).wait().ok());
   sched::ExternalTimeline gate("gate");
   device->wait(gate.next());

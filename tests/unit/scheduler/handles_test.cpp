@@ -13,8 +13,8 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 class HandlesTest : public DeviceTest {};
@@ -25,11 +25,11 @@ void expect_empty(const Status& status, const char* what) {
   EXPECT_THAT(text(status), HasSubstr(std::string("an empty ") + what + " handle (moved from"));
 }
 
-// S13, bad input: every call on a Device that was moved from
+// S13, bad input: every call on a TaskDevice that was moved from
 TEST_P(HandlesTest, MovedFromDeviceIsEmpty) {
-  Device device = open("work");
-  const Device other = std::move(device);
-  const Device& empty = device;  // NOLINT: that is the test
+  TaskDevice device = open("work");
+  const TaskDevice other = std::move(device);
+  const TaskDevice& empty = device;  // NOLINT: that is the test
   const Event submitted = empty.submit("task", [] { ADD_FAILURE() << "ran"; });
   EXPECT_FALSE(submitted.accepted());
   expect_empty(submitted.wait(), "TaskDevice");
@@ -42,7 +42,7 @@ TEST_P(HandlesTest, MovedFromDeviceIsEmpty) {
   expect_empty(empty.wait(Event()).status(), "TaskDevice");
   expect_empty(empty.await(), "TaskDevice");
   expect_empty(empty.await_for(1ms), "TaskDevice");
-  expect_empty(empty.await_until(Device::Clock::now()), "TaskDevice");
+  expect_empty(empty.await_until(TaskDevice::Clock::now()), "TaskDevice");
   expect_empty(empty.status(), "TaskDevice");
   expect_empty(empty.recover(), "TaskDevice");
   expect_empty(empty.shutdown(1s), "TaskDevice");
@@ -61,7 +61,7 @@ TEST_P(HandlesTest, MovedFromDeviceIsEmpty) {
 
 // S7, bad input: an Event that was moved from is still that event
 TEST_P(HandlesTest, MovedFromEventStaysTheSame) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   Event good = device.submit("good", [] {});
   Event bad = device.submit("bad", [] { throw 1; });
   EXPECT_FALSE(device.await().ok());

@@ -21,10 +21,10 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::DeviceOptions;
 using sched::FullPolicy;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 class LimitsTest : public DeviceTest {};
@@ -32,7 +32,7 @@ HEDDLE_DEVICE_SUITE(LimitsTest);
 
 // S4, O12: a full queue frees one slot at a time
 TEST_P(LimitsTest, FullQueueRefusesOrWaitsForOneSlot) {
-  const Device device = open("work", 2);
+  const TaskDevice device = open("work", 2);
   sched::ExternalTimeline gate("gate");
   const Event first = gate.next();
   const Event second = gate.next();
@@ -102,8 +102,8 @@ TEST(DeviceMemoryTest, LongQueuesAloneAreToBlame) {
 
 // S4: a task that fills its own queue gets exhausted
 TEST_P(LimitsTest, TaskOnItsOwnFullQueueIsRefused) {
-  const Device device = open("work", 2);
-  std::optional<Device> captured = device;
+  const TaskDevice device = open("work", 2);
+  std::optional<TaskDevice> captured = device;
   Status last;
   device.submit("greedy", [&] {
     for (int k = 0; k < 3 && last.ok(); ++k) last = captured->submit("more", [] {}).status();
@@ -114,7 +114,7 @@ TEST_P(LimitsTest, TaskOnItsOwnFullQueueIsRefused) {
 
 // S12
 TEST_P(LimitsTest, CancelEndsQueuedTasksAndStopsAWait) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline never("never");
   device.wait(never.next());
   std::vector<Event> queued;
@@ -134,8 +134,8 @@ TEST_P(LimitsTest, CancelEndsQueuedTasksAndStopsAWait) {
 
 // S12: after a cancel all tokens of a task are of one source, which the next cancel asks by
 TEST_P(LimitsTest, TokensOfATaskAreOfOneSource) {
-  const Device device = open("work");
-  const Device inside = device;
+  const TaskDevice device = open("work");
+  const TaskDevice inside = device;
   device.cancel_pending();
   bool same = false, early = true, stopped = false;
   EXPECT_TRUE(device
@@ -158,7 +158,7 @@ TEST_P(LimitsTest, TokensOfATaskAreOfOneSource) {
 
 // S12, S10: a cancel excuses nobody who comes after it
 TEST_P(LimitsTest, GivingUpUnaskedAfterACancelIsAFailure) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   device.cancel_pending();
   const Event task = device.submit(
       "gives up", [] { return Status(ErrorCode::cancelled, "nobody asked for that"); });
@@ -169,7 +169,7 @@ TEST_P(LimitsTest, GivingUpUnaskedAfterACancelIsAFailure) {
 
 // S13, O44
 TEST_P(LimitsTest, ShutdownDrainsThenRefuses) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   int ran = 0;
   for (int k = 0; k < 100; ++k) device.submit("step", [&] { ++ran; });
   EXPECT_TRUE(device.shutdown(10s).ok());
@@ -183,7 +183,7 @@ TEST_P(LimitsTest, ShutdownDrainsThenRefuses) {
 
 // S13: bounded, whatever the device waits for
 TEST_P(LimitsTest, ShutdownCancelsAtTheDeadline) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline never("never");
   device.wait(never.next());
   const Event queued = device.submit("queued", [] {});
@@ -196,8 +196,8 @@ TEST_P(LimitsTest, LastHandleMayGoInsideItsOwnTask) {
   std::latch released(1);
   Event event;
   {
-    auto device = std::make_shared<Device>(open("suicidal"));
-    std::weak_ptr<Device> weak = device;
+    auto device = std::make_shared<TaskDevice>(open("suicidal"));
+    std::weak_ptr<TaskDevice> weak = device;
     auto* const raw = device.get();
     event = raw->submit("last", [device = std::move(device), &released]() mutable {
       device.reset();
@@ -217,7 +217,7 @@ TEST_P(LimitsTest, LastHandleMayGoInsideATaskWithOptions) {
   std::latch released(1);
   Event event;
   {
-    auto device = std::make_shared<Device>(scheduler->new_device(options("suicidal")));
+    auto device = std::make_shared<TaskDevice>(scheduler->new_device(options("suicidal")));
     if (GetParam() == Mode::inline_) scheduler.reset();
     auto* const raw = device.get();
     event = raw->submit(
@@ -239,7 +239,7 @@ TEST_P(LimitsTest, LastHandleMayGoInsideATaskWithOptions) {
 TEST_P(LimitsTest, SingleProducerRefusesASecondThread) {
   DeviceOptions o = options("solo");
   o.single_producer = true;
-  const Device device = scheduler_.new_device(o);
+  const TaskDevice device = scheduler_.new_device(o);
   EXPECT_TRUE(device.submit("mine", [] {}).accepted());
   std::thread([&] {
     const Event refused = device.submit("theirs", [] {});
@@ -254,7 +254,7 @@ TEST(InlineDeviceTest, RunsOnTheCaller) {
   Scheduler scheduler;
   DeviceOptions o;
   o.mode = Mode::inline_;
-  const Device device = scheduler.new_device(o);
+  const TaskDevice device = scheduler.new_device(o);
   std::thread::id where;
   device.submit("here", [&] { where = std::this_thread::get_id(); });
   EXPECT_EQ(where, std::this_thread::get_id());
@@ -286,12 +286,12 @@ TEST(CycleTest, OneOfTwoMutuallyBlockedTasksIsRefused) {
   DeviceOptions o;
   o.queue_size = 1;
   o.name = "a";
-  const Device a = scheduler.new_device(o);
+  const TaskDevice a = scheduler.new_device(o);
   o.name = "b";
-  const Device b = scheduler.new_device(o);
+  const TaskDevice b = scheduler.new_device(o);
   std::latch both(2);
   std::atomic<int> refused{0};
-  const auto cross = [&](const Device& other) {
+  const auto cross = [&](const TaskDevice& other) {
     both.arrive_and_wait();
     if (other.submit("cross", [] {}).status().code() == ErrorCode::exhausted) ++refused;
   };
@@ -319,7 +319,7 @@ TEST(LifecycleTest, OpenAndCloseLeavesNothing) {
     options.workers = 1;
     options.device.mode = k % 2 == 0 ? Mode::threaded : Mode::pooled;
     Scheduler scheduler(options);
-    const Device device = scheduler.new_device("cycle");
+    const TaskDevice device = scheduler.new_device("cycle");
     device.submit("one", [] {});
   }
   EXPECT_TRUE(threads_end(threads));

@@ -18,13 +18,13 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::DeviceCore;
 using sched::ExternalTimeline;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::ElementsAre;
 
-Device open(Scheduler& scheduler, std::string name, std::uint32_t capacity = 64) {
+TaskDevice open(Scheduler& scheduler, std::string name, std::uint32_t capacity = 64) {
   sched::DeviceOptions options;
   options.name = std::move(name);
   options.mode = Mode::manual;
@@ -36,7 +36,7 @@ Device open(Scheduler& scheduler, std::string name, std::uint32_t capacity = 64)
 TEST(ManualTest, RunsWhereTheHostPolls) {
   Scheduler scheduler;
   EXPECT_FALSE(scheduler.poll());
-  const Device a = open(scheduler, "a"), b = open(scheduler, "b");
+  const TaskDevice a = open(scheduler, "a"), b = open(scheduler, "b");
   std::vector<std::string> order;
   std::thread::id where;
   a.submit("a1", [&] { order.emplace_back("a1"); });
@@ -59,7 +59,7 @@ TEST(ManualTest, RunsWhereTheHostPolls) {
 // S6: a wait of the host runs what it waits for
 TEST(ManualTest, WaitingForADeviceRunsIt) {
   Scheduler scheduler;
-  const Device a = open(scheduler, "a"), b = open(scheduler, "b");
+  const TaskDevice a = open(scheduler, "a"), b = open(scheduler, "b");
   int ran = 0;
   const Event first = a.submit("first", [&] { ++ran; });
   b.wait(first);
@@ -75,8 +75,8 @@ TEST(ManualTest, WaitingForADeviceRunsIt) {
 // S6, S15
 TEST(ManualTest, TimedWaitsEndThoughOthersAreAlwaysReady) {
   Scheduler scheduler;
-  const Device busy = open(scheduler, "busy");
-  const Device idle = open(scheduler, "idle");
+  const TaskDevice busy = open(scheduler, "busy");
+  const TaskDevice idle = open(scheduler, "idle");
   std::atomic<bool> stop{false};
   std::function<void()> again = [&] {
     if (!stop.load()) busy.submit("again", [&again] { again(); });
@@ -94,7 +94,7 @@ TEST(ManualTest, TimedWaitsEndThoughOthersAreAlwaysReady) {
 // S15, S17: what nobody has begun is not said to run
 TEST(ManualTest, SnapshotsTellQueuedFromRunning) {
   Scheduler scheduler;
-  const Device device = open(scheduler, "work");
+  const TaskDevice device = open(scheduler, "work");
   device.submit("first", [] {});
   EXPECT_TRUE(device.snapshot().running.empty());
   EXPECT_TRUE(scheduler.poll());
@@ -108,7 +108,7 @@ TEST(ManualTest, SnapshotsTellQueuedFromRunning) {
 // S15: a task that waits lets the host go on, and goes on in a later poll
 TEST(ManualTest, WaitingTasksLetTheHostGoOn) {
   Scheduler scheduler;
-  const Device device = open(scheduler, "work");
+  const TaskDevice device = open(scheduler, "work");
   ExternalTimeline host("host");
   const Event later = host.next();
   const Event waiting = device.submit("waits", [&] { EXPECT_TRUE(this_task::await(later).ok()); });
@@ -127,7 +127,7 @@ TEST(ManualTest, DescriptorTellsWhenToPoll) {
   pollfd readable{scheduler.descriptor(), POLLIN, 0};
   scheduler.poll();
   EXPECT_EQ(::poll(&readable, 1, 0), 0);
-  const Device device = open(scheduler, "work");
+  const TaskDevice device = open(scheduler, "work");
   device.submit("step", [] {});
   EXPECT_EQ(::poll(&readable, 1, 0), 1);
   EXPECT_TRUE(scheduler.poll());
@@ -155,7 +155,7 @@ TEST(ManualTest, TellsWhetherATaskRan) {
   pollfd readable{scheduler.descriptor(), POLLIN, 0};
   const auto is_readable = [&] { return ::poll(&readable, 1, 0) == 1; };
   EXPECT_FALSE(is_readable());
-  const Device device = open(scheduler, "work");
+  const TaskDevice device = open(scheduler, "work");
   device.submit("first", [] {});
   device.submit("second", [] {});
   EXPECT_TRUE(scheduler.run_one());
@@ -183,7 +183,7 @@ TEST(ManualTest, QueuedDeviceGoesWithItsLastHandle) {
   std::weak_ptr<DeviceCore> core;
   {
     Scheduler scheduler;
-    const Device device = open(scheduler, "work");
+    const TaskDevice device = open(scheduler, "work");
     core = DeviceCore::of(device);
     device.submit("only one", [] {});
     EXPECT_TRUE(scheduler.run_one());
@@ -196,7 +196,7 @@ TEST(ManualTest, QueuedDeviceGoesWithItsLastHandle) {
 // S15: run_one waits for somebody else's submit, up to its budget; several threads may run
 TEST(ManualTest, RunOneWaitsAndThreadsShare) {
   Scheduler scheduler;
-  const Device device = open(scheduler, "work", 4096);
+  const TaskDevice device = open(scheduler, "work", 4096);
   EXPECT_FALSE(scheduler.run_one(2ms));
   std::thread submitter([&] { device.submit("from afar", [] {}); });
   EXPECT_TRUE(scheduler.run_one(60s));

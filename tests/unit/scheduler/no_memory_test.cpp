@@ -17,15 +17,15 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::FullPolicy;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::ElementsAre;
 
 /// Tasks run where they are polled for: on the thread that has no memory.
 class NoMemoryTest : public testing::Test {
  protected:
-  Device open(std::uint32_t capacity = 64) {
+  TaskDevice open(std::uint32_t capacity = 64) {
     sched::DeviceOptions options;
     options.name = "a device whose name is longer than a string holds in itself";
     options.mode = Mode::manual;
@@ -45,7 +45,7 @@ class NoMemoryTest : public testing::Test {
 
 // S10: the code of a failure needs no memory
 TEST_F(NoMemoryTest, FailuresAndWhatComesAfterKeepTheirCodes) {
-  const Device device = open(), other = open();
+  const TaskDevice device = open(), other = open();
   const Event thrown = device.submit("throws", [] { throw std::runtime_error("an explanation"); });
   const Event skipped = device.submit("later", [] { ADD_FAILURE() << "ran"; });
   sched::SubmitOptions after;
@@ -67,7 +67,7 @@ TEST_F(NoMemoryTest, FailuresAndWhatComesAfterKeepTheirCodes) {
 
 // S4, S6, S12: nor does a refusal's
 TEST_F(NoMemoryTest, RefusalsKeepTheirCodes) {
-  const Device device = open(2), behind = open();
+  const TaskDevice device = open(2), behind = open();
   const Event first = device.submit("first", [] {}), second = device.submit("second", [] {});
   sched::SubmitOptions fail;
   fail.full = FullPolicy::fail;
@@ -89,7 +89,7 @@ TEST_F(NoMemoryTest, RefusalsKeepTheirCodes) {
 
 // S16: nor does that of a wait that could not end
 TEST_F(NoMemoryTest, WaitsForItselfAreRefused) {
-  const Device device = open();
+  const TaskDevice device = open();
   Event own;
   own = device.submit("waits for itself", [&] {
     run([&](auto& codes) {
@@ -107,7 +107,7 @@ TEST_F(NoMemoryTest, WaitsForItselfAreRefused) {
 TEST_F(NoMemoryTest, UnseenFailuresAreLoggedAllTheSame) {
   std::size_t lines = 0;
   set_log_hook([&](LogLevel /*level*/, std::string_view /*text*/) { ++lines; });
-  std::optional<Device> device(open());
+  std::optional<TaskDevice> device(open());
   device->submit("throws", [] { throw std::runtime_error("an explanation"); });
   scheduler_.poll();
   {

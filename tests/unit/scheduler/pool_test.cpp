@@ -24,13 +24,13 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::ExternalTimeline;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Device open(Scheduler& scheduler, Mode mode, std::string name, std::uint32_t capacity = 64) {
+TaskDevice open(Scheduler& scheduler, Mode mode, std::string name, std::uint32_t capacity = 64) {
   sched::DeviceOptions options;
   options.name = std::move(name);
   options.mode = mode;
@@ -54,14 +54,14 @@ TEST(PoolTest, WhatComesWhileOneLooksWakesTheOthersToo) {
   options.device.mode = Mode::pooled;
   options.device.spin = spin;
   Scheduler scheduler(options);
-  std::vector<Device> devices;
+  std::vector<TaskDevice> devices;
   for (int k = 0; k < count; ++k) devices.push_back(scheduler.new_device("d" + std::to_string(k)));
   for (int round = 0; round < 50 && !HasFailure(); ++round) {
     std::this_thread::sleep_for(3 * spin);  // all sleep
     EXPECT_TRUE(devices.front().submit("wakes one", [] {}).wait().ok());
     std::latch all(count);
     std::atomic<bool> late{false};
-    for (const Device& device : devices) {
+    for (const TaskDevice& device : devices) {
       device.submit("keeps its worker", [&] {
         all.count_down();
         while (!all.try_wait() && !late) std::this_thread::yield();
@@ -72,7 +72,7 @@ TEST(PoolTest, WhatComesWhileOneLooksWakesTheOthersToo) {
       std::this_thread::yield();
     EXPECT_TRUE(all.try_wait()) << "round " << round << ": a worker sleeps beside a ready device";
     late = true;
-    for (const Device& device : devices) EXPECT_TRUE(device.await().ok());
+    for (const TaskDevice& device : devices) EXPECT_TRUE(device.await().ok());
   }
 }
 
@@ -80,7 +80,7 @@ TEST(PoolTest, WhatComesWhileOneLooksWakesTheOthersToo) {
 TEST(PoolTest, DevicesGetTheirTurnWithoutMemory) {
   Scheduler scheduler = with_workers(1);
   constexpr int count = 5000;
-  std::vector<Device> devices;
+  std::vector<TaskDevice> devices;
   for (int k = 0; k < count; ++k)
     devices.push_back(open(scheduler, Mode::pooled, "d" + std::to_string(k), 2));
   std::optional<NoMemory> none;  // the worker's
@@ -92,21 +92,21 @@ TEST(PoolTest, DevicesGetTheirTurnWithoutMemory) {
     none.emplace();
   });
   begun.wait();
-  for (const Device& device : devices) {
+  for (const TaskDevice& device : devices) {
     const Event event = device.submit("task", [&] {
       if (--left == 0) none.reset();
     });
     ASSERT_TRUE(event.accepted());
   }
   go.count_down();
-  for (const Device& device : devices) ASSERT_TRUE(device.await().ok());
+  for (const TaskDevice& device : devices) ASSERT_TRUE(device.await().ok());
 }
 
 // S15: ten thousand devices, two threads, each device in its order
 TEST(PoolTest, TenThousandDevicesShareTwoThreads) {
   const int before = live_threads();
   Scheduler scheduler = with_workers(2);
-  std::vector<Device> devices;
+  std::vector<TaskDevice> devices;
   for (int k = 0; k < 10'000; ++k)
     devices.push_back(open(scheduler, Mode::pooled, "d" + std::to_string(k), 8));
   EXPECT_LE(live_threads(), before + 2);
@@ -115,22 +115,22 @@ TEST(PoolTest, TenThousandDevicesShareTwoThreads) {
     for (std::size_t k = 0; k < devices.size(); ++k)
       devices[k].submit("round", [&seen, k, round] { seen[k].push_back(round); });
   }
-  for (const Device& device : devices) ASSERT_TRUE(device.await().ok());
+  for (const TaskDevice& device : devices) ASSERT_TRUE(device.await().ok());
   for (const auto& rounds : seen) ASSERT_THAT(rounds, ElementsAre(0, 1, 2));
 }
 
 // S16: what a task waits for runs on the one thread that there is
 TEST(PoolTest, WaitingTasksCostNoThread) {
   Scheduler scheduler = with_workers(1);
-  const Device last = open(scheduler, Mode::pooled, "last");
-  std::vector<Device> chain;
+  const TaskDevice last = open(scheduler, Mode::pooled, "last");
+  std::vector<TaskDevice> chain;
   for (int k = 0; k < 100; ++k) chain.push_back(open(scheduler, Mode::pooled, "c"));
   ExternalTimeline gate("gate");
   const Event opened = gate.next();
   std::atomic<int> ran{0};
   Event before = opened;
   std::vector<Event> events;
-  for (const Device& device : chain) {
+  for (const TaskDevice& device : chain) {
     before = device.submit("awaits", [before, &ran] {
       EXPECT_TRUE(this_task::await(before).ok());
       EXPECT_STREQ(this_task::label(), "awaits");
@@ -147,8 +147,8 @@ TEST(PoolTest, WaitingTasksCostNoThread) {
 // S4, S16: a full queue and an idle wait suspend too
 TEST(PoolTest, FullQueuesAndAwaitsSuspendTheirTask) {
   Scheduler scheduler = with_workers(1);
-  const Device small = open(scheduler, Mode::pooled, "small", 2);
-  const Device other = open(scheduler, Mode::pooled, "other");
+  const TaskDevice small = open(scheduler, Mode::pooled, "small", 2);
+  const TaskDevice other = open(scheduler, Mode::pooled, "other");
   std::atomic<int> ran{0};
   const Event all = other.submit("fills", [&] {
     for (int k = 0; k < 100; ++k) EXPECT_TRUE(small.submit("count", [&ran] { ++ran; }).accepted());
@@ -161,11 +161,12 @@ TEST(PoolTest, FullQueuesAndAwaitsSuspendTheirTask) {
 // S4: two tasks on one thread, each blocked on the other's full queue
 TEST(PoolTest, ACycleOfFullQueuesIsRefused) {
   Scheduler scheduler = with_workers(1);
-  const Device a = open(scheduler, Mode::pooled, "a", 1), b = open(scheduler, Mode::pooled, "b", 1);
+  const TaskDevice a = open(scheduler, Mode::pooled, "a", 1),
+                   b = open(scheduler, Mode::pooled, "b", 1);
   ExternalTimeline gate("gate");
   const Event opened = gate.next();
   std::atomic<int> refused{0};
-  const auto cross = [&](const Device& other) {
+  const auto cross = [&](const TaskDevice& other) {
     return [&, other] {
       EXPECT_TRUE(this_task::await(opened).ok());
       if (other.submit("cross", [] {}).status().code() == ErrorCode::exhausted) ++refused;
@@ -181,8 +182,8 @@ TEST(PoolTest, ACycleOfFullQueuesIsRefused) {
 // S16: timed waits suspend as well, and end on time or with their event
 TEST(PoolTest, TimedWaitsSuspendTheirTask) {
   Scheduler scheduler = with_workers(1);
-  const Device waits = open(scheduler, Mode::pooled, "waits");
-  const Device runs = open(scheduler, Mode::pooled, "runs");
+  const TaskDevice waits = open(scheduler, Mode::pooled, "waits");
+  const TaskDevice runs = open(scheduler, Mode::pooled, "runs");
   ExternalTimeline gate("gate");
   const Event never = gate.next();
   const Event late = waits.submit("late", [&] {
@@ -204,7 +205,7 @@ TEST(PoolTest, TimedWaitsSuspendTheirTask) {
 // S12: who cancels wakes a suspended timed wait
 TEST(PoolTest, CancelEndsATimedWait) {
   Scheduler scheduler = with_workers(1);
-  const Device device = open(scheduler, Mode::pooled, "waits");
+  const TaskDevice device = open(scheduler, Mode::pooled, "waits");
   ExternalTimeline gate("gate");
   const Event never = gate.next();
   std::latch begun(1);
@@ -220,8 +221,8 @@ TEST(PoolTest, CancelEndsATimedWait) {
 // S1: a device that never runs dry gives way to the others
 TEST(PoolTest, BusyDevicesGiveWay) {
   Scheduler scheduler = with_workers(1);
-  const Device busy = open(scheduler, Mode::pooled, "busy");
-  const Device other = open(scheduler, Mode::pooled, "other");
+  const TaskDevice busy = open(scheduler, Mode::pooled, "busy");
+  const TaskDevice other = open(scheduler, Mode::pooled, "other");
   std::atomic<bool> stop{false};
   const std::function<void()> again = [&] {
     if (!stop.load()) busy.submit("again", [&again] { again(); });
@@ -238,11 +239,11 @@ TEST(PoolTest, WorkersEndWithTheLastDevice) {
   for (const bool inside : {false, true}) {
     for (int round = 0; round < 25; ++round) {
       auto scheduler = std::make_unique<Scheduler>(with_workers(2));
-      auto device = std::make_shared<Device>(open(*scheduler, Mode::pooled, "work"));
+      auto device = std::make_shared<TaskDevice>(open(*scheduler, Mode::pooled, "work"));
       EXPECT_TRUE(device->submit("first", [] {}).accepted());
       scheduler.reset();
       if (inside) {
-        Device* const raw = device.get();
+        TaskDevice* const raw = device.get();
         sched::ExternalTimeline returned("submit returned");  // the handle is used until then
         const Event may_drop = returned.next();
         sched::SubmitOptions options;
@@ -266,7 +267,7 @@ TEST(PoolTest, WorkersMayBePinned) {
   options.pin_workers = true;
   Scheduler scheduler(options);
   // Each worker holds one task until all have told where they may run.
-  std::vector<Device> devices;
+  std::vector<TaskDevice> devices;
   std::latch all(*options.workers);
   std::mutex mutex;
   std::vector<std::vector<unsigned>> masks;
@@ -281,7 +282,7 @@ TEST(PoolTest, WorkersMayBePinned) {
       all.arrive_and_wait();
     });
   }
-  for (const Device& device : devices) ASSERT_TRUE(device.await().ok());
+  for (const TaskDevice& device : devices) ASSERT_TRUE(device.await().ok());
   // In turn, from the first one on.
   std::vector<std::vector<unsigned>> expected{{allowed.front()}};
   for (const unsigned processor : allowed) expected.push_back({processor});
@@ -294,7 +295,7 @@ TEST(PoolTest, ThreadsOfDevicesMayBePinned) {
   sched::DeviceOptions own;
   for (const unsigned processor : sched::allowed_processors()) {
     own.processor = processor;
-    const Device device = scheduler.new_device(own);
+    const TaskDevice device = scheduler.new_device(own);
     std::vector<unsigned> mask;
     EXPECT_TRUE(device.submit("ask", [&] { mask = sched::allowed_processors(); }).wait().ok());
     EXPECT_THAT(mask, ElementsAre(processor));
@@ -324,7 +325,7 @@ TEST(PoolTest, WorkersEndWhereOthersHaveNoMemory) {
     Scheduler scheduler = with_workers(3);
     sched::DeviceOptions options;
     options.mode = Mode::pooled;
-    std::optional<Device> device;
+    std::optional<TaskDevice> device;
     {
       const NoMemory none(granted);
       try {

@@ -26,7 +26,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 /// The modes with threads, which tasks can hold up.
@@ -75,8 +75,8 @@ class Stubborn {
 };
 
 /// A device on which the task runs.
-Device held_up(Scheduler& scheduler, sched::DeviceOptions options, const Stubborn& task) {
-  Device device = scheduler.new_device(std::move(options));
+TaskDevice held_up(Scheduler& scheduler, sched::DeviceOptions options, const Stubborn& task) {
+  TaskDevice device = scheduler.new_device(std::move(options));
   device.submit("stubborn", Stubborn(task));
   task.wait_until_begun();
   return device;
@@ -93,8 +93,8 @@ std::chrono::nanoseconds time_of(const Action& action) {
 TEST_P(LeftTaskTest, HandlesGoAtOnceAndItsEndIsToldOnce) {
   const int threads = live_threads();
   std::optional<Scheduler> scheduler(std::in_place);
-  std::optional<Device> device = scheduler->new_device(options("work"));
-  std::optional<Device> idle = scheduler->new_device(options("idle"));
+  std::optional<TaskDevice> device = scheduler->new_device(options("work"));
+  std::optional<TaskDevice> idle = scheduler->new_device(options("idle"));
   const Stubborn task;
   const Event event = device->submit("stubborn", Stubborn(task));
   const Event queued = device->submit("queued", [] {});
@@ -129,7 +129,7 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
     SchedulerOptions workers;
     workers.workers = 3;
     Scheduler scheduler(workers);
-    std::vector<Device> devices;
+    std::vector<TaskDevice> devices;
     for (const Stubborn& task : tasks) devices.push_back(held_up(scheduler, options("work"), task));
     EXPECT_EQ(scheduler.shutdown(30ms).code(), ErrorCode::deadline);
     const auto start = std::chrono::steady_clock::now();
@@ -151,7 +151,7 @@ TEST_P(LeftTaskTest, ManyShareOneGrace) {
     SchedulerOptions workers;
     workers.workers = count;
     Scheduler scheduler(workers);
-    std::vector<Device> devices;
+    std::vector<TaskDevice> devices;
     for (const Stubborn& task : tasks) devices.push_back(held_up(scheduler, options("work"), task));
     EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
   }
@@ -161,7 +161,7 @@ TEST_P(LeftTaskTest, ManyShareOneGrace) {
 
 // S13: a second shutdown waits as long as it is told to
 TEST_P(LeftTaskTest, MayBeWaitedForAgain) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   const Stubborn task;
   device.submit("stubborn", Stubborn(task));
   task.wait_until_begun();
@@ -179,7 +179,7 @@ TEST_P(LeftTaskTest, TheProcessMayEndMeanwhile) {
       {
         ::alarm(20);
         static Scheduler scheduler;
-        static const Device device = scheduler.new_device(options("work"));
+        static const TaskDevice device = scheduler.new_device(options("work"));
         const Stubborn task;
         device.submit("stubborn", Stubborn(task));
         task.wait_until_begun();

@@ -21,7 +21,7 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 SimulationOptions quiet(std::uint64_t seed) {
@@ -69,7 +69,7 @@ TEST(SimulationTest, TasksThatEndLaterUnderFaults) {
     Simulation simulation(options);
     std::vector<Event> events;
     std::vector<sched::Completion> begun;
-    std::vector<Device> devices;
+    std::vector<TaskDevice> devices;
     try {
       for (const char* const name : {"io", "net"})
         devices.push_back(
@@ -80,7 +80,7 @@ TEST(SimulationTest, TasksThatEndLaterUnderFaults) {
     bool submitted = false;
     simulation.host("producer", [&] {
       for (int k = 0; k < 16; ++k) {
-        const Device& device = devices[simulation.random(2)];
+        const TaskDevice& device = devices[simulation.random(2)];
         sched::SubmitOptions how;
         how.contain = simulation.random(4) != 0;
         if (k > 0 && simulation.random(3) == 0) how.after.push_back(events[simulation.random(k)]);
@@ -112,7 +112,7 @@ TEST(SimulationTest, TasksThatEndLaterUnderFaults) {
     });
     const SimulationReport report = simulation.run();
     ASSERT_TRUE(report.status.ok()) << report.status.to_string();
-    for (const Device& device : devices) {
+    for (const TaskDevice& device : devices) {
       const sched::Counters c = device.counters();
       EXPECT_EQ(c.submitted, c.done + c.failed + c.skipped + c.cancelled) << "seed " << seed;
       failed += c.failed;
@@ -160,10 +160,10 @@ SimulationReport lose_an_update(std::uint64_t seed, SimulationPolicy policy) {
   SimulationOptions options = quiet(seed);
   options.policy = policy;
   Simulation simulation(options);
-  const Device a = simulation.scheduler().new_device("a");
-  const Device b = simulation.scheduler().new_device("b");
+  const TaskDevice a = simulation.scheduler().new_device("a");
+  const TaskDevice b = simulation.scheduler().new_device("b");
   int counter = 0;
-  for (const Device& device : {a, b}) {
+  for (const TaskDevice& device : {a, b}) {
     simulation.host("adds on " + device.name(), [&simulation, &counter, device] {
       device.submit("add", [&simulation, &counter] {
         const int seen = counter;
@@ -204,11 +204,11 @@ TEST(SimulationTest, SchedulesDecideWhichWaitIsRefused) {
   std::array<int, 3> schedules{};  // neither was refused, the first, the second
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Simulation simulation(quiet(seed));
-    const Device a = simulation.scheduler().new_device("a");
-    const Device b = simulation.scheduler().new_device("b");
+    const TaskDevice a = simulation.scheduler().new_device("a");
+    const TaskDevice b = simulation.scheduler().new_device("b");
     std::array<Event, 2> events;
     std::array<Status, 2> ends;
-    const auto host = [&](const Device& device, std::size_t own) {
+    const auto host = [&](const TaskDevice& device, std::size_t own) {
       simulation.host("waits on " + device.name(), [&, device, own] {
         events[own] =
             device.submit("waits", [&, own] { ends[own] = this_task::await(events[1 - own]); });
@@ -231,7 +231,7 @@ TEST(SimulationTest, SchedulesDecideWhichWaitIsRefused) {
 // S18: time goes by at no cost
 TEST(SimulationTest, TimeIsSimulated) {
   Simulation simulation(quiet(1));
-  const Device device = simulation.scheduler().new_device("work");
+  const TaskDevice device = simulation.scheduler().new_device("work");
   EXPECT_EQ(device.mode(), sched::Mode::simulated);
   sched::ExternalTimeline foreign("foreign");
   const Event never = foreign.next();
@@ -258,7 +258,7 @@ TEST(SimulationTest, TimeIsSimulated) {
 // S18: the thread that made it may wait too, and drives the simulation by that
 TEST(SimulationTest, TheThreadOutsideDrivesItByWaiting) {
   Simulation simulation(quiet(3));
-  const Device device = simulation.scheduler().new_device("work");
+  const TaskDevice device = simulation.scheduler().new_device("work");
   int ran = 0;
   EXPECT_TRUE(device.submit("one", [&] { ++ran; }).wait().ok());
   device.submit("two", [&] { ++ran; });
@@ -280,7 +280,7 @@ TEST(SimulationTest, WhatHangsIsNamed) {
   Status host_end, task_end;
   {
     Simulation simulation(quiet(7));
-    const Device device = simulation.scheduler().new_device("work");
+    const TaskDevice device = simulation.scheduler().new_device("work");
     simulation.host("hangs", [&] { host_end = forgotten.wait(); });
     EXPECT_THAT(simulation.run().status.to_string(),
                 AllOf(HasSubstr("host 'hangs'"), HasSubstr("driver#1")));
@@ -300,7 +300,7 @@ TEST(SimulationTest, DevicesThatGotNoTurnAreNamed) {
       SimulationOptions options = quiet(1);
       options.lost_turns_one_in = 1;
       Simulation simulation(options);
-      const Device device = simulation.scheduler().new_device("lost");
+      const TaskDevice device = simulation.scheduler().new_device("lost");
       const auto submit = [&] { device.submit("task", [&] { ran = true; }); };
       if (from_a_host) {
         simulation.host("host", submit);
@@ -357,7 +357,7 @@ TEST(SimulationTest, AskingForTooMuchIsRefused) {
 
 // S18, S7: handles may outlive the simulation
 TEST(SimulationTest, DevicesOutliveIt) {
-  std::optional<Device> device;
+  std::optional<TaskDevice> device;
   Event event;
   {
     Simulation simulation(quiet(1));
@@ -372,11 +372,11 @@ TEST(SimulationTest, DevicesOutliveIt) {
 // S18: also inside a task of a real device, which it does not take for its own
 TEST(SimulationTest, RunsInsideATask) {
   Scheduler real;
-  const Device outer = real.new_device("outer");
+  const TaskDevice outer = real.new_device("outer");
   Status end;
   outer.submit("simulate", [&] {
     Simulation simulation(quiet(5));
-    const Device device = simulation.scheduler().new_device("inner");
+    const TaskDevice device = simulation.scheduler().new_device("inner");
     int ran = 0;
     simulation.host("host", [&] { end = device.submit("task", [&] { ++ran; }).wait(); });
     EXPECT_TRUE(simulation.run().status.ok());

@@ -21,8 +21,8 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::Label;
+using sched::TaskDevice;
 using sched::TraceRing;
 using Kind = TraceEvent::Kind;
 using End = TraceEvent::End;
@@ -68,7 +68,7 @@ nlohmann::json parsed(const Trace& trace) {
 
 // S17: each task once, with device, label, ticket and how it ended; ready when its event is done
 TEST_P(TraceTest, TasksAndHowTheyEnded) {
-  const Device device = open("traced");
+  const TaskDevice device = open("traced");
   device.submit("before", [] {}).wait();
   start_trace();
   for (int k = 0; k < 100; ++k) device.submit("good", [] {});
@@ -111,7 +111,7 @@ TEST_P(TraceTest, TasksAndHowTheyEnded) {
 TEST_P(TraceTest, WaitsOfGatesTasksAndHosts) {
   sched::DeviceOptions o = options("traced");
   o.spin = 0ns;
-  const Device device = scheduler_.new_device(o);
+  const TaskDevice device = scheduler_.new_device(o);
   sched::ExternalTimeline gate("gate");
   const Event first = gate.next(), second = gate.next();
   start_trace();
@@ -146,7 +146,7 @@ TEST(TraceWorkerTest, ParksAndWakes) {
   Scheduler scheduler;
   sched::DeviceOptions o;
   o.spin = 0ns;
-  const Device device = scheduler.new_device(o);
+  const TaskDevice device = scheduler.new_device(o);
   start_trace();
   const sched::Counters before = device.counters();
   const auto often = [&](std::uint64_t sched::Counters::* counter) {
@@ -167,7 +167,7 @@ TEST(TraceWorkerTest, ParksAndWakes) {
 
 // S17: arrows from submits to tasks, only when asked for
 TEST_P(TraceTest, SubmitsAreArrowsToTheirTasks) {
-  const Device device = open("traced");
+  const TaskDevice device = open("traced");
   const auto run = [&](bool submits) {
     TraceOptions options;
     options.submits = submits;
@@ -195,7 +195,7 @@ TEST_P(TraceTest, SubmitsAreArrowsToTheirTasks) {
 
 // S17: a full buffer drops what comes after, and counts it
 TEST_P(TraceTest, FullBuffersDropAndCount) {
-  const Device device = open("traced");
+  const TaskDevice device = open("traced");
   TraceOptions options;
   options.events_max = 50;
   start_trace(options);
@@ -233,7 +233,7 @@ TEST(TraceStateTest, StartsOnceAndStopsOnce) {
 // S17: traces of one run after another share nothing; threads come and go meanwhile
 TEST(TraceStateTest, ManyThreadsAndTraces) {
   Scheduler scheduler;
-  const Device device = scheduler.new_device("shared");
+  const TaskDevice device = scheduler.new_device("shared");
   std::atomic<bool> stop{false};
   std::vector<std::thread> hosts;
   for (int k = 0; k < 3; ++k) {

@@ -22,8 +22,8 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::Mode;
+using sched::TaskDevice;
 using testing::HasSubstr;
 
 constexpr int rounds = 50;
@@ -67,8 +67,8 @@ class UnseenTest : public DeviceTest {
     EXPECT_TRUE(holds());
   }
   /// A device on which a task has failed, and nobody has asked.
-  Device failed(const std::string& why) {
-    Device device = open("work");
+  TaskDevice failed(const std::string& why) {
+    TaskDevice device = open("work");
     const Event event = device.submit("fail", [why] { throw std::runtime_error(why); });
     wait_until([&] { return event.done(); });
     return device;
@@ -95,8 +95,8 @@ TEST_P(UnseenTest, FailureWhileTheDeviceCloses) {
 // S10, S13: the last handle goes inside the task that then fails
 TEST_P(UnseenTest, FailureAfterTheLastHandleWentInside) {
   for (int round = 0; round < rounds; ++round) {
-    auto device = std::make_unique<Device>(open("work"));
-    Device* const raw = device.get();
+    auto device = std::make_unique<TaskDevice>(open("work"));
+    TaskDevice* const raw = device.get();
     raw->submit("fail", [round, device = std::move(device)]() mutable {
       device.reset();
       throw std::runtime_error(name(round));
@@ -110,7 +110,7 @@ TEST_P(UnseenTest, FailureAfterTheLastHandleWentInside) {
 TEST_P(UnseenTest, FailureInAShutdown) {
   for (int round = 0; round < rounds; ++round) {
     {
-      const Device device = open("work");
+      const TaskDevice device = open("work");
       device.submit("fail", [round] {
         std::this_thread::sleep_for(200us);
         throw std::runtime_error(name(round));
@@ -124,7 +124,7 @@ TEST_P(UnseenTest, FailureInAShutdown) {
 
 // S10, S11: a failure that recover() clears
 TEST_P(UnseenTest, FailureThatRecoverClears) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   for (int round = 0; round < rounds; ++round) {
     const Event event = device.submit("fail", [round] { throw std::runtime_error(name(round)); });
     wait_until([&] { return event.done(); });
@@ -137,7 +137,7 @@ TEST_P(UnseenTest, FailureThatRecoverClears) {
 // S10: submissions that were refused, and that nobody looks at, tell nobody
 TEST_P(UnseenTest, FailureThatOnlyRefusedSubmissionsMet) {
   {
-    const Device device = failed("unseen");
+    const TaskDevice device = failed("unseen");
     for (int k = 0; k < 3; ++k) device.submit("refused", [] {});
   }
   EXPECT_EQ(log_.with("unseen").size(), 1u);
@@ -146,7 +146,7 @@ TEST_P(UnseenTest, FailureThatOnlyRefusedSubmissionsMet) {
 // S10: failures that were contained, with all that came after them, in one line
 TEST_P(UnseenTest, ContainedFailures) {
   {
-    const Device device = open("work");
+    const TaskDevice device = open("work");
     sched::SubmitOptions contain;
     contain.contain = true;
     for (int k = 0; k < 5; ++k)
@@ -163,7 +163,7 @@ TEST_P(UnseenTest, ContainedFailures) {
 // S10: the first of thousands is told with all that it said
 TEST_P(UnseenTest, FirstOfThousands) {
   {
-    const Device device = open("work");
+    const TaskDevice device = open("work");
     sched::SubmitOptions contain;
     contain.contain = true;
     device.submit("first", [] { throw std::runtime_error("unseen"); }, contain);
@@ -179,8 +179,8 @@ TEST_P(UnseenTest, FirstOfThousands) {
 // S10: a failure that poisons another device is told as its cause
 TEST_P(UnseenTest, FailureThatGoesOnToAnotherDevice) {
   {
-    const Device first = failed("unseen");
-    const Device second = open("second");
+    const TaskDevice first = failed("unseen");
+    const TaskDevice second = open("second");
     second.wait(first.record());
     wait_until([&] { return second.is_idle(); });
   }
@@ -191,24 +191,24 @@ TEST_P(UnseenTest, FailureThatGoesOnToAnotherDevice) {
 
 // S10: what somebody has seen is not told again
 TEST_P(UnseenTest, SeenFailuresAreNotTold) {
-  const std::pair<const char*, std::function<void(const Device&)>> ways[] = {
-      {"await", [](const Device& device) { device.await(); }},
-      {"status", [](const Device& device) { static_cast<void>(device.status()); }},
-      {"event", [](const Device& device) { static_cast<void>(device.record().status()); }},
-      {"wait", [](const Device& device) { device.record().wait(); }},
-      {"callback", [](const Device& device) { device.record().then([](const Status&) {}); }},
+  const std::pair<const char*, std::function<void(const TaskDevice&)>> ways[] = {
+      {"await", [](const TaskDevice& device) { device.await(); }},
+      {"status", [](const TaskDevice& device) { static_cast<void>(device.status()); }},
+      {"event", [](const TaskDevice& device) { static_cast<void>(device.record().status()); }},
+      {"wait", [](const TaskDevice& device) { device.record().wait(); }},
+      {"callback", [](const TaskDevice& device) { device.record().then([](const Status&) {}); }},
       {"refusal",
-       [](const Device& device) { static_cast<void>(device.submit("late", [] {}).status()); }},
+       [](const TaskDevice& device) { static_cast<void>(device.submit("late", [] {}).status()); }},
   };
   for (const auto& [way, look] : ways) {
     look(failed(way));
-    const Device recovered = failed(way);
+    const TaskDevice recovered = failed(way);
     look(recovered);
     EXPECT_TRUE(recovered.recover().ok());
     EXPECT_EQ(log_.with(way).size(), 0u) << way;
   }
   {
-    const Device device = open("work");
+    const TaskDevice device = open("work");
     sched::ExternalTimeline gate("gate");
     device.wait(gate.next());
     device.submit("fail", [] { throw std::runtime_error("of another"); });
@@ -222,7 +222,7 @@ TEST_P(UnseenTest, SeenFailuresAreNotTold) {
 // S10: to make something of an event that is not its status is not to see it
 TEST_P(UnseenTest, LooksThatSeeNoStatus) {
   {
-    const Device device = failed("unseen");
+    const TaskDevice device = failed("unseen");
     const Event event = device.record();
     EXPECT_THAT(event.to_string(), HasSubstr("device_failed"));
     const FileDescriptor fd = event.fd();
@@ -237,8 +237,8 @@ TEST_P(UnseenTest, FailureAtProcessExit) {
   for (const bool leaked : {false, true}) {
     const auto body = [&] {
       set_log_hook({});
-      static std::optional<Device> kept;
-      auto* const device = new Device(failed("unseen"));
+      static std::optional<TaskDevice> kept;
+      auto* const device = new TaskDevice(failed("unseen"));
       if (!leaked) {
         kept = std::move(*device);
         delete device;
@@ -261,7 +261,7 @@ TEST(UnseenLateTest, FailureOfATaskThatWasLeftToEnd) {
     Scheduler scheduler;
     sched::DeviceOptions options;
     options.drain_max = 1ms;
-    const Device device = scheduler.new_device(options);
+    const TaskDevice device = scheduler.new_device(options);
     device.submit("fail", [&] {
       begun = true;
       while (!go) std::this_thread::sleep_for(100us);
@@ -286,17 +286,17 @@ TEST(UnseenSimulatedTest, FailuresAreToldOnce) {
     options.faults = {};
     Simulation simulation(options);
     const auto fail = [](const char* why) { return [why] { throw std::runtime_error(why); }; };
-    std::optional<Device> recovered;
+    std::optional<TaskDevice> recovered;
     simulation.host("host", [&] {
       Scheduler& scheduler = simulation.scheduler();
       scheduler.new_device("closed").submit("fail", fail("closing"));
-      auto inside = std::make_unique<Device>(scheduler.new_device("inside"));
-      Device* const raw = inside.get();
+      auto inside = std::make_unique<TaskDevice>(scheduler.new_device("inside"));
+      TaskDevice* const raw = inside.get();
       raw->submit("fail", [inside = std::move(inside)]() mutable {
         inside.reset();
         throw std::runtime_error("dropped");
       });
-      const Device device = scheduler.new_device("shut down");
+      const TaskDevice device = scheduler.new_device("shut down");
       device.submit("fail", fail("shutting down"));
       EXPECT_TRUE(device.shutdown(60s).ok());
       EXPECT_EQ(log.with("shutting down").size(), 1u);

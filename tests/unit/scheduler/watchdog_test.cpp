@@ -18,9 +18,9 @@ namespace heddle {
 namespace {
 
 using namespace std::chrono_literals;
-using Device = sched::TaskDevice;
 using sched::OverdueFinder;
 using sched::Snapshot;
+using sched::TaskDevice;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -29,7 +29,7 @@ HEDDLE_DEVICE_SUITE(SnapshotTest);
 
 // S17: a forgotten signal is named, of a gate and of a task that awaits
 TEST_P(SnapshotTest, NamesWhoMustSignal) {
-  const Device device = open("work");
+  const TaskDevice device = open("work");
   sched::ExternalTimeline sensor("sensor");
   const Event gate = sensor.next(), inside = sensor.next();
   device.wait(gate);
@@ -61,7 +61,7 @@ TEST_P(SnapshotTest, NamesWhoMustSignal) {
 TEST_P(SnapshotTest, NamesTheDeviceThatItWaitsFor) {
   sched::ExternalTimeline sensor("sensor");
   const Event pending = sensor.next();
-  const Device first = open("first"), second = open("second");
+  const TaskDevice first = open("first"), second = open("second");
   const Event held = first.wait(pending);
   second.wait(held);
   while (second.snapshot().waiting_for.empty()) run_ready();
@@ -75,12 +75,12 @@ TEST(CountersTest, SpinsAndParks) {
   Scheduler scheduler;
   sched::DeviceOptions o;
   o.spin = 1h;
-  const Device spins = scheduler.new_device(o);
+  const TaskDevice spins = scheduler.new_device(o);
   for (int k = 0; k < 10; ++k) spins.submit("task", [] {}).wait();
   while (spins.counters().spins == 0) spins.submit("task", [] {}).wait();
   EXPECT_EQ(spins.counters().parks, 0u);
   o.spin = 0ns;
-  const Device parks = scheduler.new_device(o);
+  const TaskDevice parks = scheduler.new_device(o);
   while (parks.counters().parks < 3) parks.submit("task", [] {}).wait();
 }
 
@@ -173,7 +173,7 @@ TEST(WatchdogTest, NamesAForgottenSignal) {
   options.on_overdue = [&](const auto& devices) { reports.add(devices); };
   {
     Scheduler scheduler(options);
-    const Device idle = scheduler.new_device("idle"), work = scheduler.new_device("work");
+    const TaskDevice idle = scheduler.new_device("idle"), work = scheduler.new_device("work");
     const Event never = sensor.next();
     work.wait(never);
     const auto report = reports.wait();
@@ -187,7 +187,7 @@ TEST(WatchdogTest, NamesAForgottenSignal) {
                                   HasSubstr("holder of timeline 'sensor'"), HasSubstr("idle: 0")));
     // Another one that is overdue: the watchdog has looked again, and did not repeat the first.
     std::latch release(1);
-    const Device other = scheduler.new_device("other");
+    const TaskDevice other = scheduler.new_device("other");
     other.submit("slow", [&] { release.wait(); });
     while (reports.count() < 2) std::this_thread::yield();
     EXPECT_EQ(reports.count(), 2u);
@@ -215,12 +215,12 @@ TEST(WatchdogTest, HasAThreadOnlyWhileThereAreDevices) {
   SchedulerOptions options;
   {
     Scheduler off(options);
-    const Device device = off.new_device(inline_device);
+    const TaskDevice device = off.new_device(inline_device);
     EXPECT_EQ(threads_now(), before);
     options.watchdog = 1h;
     Scheduler on(options);
     EXPECT_EQ(threads_now(), before);
-    const Device watched = on.new_device(inline_device);
+    const TaskDevice watched = on.new_device(inline_device);
     EXPECT_EQ(threads_now(), before + 1);
   }
   EXPECT_EQ(threads_now(), before);
@@ -239,7 +239,7 @@ TEST(WatchdogTest, ItsReportMayThrowAndMayDropTheScheduler) {
     throw std::runtime_error("planted");
   };
   scheduler->emplace(options);
-  const Device device = (*scheduler)->new_device("work");
+  const TaskDevice device = (*scheduler)->new_device("work");
   device.submit("slow", [&] { release.wait(); });
   dropped.wait();
   while (log.text().find("planted") == std::string::npos) std::this_thread::yield();
