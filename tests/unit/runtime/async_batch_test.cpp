@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-class AsyncBatchTest : public AsyncTest {};
+class AsyncBatchTest : public AsyncCompileTest {};
 
 // Issue 4.6, S13: the threads that help with a batch may end after it
 TEST_F(AsyncBatchTest, ClosingEndsABatchThatHangs) {

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 // Issue 4.6: the host goes on; link waits
-TEST_F(AsyncTest, LinkWaitsForTheCompile) {
+TEST_F(AsyncCompileTest, LinkWaitsForTheCompile) {
   hang();
   const Backend backend = Backend::open(options());
   const Device device = backend.physical_device(0).new_virtual_device();
@@ -45,7 +45,7 @@ TEST_F(AsyncTest, LinkWaitsForTheCompile) {
 }
 
 // S14: no thread before the first use, none after the last handle
-TEST_F(AsyncTest, ThreadsComeWithTheFirstUseAndGo) {
+TEST_F(AsyncCompileTest, ThreadsComeWithTheFirstUseAndGo) {
   const int before = live_threads();
   std::optional<PendingCode> pending;  // outlives the backend
   {
@@ -63,7 +63,7 @@ TEST_F(AsyncTest, ThreadsComeWithTheFirstUseAndGo) {
 }
 
 // J10: errors are those of compile(); a program's own are thrown at the call
-TEST_F(AsyncTest, ErrorsAreThoseOfTheCompile) {
+TEST_F(AsyncCompileTest, ErrorsAreThoseOfTheCompile) {
   const Backend backend = Backend::open(options());
   const Status status =
       failure([&] { static_cast<void>(backend.compile_async(adder("bad_one", x_, 1)).get()); });
@@ -94,7 +94,7 @@ class UnaskedFailures {
 };
 
 // J10, S7: events, callbacks and waits are told what get() throws: its code and its words
-TEST_F(AsyncTest, EventsFailAsTheCompileDid) {
+TEST_F(AsyncCompileTest, EventsFailAsTheCompileDid) {
   const Backend backend = Backend::open(options());
   const auto expect_same = [](const PendingCode& pending, ErrorCode code) {
     const Status thrown = failure([&] { static_cast<void>(pending.get()); });
@@ -117,7 +117,7 @@ TEST_F(AsyncTest, EventsFailAsTheCompileDid) {
 }
 
 // S7: what was made stays, however many devices closed with failures since
-TEST_F(AsyncTest, ResultsOutliveTheMemoryOfEvents) {
+TEST_F(AsyncCompileTest, ResultsOutliveTheMemoryOfEvents) {
   const Backend backend = Backend::open(options());
   const PendingCode pending = backend.compile_async(adder("add", x_, 1));
   static_cast<void>(pending.get());
@@ -132,7 +132,7 @@ TEST_F(AsyncTest, ResultsOutliveTheMemoryOfEvents) {
 }
 
 // S10, S13: a failure that somebody was given is not told again; one that nobody saw is, once
-TEST_F(AsyncTest, OnlyFailuresThatNobodySawAreTold) {
+TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
   const int before = live_threads();
   UnaskedFailures told;
   {
@@ -175,7 +175,7 @@ TEST_F(AsyncTest, OnlyFailuresThatNobodySawAreTold) {
 }
 
 // S13: who waits without asking how it ended has not seen it: a drain, a descriptor
-TEST_F(AsyncTest, WaitersThatAskForNothingSeeNothing) {
+TEST_F(AsyncCompileTest, WaitersThatAskForNothingSeeNothing) {
   const int before = live_threads();
   UnaskedFailures told;
   {
@@ -191,7 +191,7 @@ TEST_F(AsyncTest, WaitersThatAskForNothingSeeNothing) {
 }
 
 // J10: a deadline for one call
-TEST_F(AsyncTest, ACallMayHaveItsOwnDeadline) {
+TEST_F(AsyncCompileTest, ACallMayHaveItsOwnDeadline) {
   hang();
   const Backend backend = Backend::open(options());
   CompileOptions limited;
@@ -205,7 +205,7 @@ TEST_F(AsyncTest, ACallMayHaveItsOwnDeadline) {
 }
 
 // J10: time holds in heddle's own stages too, and the error says in which it was over
-TEST_F(AsyncTest, TheDeadlineOfACallHoldsBeforeTheCompilerRuns) {
+TEST_F(AsyncCompileTest, TheDeadlineOfACallHoldsBeforeTheCompilerRuns) {
   Index i;
   Program large("large"), part("");
   for (int k = 0; k < 100; ++k) part << (x_(i) = x_(i) * 3 + k);
@@ -231,7 +231,7 @@ TEST_F(AsyncTest, TheDeadlineOfACallHoldsBeforeTheCompilerRuns) {
 }
 
 // Issue 4.6, S13: closing ends what still compiles, within its time
-TEST_F(AsyncTest, ClosingEndsACompilerThatHangs) {
+TEST_F(AsyncCompileTest, ClosingEndsACompilerThatHangs) {
   hang();
   const Backend backend = Backend::open(options());
   const PendingCode pending = backend.compile_async(adder("a", x_, 1));
@@ -241,7 +241,7 @@ TEST_F(AsyncTest, ClosingEndsACompilerThatHangs) {
 }
 
 // J11: a warm start compiles nothing; counters say so
-TEST_F(AsyncTest, ASecondBackendFindsWhatTheFirstCompiled) {
+TEST_F(AsyncCompileTest, ASecondBackendFindsWhatTheFirstCompiled) {
   std::vector<Program> programs;
   for (int k = 0; k < 9; ++k) programs.push_back(adder("p" + std::to_string(k), x_, k));
   const auto counters = [&] {
@@ -258,7 +258,7 @@ TEST_F(AsyncTest, ASecondBackendFindsWhatTheFirstCompiled) {
 }
 
 // J7: postponed code is compiled at link, for its addresses, and stays off the disk
-TEST_F(AsyncTest, PostponedCodeMayBeCompiledMeanwhileToo) {
+TEST_F(AsyncCompileTest, PostponedCodeMayBeCompiledMeanwhileToo) {
   const Backend backend = Backend::open(options());
   CompileOptions postponed;
   postponed.shared = false;
@@ -272,7 +272,7 @@ TEST_F(AsyncTest, PostponedCodeMayBeCompiledMeanwhileToo) {
 }
 
 // S14: a forked child gets `unavailable`
-TEST_F(AsyncTest, AForkedChildIsToldSo) {
+TEST_F(AsyncCompileTest, AForkedChildIsToldSo) {
   const Backend backend = Backend::open(options());
   static_cast<void>(backend.compile_async(adder("a", x_, 1)).get());
   const Program program = adder("b", x_, 2);

@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 
 /// A compiler that hangs while `hang` exists and fails on kernels called "bad", and a cache, both
 /// in a directory of the test's own.
-class AsyncTest : public testing::Test {
+class AsyncCompileTest : public testing::Test {
  protected:
-  AsyncTest() {
+  AsyncCompileTest() {
     const fs::path tool = path_ / "cc";
     std::ofstream(tool)
         << "#!/bin/sh\n"

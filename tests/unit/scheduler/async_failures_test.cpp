@@ -17,11 +17,11 @@ namespace {
 using sched::Completion;
 using testing::HasSubstr;
 
-class AsyncFailuresTest : public AsyncTest {};
-HEDDLE_DEVICE_SUITE(AsyncFailuresTest);
+class AsyncTaskFailuresTest : public AsyncTaskTest {};
+HEDDLE_DEVICE_SUITE(AsyncTaskFailuresTest);
 
 // S23: a Completion that is dropped fails its task, wherever it is.
-TEST_P(AsyncFailuresTest, DroppedCompletionsFail) {
+TEST_P(AsyncTaskFailuresTest, DroppedCompletionsFail) {
   const auto device = open_async("io");
   Begun begun;
   const Event at_once = device.submit("read", [](Completion) {});
@@ -42,7 +42,7 @@ TEST_P(AsyncFailuresTest, DroppedCompletionsFail) {
 
 // S23, S10: a failure at issue is told as one at the end is, in ticket order, once the Completion
 // is gone.
-TEST_P(AsyncFailuresTest, FailuresAtIssueAndAtTheEnd) {
+TEST_P(AsyncTaskFailuresTest, FailuresAtIssueAndAtTheEnd) {
   const auto device = open_async("io");
   Begun begun;
   const Event first = device.submit("read", begun.task());
@@ -71,7 +71,7 @@ TEST_P(AsyncFailuresTest, FailuresAtIssueAndAtTheEnd) {
 
 // S23, S11: what was issued behind a failure is skipped, whichever was reported first, and so is
 // what is queued; after recover() tasks run again.
-TEST_P(AsyncFailuresTest, FailuresDecideInTicketOrder) {
+TEST_P(AsyncTaskFailuresTest, FailuresDecideInTicketOrder) {
   const auto device = open_async("io", 2);
   Begun begun;
   const Event fails = device.submit("read", begun.task());
@@ -97,7 +97,7 @@ TEST_P(AsyncFailuresTest, FailuresDecideInTicketOrder) {
 
 // S23, S12: a cancel asks tasks in flight to stop, drops those that are queued, and is for none
 // after it.
-TEST_P(AsyncFailuresTest, CancelAsksWhatIsInFlight) {
+TEST_P(AsyncTaskFailuresTest, CancelAsksWhatIsInFlight) {
   const auto device = open_async("io", 2);
   Begun begun;
   std::vector<std::stop_token> tokens;

@@ -21,10 +21,10 @@ namespace {
 using sched::Completion;
 using testing::HasSubstr;
 
-HEDDLE_DEVICE_SUITE(AsyncTest);
+HEDDLE_DEVICE_SUITE(AsyncTaskTest);
 
 // S23: reports come in any order; tasks end in ticket order, and their callables live until then.
-TEST_P(AsyncTest, EndInTicketOrder) {
+TEST_P(AsyncTaskTest, EndInTicketOrder) {
   const auto device = open_async("io");
   Begun begun;
   std::atomic<int> ended{0};
@@ -49,7 +49,7 @@ TEST_P(AsyncTest, EndInTicketOrder) {
 }
 
 // S23: a task may end within its issue, and a Completion ends its task once.
-TEST_P(AsyncTest, EndWithinTheIssue) {
+TEST_P(AsyncTaskTest, EndWithinTheIssue) {
   const auto device = open_async("io", 1);
   int ended = 0;
   for (int k = 0; k < 1000; ++k) {
@@ -64,7 +64,7 @@ TEST_P(AsyncTest, EndWithinTheIssue) {
 }
 
 // S23: at most `in_flight` tasks have begun and not ended.
-TEST_P(AsyncTest, HasSoManyInFlight) {
+TEST_P(AsyncTaskTest, HasSoManyInFlight) {
   const auto device = open_async("io", 2);
   Begun begun;
   for (int k = 0; k < 5; ++k) device.submit("read", begun.task());
@@ -82,7 +82,7 @@ TEST_P(AsyncTest, HasSoManyInFlight) {
 }
 
 // S23: tasks of the usual kind begin when all before them have ended; waits need not.
-TEST_P(AsyncTest, OthersBeginWhenAllBeforeHasEnded) {
+TEST_P(AsyncTaskTest, OthersBeginWhenAllBeforeHasEnded) {
   const auto device = open_async("io");
   Begun begun;
   std::atomic<bool> ran{false};
@@ -104,7 +104,7 @@ TEST_P(AsyncTest, OthersBeginWhenAllBeforeHasEnded) {
 }
 
 // S23: where tasks end as they return, one that takes a Completion is refused.
-TEST_P(AsyncTest, RefusedWithoutInFlight) {
+TEST_P(AsyncTaskTest, RefusedWithoutInFlight) {
   const auto device = open("work");
   const Event refused = device.submit("read", [](Completion) { FAIL() << "it ran"; });
   EXPECT_FALSE(refused.accepted());
@@ -118,7 +118,7 @@ TEST_P(AsyncTest, RefusedWithoutInFlight) {
 }
 
 // S23, S13: a shutdown waits for what is in flight, and ends when that does.
-TEST_P(AsyncTest, ShutdownWaitsForWhatIsInFlight) {
+TEST_P(AsyncTaskTest, ShutdownWaitsForWhatIsInFlight) {
   const auto device = open_async("io");
   Begun begun;
   const Event last = device.submit("read", begun.task());
@@ -135,7 +135,7 @@ TEST_P(AsyncTest, ShutdownWaitsForWhatIsInFlight) {
 
 // S23, S13: one that does not end in time is left to end by itself; it keeps what it uses, and the
 // log says when it has ended.
-TEST_P(AsyncTest, ShutdownLeavesWhatDoesNotEnd) {
+TEST_P(AsyncTaskTest, ShutdownLeavesWhatDoesNotEnd) {
   std::atomic<bool> told{false};
   set_log_hook([&told](LogLevel, std::string_view line) {
     if (line.find("has ended") != std::string_view::npos) told = true;
@@ -161,7 +161,7 @@ TEST_P(AsyncTest, ShutdownLeavesWhatDoesNotEnd) {
 
 // S23, S13: the last handle may go in the callbacks of a task that was in flight, on any thread:
 // what is queued ends by itself.
-TEST_P(AsyncTest, LastHandleMayGoInACallback) {
+TEST_P(AsyncTaskTest, LastHandleMayGoInACallback) {
   Begun begun;
   std::optional<sched::TaskDevice> device = open_async("io", 1);
   std::atomic<bool> gone{false};
@@ -184,7 +184,7 @@ TEST_P(AsyncTest, LastHandleMayGoInACallback) {
 
 // S23: a callback on the thread that ends a task counts as part of that task: it may not
 // wait for what comes after it, and may for others.
-TEST_P(AsyncTest, CallbacksMayNotWaitForTheirDevice) {
+TEST_P(AsyncTaskTest, CallbacksMayNotWaitForTheirDevice) {
   const auto device = open_async("io");
   Begun begun;
   const auto elsewhere = scheduler_.new_device("elsewhere");
@@ -208,7 +208,7 @@ TEST_P(AsyncTest, CallbacksMayNotWaitForTheirDevice) {
 
 // S23, S25: a gate for what has been issued is no wait for its device: these two do not wait in a
 // cycle.
-TEST_P(AsyncTest, DevicesMayWaitForEachOther) {
+TEST_P(AsyncTaskTest, DevicesMayWaitForEachOther) {
   const auto a = open_async("a"), b = open_async("b");
   Begun at_a, at_b;
   const Event a1 = a.submit("first", at_a.task());
@@ -226,7 +226,7 @@ TEST_P(AsyncTest, DevicesMayWaitForEachOther) {
 }
 
 // S23, S17: snapshots tell what is in flight, and name the first of it.
-TEST_P(AsyncTest, SnapshotsTellWhatIsInFlight) {
+TEST_P(AsyncTaskTest, SnapshotsTellWhatIsInFlight) {
   const auto device = open_async("io");
   Begun begun;
   device.submit("read", begun.task());
@@ -244,7 +244,7 @@ TEST_P(AsyncTest, SnapshotsTellWhatIsInFlight) {
 }
 
 // S23, S14: in a forked child a Completion ends nothing.
-TEST_P(AsyncTest, ForkedChildrenEndNothing) {
+TEST_P(AsyncTaskTest, ForkedChildrenEndNothing) {
   const auto device = open_async("io");
   Begun begun;
   const Event first = device.submit("read", begun.task());
@@ -264,7 +264,7 @@ TEST_P(AsyncTest, ForkedChildrenEndNothing) {
 }
 
 // S23: threads end tasks in any order while others are issued: each ends once, in order.
-TEST_P(AsyncTest, ThreadsEndThem) {
+TEST_P(AsyncTaskTest, ThreadsEndThem) {
   constexpr int tasks = 2000, enders = 3;
   const auto device = open_async("io", 8);
   std::atomic<int> ended{0};

@@ -40,7 +40,7 @@ class Begun {
   std::vector<sched::Completion> completions_;
 };
 
-class AsyncTest : public DeviceTest {
+class AsyncTaskTest : public DeviceTest {
  protected:
   sched::TaskDevice open_async(std::string name, std::uint32_t in_flight = 4) {
     sched::DeviceOptions o = options(std::move(name));
