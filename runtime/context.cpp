@@ -60,16 +60,6 @@ std::shared_ptr<const Contents> require_usable(const ContextState& context) {
   return contents;
 }
 
-sched::SubmitOptions submit_options(const TransferOptions& options,
-                                    const std::source_location& where) {
-  sched::SubmitOptions submit;
-  submit.after = options.after;
-  submit.full = options.full;
-  submit.deadline = options.deadline;
-  submit.site = where;
-  return submit;
-}
-
 std::string hidden_text(const ContextState& context, const Tensor& tensor, const Hidden& hidden) {
   return fmt::format(
       "tensor '{}' is {} in routine '{}', which assigns it, so context '{}' does not hold its "

@@ -112,9 +112,19 @@ struct RoutineState {
 /// Why `tensor`, hidden in `context`, cannot be had there.
 [[nodiscard]] std::string hidden_text(const ContextState& context, const Tensor& tensor,
                                       const Hidden& hidden);
-/// How a transfer is submitted that was asked for at `where`.
-[[nodiscard]] sched::SubmitOptions submit_options(const TransferOptions& options,
-                                                  const std::source_location& where);
+/// How a transfer (TransferOptions) or a run (ScheduleOptions) is submitted that was asked for at
+/// `where`.
+template <class Options>
+[[nodiscard]] sched::SubmitOptions submit_options(const Options& options,
+                                                  const std::source_location& where) {
+  sched::SubmitOptions submit;
+  submit.after = options.after;
+  if constexpr (requires { options.contain; }) submit.contain = options.contain;
+  submit.full = options.full;
+  submit.deadline = options.deadline;
+  submit.site = where;
+  return submit;
+}
 /// A context below `parent` that no link made.
 [[nodiscard]] std::shared_ptr<ContextState> child_of(
     const std::shared_ptr<const ContextState>& parent, std::shared_ptr<const Contents> contents,

@@ -54,17 +54,6 @@ bool is_plain(const ScheduleOptions& options) noexcept {
   return options.after.empty() && !options.trace && !options.contain && !options.full;
 }
 
-sched::SubmitOptions submit_options(const ScheduleOptions& options,
-                                    const std::source_location& where) {
-  sched::SubmitOptions submit;
-  submit.after = options.after;
-  submit.contain = options.contain;
-  submit.full = options.full;
-  submit.deadline = options.deadline;
-  submit.site = where;
-  return submit;
-}
-
 }  // namespace
 
 Event schedule(const RoutineState& routine, const Bindings& bindings,
