@@ -14,13 +14,13 @@ namespace heddle {
 struct MachineProfile {
   /// A thread that submits fetches, for writing, the queue's slot this many tasks ahead, as slots
   /// come from the worker's processor. 0: it fetches none.
-  std::uint32_t slots_ahead = 32;
-  /// A worker that ran this many tasks in a row and has caught up pauses, and lets the thread that
-  /// submits get ahead: close behind, it would take away each slot while that is written.
-  std::uint32_t row_min = 16;
-  /// That pause is `start_pauses` pauses of the processor (0.5 to 2 us). While at least
-  /// `start_tasks` tasks came during one, another follows, twice as long; `start_looks` at most.
-  std::uint32_t start_pauses = 48, start_tasks = 16, start_looks = 3;
+  std::uint32_t slots_ahead = 6;
+  /// A worker that ran this many tasks in a row, and is less than `close_behind` behind those that
+  /// submit, lets them get ahead: it would take away each slot while that is written.
+  std::uint32_t row_min = 16, close_behind = 32;
+  /// It then pauses until `start_tasks` came, or none did: `start_pauses` pauses of the processor
+  /// (0.3 to 1 us) between two looks, `start_looks` at most.
+  std::uint32_t start_tasks = 64, start_pauses = 24, start_looks = 16;
   /// The time that a thread without work looks for it before it sleeps. About that of a wake: it
   /// then loses at most a factor of two against sleeping at once, and against never.
   std::chrono::nanoseconds spin{50'000};

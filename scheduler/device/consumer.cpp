@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -305,6 +306,7 @@ void Consumer::work() noexcept {
       if (until_clock != 0) continue;
       running_.note_time(device_);
       until_clock = tuning::tasks_per_clock_read;
+      if (row >= device_.profile.row_min) give_start();
     }
     running_.rest();
     if (row >= device_.profile.row_min) give_start();
@@ -328,16 +330,17 @@ void Consumer::work() noexcept {
   }
 }
 
-/// Tasks end faster than they come: a worker close behind takes each slot's line away while it is
-/// written, and who submits waits for that. So producers get a start, as long as they use it.
+/// Tasks end as fast as they come: a worker close behind takes each slot's line away while it is
+/// written, and both go on at the pace of lines, far below their own. So producers get a start.
 void Consumer::give_start() noexcept {
   const MachineProfile& machine = device_.profile;
-  std::uint64_t ticket = device_.timeline->completed();
-  std::uint64_t pauses = machine.start_pauses;
-  for (std::uint32_t look = 0; look < machine.start_looks; ++look, pauses *= 2) {
-    for (std::uint64_t k = 0; k < pauses; ++k) cpu_relax();
-    ticket += machine.start_tasks;
-    if (!lane_.look(ticket).published()) return;
+  const auto has = [&](std::uint64_t tasks) {
+    return lane_.look(at() + std::clamp<std::uint64_t>(tasks, 1, lane_.capacity())).published();
+  };
+  if (has(machine.close_behind)) return;
+  for (std::uint32_t look = 0; look < machine.start_looks; ++look) {
+    for (std::uint32_t k = 0; k < machine.start_pauses; ++k) cpu_relax();
+    if (has(machine.start_tasks) || !has(1)) return;
   }
 }
 

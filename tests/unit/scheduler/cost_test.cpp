@@ -82,8 +82,9 @@ TEST(IdleTest, RunsAllWithAnyProfile) {
   for (const std::uint32_t some : {0U, 1U, 4096U}) {
     options.profile = {.slots_ahead = some,
                        .row_min = some % 2,
-                       .start_pauses = some,
+                       .close_behind = some,
                        .start_tasks = some,
+                       .start_pauses = some,
                        .start_looks = some % 16,
                        .spin = 0ns};
     Scheduler scheduler(options);
