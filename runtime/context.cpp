@@ -86,10 +86,11 @@ std::optional<Held> find_held(const ContextState& context, const Tensor& tensor)
   return held == nullptr ? std::nullopt : std::optional(*held);
 }
 
-std::optional<BufferView> find_view(const ContextState& context, const Tensor& tensor) {
-  const auto contents = require_usable(context);
+std::shared_ptr<const BufferView> find_view(const ContextState& context, const Tensor& tensor) {
+  auto contents = require_usable(context);
   const Held* const held = look_up(*contents, context, tensor);
-  return held == nullptr ? std::nullopt : std::optional(held->view);
+  if (held == nullptr) return nullptr;
+  return {std::move(contents), &held->view};
 }
 
 }  // namespace rt
@@ -97,7 +98,7 @@ std::optional<BufferView> find_view(const ContextState& context, const Tensor& t
 namespace {
 
 BufferView require_held(const rt::ContextState& context, const Tensor& tensor) {
-  if (auto view = rt::find_view(context, tensor)) return *std::move(view);
+  if (const auto view = rt::find_view(context, tensor)) return *view;
   throw Error(
       ErrorCode::not_found,
       fmt::format(
@@ -165,7 +166,7 @@ BufferView Context::view(const Tensor& tensor) const { return require_held(*stat
 
 Context Context::with(const Tensor& tensor, const BufferView& view) const {
   rt::require_open(*state_->device);
-  const bool held = rt::find_view(*state_, tensor).has_value();
+  const bool held = rt::find_view(*state_, tensor) != nullptr;
   if (view.type() != tensor.type()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tensor '{}' {} cannot be put into a {}; the types must be equal",

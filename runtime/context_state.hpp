@@ -107,8 +107,10 @@ struct RoutineState {
 /// What the context has for `tensor`; nullopt when it has nothing. Throws failed_precondition for a
 /// finalised context, and for a tensor that is hidden there, naming it and the routine.
 [[nodiscard]] std::optional<Held> find_held(const ContextState& context, const Tensor& tensor);
-[[nodiscard]] std::optional<BufferView> find_view(const ContextState& context,
-                                                  const Tensor& tensor);
+/// Its memory, kept together with all that the context has now. Null when it has none. Throws as
+/// find_held().
+[[nodiscard]] std::shared_ptr<const BufferView> find_view(const ContextState& context,
+                                                          const Tensor& tensor);
 /// Why `tensor`, hidden in `context`, cannot be had there.
 [[nodiscard]] std::string hidden_text(const ContextState& context, const Tensor& tensor,
                                       const Hidden& hidden);

@@ -17,6 +17,7 @@
 #include "heddle/program.hpp"
 #include "runtime/ledger.hpp"
 #include "runtime/staging.hpp"
+#include "scheduler/protocol/inbox.hpp"
 
 namespace heddle::sched {
 struct TaskNote;
@@ -108,6 +109,27 @@ struct MergeSlot {
   void clear() noexcept;
 };
 
+class Operation;  // runtime/submit.hpp
+
+/// Operations that have ended, for others of their kind, which then take no memory: as many as were
+/// in the queue at once.
+class Spares {
+ public:
+  Spares() = default;
+  Spares(const Spares&) = delete;
+  Spares& operator=(const Spares&) = delete;
+  ~Spares();
+
+  /// Any thread.
+  void give(Operation& spare) noexcept;
+  /// Null: there is none. Under the ledger of the device.
+  [[nodiscard]] Operation* take() noexcept;
+
+ private:
+  sched::Inbox<Operation> given_;
+  Operation* ours_ = nullptr;  // of those that take
+};
+
 /// What tasks of a device use. The queue: its tasks only, one at a time.
 struct Execution {
   std::string name;
@@ -118,6 +140,7 @@ struct Execution {
   std::shared_ptr<dev::MemoryPool> pool;
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
+  Spares spares;
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
 };
 

@@ -29,20 +29,34 @@ bool run(void* callable, Status& failure) {
   const auto& launch = *static_cast<const SmallLaunch*>(callable);
   const Linked& linked = *launch.linked;
   const std::size_t count = Inside::of(linked.code)->signature().statics.size();
-  failure = Run(*linked.execution, linked, {{launch.statics, count}, nullptr, *no_trace}).all();
+  Run::Room room;
+  failure =
+      Run(*linked.execution, linked, {{launch.statics, count}, nullptr, *no_trace}, room).all();
   if (!failure.ok()) return false;
   destroy(callable);
   return true;
 }
 
-/// One launch: everything that was decided when it was scheduled.
+/// One launch: everything that was decided when it was scheduled. Once it has ended it is left to
+/// others of its device, empty.
 class Launch final : public Operation {
  public:
-  Launch(std::shared_ptr<const Linked> what, std::vector<std::int64_t> values, Trace trace)
-      : linked_(std::move(what)), statics_(std::move(values)), trace_(std::move(trace)) {}
+  [[nodiscard]] static std::unique_ptr<Launch> make(Execution& execution) {
+    const std::lock_guard lock(*execution.ledger);
+    Operation* const spare = execution.spares.take();  // no other operation is kept there
+    if (spare != nullptr) return std::unique_ptr<Launch>(static_cast<Launch*>(spare));
+    return std::make_unique<Launch>();
+  }
+  /// What is launched, and with what. Throws as bind_statics() does.
+  void fill(std::shared_ptr<const Linked> linked, BindingsView bindings, const Trace& trace) {
+    linked_ = std::move(linked);
+    statics_.resize(Inside::of(linked_->code)->signature().statics.size());
+    bind_statics(linked_->code, bindings, statics_);
+    trace_ = trace;
+  }
 
   Status run(Execution& execution) override {
-    return run_.emplace(execution, *linked_, inputs()).all();
+    return run_.emplace(execution, *linked_, inputs(), room_).all();
   }
   Status ended(Execution& /*execution*/, Status status) noexcept override {
     return run_->ended(std::move(status));
@@ -51,17 +65,30 @@ class Launch final : public Operation {
     return rt::host_takes_part(*linked_, inputs());
   }
   /// The code reads the merge buffer: how is to be filled in.
-  MergeRead& merging() { return merge_.emplace(); }
+  MergeRead& merging() {
+    merges_ = true;
+    return merge_;
+  }
 
  private:
   [[nodiscard]] RunInputs inputs() const noexcept {
-    return {statics_, merge_ ? &*merge_ : nullptr, trace_};
+    return {statics_, merges_ ? &merge_ : nullptr, trace_};
+  }
+  void retire(std::shared_ptr<Execution> execution) noexcept override {
+    run_.reset();
+    trace_ = nullptr;
+    merge_.clear();
+    merges_ = false;
+    linked_.reset();
+    execution->spares.give(*this);  // and may go with the execution
   }
 
-  const std::shared_ptr<const Linked> linked_;
-  const std::vector<std::int64_t> statics_;
-  const Trace trace_;
-  std::optional<MergeRead> merge_;
+  std::shared_ptr<const Linked> linked_;
+  std::vector<std::int64_t> statics_;
+  Trace trace_;
+  MergeRead merge_;
+  bool merges_ = false;
+  Run::Room room_;
   std::optional<Run> run_;  // goes first
 };
 
@@ -83,6 +110,19 @@ sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) 
 }
 
 }  // namespace
+
+void Spares::give(Operation& spare) noexcept { given_.push(spare); }
+
+Operation* Spares::take() noexcept {
+  if (ours_ == nullptr) ours_ = given_.take_all();
+  Operation* const spare = ours_;
+  if (spare != nullptr) ours_ = spare->next;
+  return spare;
+}
+
+Spares::~Spares() {
+  while (Operation* const spare = take()) delete spare;
+}
 
 constexpr sched::TaskOps SmallLaunch::ops{&construct, &run, &destroy};
 
@@ -117,10 +157,11 @@ Event submit_small(const ContextState& context, const Linked& linked, SmallLaunc
 }
 
 Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
-                    std::vector<std::int64_t> statics, const Trace& trace,
-                    const MergeSource* source, const sched::SubmitOptions& options) {
+                    BindingsView bindings, const Trace& trace, const MergeSource* source,
+                    const sched::SubmitOptions& options) {
   const Linked& code = *linked;  // the task keeps it while it is being submitted
-  auto launch = std::make_unique<Launch>(std::move(linked), std::move(statics), trace);
+  auto launch = Launch::make(*code.execution);
+  launch->fill(std::move(linked), bindings, trace);
   if (!Inside::of(code.code)->signature().merge)
     return submit(*context.device,
                   {code.label, std::move(launch), code.accesses, nullptr, &context}, options);

@@ -30,8 +30,7 @@ Move move_of(const DeviceState& device, const BufferView& source, const Memory& 
   Execution& execution = *device.execution;
   return plan_move(execution, place_of(source),
                    {execution.physical, static_cast<std::byte*>(own.data), execution.shared_name},
-                   source.num_bytes(),
-                   "merge of tensor '" + tensor.label() + "' " + tensor.type().to_string());
+                   source.num_bytes(), "merge of", &tensor);
 }
 
 void count(std::atomic<std::uint64_t>& counter) noexcept {
@@ -78,7 +77,7 @@ class Consumes final : public MergeUse {
   Needs resolve(const DeviceState& device) override {
     memory_.reset();
     read_.move.reset();
-    accesses_ = consumer_.accesses;
+    read_.accesses = consumer_.accesses;
     if (source_ != nullptr) {
       const bool borrow = source_->mode == MergeMode::stream &&
                           may_borrow(*device.execution, *source_->view, &consumer_);
@@ -93,7 +92,7 @@ class Consumes final : public MergeUse {
         read_.buffer = {load.data, static_cast<std::uint64_t>(load.tensor.num_bytes())};
       }
     }
-    return {accesses_, memory_};
+    return {read_.accesses, memory_};
   }
   /// What merge() brings goes after its consumer.
   void settle(MergeSlot& slot, const Event& /*taken*/) noexcept override {
@@ -129,7 +128,7 @@ class Consumes final : public MergeUse {
 
   /// The launch reads `view`, in place or in a copy of its own.
   void use(const DeviceState& device, const BufferView& view, const Tensor& tensor, bool in_place) {
-    accesses_.add({&view, Use::read, &tensor});
+    read_.accesses.add({&view, Use::read, &tensor});
     const std::size_t bytes = view.num_bytes();
     if (in_place) {
       read_.buffer = {place_of(view).data, bytes};
@@ -143,7 +142,6 @@ class Consumes final : public MergeUse {
   const Linked& consumer_;
   MergeRead& read_;
   const MergeSource* const source_;
-  Accesses accesses_;                     // of the consumer, and what it merges
   std::shared_ptr<const Memory> memory_;  // beside theirs
 };
 
@@ -161,6 +159,12 @@ void require_mode(const Code& consumer, MergeMode mode) {
       ErrorCode::invalid_argument,
       fmt::format("routine '{}' was compiled for merges by {} only, not by {}; load it by {}",
                   consumer.name(), name(*only), name(mode), name(*only)));
+}
+
+void MergeRead::clear() noexcept {
+  load.reset();
+  move.reset();
+  accesses.clear();
 }
 
 Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
@@ -244,8 +248,8 @@ Tensor require_consumer(const Routine& consumer, MergeMode mode) {
 
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options, std::source_location where) {
-  const BufferView from = rt::require_source(tensor, source, "merge");
-  return load(*Inside::of(device), {&tensor, &from, mode}, nullptr, options, where);
+  const auto from = rt::require_source(tensor, source, "merge");
+  return load(*Inside::of(device), {&tensor, from.get(), mode}, nullptr, options, where);
 }
 
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
@@ -253,16 +257,16 @@ Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mo
   const Tensor expected = require_consumer(consumer, mode);
   const auto linked = Inside::of(consumer)->context->routine();
   if (!linked) rt::refuse_finalised(*Inside::of(consumer)->context);
-  const BufferView from = rt::require_source(expected, source, "merge");
-  return load(*Inside::of(consumer)->context->device, {&expected, &from, mode}, linked.get(),
+  const auto from = rt::require_source(expected, source, "merge");
+  return load(*Inside::of(consumer)->context->device, {&expected, from.get(), mode}, linked.get(),
               options, where);
 }
 
-Event merge(const Routine& consumer, const Context& source, MergeMode mode,
-            const Bindings& bindings, const TransferOptions& options, std::source_location where) {
+Event merge(const Routine& consumer, const Context& source, MergeMode mode, BindingsView bindings,
+            const TransferOptions& options, std::source_location where) {
   const Tensor expected = require_consumer(consumer, mode);
-  const BufferView from = rt::require_source(expected, source, "merge");
-  const rt::MergeSource brought{&expected, &from, mode};
+  const auto from = rt::require_source(expected, source, "merge");
+  const rt::MergeSource brought{&expected, from.get(), mode};
   ScheduleOptions launch;
   launch.after = options.after;
   launch.full = options.full;

@@ -33,6 +33,10 @@ struct MergeRead {
   std::shared_ptr<Load> load;  ///< that it reads; null: merge() brings it
   std::optional<Move> move;    ///< done before the launch
   heddle_kernel_buffer buffer{};
+  Accesses accesses;  ///< of the launch, and of what it merges
+
+  /// For another launch; of this one it keeps nothing but room.
+  void clear() noexcept;
 
   /// In the task.
   [[nodiscard]] Status prepare(Execution& execution, const Linked& linked) const;
@@ -56,8 +60,7 @@ Event submit_consumer(const ContextState& context, const Linked& consumer, Merge
                       const sched::SubmitOptions& options);
 
 /// Binds and launches; `source`: what merge() brings.
-Event schedule(const RoutineState& routine, const Bindings& bindings,
-               const ScheduleOptions& options, const MergeSource* source,
-               const std::source_location& where);
+Event schedule(const RoutineState& routine, BindingsView bindings, const ScheduleOptions& options,
+               const MergeSource* source, const std::source_location& where);
 
 }  // namespace heddle::rt

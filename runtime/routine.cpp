@@ -19,8 +19,14 @@ namespace {
               fmt::format("routine '{}': static index '{}' {}", code.name(), index.label(), why));
 }
 
-/// Values in the order of the kernel; each bound once and inside its bounds.
-void bind_statics(const Code& code, const Bindings& bindings, std::span<std::int64_t> values) {
+/// Nothing but when and where: no event to wait for, no trace, no other way to be queued.
+bool is_plain(const ScheduleOptions& options) noexcept {
+  return options.after.empty() && !options.trace && !options.contain && !options.full;
+}
+
+}  // namespace
+
+void bind_statics(const Code& code, BindingsView bindings, std::span<std::int64_t> values) {
   const jit::CodeData& data = *Inside::of(code);
   const std::vector<jit::StaticBounds>& statics = data.signature().statics;
   for (auto at = bindings.begin(); at != bindings.end(); ++at) {
@@ -49,16 +55,8 @@ void bind_statics(const Code& code, const Bindings& bindings, std::span<std::int
   }
 }
 
-/// Nothing but when and where: no event to wait for, no trace, no other way to be queued.
-bool is_plain(const ScheduleOptions& options) noexcept {
-  return options.after.empty() && !options.trace && !options.contain && !options.full;
-}
-
-}  // namespace
-
-Event schedule(const RoutineState& routine, const Bindings& bindings,
-               const ScheduleOptions& options, const MergeSource* source,
-               const std::source_location& where) {
+Event schedule(const RoutineState& routine, BindingsView bindings, const ScheduleOptions& options,
+               const MergeSource* source, const std::source_location& where) {
   const DeviceState& device = *routine.context->device;
   sched::log_made(LogLevel::debug, [&] {
     return fmt::format("{} '{}' on {}", source == nullptr ? "schedule" : "merge and schedule",
@@ -80,10 +78,8 @@ Event schedule(const RoutineState& routine, const Bindings& bindings,
                             "CompileOptions::trace_values",
                             routine.code.name()));
   }
-  std::vector<std::int64_t> statics(Inside::of(routine.code)->signature().statics.size());
-  bind_statics(routine.code, bindings, statics);
-  return submit_launch(*routine.context, std::move(linked), std::move(statics), options.trace,
-                       source, submit_options(options, where));
+  return submit_launch(*routine.context, std::move(linked), bindings, options.trace, source,
+                       submit_options(options, where));
 }
 
 }  // namespace rt
@@ -99,7 +95,7 @@ const std::string& Routine::name() const noexcept { return state_->code.name(); 
 Context Routine::context() const { return Inside::make<Context>(state_->context); }
 Code Routine::code() const { return state_->code; }
 
-Event Routine::schedule(const Bindings& bindings, const ScheduleOptions& options,
+Event Routine::schedule(BindingsView bindings, const ScheduleOptions& options,
                         std::source_location where) const {
   return rt::schedule(*state_, bindings, options, nullptr, where);
 }

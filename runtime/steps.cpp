@@ -17,14 +17,17 @@ bool host_takes_part(const Linked& linked, const RunInputs& inputs) {
          });
 }
 
-Run::Run(Execution& execution, const Linked& linked, const RunInputs& inputs)
+Run::Run(Execution& execution, const Linked& linked, const RunInputs& inputs, Room& room)
     : execution_(execution),
       linked_(linked),
       inputs_(inputs),
       queue_(execution.queue->queue()),
       ahead_(execution.queue->runs_ahead() && !host_takes_part(linked, inputs)),
-      trace_{&inputs.trace, Inside::of(linked.code).get(), nullptr} {
-  if (ahead_) in_flight_.reserve(linked.steps.size());  // kernels point into it
+      trace_{&inputs.trace, Inside::of(linked.code).get(), nullptr},
+      room_(room) {
+  // Kernels point into it.
+  if (ahead_ && room_.in_flight.size() < linked.steps.size())
+    room_.in_flight.resize(linked.steps.size());
 }
 
 Status Run::all() {
@@ -39,7 +42,7 @@ Status Run::all() {
 }
 
 Status Run::ended(Status status) const noexcept {
-  for (const Called& called : in_flight_) {
+  for (const Called& called : std::span(room_.in_flight).first(called_)) {
     if (called.said.code != 0) return what_it_said(called.said, std::move(status));
   }
   return status;
@@ -60,8 +63,7 @@ void Run::trace_value(void* context, std::uint32_t statement, std::uint32_t entr
 
 Status Run::one(const jit::KernelStep& kernel, const LinkedStep& step) {
   // A long program may be many short kernels, none of which looks.
-  if (has_called_ && this_task::stop_token().stop_requested()) return stopped();
-  has_called_ = true;
+  if (called_ > 0 && this_task::stop_token().stop_requested()) return stopped();
   trace_.entries = &kernel.entries;
   Called& called = next_call();
   heddle_kernel_args args{};
@@ -107,10 +109,12 @@ Status Run::done(Status status) {
 }
 
 Run::Called& Run::next_call() {
-  if (ahead_) return in_flight_.emplace_back();
-  called_.merged.clear();
-  called_.some.clear();
-  return called_;
+  Called& called = ahead_ ? room_.in_flight[called_] : room_.called;
+  ++called_;
+  called.merged.clear();
+  called.some.clear();
+  called.said = {};
+  return called;
 }
 
 heddle_kernel_buffer Run::buffer(std::uint32_t entry) const {

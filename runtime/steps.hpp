@@ -27,7 +27,19 @@ struct RunInputs {
 /// One run of a routine. Kernels use it until they have ended.
 class Run {
  public:
-  Run(Execution& execution, const Linked& linked, const RunInputs& inputs);
+  /// What a kernel is given beside what was linked, and says.
+  struct Called {
+    std::vector<heddle_kernel_buffer> merged{};
+    std::vector<std::int64_t> some{};
+    heddle_kernel_status said{};
+  };
+  /// Room for that, for one run after the other.
+  struct Room {
+    Called called;                  // the kernel that runs
+    std::vector<Called> in_flight;  // or all, where they run ahead
+  };
+
+  Run(Execution& execution, const Linked& linked, const RunInputs& inputs, Room& room);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -39,12 +51,6 @@ class Run {
   [[nodiscard]] Status ended(Status status) const noexcept;
 
  private:
-  /// What a kernel is given beside what was linked, and says.
-  struct Called {
-    std::vector<heddle_kernel_buffer> merged{};
-    std::vector<std::int64_t> some{};
-    heddle_kernel_status said{};
-  };
   struct Trace {
     const std::function<void(const TracedValue&)>* sink;
     const jit::CodeData* code;
@@ -83,9 +89,8 @@ class Run {
   dev::Queue& queue_;
   const bool ahead_;  // what is asked for need not be done before the next
   Trace trace_;
-  bool has_called_ = false;        // a kernel
-  Called called_;                  // the kernel that runs
-  std::vector<Called> in_flight_;  // or all, where they run ahead
+  Room& room_;
+  std::size_t called_ = 0;  // kernels so far
   alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop_ = 0;
   std::optional<std::stop_callback<Raise>> when_stopped_;
 };

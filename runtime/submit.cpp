@@ -52,6 +52,12 @@ void Accesses::add(Ledger& ledger) {
   if (at == ledgers_.end() || *at != &ledger) ledgers_.insert(at, &ledger);
 }
 
+void Accesses::clear() noexcept {
+  list_.clear();
+  buffers_.clear();
+  ledgers_.clear();
+}
+
 bool Accesses::writes(const BufferView& view) const noexcept {
   return std::ranges::any_of(list_, [&](const Access& access) {
     return access.use != Use::read && overlap(*access.view, view);
@@ -178,7 +184,9 @@ class Door final : public sched::TicketGuard {
         std::unique_ptr<Operation>(std::move(*static_cast<std::unique_ptr<Operation>*>(from)));
   }
   static void destroy(void* callable) noexcept {
-    static_cast<std::unique_ptr<Operation>*>(callable)->~unique_ptr();
+    Operation& operation = *static_cast<std::unique_ptr<Operation>*>(callable)->release();
+    operation.kept_.clear();
+    operation.retire(std::move(operation.execution_));
   }
   static void pass_over(void* callable) noexcept {
     of(callable).pass_over(*of(callable).execution_);

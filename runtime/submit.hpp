@@ -33,6 +33,8 @@ class Accesses {
   void add(Access access);
   /// Has it locked too.
   void add(Ledger& ledger);
+  /// Keeps its room.
+  void clear() noexcept;
   [[nodiscard]] const std::vector<Access>& list() const noexcept { return list_; }
   /// Whether a byte of the view is written.
   [[nodiscard]] bool writes(const BufferView& view) const noexcept;
@@ -77,8 +79,13 @@ class Operation {
   /// nothing undone when run() returns.
   [[nodiscard]] virtual bool host_takes_part() const noexcept { return false; }
 
+  Operation* next = nullptr;  ///< where it is spare
+
  private:
   friend class Door;
+  /// Instead of its destruction, once nothing needs what it does any more.
+  virtual void retire(std::shared_ptr<Execution> /*execution*/) noexcept { delete this; }
+
   std::shared_ptr<Execution> execution_;
   std::vector<std::shared_ptr<const Memory>> kept_;  // of all that it accesses, until it ended
 };

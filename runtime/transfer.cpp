@@ -73,7 +73,7 @@ Route route(const Place& from, const Place& to, std::size_t bytes) noexcept {
 }
 
 Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t bytes,
-               const std::string& what) try {
+               std::string_view what, const Tensor* tensor) try {
   Move move{route(from, to, bytes), to.data, from.data, bytes, by.queue};
   switch (move.route) {
     case Route::none:
@@ -102,7 +102,11 @@ Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t by
   throw Error(Status(
       e.code(),
       [&] {
-        return fmt::format("{}, {} bytes from {} to {}: {}", what, bytes, name_of(from),
+        const std::string text = tensor == nullptr
+                                     ? std::string(what)
+                                     : fmt::format("{} tensor '{}' {}", what, tensor->label(),
+                                                   tensor->type().to_string());
+        return fmt::format("{}, {} bytes from {} to {}: {}", text, bytes, name_of(from),
                            name_of(to), e.status().message());
       },
       e.status()));
@@ -162,10 +166,6 @@ Accesses only(const BufferView& view, Use use, const Tensor* tensor) {
   Accesses accesses;
   accesses.add({&view, use, tensor});
   return accesses;
-}
-
-std::string text_of(const Tensor& tensor) {
-  return fmt::format("tensor '{}' {}", tensor.label(), tensor.type().to_string());
 }
 
 /// One move.
@@ -267,7 +267,7 @@ Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemo
 Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
                   const Tensor* tensor, const sched::SubmitOptions& options) {
   Move move = plan_move(*device.execution, place_of(from), place_of(to), to.num_bytes(),
-                        "copy of " + (tensor != nullptr ? text_of(*tensor) : from.to_string()));
+                        tensor != nullptr ? "copy of" : "copy of " + from.to_string(), tensor);
   Accesses accesses;
   accesses.add({&to, Use::overwrite, tensor});
   accesses.add({&from, Use::read, tensor});
@@ -279,8 +279,9 @@ Event submit_copy(const DeviceState& device, const BufferView& from, const Buffe
   return submit(device, {"copy", operation(run), accesses}, options);
 }
 
-BufferView require_source(const Tensor& tensor, const Context& source, std::string_view what) {
-  if (auto view = find_view(*Inside::of(source), tensor)) return *std::move(view);
+std::shared_ptr<const BufferView> require_source(const Tensor& tensor, const Context& source,
+                                                 std::string_view what) {
+  if (auto view = find_view(*Inside::of(source), tensor)) return view;
   throw Error(ErrorCode::not_found,
               fmt::format("{} of tensor '{}': the source context '{}' does not hold it", what,
                           tensor.label(), source.label()));
@@ -292,7 +293,7 @@ namespace heddle {
 
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options, std::source_location where) {
-  const BufferView from = rt::require_source(tensor, source, "copy");
+  const auto from = rt::require_source(tensor, source, "copy");
   const auto to = rt::find_view(*Inside::of(destination), tensor);
   const auto& device = Inside::of(destination)->device;
   rt::require_open(*device);
@@ -302,7 +303,7 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
             fmt::format("the destination context '{}' does not hold tensor '{}'",
                         destination.label(), tensor.label())};
   }
-  if (Inside::of(from.buffer()) == Inside::of(to->buffer()) && from.offset() == to->offset()) {
+  if (Inside::of(from->buffer()) == Inside::of(to->buffer()) && from->offset() == to->offset()) {
     return {TransferOutcome::nothing_to_do, {}, "source and destination share their memory"};
   }
   rt::require_writable(*to);
@@ -310,7 +311,7 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
     return fmt::format("copy '{}' from {} to {}", tensor.label(),
                        Inside::of(source)->device->execution->name, device->execution->name);
   });
-  Event event = rt::submit_copy(*device, from, *to, &tensor, rt::submit_options(options, where));
+  Event event = rt::submit_copy(*device, *from, *to, &tensor, rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};
 }
 

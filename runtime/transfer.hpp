@@ -56,9 +56,9 @@ struct Move {
 };
 
 /// A move in a task of `by`. Throws `exhausted` where the host has no memory to stage it, or what
-/// the device says that makes no queue, naming `what` and both sides.
+/// the device says that makes no queue, naming `what`, the tensor if one is known, and both sides.
 [[nodiscard]] Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t bytes,
-                             const std::string& what);
+                             std::string_view what, const Tensor* tensor = nullptr);
 
 /// Host memory of a transfer; `array` keeps it when it is a tensor's own.
 struct HostMemory {
@@ -77,8 +77,9 @@ Event submit_copy(const DeviceState& device, const BufferView& from, const Buffe
                   const Tensor* tensor, const sched::SubmitOptions& options);
 
 /// What a context gives: its view of the tensor. Throws not_found, naming tensor and context.
-[[nodiscard]] BufferView require_source(const Tensor& tensor, const Context& source,
-                                        std::string_view what);
+[[nodiscard]] std::shared_ptr<const BufferView> require_source(const Tensor& tensor,
+                                                               const Context& source,
+                                                               std::string_view what);
 
 /// Gives fresh memory, which nobody knows yet, zeros: a task of the device. What the memory held
 /// before is never seen: uses on other timelines come after that, and a task that is skipped or

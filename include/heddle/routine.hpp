@@ -82,8 +82,24 @@ class BoundValue {
   const std::int64_t* cell_ = nullptr;
 };
 
+using Binding = std::pair<StaticIndex, BoundValue>;
 /// Values of static indices, taken when the routine is scheduled: {{row, 3}, {column, &cell}}.
-using Bindings = std::vector<std::pair<StaticIndex, BoundValue>>;
+using Bindings = std::vector<Binding>;
+
+/// What a call is given as bindings: braces in the call itself, for which no memory is taken, or a
+/// vector. Not to be kept beyond the call.
+class BindingsView {
+ public:
+  BindingsView() = default;
+  BindingsView(std::initializer_list<Binding> braces) noexcept  // NOLINT: {{row, 3}}
+      : all_(braces.begin(), braces.size()) {}
+  BindingsView(const Bindings& bindings) noexcept : all_(bindings) {}  // NOLINT: a vector will do
+  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return all_.end(); }
+
+ private:
+  std::span<const Binding> all_;
+};
 
 /// One store to memory in a traced run. A tensor that is recomputed where it is read, or lives for
 /// one run, is not traced as it is described; ask for MemoryMode::on_device. A reduction stores an
@@ -223,7 +239,7 @@ class Routine {
   /// range (invalid_argument naming index, value and range). failed_precondition: the merge buffer
   /// will hold another tensor than it reads, or none (both are named, D7); memory of a tensor was
   /// donated (D17); context, device or backend was finalised. A refused submission throws.
-  Event schedule(const Bindings& bindings = {}, const ScheduleOptions& options = {},
+  Event schedule(BindingsView bindings = {}, const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;
 
@@ -275,7 +291,7 @@ Transfer load_merge(const Device& device, const Tensor& tensor, const Context& s
 /// Fills the merge buffer and schedules the consumer, as one task, after which the merge buffer is
 /// empty (D8). Refused as load_merge() and schedule() are, and then nothing changed.
 Event merge(const Routine& consumer, const Context& source, MergeMode mode,
-            const Bindings& bindings = {}, const TransferOptions& options = {},
+            BindingsView bindings = {}, const TransferOptions& options = {},
             std::source_location where = std::source_location::current());
 
 }  // namespace heddle

@@ -12,6 +12,7 @@
 #include "heddle/heddle.hpp"
 #include "tests/support/asynchronous_device.hpp"
 #include "tests/support/failure.hpp"
+#include "tests/unit/runtime/launch_cost.hpp"
 
 namespace heddle {
 namespace {
@@ -91,6 +92,30 @@ class CarefulLaunchTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Ways, CarefulLaunchTest,
                          testing::Values("traced", "copied", "streamed", "six_statics", "ahead"),
                          [](const auto& way) { return std::string(way.param); });
+
+// D16: launches that end leave their memory to those that follow: neither who schedules nor the
+// worker takes any, but for what the queue of a device that runs ahead takes itself
+TEST_P(CarefulLaunchTest, TakesNoMemoryInTime) {
+  const Adding adding(GetParam(), options_for(GetParam()));
+  const auto row = [&] {
+    return cost_of(adding.device, [&] {
+      for (int k = 0; k < 100; ++k) static_cast<void>(adding.schedule());
+    });
+  };
+  // As many at once as a row has at most, and what else is kept.
+  sched::ExternalTimeline gate("gate");
+  const Event open = gate.next();
+  adding.device.wait(open);
+  for (int k = 0; k < 110; ++k) adding.schedule();
+  EXPECT_TRUE(gate.signal(open.ticket(), {}).ok());
+  adding.device.await();
+  const std::vector<std::uint64_t> cost = row();
+  EXPECT_EQ(cost[0], 0u) << "who schedules";
+  if (adding.way != "ahead") {
+    EXPECT_EQ(cost[1], 0u) << "the worker";
+  }
+  EXPECT_EQ(adding.device.statistics().launches, 211u);  // and the source
+}
 
 // D13: a launch that waits for room is refused where its context is finalised meanwhile
 TEST_P(CarefulLaunchTest, IsRefusedOnceItsContextWasFinalised) {

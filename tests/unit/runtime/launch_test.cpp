@@ -18,7 +18,7 @@
 #include "heddle/heddle.hpp"
 #include "runtime/ledger.hpp"
 #include "tests/support/failure.hpp"
-#include "tests/unit/scheduler/allocations.hpp"
+#include "tests/unit/runtime/launch_cost.hpp"
 
 namespace heddle {
 namespace {
@@ -49,17 +49,6 @@ class Counting {
   [[nodiscard]] Buffer count_buffer() const { return Buffer::allocate(device, count.type()); }
 };
 
-/// What `act` allocates on this thread, and what the worker does meanwhile.
-std::vector<std::uint64_t> cost_of(const Device& device, const std::function<void()>& act) {
-  std::uint64_t there_before = 0, there_after = 0;
-  device.timeline().submit("before", [&] { there_before = allocations(); }).wait();
-  const std::uint64_t before = allocations();
-  act();
-  const std::uint64_t here = allocations() - before;
-  device.timeline().submit("after", [&] { there_after = allocations(); }).wait();
-  return {here, there_after - there_before};
-}
-
 class LaunchTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Backends, LaunchTest, testing::Values("null", "pooled_cc", "sync_cc"));
 
@@ -75,6 +64,9 @@ TEST_P(LaunchTest, SchedulingAllocatesNothing) {
   };
   static_cast<void>(row());  // what is kept from the first time on
   EXPECT_THAT(row(), testing::Each(0));
+  EXPECT_THAT(cost_of(counting.device,
+                      [&] { counting.routine->schedule({{counting.r, 1}, {counting.c, 0}}); }),
+              testing::Each(0));
   ScheduleOptions contained;
   contained.contain = true;
   EXPECT_THAT(row(contained), testing::Each(0));
@@ -83,7 +75,7 @@ TEST_P(LaunchTest, SchedulingAllocatesNothing) {
     EXPECT_THAT(row(), testing::Each(0));
   }).join();
   EXPECT_THAT(row(), testing::Each(0));
-  EXPECT_EQ(counting.device.statistics().launches, 3000u);
+  EXPECT_EQ(counting.device.statistics().launches, 3001u);
 }
 
 // D17: each launch is before a donation, and what the new owner finds has it, or is refused,
