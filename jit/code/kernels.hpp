@@ -13,8 +13,10 @@ namespace heddle::jit {
 
 /// A program whose kernel has more nodes (schedule/cut.hpp) is cut into several, and kernels with
 /// more together are compiled apart: compilers take longer than in proportion over large functions,
-/// and several may work at once. The same everywhere, as it decides what is compiled.
-inline constexpr std::size_t kernel_nodes_max = 6'000;
+/// and several may work at once. The same everywhere, as it decides what is compiled. Measured
+/// (docs/performance.md): at 6,000 elementwise loops took twice the time; at 1,000 they take some
+/// two thirds, products no less, and there are twice as many kernels to load and to call.
+inline constexpr std::size_t kernel_nodes_max = 2'000;
 
 /// A code that is scheduled, and its steps: compiling gives their kernels units.
 struct Uncompiled {
