@@ -16,8 +16,8 @@ import re
 import subprocess
 import sys
 
-from tidy_documents import (ROWS, check_clauses, check_documents, check_settings, clauses_of,
-                            lines_of, tests_of)
+from tidy_documents import (ROWS, check_clauses, check_documents, check_file_tables,
+                            check_settings, clauses_of, lines_of, tests_of)
 from tidy_face import check_face
 from tidy_includes import Finding, INCLUDE, SOURCE, check_floors, check_rooms, resolve
 
@@ -273,7 +273,7 @@ def check_dead_files(tree):
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
          check_cited_files, check_words, check_commented_code, check_environment, check_floors,
          check_rooms, check_installed, check_dead_files, check_documents, check_clauses,
-         check_settings]
+         check_file_tables, check_settings]
 
 
 def findings(root):

@@ -61,6 +61,15 @@ def check_documents(tree):
                     break
 
 
+CLAUSE_TEXT = re.compile(r"^([A-Z]\d+) +\S.*?(?=^[A-Z]\d+ |^#|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def open_clauses_of(tree):
+    """Clauses of which the contract says what is still missing."""
+    return {match.group(1) for match in CLAUSE_TEXT.finditer(tree.files.get("docs/contract.md", ""))
+            if re.search(r"\bOpen:", match.group())}
+
+
 def check_clauses(tree):
     path = "docs/clauses.md"
     if path not in tree.files:
@@ -69,7 +78,7 @@ def check_clauses(tree):
     tests = tests_of(tree)
     meson = {name for _, text in tree.with_suffix("meson.build")
              for name in re.findall(r"\btest\('([\w-]+)'", text)}
-    seen = collections.Counter()
+    seen, unfinished = collections.Counter(), open_clauses_of(tree)
     for number, line in lines_of(tree.files[path]):
         row = re.match(r"\|\s*([^|]*?)\s*\|(.*)\|\s*$", line)
         if not row or row.group(2).strip() in ("shown by", "---"):
@@ -88,9 +97,32 @@ def check_clauses(tree):
         if not names and not runs and not re.search(r"(decided|open): \w", entry):
             yield Finding(path, number, "clauses", f"{clause} has nothing (expected tests, "
                           "'decided: why' or 'open: what is missing')")
+        told = "open:" in entry
+        if re.fullmatch(r"[A-NP-Z]\d+", clause) and told != (clause in unfinished):
+            yield Finding(path, number, "clauses", f"{clause} is {'' if told else 'not '}open "
+                          "(expected as in docs/contract.md, whose clause says 'Open: ...')")
     for clause in clauses_of(tree):
         if seen[clause] != 1:
             yield Finding(path, 1, "clauses", f"{clause} has {seen[clause]} rows (expected 1)")
+
+
+FILE_TABLE = re.compile(r"^\| files? \| owns? \|\n(?:\|.*\n)+", re.MULTILINE)
+
+
+def check_file_tables(tree):
+    """A table of files names them as they lie below its folder; `a.*` is a.hpp and a.cpp."""
+    for path, text in tree.with_suffix(".md"):
+        folder = path.rpartition("/")[0]
+        for table in FILE_TABLE.finditer(text):
+            number = text.count("\n", 0, table.start()) + 1
+            for offset, line in enumerate(table.group().splitlines()):
+                for name in re.findall(r"`([\w/-]+\.[\w*]+)`", line.split(" | ")[0]):
+                    wanted = f"{folder}/{name}"
+                    there = (any(wanted[:-1] + end in tree.files for end in ("cpp", "hpp"))
+                             if name.endswith(".*") else wanted in tree.files)
+                    if not there:
+                        yield Finding(path, number + offset, "file-table",
+                                      f"{name} (expected a file below {folder or 'the root'})")
 
 
 VARIABLE = re.compile(r'\{"(HEDDLE_\w+)", "([^"]*)",\s*"([^"]*)",')

@@ -27,7 +27,7 @@ def clean_tree(tidy):
         "runtime/config.cpp": "// Reads.\n"
                               'constexpr V v[] = {{"HEDDLE_LOG", "warn", "how", x}};\n',
         "runtime/meson.build": "# Floor 3.\nx = files('config.cpp')\n",
-        "docs/contract.md": "S1  Works.\nB2  Works as\n    well.\n",
+        "docs/contract.md": "S1  Works.\nB2  Works as\n    well. Open: all of it.\n",
         "docs/clauses.md": "| S1 | `Suite.Works` |\n| B2 | open: all of it |\n" +
                            "".join(f"| {row} | `Suite.Works` |\n" for row in tidy.ROWS[:-2]) +
                            "| O57 | decided: not here |\n| O58 | `meson test alone` |\n"
@@ -95,6 +95,12 @@ def planted(tidy, clean):
          clauses.replace("| no memory | `Suite.Works`", "| no memory | `Suite.Gone`")),
         ("missing meson test", "clauses", "docs/clauses.md", rows,
          clauses.replace("test alone", "test gone")),
+        ("open unsaid", "clauses", "docs/clauses.md", 1,
+         clauses.replace("Suite.Works`", "Suite.Works`. open: a part", 1)),
+        ("open no more", "clauses", "docs/clauses.md", 2,
+         clauses.replace("open: all of it", "`Suite.Works`")),
+        ("file that lies elsewhere", "file-table", "jit/README.md", 4,
+         "# jit\n| file | owns |\n| --- | --- |\n| `a.*`, `gone.*` | c |\n"),
         ("missing row", "clauses", "docs/clauses.md", 1, clauses.split("\n", 1)[1]),
         ("new clause", "clauses", "docs/clauses.md", 1, clauses.replace("| B2 |", "| B1 |")),
         ("empty clause", "clauses", "docs/clauses.md", rows - 1,
