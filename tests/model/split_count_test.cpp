@@ -29,7 +29,7 @@ struct UsesAgainstLetGo : rl::test_suite<UsesAgainstLetGo, 3> {
         uses.begin();
         begun[k].raise();
       }
-      if (omitted(Omission::compare)) used[owner]($) = 3;
+      if (!omitted(Omission::compare)) used[owner]($) = threads;  // after the last that it begins
       last = uses.let_go();
     } else {
       begun[thread].wait();
@@ -40,7 +40,7 @@ struct UsesAgainstLetGo : rl::test_suite<UsesAgainstLetGo, 3> {
   }
   void destroy() {
     for (unsigned k = 1; k < threads; ++k) RL_ASSERT(used[k]($) == 1);
-    RL_ASSERT(used[owner]($) == 2);
+    RL_ASSERT(used[owner]($) == threads);
     RL_ASSERT(destroyed($) == 0);
     destroyed($) = 1;
   }
@@ -52,6 +52,7 @@ TEST(SplitCountModelTest, UsesAgainstLetGo) {
   expect_caught<UsesAgainstLetGo>({"::end(", Mutation::no_release});
   expect_caught<UsesAgainstLetGo>({"::end(", Mutation::no_acquire});
   expect_caught<UsesAgainstLetGo>({"::let_go(", Mutation::no_acquire});
+  expect_caught<UsesAgainstLetGo>({"::let_go(", Mutation::no_release});
   expect_caught<UsesAgainstLetGo>({.omission = Omission::compare});
 }
 
