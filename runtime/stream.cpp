@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "scheduler/device/waiting.hpp"
+#include "scheduler/threads/task_context.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::rt {
@@ -54,7 +55,7 @@ std::uint64_t Stream::record(Mark mark) noexcept {
   }
   Status status = queue_->record(number);
   if (status.ok()) return number;
-  ended(number, std::move(status));  // and those before it
+  tell(number, std::move(status));  // and those before it
   return 0;
 }
 
@@ -74,6 +75,11 @@ Status Stream::come_after(sched::HardwareQueue& other, std::uint64_t ticket) noe
 }
 
 void Stream::ended(std::uint64_t number, Status status) noexcept {
+  const sched::TellsEnds here(domain());
+  tell(number, std::move(status));
+}
+
+void Stream::tell(std::uint64_t number, Status status) noexcept {
   const auto self = weak_from_this().lock();  // the last task that knows it may end here
   if (!self) return;                          // nobody is left who would wait
   while (true) {

@@ -62,6 +62,7 @@ class Stream final : public dev::Completions,
     std::uint64_t number = 0;
   };
 
+  void tell(std::uint64_t number, Status status) noexcept;
   [[nodiscard]] Status wait() noexcept;
   [[nodiscard]] std::uint64_t record(Mark mark) noexcept;
   [[nodiscard]] std::uint64_t mark_of(std::uint64_t ticket) noexcept;

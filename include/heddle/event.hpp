@@ -82,10 +82,10 @@ class Event {
   /// Calls back once done: on the thread that ends the task, or here and now when it is done
   /// already; never under a lock. On the thread that ends the task, the callback counts as part of
   /// that task: waiting there for its device is failed_precondition. Where that device's queue runs
-  /// ahead, the callback must not wait for others of its completion domain either, whose ends that
-  /// thread tells. What a callback throws goes to the log. A callback within 64 others runs after
-  /// these, or before its thread waits. In a forked child, where nobody ends what it inherited, it
-  /// is called at once, with `unavailable`.
+  /// ahead, so is waiting for others of its completion domain, whose ends that thread tells. What a
+  /// callback throws goes to the log. A callback within 64 others runs after these, or before its
+  /// thread waits. In a forked child, where nobody ends what it inherited, it is called at once,
+  /// with `unavailable`.
   void then(std::function<void(const Status&)> callback) const;
   void then(const Executor& executor, std::function<void(const Status&)> callback) const;
   /// A descriptor (eventfd) that is readable once done. Each call makes one, and a pending event

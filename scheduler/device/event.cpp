@@ -133,6 +133,18 @@ TaskScope::~TaskScope() { set_current_task(current_task()->outer); }
 OutsideTasks::OutsideTasks() noexcept : task_(current_task()) { set_current_task(nullptr); }
 OutsideTasks::~OutsideTasks() { set_current_task(task_); }
 
+namespace {
+[[gnu::noinline]] std::uint64_t& told_domain() noexcept {
+  thread_local std::uint64_t domain = 0;
+  return domain;
+}
+}  // namespace
+
+TellsEnds::TellsEnds(std::uint64_t domain) noexcept
+    : outer_(std::exchange(told_domain(), domain)) {}
+TellsEnds::~TellsEnds() { told_domain() = outer_; }
+std::uint64_t TellsEnds::here() noexcept { return told_domain(); }
+
 void suspend_task() noexcept {
   TaskContext* const task = current_task();
   set_current_task(task->outer);
@@ -233,6 +245,6 @@ bool running() noexcept { return sched::current_task() != nullptr; }
 std::size_t std::hash<heddle::EventId>::operator()(const heddle::EventId& id) const noexcept {
   std::size_t mixed = 0;
   for (const std::uint64_t part : {id.process, id.epoch, id.ticket})  // which tell the place
-    mixed = (mixed ^ part) * 0x9e3779b97f4a7c15;                          // 2^64 / golden ratio
+    mixed = (mixed ^ part) * 0x9e3779b97f4a7c15;                      // 2^64 / golden ratio
   return mixed ^ (mixed >> 32);
 }

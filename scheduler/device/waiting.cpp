@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "scheduler/device/device_core.hpp"
+#include "scheduler/device/hand_over.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/traced_wait.hpp"
 #include "scheduler/threads/task_context.hpp"
@@ -19,6 +20,19 @@ void trace_wait(const Event& event, std::uint64_t track, std::uint64_t begin) no
   }
   trace::record_pause(trace::Kind::wait, track, timeline, event.ticket(), begin);
 }
+
+namespace {
+
+/// Whether this thread, and no other, would tell that the event is done.
+bool is_told_here(const Event& event) noexcept {
+  const std::uint64_t domain = TellsEnds::here();
+  if (domain == 0) return false;
+  const auto on = Timeline::of(event)->hand_over(event);
+  return on && on->queue->domain() == domain;
+}
+
+}  // namespace
+
 Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                  std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
   run_put_off();  // this may be a callback that holds up the others of its event
@@ -27,6 +41,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
     return task->device->waits().in_task(event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
     return simulation->wait(event, deadline);
+  if (is_told_here(event)) return Waited::refused;
   const TracedWait traced(event);
   Timeline& timeline = *Timeline::of(event);
   if (const auto runner = timeline.runner(event)) {
@@ -34,7 +49,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
       return *done ? Waited::done : Waited::late;
   }
   return timeline.wait(event.device_id(), event.ticket(), deadline, spin) ? Waited::done
-                                                                         : Waited::late;
+                                                                          : Waited::late;
 }
 
 Status await_until(const Event& event, std::optional<Event::Clock::time_point> deadline) noexcept {
@@ -62,7 +77,15 @@ Status status_of(Waited waited, const Event& event) {
         return fmt::format("{} had not ended at the deadline", event.to_string());
       });
     case Waited::refused:
-      return current_task()->device->waits().take_refusal();
+      if (const TaskContext* const task = current_task();
+          task != nullptr && task->ending == nullptr)
+        return task->device->waits().take_refusal();
+      return Status(ErrorCode::failed_precondition, [&] {
+        return fmt::format(
+            "a callback waits for {}, whose end is told by the thread that it runs on; have it "
+            "called by an executor: Event::then(executor, callback)",
+            event.to_string());
+      });
     case Waited::stopped:
       break;
   }

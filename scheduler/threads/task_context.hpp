@@ -60,6 +60,21 @@ class OutsideTasks {
   TaskContext* const task_;
 };
 
+/// While this lives, this thread tells what has ended on the queues of a completion domain (D15),
+/// alone: it would wait for itself where it waited for that.
+class TellsEnds {
+ public:
+  explicit TellsEnds(std::uint64_t domain) noexcept;
+  ~TellsEnds();
+  TellsEnds(const TellsEnds&) = delete;
+  TellsEnds& operator=(const TellsEnds&) = delete;
+  /// The domain of this thread; 0: none.
+  [[nodiscard]] static std::uint64_t here() noexcept;
+
+ private:
+  const std::uint64_t outer_;
+};
+
 /// Leaves the innermost task's fiber, and with it the task, until somebody goes on with it.
 void suspend_task() noexcept;
 
