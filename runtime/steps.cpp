@@ -105,7 +105,9 @@ Status Run::one(const jit::CallStep& call, const LinkedStep& /*step*/) { return 
 
 /// What comes next finds it done, or its queue does.
 Status Run::done(Status status) {
-  return status.ok() && !ahead_ ? execution_.queue->settle() : status;
+  if (ahead_) return status;
+  Status settled = execution_.queue->settle();
+  return status.ok() ? settled : status;
 }
 
 Run::Called& Run::next_call() {

@@ -30,33 +30,89 @@ Stream::Stream(std::shared_ptr<dev::PhysicalDevice> physical) : physical_(std::m
   tasks_.resize(in_flight_max);
 }
 
+/// For whom several queues tell of a mark each. Whichever is last tells.
+class Stream::Joined {
+ public:
+  explicit Joined(std::shared_ptr<Stream> by) noexcept : by_(std::move(by)) {}
+  ~Joined() { by_->tell(std::move(mark_), std::move(failed_)); }
+  Joined(const Joined&) = delete;
+  Joined& operator=(const Joined&) = delete;
+  /// Before `by` records its own.
+  void is_for(Mark mark) noexcept { mark_ = std::move(mark); }
+  void ended(Status status) noexcept {
+    const std::lock_guard lock(by_->mutex_);
+    if (failed_.ok()) failed_ = std::move(status);
+  }
+
+ private:
+  const std::shared_ptr<Stream> by_;
+  Mark mark_;
+  Status failed_;
+};
+
 void Stream::end(sched::Completion task) noexcept {
   const std::uint64_t ticket = ticket_of(task);
-  const std::uint64_t number = record({std::move(task)});
+  std::uint64_t number = 0;  // it has none where the device does not take it
+  static_cast<void>(tell_next({.task = std::move(task)}, &number));
   const std::lock_guard lock(mutex_);
   tasks_[ticket % tasks_.size()] = {ticket, number};
 }
 
 Status Stream::wait() noexcept {
   const Event told = waits_->next();
-  static_cast<void>(record({std::nullopt, told.ticket()}));
+  std::uint64_t number = 0;
+  static_cast<void>(tell_next({.waits = told.ticket()}, &number));
   while (!told.done())
     static_cast<void>(sched::wait_here(told, {}, sched::tuning::spin_default, false));
   return told.status();
 }
 
-/// The number of a new mark; 0: the device does not take it.
-std::uint64_t Stream::record(Mark mark) noexcept {
+Status Stream::follow(Stream& other) noexcept {
+  if (&other == this) return {};
+  if (!runs_ahead() || domain() != other.domain()) return other.settle();
+  return wait_for(other, {});
+}
+
+Status Stream::join(Stream& other) noexcept {
+  if (&other == this) return {};
+  if (!runs_ahead() || domain() != other.domain()) return other.settle();
+  try {
+    if (!joined_) joined_ = std::make_shared<Joined>(shared_from_this());
+  } catch (const std::bad_alloc&) {
+    return other.settle();
+  }
+  return wait_for(other, {.joined = joined_});
+}
+
+/// Of the same domain.
+Status Stream::wait_for(Stream& other, Mark mark) noexcept {
   std::uint64_t number = 0;
+  if (Status status = other.record(std::move(mark), &number); !status.ok()) return status;
+  return queue_->wait({other.queue_.get(), number}).ok() ? Status() : other.settle();
+}
+
+/// With what was joined.
+Status Stream::tell_next(Mark mark, std::uint64_t* number) noexcept {
+  if (!joined_) return record(std::move(mark), number);
+  joined_->is_for(std::move(mark));
+  return record({.joined = std::move(joined_)}, number);
+}
+
+/// Not ok: the device does not take it.
+Status Stream::record(Mark mark, std::uint64_t* number) noexcept {
+  std::uint64_t next = 0;
   {
     const std::lock_guard lock(mutex_);
-    number = ++recorded_;
-    marks_[number % marks_.size()] = std::move(mark);
+    next = mark.number = ++recorded_;
+    if (mark.is_told()) marks_[next_mark_++ % marks_.size()] = std::move(mark);
   }
-  Status status = queue_->record(number);
-  if (status.ok()) return number;
-  tell(number, std::move(status));  // and those before it
-  return 0;
+  Status status = queue_->record(next);
+  if (status.ok()) {
+    *number = next;
+  } else {
+    tell(next, status);  // and those before it
+  }
+  return status;
 }
 
 /// 0: it has none.
@@ -82,18 +138,34 @@ void Stream::ended(std::uint64_t number, Status status) noexcept {
 void Stream::tell(std::uint64_t number, Status status) noexcept {
   const auto self = weak_from_this().lock();  // the last task that knows it may end here
   if (!self) return;                          // nobody is left who would wait
-  while (true) {
-    Mark mark;
-    {
-      const std::lock_guard lock(mutex_);
-      if (told_ >= number) return;
-      mark = std::exchange(marks_[++told_ % marks_.size()], {});
-    }
-    if (mark.task) {
-      mark.task->end(status);
-    } else {
-      static_cast<void>(waits_->signal(mark.waits, status));
-    }
+  Mark mark;
+  for (Status how; take_next(number, status, &mark, &how);)
+    tell(std::exchange(mark, {}), std::move(how));
+}
+
+/// The next one up to `number` that somebody is told of, and how what it marks has ended.
+bool Stream::take_next(std::uint64_t number, const Status& status, Mark* mark,
+                       Status* how) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (told_ >= number) return false;
+  Mark& next = marks_[first_mark_ % marks_.size()];
+  const bool is_due = first_mark_ != next_mark_ && next.number <= number;
+  told_ = is_due ? next.number : number;
+  if (failed_.ok()) failed_ = status;
+  if (!is_due) return false;
+  ++first_mark_;
+  *mark = std::exchange(next, {});
+  *how = std::exchange(failed_, {});
+  return true;
+}
+
+void Stream::tell(Mark mark, Status status) noexcept {
+  if (mark.joined) {
+    mark.joined->ended(std::move(status));
+  } else if (mark.task) {
+    mark.task->end(std::move(status));
+  } else if (mark.waits != 0) {
+    static_cast<void>(waits_->signal(mark.waits, status));
   }
 }
 

@@ -114,25 +114,23 @@ Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t by
 
 Status Move::run() const noexcept {
   if (route == Route::staged) return stage();
-  const auto& queue = writer ? writer : reader;
-  if (queue == own || route == Route::none) return ask();
-  // Queues know nothing of each other.
-  Status status = own->settle();
-  if (status.ok()) status = ask();
-  Status moved = queue->settle();
-  return status.ok() ? std::move(moved) : status;
+  if (route == Route::none) return {};
+  Stream& queue = writer ? *writer : *reader;
+  Status status = queue.follow(*own);
+  if (status.ok()) status = ask(queue.queue());
+  Status joined = own->join(queue);
+  return status.ok() ? std::move(joined) : status;
 }
 
-Status Move::ask() const noexcept {
+Status Move::ask(dev::Queue& queue) const noexcept {
   switch (route) {
     case Route::fill:
-      return writer->queue().zero(to, bytes);
+      return queue.zero(to, bytes);
     case Route::shared:
     case Route::peer:
-      return writer->queue().copy(to, from, bytes);
+      return queue.copy(to, from, bytes);
     case Route::pinned:
-      return reader ? reader->queue().to_host(to, from, bytes)
-                    : writer->queue().from_host(to, from, bytes);
+      return reader ? queue.to_host(to, from, bytes) : queue.from_host(to, from, bytes);
     case Route::none:
     case Route::staged:
       break;
@@ -146,17 +144,18 @@ Status Move::stage() const noexcept {
   const std::size_t pieces = (bytes + piece - 1) / piece;
   // Where they overlap, what is written was read before.
   const bool upward = !std::less<>()(from, to);
-  Status status = own->settle();  // as above
+  Status status = reader->follow(*own);
   for (std::size_t k = 0; k < pieces && status.ok(); ++k) {
     const std::size_t at = (upward ? k : pieces - 1 - k) * piece;
     const std::size_t some = std::min(piece, bytes - at);
     status = reader->queue().to_host(staging->block(k), from + at, some);
-    Status read = reader->settle();
-    if (status.ok()) status = std::move(read);
-    if (status.ok()) status = writer->settle();  // the other block is free
+    if (status.ok()) status = writer->follow(*reader);
+    if (status.ok()) status = reader->follow(*writer);  // which has emptied the other block
     if (status.ok()) status = writer->queue().from_host(to + at, staging->block(k), some);
   }
-  Status written = writer->settle();  // before somebody else takes the blocks
+  Status read = own->join(*reader);
+  Status written = writer == reader ? Status() : own->join(*writer);
+  if (status.ok()) status = std::move(read);
   return status.ok() ? std::move(written) : status;
 }
 

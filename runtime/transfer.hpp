@@ -51,7 +51,7 @@ struct Move {
   [[nodiscard]] Status run() const noexcept;
 
  private:
-  [[nodiscard]] Status ask() const noexcept;
+  [[nodiscard]] Status ask(dev::Queue& queue) const noexcept;
   [[nodiscard]] Status stage() const noexcept;
 };
 

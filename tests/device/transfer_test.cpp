@@ -1,6 +1,7 @@
 // Devices, memory, transfers, merge buffers: the D clauses.
 #include <algorithm>
 #include <latch>
+#include <numeric>
 #include <thread>
 
 #include "tests/device/backends.hpp"
@@ -179,6 +180,30 @@ TEST_P(TransferTest, CopiesBetweenBackends) {
   static_cast<void>(copy(t, from.context(), to.context()));
   to.schedule();
   EXPECT_THAT(to.context().read<float>(t), ElementsAre(6, 6));
+}
+
+// D5, D15: any device moves bytes between any two, in pieces where they are staged; what it does
+// next comes after that
+TEST_P(TransferTest, AnyDeviceMovesTheBytes) {
+  const ArrayType type{f32, {40'000}};
+  std::vector<Device> devices{device, backend.physical_device(0).new_virtual_device()};
+  for (int k = 1; k < std::min(3, backend.num_physical_devices()); ++k)
+    devices.push_back(backend.physical_device(k).new_virtual_device());
+  for (const Device& by : devices) {
+    std::vector<BufferView> views;
+    for (int round = 0; round < 3; ++round) {
+      for (const Device& on : devices) views.emplace_back(Buffer::allocate(on, type), type);
+    }
+    std::vector<float> values(40'000), back(values.size());
+    std::iota(values.begin(), values.end(), 1.0F);
+    EXPECT_TRUE(views[0].from_host(devices[0], std::as_bytes(std::span(values))).wait().ok());
+    Event moved;
+    for (std::size_t k = 1; k < views.size(); ++k) moved = views[k].copy_from(by, views[k - 1]);
+    EXPECT_TRUE(moved.wait().ok()) << by.name();
+    const auto bytes = std::as_writable_bytes(std::span(back));
+    EXPECT_TRUE(views.back().to_host(devices.back(), bytes).wait().ok());
+    EXPECT_EQ(back, values) << by.name();
+  }
 }
 
 // D6, D8, O35, O36, O37: both modes; the slot grows and is reused for any tensor

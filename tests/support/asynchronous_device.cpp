@@ -93,9 +93,9 @@ class AsynchronousDevice::Engine {
     }
     changed_.notify_all();
   }
-  void fail_record() {
+  void fail_record(std::size_t after) {
     const std::lock_guard lock(mutex_);
-    fails_record_ = true;
+    record_refused_in_ = after + 1;
   }
   std::size_t waits() {
     const std::lock_guard lock(mutex_);
@@ -134,10 +134,11 @@ class AsynchronousDevice::Engine {
     changed_.wait(lock, [&] { return told_now_ != line; });
   }
   /// All that was asked of it goes, and nobody is told.
-  Status refuse_record(Line& line, std::unique_lock<std::mutex>& lock) {
+  Status refuse_record(Line& line, std::uint64_t number, std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return !line.busy; });
     line.asked.clear();
-    line.passed = ~std::uint64_t{0};
+    line.passed = number;
+    changed_.notify_all();
     return Status(ErrorCode::device_failed, "the asynchronous device takes no mark");
   }
   Status ask(const std::shared_ptr<Line>& to, Asked asked) {
@@ -146,8 +147,8 @@ class AsynchronousDevice::Engine {
       std::unique_lock lock(mutex_);
       if (asked.awaited) {
         ++waits_;
-      } else if (!asked.run && std::exchange(fails_record_, false)) {
-        return refuse_record(line, lock);
+      } else if (!asked.run && record_refused_in_ != 0 && --record_refused_in_ == 0) {
+        return refuse_record(line, asked.number, lock);
       }
       if (asked.run) {
         if (lost_) return Status(ErrorCode::device_failed, "the asynchronous device is lost");
@@ -241,8 +242,8 @@ class AsynchronousDevice::Engine {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::mt19937_64 random_;
-  bool held_ = false, fails_end_ = false, fails_record_ = false, lost_ = false, closed_ = false;
-  std::size_t refused_in_ = 0, waits_ = 0;
+  bool held_ = false, fails_end_ = false, lost_ = false, closed_ = false;
+  std::size_t refused_in_ = 0, record_refused_in_ = 0, waits_ = 0;
   std::shared_ptr<Line> asked_last_, resumed_;  // for an operation; the one that is not held
   std::shared_ptr<Line> told_now_;
   std::vector<std::shared_ptr<Line>> lines_;
@@ -316,7 +317,7 @@ void AsynchronousDevice::hold() { engine_->hold(true); }
 void AsynchronousDevice::resume() { engine_->hold(false); }
 void AsynchronousDevice::fail_issue(std::size_t after) { engine_->fail_issue(after); }
 void AsynchronousDevice::resume_last() { engine_->resume_last(); }
-void AsynchronousDevice::fail_record() { engine_->fail_record(); }
+void AsynchronousDevice::fail_record(std::size_t after) { engine_->fail_record(after); }
 std::size_t AsynchronousDevice::waits() const { return engine_->waits(); }
 void AsynchronousDevice::fail_next_end() { engine_->fail_next_end(); }
 void AsynchronousDevice::lose() { engine_->lose(); }
@@ -342,8 +343,10 @@ bool AsynchronousDevice::is_peer_of(const PhysicalDevice& other) const noexcept 
 
 void register_asynchronous(const std::string& name, AsynchronousOptions options, sched::Mode mode) {
   register_backend({name, "cc", mode, [options] {
-                      return std::vector<std::shared_ptr<dev::PhysicalDevice>>{
-                          std::make_shared<AsynchronousDevice>(options)};
+                      const auto first = std::make_shared<AsynchronousDevice>(options);
+                      const auto second =
+                          std::make_shared<AsynchronousDevice>(options, first.get());
+                      return std::vector<std::shared_ptr<dev::PhysicalDevice>>{first, second};
                     }});
 }
 

@@ -44,8 +44,9 @@ class AsynchronousDevice final : public dev::PhysicalDevice {
   void resume_last();
   /// An operation is refused when it is asked for: the next one, or after so many others.
   void fail_issue(std::size_t after = 0);
-  /// The next mark is refused, and all that was asked of its queue goes.
-  void fail_record();
+  /// A mark is refused, the next one or after so many others, and all that was asked of its queue
+  /// goes.
+  void fail_record(std::size_t after = 0);
   /// The next operation that runs fails instead.
   void fail_next_end();
   /// All that has not run fails, and all that is asked for from here on.
@@ -74,7 +75,8 @@ class AsynchronousDevice final : public dev::PhysicalDevice {
   const std::shared_ptr<Engine> engine_;
 };
 
-/// Registers a backend that compiles with cc, on one new such device each time it is opened.
+/// Registers a backend that compiles with cc, on two such devices of one domain, new each time it
+/// is opened.
 void register_asynchronous(const std::string& name, AsynchronousOptions options = {},
                            sched::Mode mode = sched::Mode::threaded);
 

@@ -251,7 +251,7 @@ class RandomWork {
   void step() {
     Seat& at = seats_[random_() % seats_.size()];
     Seat& from = seats_[random_() % seats_.size()];
-    const std::uint64_t what = &at == &from ? 0 : random_() % 6;
+    const std::uint64_t what = &at == &from ? 0 : random_() % 7;
     TransferOptions after;
     if (from.last) after.after.push_back(*from.last);
     if (what < 3) {
@@ -267,6 +267,8 @@ class RandomWork {
       note(at, merge(at.gather, from.add.context(), mode, {}, after), from.last);
       at.y += from.x;
       note(from, from.device.wait(*at.last), at.last);
+    } else if (what == 5) {
+      copy_by(seats_[random_() % seats_.size()], from, at);
     } else {
       // By way of memory that goes, and is taken again, while tasks use it.
       const BufferView x = at.add.context().view(x_);
@@ -313,6 +315,19 @@ class RandomWork {
   void note(Seat& at, const Event& event, const std::optional<Event>& before) {
     if (before) events_.emplace_back(event, before);
     at.last = event;
+  }
+
+  /// In a task of any of them, which may take queues of the others.
+  void copy_by(const Seat& by, Seat& from, Seat& to) {
+    for (const Seat* const seat : {&from, &to}) {
+      if (seat->last) by.device.wait(*seat->last);
+    }
+    const Event moved = to.add.context().view(x_).copy_from(by.device, from.add.context().view(x_));
+    for (Seat* const seat : {&from, &to}) {
+      if (seat->last) events_.emplace_back(moved, seat->last);
+      note(*seat, seat->device.wait(moved), moved);
+    }
+    to.x = from.x;
   }
 
   std::mt19937_64 random_;
