@@ -2,6 +2,7 @@
 #include "runtime/stream.hpp"
 
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "scheduler/device/waiting.hpp"
@@ -62,8 +63,9 @@ Status Stream::wait() noexcept {
   const Event told = waits_->next();
   std::uint64_t number = 0;
   static_cast<void>(tell_next({.waits = told.ticket()}, &number));
-  while (!told.done())
-    static_cast<void>(sched::wait_here(told, {}, sched::tuning::spin_default, false));
+  // Else there is no memory yet for leaving this thread to others meanwhile.
+  while (sched::wait_here(told, {}, sched::tuning::spin_default, false) != sched::Waited::done)
+    std::this_thread::sleep_for(sched::tuning::pause_without_memory);
   return told.status();
 }
 

@@ -93,4 +93,7 @@ inline constexpr int watchdog_looks = 4;
 /// But not more often than this, lest a tiny limit keep a processor busy.
 inline constexpr std::chrono::nanoseconds watchdog_pause_min{1'000'000};
 
+/// Who has no memory to be woken looks this often.
+inline constexpr std::chrono::nanoseconds pause_without_memory{1'000'000};
+
 }  // namespace heddle::sched::tuning

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/traced_wait.hpp"
@@ -79,7 +81,7 @@ Waited TaskWaits::in_task(const Event& event, Deadline deadline, bool heeds_stop
   // Where nobody holds this device any more, and somebody keeps the time.
   const Deadline end = drain_.until();
   const bool bounded =
-      end && (!device_.runner || drain_.keeps()) && (!deadline || *end < *deadline);
+      heeds_stop && end && (!device_.runner || drain_.keeps()) && (!deadline || *end < *deadline);
   const Deadline until = bounded ? end : deadline;
   std::optional<Waited> waited;
   const Limits limits{until, deadline.has_value(), heeds_stop};
@@ -160,8 +162,8 @@ Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& li
       while (!ended() && parker->park(deadline)) {
       }
       Timeline::of(until)->uncall(call);
-    } catch (...) {  // no memory to sleep with: poll
-      while (!ended() && !late()) cpu_relax();
+    } catch (...) {  // no memory to be woken
+      while (!ended() && !late()) std::this_thread::sleep_for(tuning::pause_without_memory);
     }
   }
   if (until.done()) return Waited::done;

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "heddle/observe.hpp"
 #include "scheduler/observe/log.hpp"
@@ -328,8 +329,9 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
     parker = std::make_shared<Parker>();
     called = call(id, ticket, [parker] { parker->unpark(); });
   } catch (...) {
-    // No memory to sleep with: poll, slowly.
-    while (!ended() && !(deadline && Clock::now() >= *deadline)) cpu_relax();
+    // No memory to be woken.
+    while (!ended() && !(deadline && Clock::now() >= *deadline))
+      std::this_thread::sleep_for(tuning::pause_without_memory);
     return ended();
   }
   const bool woken = parker->park(deadline);

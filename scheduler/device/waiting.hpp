@@ -15,7 +15,7 @@ enum class Waited : std::uint8_t { done, late, stopped, refused };
 
 /// Waits for `event` in the way that this thread can: a task on a fiber is suspended, a host of
 /// devices that nobody else runs runs them, all others spin for `spin` and sleep. A task that is
-/// asked to stop stops waiting if it `heeds_stop`.
+/// asked to stop, or whose device was let go of drain_max ago, stops waiting if it `heeds_stop`.
 [[nodiscard]] Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                                std::chrono::nanoseconds spin, bool heeds_stop = true) noexcept;
 

@@ -88,5 +88,37 @@ TEST_P(StreamTest, SettlesWhatItJoined) {
   }
 }
 
+// S5, S13: a task whose device nobody has any more sleeps while a device hangs that it waits for
+TEST_P(StreamTest, TasksOfDevicesThatWentSleep) {
+  sched::DeviceOptions options;
+  options.mode = GetParam();
+  options.drain_max = 1ms;
+  auto device = std::make_shared<sched::TaskDevice>(scheduler.new_device(options));
+  sched::TaskDevice* const raw = device.get();
+  sched::ExternalTimeline gate("gate");
+  raw->wait(gate.next());
+  raw->submit("last", [device = std::move(device)]() mutable { device.reset(); });
+  physical->hold();
+  const Event settled = settle(*raw, true);
+  EXPECT_TRUE(gate.signal(1).ok());
+  EXPECT_LT(work_while_held(), 150ms);
+  EXPECT_FALSE(settled.done());
+  physical->resume();
+  EXPECT_TRUE(settled.wait().ok());
+}
+
+// S5: so does one without memory to be woken, or to leave its thread to others
+TEST_P(StreamTest, TasksWithoutMemorySleep) {
+  sched::DeviceOptions options;
+  options.mode = GetParam();
+  const sched::TaskDevice device = scheduler.new_device(options);
+  physical->hold();
+  const Event settled = settle(device, false);
+  EXPECT_LT(work_while_held(), 150ms);
+  EXPECT_FALSE(settled.done());
+  physical->resume();
+  EXPECT_TRUE(settled.wait().ok());
+}
+
 }  // namespace
 }  // namespace heddle
