@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <new>
@@ -16,7 +17,8 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
-#include "runtime/ledger.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/device_state.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/unit/runtime/launch_cost.hpp"
 
@@ -192,6 +194,34 @@ TEST(LaunchMemoryTest, IsKeptWhereDonationsGetNone) {
     counting.device.await();
   }
   EXPECT_GT(given, 0);
+}
+
+// D16, D2: a worker that frees memory which was given away meanwhile leaves the one thread that
+// schedules alone: it locks nothing from then on either
+TEST(LaunchMemoryTest, WorkersThatFreeItTakeNoLock) {
+  const Backend backend = Backend::open("cc");
+  const Counting counting(backend);
+  rt::Ledger& ledger = *Inside::of(counting.device)->execution->ledger;
+  const auto schedules_alone = [&] {
+    const bool alone = ledger.try_lock_alone();
+    if (alone) ledger.unlock();
+    return alone;
+  };
+  EXPECT_TRUE(counting.schedule().wait().ok());
+  if (!schedules_alone()) GTEST_SKIP() << "this machine has no asymmetric barriers";
+  sched::ExternalTimeline gate("gate");
+  counting.device.wait(gate.next());
+  static_cast<void>(counting.schedule());
+  const std::uint64_t before = counting.device.statistics().bytes_in_use;
+  static_cast<void>(counting.buffer.donate());
+  EXPECT_EQ(counting.device.statistics().bytes_in_use, before);
+  EXPECT_TRUE(gate.signal(1).ok());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (counting.device.statistics().bytes_in_use == before &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  EXPECT_LT(counting.device.statistics().bytes_in_use, before);
+  EXPECT_TRUE(schedules_alone());
 }
 
 // S14: a child that was forked while another thread scheduled may ask and drop what it inherited
