@@ -137,9 +137,17 @@ std::set<LocalId> locals_of(const Stmt& stmt) {
   return locals;
 }
 
-/// For each statement of the top level, the last one that uses a local declared there up to it; its
-/// own place where there is none.
-std::vector<std::size_t> last_uses(const Block& body) {
+/// Nothing but hints, for the statement that follows.
+bool only_fetches(const Stmt& stmt) {
+  count_step();
+  if (stmt.kind == StmtKind::prefetch) return true;
+  return !stmt.body.empty() &&
+         std::ranges::all_of(stmt.body, [](const StmtPtr& inner) { return only_fetches(*inner); });
+}
+
+/// For each statement of the top level, the last one that it has to stay together with: that uses a
+/// local declared there, or that it fetches for; its own place where there is none.
+std::vector<std::size_t> last_needed(const Block& body) {
   std::map<LocalId, std::size_t> declared, used;
   for (std::size_t k = 0; k < body.size(); ++k) {
     if (body[k]->kind == StmtKind::declare) declared.emplace(body[k]->local, k);
@@ -149,6 +157,9 @@ std::vector<std::size_t> last_uses(const Block& body) {
   std::vector<std::size_t> last(body.size());
   std::iota(last.begin(), last.end(), 0);
   for (const auto& [local, at] : declared) last[at] = std::max(last[at], used[local]);
+  for (std::size_t k = 0; k + 1 < body.size(); ++k) {
+    if (only_fetches(*body[k])) last[k] = std::max(last[k], k + 1);
+  }
   return last;
 }
 
@@ -165,7 +176,7 @@ KernelPart whole(const Loop& loop) {
 std::size_t nodes_of(const Loop& loop) { return Nodes().of(loop.body); }
 
 std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max) {
-  const std::vector<std::size_t> last = last_uses(loop.body);
+  const std::vector<std::size_t> last = last_needed(loop.body);
   std::vector<std::span<const StmtPtr>> parts;
   const std::span<const StmtPtr> body(loop.body);
   std::size_t begin = 0, nodes = 0;

@@ -20,7 +20,8 @@ struct KernelPart {
 /// Kernels that, one after the other, do what `loop` does, bit for bit. They are cut where
 /// otherwise one would have more than `nodes_max` values and statements, those of unrolled loops
 /// counted as often as they are emitted: between statements of the top level, where no local is
-/// alive. A kernel that stays whole keeps all that `loop` has, used or not.
+/// alive, and not behind what only fetches for the next. A kernel that stays whole keeps all that
+/// `loop` has, used or not.
 [[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max);
 
 /// Of a kernel, as cut_kernels() counts them.
