@@ -1,6 +1,6 @@
-// The device seam: all that heddle asks of a kind of hardware. Implement these two classes and
-// register a backend (heddle/backend.hpp) to add one, inside or outside the library. Knows no loop
-// IR.
+// The device seam: all that heddle asks of a kind of hardware. Knows no loop IR. A backend
+// (heddle/backend.hpp), inside the library or outside, implements PhysicalDevice, Queue and, unless
+// the host calls its kernels, Module. heddle implements Completions, for queues that run ahead.
 //
 // A PhysicalDevice may be used by any thread. A Queue belongs to one virtual device: one thread at
 // a time, in order.
