@@ -162,6 +162,7 @@ void RuntimeHosts::donate() {
   const auto right = std::make_shared<Right>();
   right->memory = old.right->memory;
   right->space = old.right->space;
+  right->runs_ahead = old.right->runs_ahead;
   right->view = BufferView(*taken, t.type());
   std::optional<Context> context;
   const Status put = attempt([&] { context = Context(seat->device).with(t, *right->view); });

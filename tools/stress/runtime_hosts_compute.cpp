@@ -70,7 +70,7 @@ bool RuntimeHosts::fill_in(const PlacePointer& place, World::Work& work) {
   request.name = formula.name;
   request.formula = &formula;
   request.row = draw(num_cells);
-  request.partly = place->seat->runs_ahead || formula.twice;
+  request.partly = formula.twice;
   work.finalized = [place] { return place->finalized; };
   for (std::size_t k = 0; k < num_tensors; ++k) {
     const auto tensor = static_cast<Operand>(k);

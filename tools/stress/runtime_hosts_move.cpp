@@ -36,7 +36,6 @@ void RuntimeHosts::copy_tensor() {
   World::Work work{to->seat,
                    {{to->parts[k]->right, true}, {from->parts[k]->right, false}},
                    copy_request("copy", *to->parts[k], *from->parts[k])};
-  work.request.partly = to->seat->runs_ahead;
   work.finalized = [to, from] { return to->finalized || from->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
     const Transfer done = copy(programs_.tensors[k], from->context, to->context, transfer(after));
@@ -61,7 +60,6 @@ void RuntimeHosts::copy_views() {
   const auto seat = any_seat();
   World::Work work{
       seat, {{to.right, true}, {from.right, false}}, copy_request("view copy", to, from)};
-  work.request.partly = seat->runs_ahead;
   world_.ask(std::move(work), [&](const Events& after) {
     wait_for(after);
     return view_of(to).copy_from(seat->device, view_of(from));
@@ -119,7 +117,6 @@ void RuntimeHosts::move_host_array() {
       place->seat,
       {{part.right, up}, {host_, !up}},
       up ? copy_request("from_host", part, host) : copy_request("to_host", host, part)};
-  work.request.partly = place->seat->runs_ahead;
   work.finalized = [place] { return place->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
     const TransferOptions options = transfer(after);
@@ -151,7 +148,6 @@ void RuntimeHosts::view_from_host() {
   Values& values = world_.host_memory.emplace_back();
   for (std::uint64_t& value : values) value = draw(1000);
   World::Work work{seat, {{to.right, true}}, values_request("view from_host", to, values)};
-  work.request.partly = seat->runs_ahead;
   world_.ask(std::move(work), [&](const Events& after) {
     wait_for(after);
     return view_of(to).from_host(seat->device, std::as_bytes(std::span(values)));

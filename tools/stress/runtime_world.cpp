@@ -101,6 +101,7 @@ std::shared_ptr<Right> World::new_right(const Seat& seat, BufferView view, std::
   auto right = std::make_shared<Right>();
   right->memory = model_.add_memory(cells);
   right->space = seat.space;
+  right->runs_ahead = seat.runs_ahead;
   right->view = std::move(view);
   return right;
 }
@@ -174,13 +175,18 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
                                [](const Touch& touch) { return touch.right->donated; });
   };
   const bool must_be_refused = work.must_be_refused || lacks_something();
+  // Where a queue runs ahead, what comes after a failure may have taken effect when that is told.
+  const bool ahead =
+      work.seat->runs_ahead ||
+      std::ranges::any_of(work.touches, [](const Touch& touch) { return touch.right->runs_ahead; });
   Request& request = model_.add(std::move(work.request));
+  request.partly = request.partly || ahead;
   Event event;
   const Status status = attempt([&] { event = call(comes_after(work)); });
   tell(request, *work.seat, event, status);
   if (!status.ok()) {
     ++refused;
-    if (work.waits && work.seat->runs_ahead) request.end = Request::End::anything;
+    if (work.waits && ahead) request.end = Request::End::anything;
     const bool may = must_be_refused || work.may_be_refused || lacks_something();
     if (status.code() == ErrorCode::failed_precondition && may) return false;
     expect(

@@ -27,6 +27,7 @@ namespace heddle::stress {
 struct Right {
   std::size_t memory = 0;   ///< in the model
   std::uint64_t space = 0;  ///< of devices that reach it
+  bool runs_ahead = false;  ///< the device whose it is, which moves may use beside their own
   bool claimed = false, donated = false;
   std::optional<BufferView> view{};  ///< all of it; none: memory of the host's
   struct Use {
