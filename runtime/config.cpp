@@ -209,13 +209,13 @@ std::string what_for(std::string_view name) {
   return "these are: " + known;
 }
 
-/// A misspelt variable is silently without effect: say so once.
+/// A misspelt variable is silently without effect: say so once. Those of heddle's tests are theirs.
 void warn_of_unknown() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with("HEDDLE_") ||
-        std::ranges::find(variables, name, &Variable::name) != std::end(variables))
+    const bool is_ours = name.starts_with("HEDDLE_") && !name.starts_with("HEDDLE_TEST_");
+    if (!is_ours || std::ranges::find(variables, name, &Variable::name) != std::end(variables))
       continue;
     log(LogLevel::warn,
         fmt::format("environment variable {} is none of heddle's; {}", name, what_for(name)));

@@ -148,7 +148,7 @@ class Consumers:
                 env=self.env), zip(sources, objects)))
         program = folder / "toy_conformance"
         run(self.cxx + objects + ["-o", program] + flags + gtest, env=self.env)
-        output = run([program], cwd=folder, env=env | {"HEDDLE_CONFORMANCE": "toy"})
+        output = run([program], cwd=folder, env=env | {"HEDDLE_TEST_BACKENDS": "toy"})
         print("\n".join(output.splitlines()[-3:]))
         if "/toy (" not in output:
             sys.exit("no conformance test ran on the toy backend:\n" + output)

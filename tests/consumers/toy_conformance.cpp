@@ -1,5 +1,5 @@
 // Registers the toy backend before GoogleTest starts: linked with the conformance suites, which
-// then run on it (HEDDLE_CONFORMANCE=toy).
+// then run on it (HEDDLE_TEST_BACKENDS=toy).
 #include <cstdio>
 #include <exception>
 

@@ -1,5 +1,5 @@
 // What every conformance suite shares: the backends under test, and how failures are looked at.
-// HEDDLE_CONFORMANCE names the backends to test, separated by commas; unset: CPU rows, and
+// HEDDLE_TEST_BACKENDS names the backends to test, separated by commas; unset: CPU rows, and
 // one whose queues run ahead, threaded and pooled (tests/support/asynchronous_device.hpp).
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace heddle {
 
 inline std::vector<std::string> backends_under_test() {
-  const char* const asked = std::getenv("HEDDLE_CONFORMANCE");
+  const char* const asked = std::getenv("HEDDLE_TEST_BACKENDS");
   if (asked == nullptr)
     return {"cc",        "gccjit",        "sync_cc",      "sync_gccjit",
             "pooled_cc", "pooled_gccjit", "asynchronous", "pooled_asynchronous"};

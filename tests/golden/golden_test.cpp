@@ -1,5 +1,5 @@
 // Golden files: a dozen programs through every stage, as text. A file per program, NAME.txt beside
-// this one. After a change that is meant to alter them, run this test with HEDDLE_UPDATE_GOLDEN=1,
+// this one. After a change that is meant to alter them, run this test with HEDDLE_TEST_UPDATE=1,
 // which rewrites them, and read the difference before committing it.
 #include <gtest/gtest.h>
 
@@ -243,15 +243,15 @@ TEST_P(GoldenTest, StagesReadAsRecorded) {
   const auto file =
       std::filesystem::path(HEDDLE_GOLDEN_DIR) / (std::string(GetParam().name) + ".txt");
   const std::string found = stages(GetParam().describe());
-  if (std::getenv("HEDDLE_UPDATE_GOLDEN") != nullptr) {
+  if (std::getenv("HEDDLE_TEST_UPDATE") != nullptr) {
     std::ofstream(file) << found;
     return;
   }
   std::ifstream in(file);
-  ASSERT_TRUE(in) << file << " is missing; HEDDLE_UPDATE_GOLDEN=1 writes it";
+  ASSERT_TRUE(in) << file << " is missing; HEDDLE_TEST_UPDATE=1 writes it";
   const std::string recorded((std::istreambuf_iterator<char>(in)),
                              std::istreambuf_iterator<char>());
-  EXPECT_EQ(found, recorded) << "HEDDLE_UPDATE_GOLDEN=1 accepts the new text";
+  EXPECT_EQ(found, recorded) << "HEDDLE_TEST_UPDATE=1 accepts the new text";
 }
 
 // J5: the text does not depend on what was built before

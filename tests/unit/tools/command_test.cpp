@@ -203,6 +203,11 @@ TEST(EnvTest, StrangeNamesHaveTheNamesTold) {
                                  Not(HasSubstr("did you mean"))));
 }
 
+// Variables of heddle's tests, which open backends too, are no misspelt ones
+TEST(EnvTest, NamesOfTestsAreNotToldOf) {
+  EXPECT_EQ(run_heddle({"info"}, {{"HEDDLE_TEST_SEED", "1"}}).err, "");
+}
+
 // B1: unknown and unavailable backends have an exit code of their own.
 TEST(DemoTest, BackendThatCannotBeHadExitsWithThree) {
   expect_message(run_heddle({"demo", "digits", "--backend", "loom"}), 3, "loom");
