@@ -47,7 +47,7 @@ class MemoryAccount {
  private:
   const std::function<MemoryLimit()> limit_;
   std::atomic<std::uint64_t> taken_{0};  // bytes of blocks, those kept for reuse included
-  mutable std::mutex mutex_;             // never taken by who holds a pool's
+  mutable std::mutex mutex_;             // never taken while a pool's is held
   std::vector<MemoryPool*> pools_;       // guarded by mutex_
 };
 

@@ -43,7 +43,8 @@ struct Asked {
   bool name, compile_helper;
 };
 
-/// A path that can be no helper is a mistake of who set it, not a reason to choose another backend.
+/// A path that can be no helper is a mistake in the settings, not a reason to choose another
+/// backend.
 void require_helper(const BackendOptions& options, const Asked& asked) {
   if (!options.compile_helper) return;
   std::error_code unreadable;
@@ -351,7 +352,8 @@ KernelCacheCounters Backend::compile_counters() const noexcept {
 void Backend::finalize(std::chrono::nanoseconds timeout) const {
   {
     const std::lock_guard lock(state_->mutex);  // a device that is being opened is shut down too
-    // release: pairs with the acquires of who asks. Before the shutdown, as in Device::finalize().
+    // release: pairs with the acquires of threads that ask. Before the shutdown, as in
+    // Device::finalize().
     state_->finalized.store(true, std::memory_order_release);
   }
   const auto deadline = sched::deadline_after(timeout);

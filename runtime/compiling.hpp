@@ -58,7 +58,7 @@ Pending<T> start_compile(Scheduler& scheduler, jit::CompileLimits limits, F comp
       throw;
     }
   };
-  sched::SubmitOptions contained;  // who asks for the result is told; nobody else cares
+  sched::SubmitOptions contained;  // the result tells; nobody else cares
   contained.contain = true;
   contained.own_status = true;
   state->event = device.submit("compile", std::move(task), contained);

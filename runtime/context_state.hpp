@@ -82,7 +82,7 @@ struct ContextState {
   /// Null when the context was finalised. What the caller holds stays as it is meanwhile.
   [[nodiscard]] std::shared_ptr<const Contents> contents() const noexcept;
   [[nodiscard]] std::shared_ptr<const Linked> routine() const noexcept;
-  /// The same for who has locked the ledger of the device, as long as that is so.
+  /// The same for a caller that has locked the ledger of the device, while it has.
   [[nodiscard]] const Linked* locked_routine() const noexcept {
     return contents_ ? contents_->routine.get() : nullptr;
   }

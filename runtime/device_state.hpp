@@ -53,7 +53,7 @@ class BufferState {
 
   const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
   const std::shared_ptr<const std::string> device;      ///< name of the virtual one
-  std::byte* const data;                                ///< for who keeps the memory
+  std::byte* const data;                                ///< as long as the memory is kept
   const std::size_t bytes;
   const bool borrowed;  ///< from a host array
   /// The hosted constant that it holds, which nobody may write: its text, else empty, and its id.
@@ -94,7 +94,7 @@ class BufferState {
   std::shared_ptr<const Memory> lent_;  // kept for uses where no memory was left for other means
 };
 
-/// Who asks for heddle itself: the failure is still to be seen by somebody (S10).
+/// Asked by heddle itself: the failure is still to be seen by somebody (S10).
 [[nodiscard]] bool ended_well(const Event& event) noexcept;
 
 struct Load;  // runtime/merge.hpp

@@ -12,8 +12,8 @@
 
 namespace heddle::rt {
 
-/// A lockable. Who holds it waits for nothing, runs no code of users, and locks no other ledger but
-/// in the order of their addresses. In a forked child it locks nothing.
+/// A lockable. A thread that holds it waits for nothing, runs no code of users, and locks no other
+/// ledger but in the order of their addresses. In a forked child it locks nothing.
 class Ledger {
  public:
   void lock() noexcept;

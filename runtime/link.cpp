@@ -114,8 +114,8 @@ class Linker {
     }
   }
 
-  /// What the code assigns and keeps to itself is hidden in the child. Its memory stays known: who
-  /// stores it whole next uses that again, as related contexts share one buffer.
+  /// What the code assigns and keeps to itself is hidden in the child. Its memory stays known: a
+  /// routine that stores it whole next uses that again, as related contexts share one buffer.
   void note_hidden() {
     const std::vector<MemoryMode>& placements = data_.core->placements;
     for (std::size_t k = 0; k < placements.size(); ++k) {

@@ -13,7 +13,7 @@ namespace heddle::rt {
 
 class Modules {
  public:
-  /// Who asks for a module that another thread is loading waits for that. Throws Error: what
+  /// A thread that asks for a module that another one is loading waits for that. Throws Error: what
   /// `device` says.
   [[nodiscard]] std::shared_ptr<const dev::Module> load(dev::PhysicalDevice& device,
                                                         const Image& image,

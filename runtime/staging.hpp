@@ -20,7 +20,7 @@ struct StagingMemory {
   }
 };
 
-/// Who is given something keeps it until the transfer has ended; one task at a time uses it.
+/// A transfer keeps what it is given until it has ended; one task at a time uses it.
 class Staging {
  public:
   Staging() = default;

@@ -139,7 +139,7 @@ void Stream::ended(std::uint64_t number, Status status) noexcept {
 
 void Stream::tell(std::uint64_t number, Status status) noexcept {
   const auto self = weak_from_this().lock();  // the last task that knows it may end here
-  if (!self) return;                          // nobody is left who would wait
+  if (!self) return;                          // nothing is left that would wait
   Mark mark;
   for (Status how; take_next(number, status, &mark, &how);)
     tell(std::exchange(mark, {}), std::move(how));

@@ -1,5 +1,5 @@
 // Stream: a queue of a device as tasks use it, whether operations are done when they return or run
-// ahead: then it knows who waits for which of its marks, and has queues of its domain wait for
+// ahead: then it knows what waits for which of its marks, and has queues of its domain wait for
 // them. One task at a time asks a stream, or all those that it takes beside that of its own device:
 //
 //   own                            other
@@ -65,7 +65,7 @@ class Stream final : public dev::Completions,
 
  private:
   class Joined;
-  /// Who is told of a mark: a task, the one that waits for this ticket, or both queues' own; or
+  /// What is told of a mark: a task, the one that waits for this ticket, or both queues' own; or
   /// nobody, where queues alone wait for it.
   struct Mark {
     std::uint64_t number = 0;

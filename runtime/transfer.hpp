@@ -10,7 +10,7 @@
 
 namespace heddle::rt {
 
-/// Where bytes lie: in the memory of a device, or the host's. Who uses it keeps the memory.
+/// Where bytes lie: in the memory of a device, or the host's. Its user keeps the memory.
 struct Place {
   std::shared_ptr<dev::PhysicalDevice> physical{};  ///< null: an array of the host
   std::byte* data = nullptr;

@@ -4,7 +4,7 @@
 // makes every running thread of the process pass a fence (membarrier, private expedited:
 // Linux 4.14), for some microseconds.
 //
-// Where the kernel has none, neither orders anything, and who would use them does without, by
+// Where the kernel has none, neither orders anything, and what would use them does without, by
 // locked accesses: asymmetric_barriers() tells.
 //
 // They order accesses; what one thread hands to another still travels by a release and an acquire.

@@ -69,7 +69,7 @@ inline constexpr std::size_t causes_max = 64;
 
 /// Simulated time begins here: such that a deadline before it, or none, can be told.
 inline constexpr std::chrono::steady_clock::time_point simulated_start{std::chrono::hours(1)};
-/// Who polls in a simulation looks this often.
+/// A host that polls in a simulation looks this often.
 inline constexpr std::chrono::nanoseconds simulated_pass{10'000'000};
 /// What comes late in a simulation does so by this much: deadlines are shorter.
 inline constexpr std::chrono::nanoseconds simulated_late = std::chrono::seconds(10);
@@ -93,7 +93,7 @@ inline constexpr int watchdog_looks = 4;
 /// But not more often than this, lest a tiny limit keep a processor busy.
 inline constexpr std::chrono::nanoseconds watchdog_pause_min{1'000'000};
 
-/// Who has no memory to be woken looks this often.
+/// A thread that has no memory to be woken looks this often.
 inline constexpr std::chrono::nanoseconds pause_without_memory{1'000'000};
 
 }  // namespace heddle::sched::tuning

@@ -133,8 +133,8 @@ void KernelCache::save_counters() {
   const FileDescriptor directory = open_cache_directory(options_.directory, false, trouble);
   const auto is_zero = [&own](const KernelCacheCounter& c) { return own.*c.value == 0; };
   if (!directory || std::ranges::all_of(kernel_cache_counters, is_zero)) return;
-  // One process at a time adds; who is killed meanwhile, or meets another, loses its share: closing
-  // a backend waits for nobody.
+  // One process at a time adds; one that is killed meanwhile, or meets another, loses its share:
+  // closing a backend waits for nobody.
   if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) return;
   KernelCacheCounters sum = read_counters(directory.get());
   for (const auto& [name, value] : kernel_cache_counters) sum.*value += own.*value;

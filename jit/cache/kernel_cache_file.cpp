@@ -96,8 +96,8 @@ std::string temporary_name() {
 }
 
 /// A new file in `directory` that is locked and has the name given back. The lock says that its
-/// writer lives, to who would remove what killed ones left; it goes with the writer. Whoever looks
-/// between making and locking takes the file for a dead one's: then another is made.
+/// writer lives, to processes that would remove what killed ones left; it goes with the writer.
+/// Whoever looks between making and locking takes the file for a dead one's: then another is made.
 FileDescriptor make_temporary(int directory, std::string& name, CacheTrouble& trouble) {
   constexpr int tries_max = 100;
   for (int k = 0; k < tries_max; ++k) {

@@ -205,7 +205,7 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
   for (KernelPart& part : parts) {
     KernelStep kernel{draft.lowered.verified, draft.lowered.lanes, std::move(part.entries),
                       std::move(part.statics), stop_checks(part.loop).any};
-    if (parts.size() > 1) {  // who emits plans its lanes
+    if (parts.size() > 1) {  // the emitter plans its lanes
       kernel.loop = verified_after("cut", part.loop, {});
       kernel.lanes = nullptr;
     }

@@ -27,7 +27,8 @@ struct KernelSource {
   /// What it was before it was optimised and scheduled, for dumps alone; may be null.
   std::shared_ptr<const Loop> unoptimized{};
   LoopNames unoptimized_names{};
-  /// How `loop` runs on the target it is emitted for; null: it was not scheduled, who emits plans.
+  /// How `loop` runs on the target it is emitted for; null: it was not scheduled, and the emitter
+  /// plans.
   std::shared_ptr<const LanePlan> lanes{};
 };
 

@@ -213,7 +213,7 @@ HiddenTerms::HiddenTerms(const Block& body) {
     if (stmt.kind == StmtKind::zero) buffers_[stmt.buffer] |= plus_zero;
   });
   ValueGraph graph(body);
-  // Facts spread to who reads them, whichever way that is in the order of statements.
+  // Facts spread to their readers, whichever way that is in the order of statements.
   std::deque<std::size_t> next(graph.nodes.size());
   std::iota(next.begin(), next.end(), std::size_t{0});
   const auto spread = [&next](TermFacts& known, TermFacts facts, const auto& readers) {

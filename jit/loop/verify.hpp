@@ -19,7 +19,7 @@ namespace heddle::jit {
 /// in compute types; loops are what their marks say, see below.
 [[nodiscard]] Status verify(const Loop& loop);
 
-/// A loop that the verifier found legal: who is given one need not ask again. A shared handle.
+/// A loop that the verifier found legal: what is given one need not ask again. A shared handle.
 class VerifiedLoop {
  public:
   VerifiedLoop() noexcept = default;  ///< holds none

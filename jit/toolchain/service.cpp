@@ -127,7 +127,7 @@ class CompileService final : public Compiler {
           return other->compiled;
         }
         if (other->failure) std::rethrow_exception(other->failure);
-        // It was given up by who asked for it, not by us.
+        // The thread that asked for it gave it up, not this one.
       }
       flight = slots_[key].flight = std::make_shared<Flight>();
       sweep();

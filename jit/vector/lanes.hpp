@@ -1,6 +1,6 @@
 // Which lanes loops run as vectors, and which local blocks live in vector variables. schedule()
-// decides it and hands it on to emitters; of a kernel's text, who emits that does. Pure; any
-// thread.
+// decides it and hands it on to emitters; the emitter decides for a kernel that comes as text.
+// Pure; any thread.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,7 @@ namespace heddle::sched {
 
 namespace {
 
-/// Who submits: a thread, or a host of a simulation, which share one.
+/// The producer that submits: a thread, or a host of a simulation, which share one.
 [[gnu::noinline]] std::uint64_t producer_number() noexcept {
   Hooks* const simulation = hooks();
   return simulation != nullptr ? simulation->producer() : thread_number();
@@ -229,7 +229,7 @@ Status Admission::wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline
 /// Why this thread may submit nothing now; ok when it may.
 Status Admission::check() noexcept {
   if (Status status = device_.forked(); !status.ok()) return status;
-  // Seen by who asks the event that is refused.
+  // Seen once the event that is refused is asked.
   if (Status failure = control_.failure(); !failure.ok()) return failure;
   if (lane_.closed()) {
     return Status(ErrorCode::unavailable, [&] {

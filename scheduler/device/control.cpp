@@ -122,7 +122,7 @@ bool Control::asked_to_stop(std::uint64_t ticket) const noexcept {
 }
 
 /// With mutex_ held. A stop request is for the tasks before it: later ones have a source that
-/// nobody has used, also when who cancels is only about to.
+/// nobody has used, also when a cancel is only about to begin.
 std::stop_source& Control::stop_source_of(std::uint64_t ticket) noexcept {
   if (stop_source_used_ && !health_.cancelled(ticket)) {
     try {

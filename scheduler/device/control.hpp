@@ -30,7 +30,7 @@ class alignas(tuning::line_bytes) Control {
 
   /// ok, or the failure that poisoned the device.
   [[nodiscard]] Status failure() const noexcept;
-  /// The same for somebody who asked, and so sees it.
+  /// The same for a user who asks: it counts as seen from then on.
   [[nodiscard]] Status status() const noexcept;
   /// Why tasks are skipped now; ok when they are not.
   [[nodiscard]] Status skip_reason() const noexcept;

@@ -129,7 +129,8 @@ std::shared_ptr<void> Drain::abandon() noexcept {
     abandon_inside();  // what fails until the timeline closes is told there
     return nullptr;
   }
-  // acquire: pairs with the release in stop(). Who was told that a task goes on waits no more.
+  // acquire: pairs with the release in stop(). A thread that was told that a task goes on waits no
+  // more.
   if (left_.load(std::memory_order_acquire) != nullptr) {
     device_.timeline->tell_unseen();
     return nullptr;

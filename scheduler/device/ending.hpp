@@ -20,7 +20,8 @@ namespace heddle::sched {
 
 /// One writer at a time, so a plain add.
 inline void count(std::atomic<std::uint64_t>& counter) noexcept {
-  // relaxed: pairs with the relaxed loads of who shows it; numbers for people, ordering nothing.
+  // relaxed: pairs with the relaxed loads of threads that show it; numbers for people, ordering
+  // nothing.
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 

@@ -21,7 +21,7 @@
 
 namespace heddle::sched {
 
-/// For who builds on the scheduler. Called by the consumer of its device.
+/// For floors above. Called by the consumer of its device.
 class HardwareQueue {
  public:
   HardwareQueue() = default;

@@ -26,7 +26,7 @@ class Hooks {
   virtual void point() noexcept = 0;
   /// As point(), between taking a ticket and publishing its task.
   virtual void point_in_submit() noexcept = 0;
-  /// Others go on; for who has to look again and again. false: nobody will.
+  /// Others go on; for threads that have to look again and again. false: nobody will.
   [[nodiscard]] virtual bool pass() noexcept = 0;
   /// Memory is about to be asked for, by code that has to do without: may throw std::bad_alloc.
   virtual void before_allocation() = 0;

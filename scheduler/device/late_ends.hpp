@@ -60,7 +60,7 @@ class LateEnds {
 
   // Any thread.
 
-  /// The task has ended. Once, by who was expected to.
+  /// The task has ended. Once, by what expect_report() announced.
   void reported(std::uint64_t ticket, Status status) noexcept;
   /// The first ticket that has not ended, if it has begun.
   void show(Snapshot& snapshot) const;

@@ -31,8 +31,8 @@ class Runner {
   /// A suspended task may go on: its fiber was unparked by the caller.
   virtual void resume(std::shared_ptr<Fiber> fiber) noexcept = 0;
 
-  /// Calls back once `when` has come. The number takes it back; 0: this runner keeps no time, and
-  /// who waits has to sleep. Throws std::bad_alloc.
+  /// Calls back once `when` has come. The number takes it back; 0: this runner keeps no time, and a
+  /// thread that waits has to sleep. Throws std::bad_alloc.
   virtual std::uint64_t call_at(Clock::time_point when, std::function<void()> callback) = 0;
   virtual void uncall(Clock::time_point when, std::uint64_t call) noexcept = 0;
 
@@ -51,7 +51,8 @@ struct OwnedRunner {
 /// Runs devices on the thread that submits.
 [[nodiscard]] std::shared_ptr<Runner> inline_runner() noexcept;
 
-/// After `fiber` was left: its function ended, or suspended, and then belongs to who unparks it.
+/// After `fiber` was left: its function ended, or suspended, and then belongs to the thread that
+/// unparks it.
 void leave_fiber(std::shared_ptr<Fiber> fiber, bool ended) noexcept;
 
 }  // namespace heddle::sched

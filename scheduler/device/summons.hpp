@@ -59,19 +59,19 @@ class alignas(tuning::line_bytes) Summons {
     while (!turns_.end(known)) {
     }
   }
-  /// By which the device waits for a turn in a pool; belongs to who sees to it.
+  /// By which the device waits for a turn in a pool; belongs to the thread that sees to it.
   [[nodiscard]] ReadyLink& ready_link() noexcept { return ready_link_; }
-  /// Links devices that wait for a turn on one thread; belongs to who sees to it.
+  /// Links devices that wait for a turn on one thread; belongs to that thread.
   [[nodiscard]] std::shared_ptr<DeviceCore>& next_ready() noexcept { return next_ready_; }
   /// true: the caller puts a look off, and calls put_on() before it looks.
   [[nodiscard]] bool put_off() noexcept {
-    // acq_rel: pairs with the release in put_on(). If it is still raised, who raised it looks after
-    // this.
+    // acq_rel: pairs with the release in put_on(). If it is still raised, the thread that raised it
+    // looks after this.
     return !put_off_.exchange(true, std::memory_order_acq_rel);
   }
   void put_on() noexcept {
-    // acq_rel: release pairs with the exchange in put_off(); acquire: who found it raised came
-    // before, so this look sees the event done.
+    // acq_rel: release pairs with the exchange in put_off(); acquire: a thread that found it raised
+    // came before, so this look sees the event done.
     put_off_.exchange(false, std::memory_order_acq_rel);
   }
 
@@ -80,7 +80,7 @@ class alignas(tuning::line_bytes) Summons {
 
   Doorbell<> doorbell_;
   Turns<> turns_;
-  ReadyLink ready_link_;  // who asks for a turn has the line before
+  ReadyLink ready_link_;  // a thread that asks for a turn has the line before
   const Identity& device_;
   std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;

@@ -1,6 +1,7 @@
-// Tickets for who builds on the scheduler. TicketGuard: what else has to hold at the moment at
-// which a task takes its ticket; it is asked before the ticket is taken, so that a refusal costs
-// none. PlainTicket: a submission in two short parts, for who has something to note between them.
+// Tickets for floors above, which build on the scheduler. TicketGuard: what else has to hold at the
+// moment at which a task takes its ticket; it is asked before the ticket is taken, so that a
+// refusal costs none. PlainTicket: a submission in two short parts, for callers that have something
+// to note between them.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ class PlainTicket {
   PlainTicket() = default;  ///< none
   explicit PlainTicket(const TaskDevice& device) noexcept;
   [[nodiscard]] explicit operator bool() const noexcept { return place_ != nullptr; }
-  /// Of the task. For who has a ticket.
+  /// Of the task. For a caller that has a ticket.
   [[nodiscard]] const Event& event() const noexcept { return event_; }
   /// Where its callable is to be built, of up to task_bytes_max bytes.
   [[nodiscard]] void* place() const noexcept { return place_; }

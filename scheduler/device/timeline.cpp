@@ -135,9 +135,8 @@ bool Timeline::in_forked_child() const noexcept {
 Status Timeline::fork_refusal() const noexcept {
   return Status(ErrorCode::unavailable, [&] {
     return fmt::format(
-        "timeline '{}': forked: this process is a child of the one that made "
-        "it, and who would end its "
-        "tickets is not here; open a new one",
+        "timeline '{}': forked: this process is a child of the one that made it, whose threads "
+        "alone end its tickets; open a new one in the child",
         name_);
   });
 }
@@ -145,7 +144,7 @@ Status Timeline::fork_refusal() const noexcept {
 Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
   if (!reached(id, ticket)) return {};
   // acquire: pairs with the releases in note() and open(): a ticket seen as ended has its end noted
-  // already, and who sees the flag of the next timeline sees that this one was closed.
+  // already, and a thread that sees the flag of the next timeline sees that this one was closed.
   const bool bad = has_bad_ends_.load(std::memory_order_acquire);
   // acquire: pairs with the release in close().
   if (id_.load(std::memory_order_acquire) == id) {
@@ -175,8 +174,8 @@ void Timeline::see(std::uint64_t id, const Status& failure) noexcept {
     bad_ends_.see(failure);
 }
 
-/// Under the lock: it is a device's, and of this process. Who signals a foreign timeline knows what
-/// failed.
+/// Under the lock: it is a device's, and of this process. The holder of a foreign timeline knows
+/// what failed.
 bool Timeline::told_here() const noexcept {
   // relaxed: changed under the lock.
   return id_.load(std::memory_order_relaxed) != 0 && !foreign_ && !in_forked_child();
@@ -351,7 +350,7 @@ Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcep
   bool due = false;
   {
     const std::lock_guard lock(signalling_);
-    // relaxed: pairs with the count in next(); who signals a ticket has been handed it.
+    // relaxed: pairs with the count in next(); a thread that signals a ticket has been handed it.
     const std::uint64_t handed_out = tickets_.load(std::memory_order_relaxed);
     const std::uint64_t ended = timeline_->completed();
     if (ticket <= ended || ticket > handed_out) {

@@ -60,7 +60,7 @@ class Timeline {
   /// What runs the device whose timeline this is; before anybody else knows it.
   void set_runner(const std::shared_ptr<Runner>& runner) noexcept {
     runner_ = runner;
-    // relaxed: who has an event of this timeline comes after.
+    // relaxed: a thread that has an event of this timeline comes after.
     has_runner_.store(runner != nullptr, std::memory_order_relaxed);
   }
   /// Likewise what its device issues to; null: nothing that waits.
@@ -99,8 +99,8 @@ class Timeline {
   [[nodiscard]] bool look(std::uint64_t ticket) noexcept { return progress_.look(ticket); }
   /// The completer will look, and see what the caller wrote before. Any thread.
   void attract() noexcept { progress_.attract(); }
-  /// Wakes and calls back who waits for tickets up to this one; whether there was anybody. Holds no
-  /// lock while it does.
+  /// Wakes and calls back all that wait for tickets up to this one; whether there was anybody.
+  /// Holds no lock while it does.
   bool call_back(std::uint64_t ticket) noexcept;
   /// Tickets up to this one were issued, and will end whatever their device does next. The consumer
   /// of a device that has tasks in flight.
@@ -116,8 +116,8 @@ class Timeline {
 
   [[nodiscard]] bool reached(std::uint64_t id, std::uint64_t ticket) const noexcept {
     if (completed() >= ticket) return true;
-    // acquire: pairs with the release in open(): who sees the next timeline's `completed` or number
-    // sees that this one was closed.
+    // acquire: pairs with the release in open(): a thread that sees the next timeline's `completed`
+    // or number sees that this one was closed.
     return id_.load(std::memory_order_acquire) != id;
   }
   /// See note_issued().
@@ -128,7 +128,7 @@ class Timeline {
   }
   /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
   [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
-  /// The same for somebody who asked, and so sees the failure.
+  /// The same for a user who asks: the failure counts as seen from then on.
   [[nodiscard]] Status show(std::uint64_t id, std::uint64_t ticket) noexcept;
   /// Somebody was given this failure of the whole timeline.
   void see(std::uint64_t id, const Status& failure) noexcept;
@@ -138,7 +138,7 @@ class Timeline {
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
   bool wait(std::uint64_t id, std::uint64_t ticket, std::optional<Clock::time_point> deadline,
             std::chrono::nanoseconds spin) noexcept;
-  /// Who is called back. Waiters come first: a user's callback may wait for what they do then.
+  /// What is called back. Waiters come first: a user's callback may wait for what they do then.
   enum class Caller : std::uint8_t { waiter, user };
   /// Calls back once `ticket` ended: from complete(), or at once. The number takes a waiter's back;
   /// 0 when called at once.
@@ -178,7 +178,7 @@ class Timeline {
 
   Progress<> progress_;  // waited for by the entries of calls_
 
-  // Written by who opens and who fails.
+  // Written by the thread that opens it, and by those that note failures.
   alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};
   std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
   std::atomic<std::uint64_t> process_{0};

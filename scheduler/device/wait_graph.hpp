@@ -1,5 +1,6 @@
 // WaitGraph: which devices' consumers wait for which events, so that a wait that would close a
-// cycle is refused (S4, S16, S25). Slow path: for who is about to sleep or to suspend. Any thread.
+// cycle is refused (S4, S16, S25). Slow path: for threads about to sleep and tasks about to
+// suspend. Any thread.
 //
 // A device ends its tickets in order, so whoever waits for one of them waits for the task that its
 // consumer is at. A consumer waits for one event at a time. So each device has one wait at most,
@@ -29,7 +30,7 @@ struct GraphWait {
   std::uint64_t ticket = 0;
   const char* label = "";  ///< of the task that waits
   std::stop_token stop{};  ///< ends the wait
-  // Those who wait for this timeline: the first one, and the neighbours of each.
+  // Timelines that wait for this one: the first, and the neighbours of each.
   const Timeline* first_waiter = nullptr;
   const Timeline* next = nullptr;
   const Timeline* previous = nullptr;

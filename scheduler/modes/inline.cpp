@@ -1,14 +1,14 @@
 // Devices whose tasks run on the threads that submit: whoever submits gives the device its turn, on
-// a fiber that a waiting task leaves, so that its caller goes on; who ends the wait goes on with
-// it.
+// a fiber that a waiting task leaves, so that its caller goes on; the thread that ends the wait
+// goes on with it.
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
 namespace {
 
-/// What this thread has to go on with, first to last, and whether it does so already. Those who
-/// touch it are not inlined: their callers may suspend, and go on in another thread with the
+/// What this thread has to go on with, first to last, and whether it does so already. Functions
+/// that touch it are not inlined: their callers may suspend, and go on in another thread with the
 /// address of the first one's.
 struct PutOff {
   std::shared_ptr<DeviceCore> device;

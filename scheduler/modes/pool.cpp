@@ -50,7 +50,7 @@ std::shared_ptr<Pool> Pool::open(std::string name, unsigned workers, std::chrono
                                  bool pin) {
   const std::shared_ptr<Pool> pool(new Pool(std::move(name), spin, workers == 0));
   pool->start_workers(workers, pin);
-  // Workers hold the pool itself; who holds the result holds what ends them.
+  // Workers hold the pool itself; the result holds what ends them.
   return {pool.get(), [pool](Pool*) { pool->stop(); }};
 }
 
@@ -85,7 +85,8 @@ void Pool::stop() noexcept {
   {
     const std::lock_guard lock(mutex_);
     workers.swap(workers_);
-    // seq_cst: pairs with the load in stopping(): who pushes later than drop_ready() sees it.
+    // seq_cst: pairs with the load in stopping(): a thread that pushes later than drop_ready() sees
+    // it.
     stop_.store(true, std::memory_order_seq_cst);
   }
   sleepers_.wake_all();
@@ -125,8 +126,8 @@ void Pool::resume(std::shared_ptr<Fiber> fiber) noexcept { push({nullptr, std::m
 void Pool::push(Ready ready) noexcept {
   put_in_inbox(std::move(ready));
   if (count_.add()) wake_one();
-  // seq_cst: pairs with the store in descriptor(): who misses it has counted before the first look
-  // of who opened it.
+  // seq_cst: pairs with the store in descriptor(): a thread that misses it has counted before the
+  // first look of the thread that opened it.
   if (auto* const descriptor = descriptor_.load(std::memory_order_seq_cst)) descriptor->signal();
   if (stopping()) drop_ready();
 }
@@ -234,7 +235,7 @@ bool Pool::next(Visit& visit, Ready& ready) noexcept {
   const auto called_away = [&] {
     return visit.kind == Visit::Kind::until ? visit.until->done() : stopping();
   };
-  // Who stops looking at the next timer has another sleeper do so.
+  // A thread that stops looking at the next timer has another sleeper do so.
   const auto hand_on_time = [&](bool result) {
     const bool kept = std::exchange(visit.keeps_time, false);
     if (kept && timers_.next() != Clock::time_point::max()) wake_one();
@@ -270,7 +271,8 @@ void Pool::go_round(Visit& visit, Fiber* fiber) noexcept {
     const bool any_before = std::exchange(visit.any, true);  // as for a task that leaves this fiber
     visit.over = once;
     const bool any = give_turn(ready, fiber, once ? 1 : tuning::turn_tasks_max);
-    // A task waited: its visitor, who owns `visit`, has gone on, and this fiber ends in another's.
+    // A task waited: its visitor, which owns `visit`, has gone on, and this fiber ends in
+    // another's.
     if (fiber != nullptr && fiber->suspensions() != suspensions) return;
     visit.any = any_before || any;
     visit.over = once && any;

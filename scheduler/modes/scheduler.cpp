@@ -108,7 +108,7 @@ Scheduler::Scheduler(SchedulerOptions options) {
   throw_if_failed(sched::read_log_level());
   const auto core = std::make_shared<sched::SchedulerCore>();
   core->options = std::move(options);
-  // The watchdog holds the core itself while it looks; who holds a scheduler holds what ends it.
+  // The watchdog holds the core itself while it looks; handles of the scheduler hold what ends it.
   core_ = {core.get(), [core](sched::SchedulerCore*) { core->watchdog.reset(); }};
 }
 

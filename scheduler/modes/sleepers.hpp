@@ -40,8 +40,8 @@ class Sleepers {
   Sleepers(const Sleepers&) = delete;
   Sleepers& operator=(const Sleepers&) = delete;
 
-  /// A place for a thread. A late wake may leave a token in its parker, for who has it next:
-  /// sleepers look again. Throws std::bad_alloc.
+  /// A place for a thread. A late wake may leave a token in its parker, for the thread that has it
+  /// next: sleepers look again. Throws std::bad_alloc.
   [[nodiscard]] Place& join();
   void leave(Place& place) noexcept;
 
@@ -51,7 +51,7 @@ class Sleepers {
   void wake_all() noexcept;
 
  private:
-  // Places are added at the front, under the lock, and stay: those who look pass it by.
+  // Places are added at the front, under the lock, and stay: threads that look pass it by.
   std::atomic<Place*> first_{nullptr};
   std::mutex mutex_;
 };

@@ -17,8 +17,8 @@ class Timers {
  public:
   using Clock = Event::Clock;
 
-  /// true in `earlier`: it is due before all others, and who keeps the time should know. Throws
-  /// std::bad_alloc.
+  /// true in `earlier`: it is due before all others, and the thread that keeps the time should
+  /// know. Throws std::bad_alloc.
   std::uint64_t add(Clock::time_point when, std::function<void()> callback, bool& earlier);
   /// Takes back what was added for `when`. After this it will not begin (it may have run).
   void remove(Clock::time_point when, std::uint64_t call) noexcept;
@@ -26,8 +26,8 @@ class Timers {
   bool run_due(Clock::time_point now) noexcept;
   /// When the next one is due; Clock::time_point::max() when none is.
   [[nodiscard]] Clock::time_point next() const noexcept {
-    // seq_cst: pairs with the store in note_next(): who is about to sleep sees a new timer, or its
-    // adder the sleeper (modes/sleepers.hpp).
+    // seq_cst: pairs with the store in note_next(): a thread that is about to sleep sees a new
+    // timer, or its adder the sleeper (modes/sleepers.hpp).
     return Clock::time_point(Clock::duration(next_.load(std::memory_order_seq_cst)));
   }
 

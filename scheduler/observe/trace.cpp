@@ -101,8 +101,8 @@ Owner::~Owner() {
   }
 }
 
-/// In a forked child, by its one thread: its parent's trace is none of its own, and somebody who is
-/// not here may have held the registry's lock.
+/// In a forked child, by its one thread: its parent's trace is none of its own, and a thread that
+/// is not here may have held the registry's lock.
 void forget_parents_trace() noexcept {
   // relaxed, both: the child has one thread.
   session.store(0, std::memory_order_relaxed);
@@ -273,7 +273,7 @@ void start_trace(const TraceOptions& options) {
   all.begin = trace::stamp();
   // release: pairs with the acquire in on() and put().
   trace::session.store(++all.last_session, std::memory_order_release);
-  // relaxed: pairs with the load in submits_on(); who records looks at the session again.
+  // relaxed: pairs with the load in submits_on(); a thread that records looks at the session again.
   trace::submits.store(options.submits ? 1 : 0, std::memory_order_relaxed);
 }
 

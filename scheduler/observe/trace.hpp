@@ -40,7 +40,8 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
 }
 
 [[nodiscard]] inline std::uint8_t submits_on() noexcept {
-  // relaxed: pairs with the stores where traces start and stop; who records looks at the session.
+  // relaxed: pairs with the stores where traces start and stop; a thread that records looks at the
+  // session.
   return submits.load(std::memory_order_relaxed);
 }
 

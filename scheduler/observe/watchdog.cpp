@@ -54,7 +54,7 @@ bool OverdueFinder::look(std::vector<Snapshot>& devices, Clock::time_point now) 
   return any_new;
 }
 
-/// What the thread holds, and who stops it.
+/// What the thread and those that stop it share.
 struct Watchdog::Watch {
   std::string name;
   std::chrono::nanoseconds limit;

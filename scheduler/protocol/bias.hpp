@@ -22,7 +22,7 @@ template <class Env = StdEnv>
 class Bias {
  public:
   /// Inside, until leave(); false: the bias is not towards `me`. Numbers of threads are never
-  /// reused and at least 1; who has none, 0, is never inside.
+  /// reused and at least 1; a thread without one, 0, is never inside.
   [[nodiscard]] bool enter(std::uint64_t me) noexcept {
     // relaxed: validated below.
     if (owner_.load(std::memory_order_relaxed) != me) return false;
@@ -36,13 +36,14 @@ class Bias {
     return false;
   }
   void leave() noexcept {
-    // release: pairs with the acquire in revoke(): who revokes sees all that was done inside.
+    // release: pairs with the acquire in revoke(): the thread that revokes sees all that was done
+    // inside.
     busy_.store(false, std::memory_order_release);
   }
 
   /// Takes a bias that nobody had yet. Then enter() may succeed.
   [[nodiscard]] bool claim(std::uint64_t me) noexcept {
-    // relaxed: a look that spares those who come later the locked access.
+    // relaxed: a look that spares threads that come later the locked access.
     if (!Env::asymmetric() || owner_.load(std::memory_order_relaxed) != unclaimed) return false;
     std::uint64_t none = unclaimed;
     // relaxed: carries nothing; the first owner finds what the constructor left.
@@ -52,11 +53,12 @@ class Bias {
 
   /// After this nobody is inside, nor will be. Any thread but the owner inside; again is cheap.
   void revoke() noexcept {
-    // acquire: pairs with the release below: who finds it revoked need not wait.
+    // acquire: pairs with the release below: a thread that finds it revoked need not wait.
     std::uint64_t before = owner_.load(std::memory_order_acquire);
     do {
       if (before == revoked) return;
-      // acquire, both: as above. `revoking` carries nothing: who finds it passes the barrier, too.
+      // acquire, both: as above. `revoking` carries nothing: a thread that finds it passes the
+      // barrier, too.
     } while (!owner_.compare_exchange_weak(before, revoking, std::memory_order_acquire,
                                            std::memory_order_acquire));
     if (before != unclaimed) Env::heavy_barrier();

@@ -1,5 +1,5 @@
-// Doorbell: between producers, who publish something, and a consumer that is about to sleep because
-// it saw nothing. The sleeper pays; one of the two sees the other's write (barrier.hpp):
+// Doorbell: between producers, which publish something, and a consumer that is about to sleep
+// because it saw nothing. The sleeper pays; one of the two sees the other's write (barrier.hpp):
 //
 //   producer: publish                  consumer: state_ |= parked
 //             light barrier                      heavy barrier

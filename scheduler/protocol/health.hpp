@@ -1,13 +1,15 @@
 // Health: what submissions and tasks of a device have to be looked at for: poison and cancels.
-// Producers and the consumer read it on their fast paths, without a lock. Who changes it holds the
-// lock that guards the reasons (Control's), so who finds a flag raised and takes that
-// lock comes after who raised it, and finds why. Hence most is relaxed: that lock orders it, and
-// what the reader has seen before (a ticket that has ended, or was published) makes it new enough.
+// Producers and the consumer read it on their fast paths, without a lock. A thread that changes it
+// holds the lock that guards the reasons (Control's), so a thread that finds a flag raised and
+// takes that lock comes after the one that raised it, and finds why. Hence most is relaxed: that
+// lock orders it, and what the reader has seen before (a ticket that has ended, or was published)
+// makes it new enough.
 //
 //   the task of a ticket fails (consumer)      recover()
 //   locked: reason, poison()                   waits until what is queued has ended
 //   completed = ticket                         locked, still poisoned, same epoch: no reason,
-//   heal() who awaits it: sees the poison             who submits after it: runs
+//                                              heal()
+//   a thread that awaits it sees the poison    what is submitted after it runs
 #pragma once
 
 #include <cstdint>
@@ -63,8 +65,8 @@ class Health {
   }
   /// Any thread, after the reasons are cleared. What is queued from here on runs.
   void heal() noexcept {
-    // relaxed, both: pair with the loads in poisoned() and plain(). Who still finds the device
-    // poisoned takes the lock, where there is no reason any more.
+    // relaxed, both: pair with the loads in poisoned() and plain(). A thread that still finds the
+    // device poisoned takes the lock, where there is no reason any more.
     poisoned_.store(false, std::memory_order_relaxed);
     plain_.store(plain_usually_ ? 1 : 0, std::memory_order_relaxed);
   }
@@ -75,7 +77,7 @@ class Health {
     careful_.store(true, std::memory_order_relaxed);
   }
   /// Up to `completed` all have ended: careful no longer, if there is nothing to look for. The
-  /// consumer, who then looks at the next one.
+  /// consumer, which then looks at the next one.
   void settle(std::uint64_t completed) noexcept {
     // relaxed, both: the lock orders them.
     if (completed >= cancelled_upto_.load(std::memory_order_relaxed) &&

@@ -27,7 +27,8 @@ class Inbox {
   }
   /// All, linked, the oldest first; null: there is nothing. Any thread.
   [[nodiscard]] Link* take_all() noexcept {
-    // relaxed: only spares an exchange in vain; who knows of a push sees it, or that it was taken.
+    // relaxed: only spares an exchange in vain; a thread that knows of a push sees it, or that it
+    // was taken.
     if (last_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     // acquire: pairs with the release in push().
     Link* link = last_.exchange(nullptr, std::memory_order_acquire);

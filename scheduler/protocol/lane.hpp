@@ -101,8 +101,8 @@ class Lane {
   /// No ticket is handed out from here on; those handed out stay good. Any thread.
   void close() noexcept {
     bias_.revoke();
-    // release: pairs with the acquire in closed(). Who closes and calls tickets() sees all that
-    // were taken before.
+    // release: pairs with the acquire in closed(). A thread that closes and calls tickets() sees
+    // all that were taken before.
     tickets_.fetch_or(closed_bit, std::memory_order_release);
   }
   [[nodiscard]] bool closed() const noexcept {
@@ -266,13 +266,14 @@ class Lane {
       outstanding_max_.store(most, std::memory_order_relaxed);  // relaxed: as above
     }
     most = std::max(most, std::min(capacity_, tuning::unseen_max));
-    // release: pairs with the acquires of who reads it; it may go back, and is good all the same.
+    // release: pairs with the acquires of threads that read it; it may go back, and is good all the
+    // same.
     limit_.store(now + most, std::memory_order_release);
     return true;
   }
 
   /// Kept with the count, so that closing and taking a ticket are ordered by one word: a ticket
-  /// taken before the close is seen by who closes, and none is taken after.
+  /// taken before the close is seen by the thread that closes, and none is taken after.
   static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
 
   const std::uint64_t capacity_;

@@ -1,11 +1,12 @@
 // Parking: hands something that one thread leaves to the one that goes on with it, whichever of the
-// two comes first (a fiber that suspends against who ends its wait). One word settles it:
+// two comes first (a fiber that suspends against the thread that ends its wait). One word settles
+// it:
 //
-//   who left it: empty -> parked, and forgets it       waker: empty -> token, has nothing to do
-//                token -> empty, goes on itself               parked -> empty, goes on with it
+//   leaver: empty -> parked, and forgets it       waker: empty -> token, has nothing to do
+//           token -> empty, goes on itself               parked -> empty, goes on with it
 //
-// A waker may also come late, or for nothing: its token makes the next who leaves come back once,
-// so who goes on looks again at what it waited for.
+// A waker may also come late, or for nothing: its token makes the next leaver come back once, so
+// the thread that goes on looks again at what it waited for.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ class Parking {
   /// and the caller has to.
   [[nodiscard]] bool park() noexcept {
     State seen = empty;
-    // acq_rel: release pairs with the exchange in unpark(), so who goes on finds what was left as
-    // it was left. acquire on failure: pairs with it for what the waker did before.
+    // acq_rel: release pairs with the exchange in unpark(), so the thread that goes on finds what
+    // was left as it was left. acquire on failure: pairs with it for what the waker did before.
     if (state_.compare_exchange_strong(seen, parked, std::memory_order_acq_rel,
                                        std::memory_order_acquire)) {
       return true;

@@ -1,10 +1,10 @@
 // Progress: how far a timeline has come, and the first ticket that somebody waits for. One
-// completer at a time; any thread waits, and those who do agree on that ticket under a lock.
+// completer at a time; any thread waits, and waiters agree on that ticket under a lock.
 //
 // The sleeper pays. A completer that is not watched stores `completed_`, passes the light barrier
 // and reads from which ticket on it has to look closer. A waiter notes what is due, and makes sure
 // that the completer is watched: it raises `watched_` and passes the heavy barrier when it is not.
-// So either the completer looks, or the waiter, who reads `completed_` again, sees the ticket. A
+// So either the completer looks, or the waiter, which reads `completed_` again, sees the ticket. A
 // watched completer and its waiters use seq_cst accesses (Dekker) until nobody has come to wait for
 // a while; it goes on unwatched, knowing what is due.
 //
@@ -33,8 +33,8 @@ class Progress {
   static constexpr std::uint64_t nobody = ~std::uint64_t{0};
 
   [[nodiscard]] std::uint64_t completed() const noexcept {
-    // acquire: pairs with the stores in advance(): what the task did is visible to who sees it
-    // done.
+    // acquire: pairs with the stores in advance(): what the task did is visible to threads that see
+    // it done.
     return completed_.load(std::memory_order_acquire);
   }
 
@@ -60,9 +60,9 @@ class Progress {
     if (++unasked_ < unasked_max || !Env::asymmetric()) return false;
     unasked_ = 0;
     // acquire: pairs with the release in attract(), whose word this may take back. The next store
-    // carries it: who finds watched_ down writes this after us.
+    // carries it: a waiter that finds watched_ down writes this after us.
     look_from_.exchange(due, std::memory_order_acquire);
-    // seq_cst: who still found it raised in expect() is seen by the load that follows.
+    // seq_cst: a waiter that still found it raised in expect() is seen by the load that follows.
     watched_.store(false, std::memory_order_seq_cst);
     if (due_.load(std::memory_order_seq_cst) != due) watch();
     return false;
@@ -97,14 +97,14 @@ class Progress {
   /// Somebody waits no more: `first` is the first ticket that others wait for, or nobody. Under the
   /// waiters' lock.
   void expect_no_sooner_than(std::uint64_t first) noexcept {
-    // relaxed: pairs with the loads in look(); who sees it late looks in vain.
+    // relaxed: pairs with the loads in look(); a completer that sees it late looks in vain.
     due_.store(first, std::memory_order_relaxed);
   }
 
   /// Begins a new count. Nobody completes and nobody waits.
   void restart() noexcept {
     unasked_ = 0;
-    // relaxed, all: the next waiter and the completer come after who restarts.
+    // relaxed, all: the next waiter and the completer come after the thread that restarts.
     look_from_.store(Env::asymmetric() ? nobody : 0, std::memory_order_relaxed);
     due_.store(nobody, std::memory_order_relaxed);
     watched_.store(!Env::asymmetric(), std::memory_order_relaxed);
@@ -118,8 +118,8 @@ class Progress {
     // relaxed: read by the completer, here and in advance().
     if (look_from_.load(std::memory_order_relaxed) == 0) return;
     look_from_.store(0, std::memory_order_relaxed);  // relaxed: as above
-    // relaxed: pairs with the load in expect(). Who finds it raised is in one order with all
-    // tickets so far, by the stores in look(); who does not raises it.
+    // relaxed: pairs with the load in expect(). A waiter that finds it raised is in one order with
+    // all tickets so far, by the stores in look(); one that does not raises it.
     watched_.store(true, std::memory_order_relaxed);
   }
 

@@ -1,7 +1,7 @@
-// Turns: who gives a consumer without a thread its turns. Whoever raises the count of requests from
-// zero sees to a turn; who comes later leaves a request in it. A turn ends by giving the requests
-// back that it knows of, unless there are more, for which it looks again. So there is one consumer
-// at a time, and it looks after each request.
+// Turns: which thread gives a consumer without one its turns. Whoever raises the count of requests
+// from zero sees to a turn; a thread that comes later leaves a request in it. A turn ends by giving
+// the requests back that it knows of, unless there are more, for which it looks again. So there is
+// one consumer at a time, and it looks after each request.
 //
 //   asks:   publish something              turn:   look, until there is nothing
 //           requests_ += 1; from 0?                requests_ = 0 if it is what I know of
@@ -21,7 +21,8 @@ class Turns {
   /// be a look after this. Any thread.
   [[nodiscard]] bool ask() noexcept {
     // acq_rel: pairs with the exchange in end(): the consumer that finds this request sees what was
-    // published before, and who sees to the next turn the state in which the last one ended.
+    // published before, and the thread that sees to the next turn the state in which the last one
+    // ended.
     return requests_.fetch_add(1, std::memory_order_acq_rel) == 0;
   }
   /// Found nothing; `known` requests came before that, 1 at first. true: the turn is over; else it

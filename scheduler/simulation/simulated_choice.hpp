@@ -1,5 +1,5 @@
-// SimulatedChoice: everything that a simulation draws from its seed: who goes on, how much time
-// goes by, and what goes wrong. One thread.
+// SimulatedChoice: everything that a simulation draws from its seed: which fiber goes on, how much
+// time goes by, and what goes wrong. One thread.
 #pragma once
 
 #include <array>
@@ -18,9 +18,10 @@ class SimulatedChoice {
   /// Below `bound`, which is at least 1.
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) noexcept { return random_() % bound; }
 
-  /// Somebody who can be chosen from now on: a device, a host. Its number.
+  /// The number of an actor, a device or a host, that can be chosen from now on.
   std::size_t add_actor();
-  /// The place in `ready`, which is not empty and holds actors, of who goes on in this step.
+  /// The place in `ready`, which is not empty and holds actors, of the one that goes on in this
+  /// step.
   [[nodiscard]] std::size_t choose(std::uint64_t step, const std::vector<std::size_t>& ready);
   /// `actor` lets others go on.
   void give_way(std::size_t actor) noexcept;

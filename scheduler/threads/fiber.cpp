@@ -142,7 +142,7 @@ struct Fiber::Machine {
     restore(handling);
   }
 
-  /// From this stack back to who is outside.
+  /// From this stack back to the one outside.
   void out([[maybe_unused]] bool for_good) noexcept {
     Handling handling;
     save(handling);

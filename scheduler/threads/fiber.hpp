@@ -29,7 +29,8 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
   [[nodiscard]] bool start(Body body, void* argument) noexcept;
   /// Goes on where it suspended; as start().
   [[nodiscard]] bool resume() noexcept;
-  /// Inside the fiber: back to who started or resumed it. Returns in the thread that resumes it.
+  /// Inside the fiber: back to the thread that started or resumed it. Returns in the thread that
+  /// resumes it.
   void suspend() noexcept;
   /// How often it was suspended. Inside the fiber.
   [[nodiscard]] unsigned suspensions() const noexcept { return suspensions_; }
@@ -43,7 +44,8 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
   /// At rest: a token that a late waker left is forgotten.
   void forget_token() noexcept { parking_.forget_token(); }
 
-  /// Links fibers that wait to be resumed on one thread; belongs to who got true from unpark().
+  /// Links fibers that wait to be resumed on one thread; belongs to the thread that got true from
+  /// unpark().
   std::shared_ptr<Fiber> next;
   /// The same in a pool.
   ReadyLink ready_link;

@@ -14,8 +14,8 @@ struct Ready {
   std::shared_ptr<Fiber> fiber{};
 };
 
-/// In each device and fiber, which are ready at most once at a time; belongs to who made it so, and
-/// then to the taker. Holds what it is in while that waits.
+/// In each device and fiber, which are ready at most once at a time; belongs to the thread that
+/// made it so, and then to the taker. Holds what it is in while that waits.
 struct ReadyLink {
   Ready self{};
   ReadyLink* next = nullptr;

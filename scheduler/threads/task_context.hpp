@@ -1,6 +1,6 @@
 // What runs on the calling thread: a chain of tasks, innermost first (inline devices nest). A task
-// counts until its callable is destroyed and the callbacks of its event have run: who waits there
-// for a later ticket of that device waits for itself. Thread-local.
+// counts until its callable is destroyed and the callbacks of its event have run: a wait there for
+// a later ticket of that device waits for itself. Thread-local.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // A number for each thread that submits: never reused, and a forked child's thread is given a new
-// one, so who has the number of a device's owner is that thread, in the process of that device.
+// one, so a thread with the number of a device's owner is that thread, in the process of that
+// device.
 #pragma once
 
 #include <cstdint>

@@ -263,8 +263,8 @@ TEST_P(DonationTest, NoUseOfANewOwnerOvertakesAcceptedUses) {
   }
 }
 
-// D17, S10: who overwrites the memory whole reads nothing that a failed use left, so it runs, and
-// after it all is well; before that each owner is told once on each device
+// D17, S10: a task that overwrites the memory whole reads nothing that a failed use left, so it
+// runs, and after it all is well; before that each owner is told once on each device
 TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   const ArrayType type{f32, {2}};
   const Tensor t("t", type.dtype, type.dims);
@@ -308,7 +308,8 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   EXPECT_TRUE(read(another(), whole(taken.donate(), type), values).wait().ok());
 }
 
-// D17, S4: who waits for room in a queue holds nothing that the running task needs to donate
+// D17, S4: a thread that waits for room in a queue holds nothing that the running task needs to
+// donate
 TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   BackendOptions options;
   options.name = GetParam();

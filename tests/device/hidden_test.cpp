@@ -84,8 +84,8 @@ TEST_P(HiddenTest, ValuesOlderThanTheLastAssignmentAreRefused) {
   }
 }
 
-// J4, D17: who stores it whole makes it visible again, in the one buffer that related contexts
-// share (O42); who stores a part of it would leave older values in the rest
+// J4, D17: a routine that stores it whole makes it visible again, in the one buffer that related
+// contexts share (O42); one that stores a part of it would leave older values in the rest
 TEST_P(HiddenTest, StoringItWholeMakesItVisibleAgain) {
   const Routine a = Context(device).link(backend.compile(store));
   const Routine b = a.context().link(backend.compile(keep));

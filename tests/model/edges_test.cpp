@@ -118,7 +118,7 @@ TEST(EdgesModelTest, PayNothing) {
   expect_caught<PayNothing>({"::restart(", Mutation::drop});
 }
 
-// Who looks since somebody attracted it sees what that one wrote before, at once.
+// A completer that looks because somebody attracted it sees what that one wrote before, at once.
 struct AttractIsSeen : rl::test_suite<AttractIsSeen, 2> {
   Progress<Env<>, 2> progress;
   rl::var<unsigned> written;
@@ -141,8 +141,8 @@ TEST(EdgesModelTest, AttractIsSeen) {
   expect_caught<AttractIsSeen>({"::attract(", Mutation::no_release});
 }
 
-// One waits for the last ticket; while the completer stops looking at each, another one comes, who
-// waits for a ticket before. It is woken for that one: the last ends after it has gone on.
+// One waits for the last ticket; while the completer stops looking at each, another one comes,
+// which waits for a ticket before. It is woken for that one: the last ends after it has gone on.
 struct EarlierTicketLater : rl::test_suite<EarlierTicketLater, 3> {
   Waiters<2> timeline;
   Flag woken;

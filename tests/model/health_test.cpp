@@ -129,8 +129,8 @@ struct Device {
   rl::var<bool> source_used;
 };
 
-// The first of two queued tasks fails. Who awaits it sees that; what comes after is skipped, and
-// who submits meanwhile is refused for it, or skipped.
+// The first of two queued tasks fails. A thread that awaits it sees that; what comes after is
+// skipped, and what is submitted meanwhile is refused for it, or skipped.
 struct PoisonAgainstAwait : rl::test_suite<PoisonAgainstAwait, 3> {
   Device device;
   Flag submitted;

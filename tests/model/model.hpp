@@ -96,8 +96,8 @@ inline rl::memory_order order_of(std::memory_order order, Access access, Mutatio
   }
 }
 
-/// The load that the running thread made last: who sleeps until its atomic changes, and whether it
-/// saw an old value.
+/// The load that the running thread made last: which threads sleep until its atomic changes, and
+/// whether it saw an old value.
 struct LastLoad {
   unsigned* sleepers = nullptr;  // a bit per thread
   bool old = false;
@@ -106,7 +106,7 @@ inline LastLoad last_load;
 
 /// Within a loop that waits for what its condition, one load, sees. Trying again and again would
 /// cost a schedule each: the thread sleeps until that atomic is written, without thereby seeing
-/// anything of who wrote it, and does not see a value that it has seen to be old again.
+/// anything of the thread that wrote it, and does not see a value that it has seen to be old again.
 inline void pause() {
   rl::context& here = rl::ctx();
   if (!last_load.old) {

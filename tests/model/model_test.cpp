@@ -129,7 +129,7 @@ template <Mutation mutation = Mutation::none, Omission omission = Omission::none
 struct EnterAgainstRevoke : rl::test_suite<EnterAgainstRevoke<mutation, omission>, 3> {
   Bias<Env<mutation>> bias;
   rl::var<unsigned> inside;
-  Atomic<unsigned> lock;  // among revokers, who share what they revoked by other means
+  Atomic<unsigned> lock;  // among revokers, which share what they revoked by other means
 
   void before() { inside($) = 0; }
   void thread(unsigned thread) {

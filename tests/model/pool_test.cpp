@@ -26,7 +26,7 @@ class PoolModel {
   }
   /// All have gone: none is counted as asleep, or looking.
   [[nodiscard]] bool counts_nobody() { return !count_.add(); }
-  /// A worker; who has taken the last item ends all of them, as the last device does.
+  /// A worker; the one that has taken the last item ends all of them, as the last device does.
   void work(unsigned me) {
     unsigned item = 0;
     while (next(me, item)) {
@@ -65,7 +65,7 @@ class PoolModel {
           queue_.fetch_or(1u << link->item, std::memory_order_release);
         return true;
       }
-      // Last, so that who waits here is woken by who shares out.
+      // Last, so that a thread that waits here is woken by the one that shares out.
       const unsigned seen = queue_.load(std::memory_order_relaxed);
       item = seen & 1 ? 0 : 1;
       const unsigned bit = 1u << item;
@@ -169,7 +169,7 @@ struct Sleeping {
 };
 
 // Three things become ready while a worker looks, so nobody is woken for them. It takes one and
-// wakes a second worker, who takes one without looking, and wakes the third.
+// wakes a second worker, which takes one without looking, and wakes the third.
 struct ThreeWorkers : rl::test_suite<ThreeWorkers, 3>, Sleeping<3> {
   void thread(unsigned me) {
     if (me == 0) {
@@ -193,7 +193,7 @@ TEST(PoolModelTest, ThreeWorkers) {
 }
 
 // A host leaves as it goes to sleep (Pool::run_until, whose event is done). Should it have been
-// woken for what became ready, it wakes the worker, who takes it.
+// woken for what became ready, it wakes the worker, which takes it.
 struct HostLeaves : rl::test_suite<HostLeaves, 3>, Sleeping<2> {
   void thread(unsigned thread) {
     if (thread == 0) {

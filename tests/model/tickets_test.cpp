@@ -26,8 +26,8 @@ struct Tickets {
   }
 };
 
-// Who reads how many tickets were taken sees what their takers did before: one that has the bias,
-// and one that came second; or two without a bias.
+// A thread that reads how many tickets were taken sees what their takers did before: one that has
+// the bias, and one that came second; or two without a bias.
 template <Mutation mutation>
 struct ReadTickets : rl::test_suite<ReadTickets<mutation>, 3> {
   Tickets<Env<mutation>> tickets;
@@ -65,8 +65,8 @@ TEST(TicketsModelTest, ReadTickets) {
   expect_caught<WithoutBias>({"::reserve(", Mutation::no_release});
 }
 
-// Of two that take tickets by exchange, the second sees what the first did before; who finds the
-// lane closed sees what who closed it did before.
+// Of two that take tickets by exchange, the second sees what the first did before; a thread that
+// finds the lane closed sees what the one that closed it did before.
 struct TicketsInOrder : rl::test_suite<TicketsInOrder, 3> {
   Tickets<Env<>> tickets;
   rl::var<unsigned> before_taken[2], before_closed;

@@ -12,7 +12,7 @@ struct AskAgainstEnd : rl::test_suite<AskAgainstEnd, 2> {
   static constexpr unsigned items = 3;
   sched::Turns<Env<>> turns;
   Atomic<unsigned> published[items];
-  rl::var<unsigned> seen[items];  // the consumer's: who takes a turn finds what the last one left
+  rl::var<unsigned> seen[items];  // the consumer's: a turn finds what the last one left
 
   AskAgainstEnd() {
     for (auto& item : seen) item($) = 0;

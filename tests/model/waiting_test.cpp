@@ -43,8 +43,9 @@ TEST(WaitingModelTest, WaitAcrossDevices) {
   expect_caught<WaitAcrossDevices>({.omission = Omission::wake});
 }
 
-// A queue of one task, which is full: who wants to submit waits for the task that has the slot, and
-// tries again. Another producer, if there is one, tries once, and may take the slot first.
+// A queue of one task, which is full: a thread that wants to submit waits for the task that has the
+// slot, and tries again. Another producer, if there is one, tries once, and may take the slot
+// first.
 template <unsigned producers>
 struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
   std::optional<sched::Lane<Env<>, 1>> lane;

@@ -1,5 +1,5 @@
-// The worker thread and who submits to it or shuts it down: the shipped Lane and Doorbell in the
-// sequences of DeviceCore. The lane's bias is gone already; it has scenarios of its own.
+// The worker thread and threads that submit to it or shut it down: the shipped Lane and Doorbell in
+// the sequences of DeviceCore. The lane's bias is gone already; it has scenarios of its own.
 #include "tests/model/waiting.hpp"
 
 namespace heddle::model {

@@ -1,7 +1,7 @@
 // The floor of submitting from several threads: a bare ring whose places are given out by
 // fetch_add, one spinning worker, nothing else. Flags say whose turn it is; the count of ended
-// tasks of limit_ring.hpp makes it slower here. Who waits for long yields: with more producers than
-// processors a spinning one keeps away whom it waits for.
+// tasks of limit_ring.hpp makes it slower here. A thread that waits for long yields: with more
+// producers than processors a spinning one keeps away the thread that it waits for.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,7 @@ void pin_this_thread(int k);
 
 /// While it lives, the host's thread may run on all of them, or on all but its own as long as there
 /// are others, and so may what it starts; then on its own again. heddle places its threads on
-/// processors that who opens a device may use.
+/// processors that the thread that opens a device may use.
 class Unpinned {
  public:
   enum class Where { anywhere, beside_host };

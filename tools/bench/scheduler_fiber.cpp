@@ -1,6 +1,6 @@
 // One switch onto a fiber or back: what a task pays that waits without holding its thread, twice.
-// The limit is the jump of Boost.Context, which keeps neither the exceptions being handled nor who
-// started the fiber.
+// The limit is the jump of Boost.Context, which keeps neither the exceptions being handled nor
+// which thread started the fiber.
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <memory>

@@ -21,7 +21,7 @@ struct TaskFacts {
 
 struct DeviceFacts {
   std::string name;
-  std::uint64_t accepted = 0;  ///< counted by who submitted
+  std::uint64_t accepted = 0;  ///< counted by submitters
   sched::Counters counters;
   std::uint64_t overlaps = 0;    ///< tasks that began while another was running
   std::uint64_t misordered = 0;  ///< tasks that ran after one with a greater ticket

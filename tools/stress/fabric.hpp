@@ -47,7 +47,7 @@ struct Fate {
   bool failed = false;  ///< as it was to
 };
 
-/// Who submits: keeps what becomes of it, and counts. One thread, or a device's tasks.
+/// A submitter: keeps what becomes of its tasks, and counts. One thread, or a device's tasks.
 struct Submitter {
   std::deque<Fate> fates;
   Tally tally;

@@ -20,7 +20,7 @@ struct SimulateOptions {
   std::function<GraphReport(std::uint64_t seed)> one{};
   std::uint64_t seed = 1;  ///< the first
   std::uint64_t seeds = 1;
-  const std::atomic<bool>* stop = nullptr;  ///< set by who wants it to end after this seed
+  const std::atomic<bool>* stop = nullptr;  ///< set: it ends after this seed
   /// Gets a line now and then.
   std::function<void(std::string_view)> progress{};
 };

@@ -20,7 +20,7 @@ struct SoakOptions {
   std::optional<std::chrono::seconds> length;  ///< unset: until stopped
   std::uint64_t rounds_max = 0;                ///< 0: as many as there is time for
   bool trace = false;                          ///< keeps a trace of the last round
-  const std::atomic<bool>* stop = nullptr;     ///< set by who wants it to end after this round
+  const std::atomic<bool>* stop = nullptr;     ///< set: it ends after this round
   /// Gets a line now and then.
   std::function<void(std::string_view)> progress;
 };

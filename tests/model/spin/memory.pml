@@ -3,8 +3,8 @@
  * (scheduler/barrier.hpp) is nothing here; a heavy one empties the buffer of its own processor, then
  * that of each other in turn.
  *
- * There are three processors. Who includes this defines VARIABLES, runs a Buffer for each processor,
- * and gives its processes the number of theirs as `me`. */
+ * There are three processors. A model that includes this defines VARIABLES, runs a Buffer for each
+ * processor, and gives its processes the number of theirs as `me`. */
 #define PROCESSORS 3
 byte memory[VARIABLES];
 chan buffer[PROCESSORS] = [4] of { byte, byte };

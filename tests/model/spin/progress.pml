@@ -1,9 +1,9 @@
-/* Progress and Timeline: who completes the tickets of a timeline, and who waits for one (see
+/* Progress and Timeline: what completes the tickets of a timeline, and what waits for one (see
  * scheduler/protocol/progress.hpp). A completer that is not watched stores and looks; a watched one, and its
  * waiters, use locked instructions until nobody has waited for one task. Timelines are numbered; each
  * has an entry and a token for each of its WAITERS.
  *
- * Who includes this defines TIMELINES, WAITERS, and BASE, the first of PROGRESS_VARIABLES. */
+ * A model that includes this defines TIMELINES, WAITERS, and BASE, the first of PROGRESS_VARIABLES. */
 #define COMPLETED(timeline) (BASE + 3 * (timeline))
 #define WATCHED(timeline) (BASE + 3 * (timeline) + 1)
 #define WAITING(timeline) (BASE + 3 * (timeline) + 2)

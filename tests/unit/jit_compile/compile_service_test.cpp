@@ -64,7 +64,7 @@ TEST(CompileServiceTest, CompilersReplacedMeanwhileAreNotCached) {
 }
 
 TEST(CompileServiceTest, AFailureIsSharedAndForgotten) {
-  // J10, J11: who waits gets the same words; the next compile tries again
+  // J10, J11: waiters get the same words; the next compile tries again
   const Scratch scratch;
   ToolOptions options = scratch.options();
   const auto flag = scratch.path() / "broken";
@@ -152,7 +152,7 @@ TEST(CompileServiceTest, AStopEndsTheCompilerAtOnce) {
 }
 
 TEST(CompileServiceTest, WhoWaitsIsNotCancelledWithWhoCompiles) {
-  // J11: the one that waited compiles then; who waits may be cancelled or late alone, too
+  // J11: the one that waited compiles then; a waiter may be cancelled or late alone, too
   const HangingCc cc;
   const auto compiler = cc.open();
   std::stop_source stop;

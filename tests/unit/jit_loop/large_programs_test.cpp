@@ -164,7 +164,7 @@ TEST(LargeProgramsTest, LongChainsAreStoredNowAndThen) {
   EXPECT_EQ(after.loop.body.size(), 300u / 64 + 1);
   Program asked("asked");
   add_chain(asked, 300, MemoryMode::virtual_);
-  EXPECT_EQ(optimize(lower(asked)).loop.body.size(), 1u) << "who asks for it gets it";
+  EXPECT_EQ(optimize(lower(asked)).loop.body.size(), 1u) << "it is there if asked for";
 }
 
 using Stage = std::function<void(const Program&, const Lowered&, const Lowered&)>;

@@ -124,7 +124,7 @@ TEST(LowerTest, LoopsRunInTheDocumentedOrder) {
   const Tensor x("x", f32, {2, 2}), one("one", f32, {2}), w("w", f32, {3}), r("r", f32, {});
   Index i, j;
   Program rows("rows"), columns("columns");
-  rows << (w(i + j) = x(i, j));  // who comes last stays
+  rows << (w(i + j) = x(i, j));  // the last one stays
   EXPECT_THAT(Execution().set(x, {1, 2, 3, 4})(rows, w), ElementsAre(1, 3, 4));
   columns << (w(j + i) = x(i, j));
   EXPECT_THAT(Execution().set(x, {1, 2, 3, 4})(columns, w), ElementsAre(1, 2, 4));

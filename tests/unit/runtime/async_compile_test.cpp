@@ -174,7 +174,7 @@ TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
   EXPECT_EQ(told.lines(), 2);
 }
 
-// S13: who waits without asking how it ended has not seen it: a drain, a descriptor
+// S13: a wait that does not ask how it ended has not seen it: a drain, a descriptor
 TEST_F(AsyncCompileTest, WaitersThatAskForNothingSeeNothing) {
   const int before = live_threads();
   UnaskedFailures told;

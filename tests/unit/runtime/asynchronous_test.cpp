@@ -304,7 +304,7 @@ TEST_F(AsynchronousTest, KernelsInFlightAreToldToStop) {
   EXPECT_THAT(event.status().to_string(), HasSubstr("incomplete"));
 }
 
-// S23, D2: first values are there for who comes next, where their own task was cancelled
+// S23, D2: first values are there for the next use, where their own task was cancelled
 TEST_F(AsynchronousTest, CancelledFirstValuesAreThereAllTheSame) {
   sched::ExternalTimeline gate("gate");
   const Event open = gate.next();

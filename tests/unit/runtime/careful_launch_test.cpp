@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, CarefulLaunchTest,
                          testing::Values("traced", "copied", "streamed", "six_statics", "ahead"),
                          [](const auto& way) { return std::string(way.param); });
 
-// D16: launches that end leave their memory to those that follow: neither who schedules nor the
-// worker takes any, but for what the queue of a device that runs ahead takes itself
+// D16: launches that end leave their memory to those that follow: neither the thread that schedules
+// nor the worker takes any, but for what the queue of a device that runs ahead takes itself
 TEST_P(CarefulLaunchTest, TakesNoMemoryInTime) {
   const Adding adding(GetParam(), options_for(GetParam()));
   const auto row = [&] {
@@ -110,7 +110,7 @@ TEST_P(CarefulLaunchTest, TakesNoMemoryInTime) {
   EXPECT_TRUE(gate.signal(open.ticket(), {}).ok());
   adding.device.await();
   const std::vector<std::uint64_t> cost = row();
-  EXPECT_EQ(cost[0], 0u) << "who schedules";
+  EXPECT_EQ(cost[0], 0u) << "the thread that schedules";
   if (adding.way != "ahead") {
     EXPECT_EQ(cost[1], 0u) << "the worker";
   }
@@ -120,7 +120,7 @@ TEST_P(CarefulLaunchTest, TakesNoMemoryInTime) {
 // D13: a launch that waits for room is refused where its context is finalised meanwhile
 TEST_P(CarefulLaunchTest, IsRefusedOnceItsContextWasFinalised) {
   BackendOptions options = options_for(GetParam());
-  options.mode = sched::Mode::manual;  // who waits for room makes it
+  options.mode = sched::Mode::manual;  // a wait for room makes it
   options.scheduling.device.queue_size = 4;
   const Adding adding(GetParam(), options);
   EXPECT_TRUE(adding.schedule().wait().ok());

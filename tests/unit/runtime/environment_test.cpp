@@ -86,8 +86,8 @@ TEST(BackendChoiceTest, UnknownNameListsWhatExistsAndWhyNot) {
               AllOf(HasSubstr("'opencl'"), HasSubstr("sync_cc"), HasSubstr("gccjit (unavailable")));
 }
 
-// J10, bad input: what is no executable file cannot be the helper; who set it is told at opening,
-// rather than given another backend. Backends that need none open.
+// J10, bad input: what is no executable file cannot be the helper: opening says so, rather than
+// give another backend. Backends that need none open.
 TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
   const TempDirectory directory;
   const std::filesystem::path text = directory.path() / "notes.txt";

@@ -54,8 +54,8 @@ class Counting {
 class LaunchTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Backends, LaunchTest, testing::Values("null", "pooled_cc", "sync_cc"));
 
-// D16: launches lie in the queue itself: neither who schedules nor the worker takes memory, nor
-// where they are contained, nor for threads that share the device
+// D16: launches lie in the queue itself: neither the thread that schedules nor the worker takes
+// memory, nor where they are contained, nor for threads that share the device
 TEST_P(LaunchTest, SchedulingAllocatesNothing) {
   const Backend backend = Backend::open(GetParam());
   const Counting counting(backend);

@@ -127,7 +127,7 @@ TEST_F(LoggingTest, TheProgramWinsBeforeAndAfter) {
       AllOf(errors_alone, Not(HasSubstr("HEDDLE_LOG"))));
 }
 
-// S21, bad input: a malformed value is an error to who opens something
+// S21, bad input: a malformed value is an error for the call that opens something
 TEST_F(LoggingTest, MalformedValuesAreRefusedByWhoeverOpens) {
   expect_said("loud", [] { const Scheduler scheduler; }, malformed());
   expect_said("loud", [] { static_cast<void>(Backend::open("sync_cc")); }, malformed());

@@ -149,7 +149,7 @@ TEST_F(ModulesTest, ADeviceLoadsAnImageOnce) {
   EXPECT_THAT(again.context().read<float>(x), ElementsAre(1, 1));
 }
 
-// D14: who asks meanwhile waits
+// D14: a thread that asks meanwhile waits
 TEST_F(ModulesTest, ThreadsThatLinkAtOnceLoadOnce) {
   const Backend backend = own_backend();
   const Code code = backend.compile(increment());

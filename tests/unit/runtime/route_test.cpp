@@ -51,7 +51,7 @@ struct Notes {
 Notes notes;
 std::atomic<int> queues_made{0};
 std::atomic<bool> makes_no_queue{false};
-std::function<void()> at_next_queue;  // called once, by who asks for it
+std::function<void()> at_next_queue;  // called once, in the call that asks for it
 
 class NotingQueue final : public dev::Queue {
  public:

@@ -90,7 +90,7 @@ TEST_P(CallablesTest, WhatThrowsWhenCopiedTakesNoTicket) {
   EXPECT_EQ(total_called, 5);
 }
 
-// S4: who is refused keeps what was to be submitted, and may try again
+// S4: a refused caller keeps what was to be submitted, and may try again
 TEST_P(CallablesTest, RefusalsLeaveTheCallableAsItWas) {
   const TaskDevice device = open("work", 1);
   sched::ExternalTimeline gate("gate");

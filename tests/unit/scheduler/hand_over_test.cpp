@@ -187,8 +187,8 @@ TEST_P(HandOverTest, ContainedFailuresStayContained) {
   EXPECT_FALSE(first.wait().ok());
 }
 
-// D15: a wait alone is handed over too, and has ended when the hardware is past it: who comes after
-// it comes after what it waits for
+// D15: a wait alone is handed over too, and has ended when the hardware is past it: what comes
+// after it comes after what it waits for
 TEST_P(HandOverTest, WaitsHaveMarksOfTheirOwn) {
   const On a = open_on("a"), b = open_on("b"), c = open_on("c");
   const Event first = b.submit();

@@ -156,7 +156,7 @@ TEST_P(LimitsTest, TokensOfATaskAreOfOneSource) {
   EXPECT_TRUE(stopped);
 }
 
-// S12, S10: a cancel excuses nobody who comes after it
+// S12, S10: a cancel excuses nothing that comes after it
 TEST_P(LimitsTest, GivingUpUnaskedAfterACancelIsAFailure) {
   const TaskDevice device = open("work");
   device.cancel_pending();

@@ -202,7 +202,7 @@ TEST(PoolTest, TimedWaitsSuspendTheirTask) {
   EXPECT_TRUE(meanwhile.wait().ok());
 }
 
-// S12: who cancels wakes a suspended timed wait
+// S12: a cancel wakes a suspended timed wait
 TEST(PoolTest, CancelEndsATimedWait) {
   Scheduler scheduler = with_workers(1);
   const TaskDevice device = open(scheduler, Mode::pooled, "waits");

@@ -156,7 +156,7 @@ TEST_P(LeftTaskTest, ManyShareOneGrace) {
     EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
   }
   for (const Stubborn& task : tasks) task.release();
-  EXPECT_TRUE(threads_end(threads));  // who logs the ends looks at this test
+  EXPECT_TRUE(threads_end(threads));  // a thread that logs the ends looks at this test
 }
 
 // S13: a second shutdown waits as long as it is told to

@@ -198,8 +198,8 @@ TEST(SimulationTest, EmbeddersFindTheirOwnRaces) {
   }
 }
 
-// S18, S25: who waits first decides which of two waits is refused, and whether one is: schedules of
-// each kind come up, and in none are both
+// S18, S25: which task waits first decides which of two waits is refused, and whether one is:
+// schedules of each kind come up, and in none are both
 TEST(SimulationTest, SchedulesDecideWhichWaitIsRefused) {
   std::array<int, 3> schedules{};  // neither was refused, the first, the second
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
