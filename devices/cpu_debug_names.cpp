@@ -18,7 +18,7 @@ constinit heddle::dev::GdbDescriptor __jit_debug_descriptor{1, 0, nullptr, nullp
 namespace heddle::dev {
 namespace {
 
-/// Of the list, which ends in the descriptor. constinit: kernels may be loaded during exit.
+/// Guards the list, which ends in the descriptor. constinit: kernels may be loaded during exit.
 constinit std::mutex list_mutex;
 
 void tell_gdb(std::uint32_t action, GdbEntry* entry) {

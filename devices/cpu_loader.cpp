@@ -59,7 +59,7 @@ class NullModule final : public Module {
   }
 };
 
-/// Of the library: compiled anew it may be another.
+/// Blames the library: compiled anew it may be another.
 [[noreturn]] void refuse(const LoadOptions& options, std::string_view text) {
   throw Error(
       ErrorCode::compile_failed,

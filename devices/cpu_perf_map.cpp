@@ -87,8 +87,8 @@ void write_perf_map(const std::vector<NamedFunction>& functions) {
     if (start < done.begin || start >= done.end) make_anonymous(done = pages_of(start));
     lines += fmt::format("{:x} {:x} {}\n", start, bytes, name);
   }
-  // Of everybody's directory: no link is followed, and another's file is left alone. One write, so
-  // that lines of several threads, or of other compilers in this process, stay whole.
+  // Everybody may write into the directory: no link is followed, and another's file is left alone.
+  // One write, so that lines of several threads, or of other compilers in this process, stay whole.
   const std::filesystem::path path = perf_map_path();
   const FileDescriptor file(open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));

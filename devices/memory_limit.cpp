@@ -27,7 +27,7 @@ std::optional<std::uint64_t> number_in(const std::string& file) {
   return value;
 }
 
-/// Of the machine and of the groups, which change only where somebody administers them.
+/// The bounds of the machine and of the groups, which change only where somebody administers them.
 MemoryLimit lasting_limit(const std::string& root) {
   MemoryLimit limit;
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);

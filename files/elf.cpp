@@ -63,7 +63,7 @@ void each_header(Bytes bytes, std::uint64_t at, std::uint64_t count, const F& f)
 /// The symbols that a library defines for others, by name.
 class Symbols {
  public:
-  /// Of one whose tables lie within it.
+  /// `library`: one whose tables lie within it.
   explicit Symbols(Bytes library) : library_(library) {
     const auto file = *read_at<Elf64_Ehdr>(library, 0);
     each_header<Elf64_Shdr>(library, file.e_shoff, file.e_shnum, [&](const Elf64_Shdr& section) {

@@ -13,7 +13,7 @@ namespace heddle::rt {
 /// What is not set in `options` comes from the environment; so does the log level, from HEDDLE_LOG,
 /// unless the program has set one.
 [[nodiscard]] BackendOptions with_environment(BackendOptions options);
-/// Of options that were completed; where they ask for no cache, its directory is empty.
+/// `options` were completed; where they ask for no cache, its directory is empty.
 [[nodiscard]] jit::KernelCache::Options kernel_cache_options(const BackendOptions& options);
 /// A word that means the same in any case, in small letters.
 [[nodiscard]] std::string lower(std::string_view text);

@@ -34,7 +34,7 @@ struct Held {
 /// A step in a context.
 struct LinkedStep {
   jit::Step step;
-  // Of a kernel:
+  // Where it is a kernel:
   std::shared_ptr<const dev::Module> module{};  ///< of the device
   std::vector<heddle_kernel_buffer> buffers{};  ///< of its entries; empty for the merge entry
 };

@@ -96,8 +96,8 @@ class Linker {
     }
   }
 
-  /// Of what an earlier routine computed but did not keep, anything that this one does not store
-  /// itself would be zeros or values from before.
+  /// Refuses what an earlier routine computed but did not keep, unless this one stores it whole:
+  /// the rest would be zeros or values from before.
   void check_hidden() const {
     for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
       const jit::SignatureEntry& entry = data_.signature().entries[k];

@@ -86,7 +86,7 @@ Status Stream::join(Stream& other) noexcept {
   return wait_for(other, {.joined = joined_});
 }
 
-/// Of the same domain.
+/// `other` is of the same domain.
 Status Stream::wait_for(Stream& other, Mark mark) noexcept {
   std::uint64_t number = 0;
   if (Status status = other.record(std::move(mark), &number); !status.ok()) return status;

@@ -53,7 +53,7 @@ class Stream final : public dev::Completions,
   /// settle(), comes after that too, and its failures are told with it.
   [[nodiscard]] Status join(Stream& other) noexcept;
 
-  // Of a queue that runs ahead.
+  // For a queue that runs ahead.
 
   [[nodiscard]] std::uint64_t domain() const noexcept override {
     return physical_->properties().completion_domain;

@@ -31,7 +31,7 @@ inline void prefetch_to_write(const void* line) noexcept {
 struct StdEnv {
   template <class T>
   using atomic = std::atomic<T>;
-  /// Of many elements that hold atomics.
+  /// An array of many elements that hold atomics.
   template <class T>
   using array = ZeroedArray<T>;
   static bool asymmetric() noexcept { return asymmetric_barriers(); }

@@ -22,7 +22,7 @@ inline constexpr unsigned mark_from = 6;
 /// unseen.
 inline constexpr std::uint64_t unseen_max = 16;
 
-/// Of waits that belong to no device.
+/// How long waits that belong to no device spin.
 inline constexpr std::chrono::nanoseconds spin_default = MachineProfile{}.spin;
 
 /// A clock read costs about 20 ns, a pause 1 to 40 ns: look at the clock this often while spinning.
@@ -76,8 +76,8 @@ inline constexpr std::chrono::nanoseconds simulated_late = std::chrono::seconds(
 /// Ending a simulation that is stuck gives up after so many steps.
 inline constexpr std::uint64_t simulated_end_steps = 100'000;
 /// Priorities drop at so many points of the first so many steps (or some power of two fewer, since
-/// runs differ) of a simulation: bugs that need one
-/// more ordering than this are rare (the depth d of PCT).
+/// runs differ) of a simulation: bugs that need one more ordering than this are rare (the depth d
+/// of PCT).
 inline constexpr int pct_drops = 4;
 inline constexpr std::uint64_t pct_steps = 2000;
 /// A subset of a simulation's actors goes on alone for at most so many steps.

@@ -125,8 +125,8 @@ class Status {
   /// device have 64 at most: a longer chain is cut down to its root, and grows from there.
   [[nodiscard]] std::size_t causes() const noexcept { return detail_ ? detail_->causes : 0; }
 
-  /// "code: message" and one line "  cause: ..." for each cause. Of a long chain it has the first
-  /// few causes, how many are left out, and the innermost.
+  /// "code: message" and one line "  cause: ..." for each cause. A long chain is cut: the first few
+  /// causes, how many are left out, and the innermost.
   [[nodiscard]] std::string to_string() const {
     if (!detail_) return "ok";
     std::string text;

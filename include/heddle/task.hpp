@@ -87,7 +87,7 @@ class Completion {
   friend class TicketGuard;
   Completion(std::shared_ptr<DeviceCore> core, std::uint64_t ticket) noexcept
       : core_(std::move(core)), ticket_(ticket) {}
-  /// Of the task that is being issued on this thread.
+  /// Ends the task that is being issued on this thread.
   [[nodiscard]] static Completion of_running_task() noexcept;
 
   std::shared_ptr<DeviceCore> core_;

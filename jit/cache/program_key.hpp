@@ -11,8 +11,8 @@
 
 namespace heddle::jit {
 
-/// `wishes` are of `form.tensors`. Of the options those that decide what is compiled; what becomes
-/// of it for one compiler, so that the compiler is no part of the key.
+/// `wishes` are of `form.tensors`. The key holds the options that decide what is compiled. It
+/// serves one compiler, which is therefore no part of it.
 [[nodiscard]] CompileKey program_key(const ProgramForm& form, std::span<const Wish> wishes,
                                      const CompileOptions& options);
 

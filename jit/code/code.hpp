@@ -28,7 +28,7 @@ struct CodeData {
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
 
   [[nodiscard]] const Signature& signature() const noexcept { return core->signature; }
-  /// Of an entry of the signature: null for scratch of a schedule's own.
+  /// The tensor of an entry of the signature; null for scratch of a schedule's own.
   [[nodiscard]] const Tensor* tensor(std::size_t entry) const noexcept;
   [[nodiscard]] std::string_view label(std::size_t entry) const noexcept;
   /// Host storage of an entry's tensor.

@@ -14,7 +14,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Of some of these.
+/// Those of `all` that `which` numbers.
 template <class T>
 std::vector<T> chosen(std::span<const T> all, const std::vector<std::uint32_t>& which) {
   std::vector<T> some;

@@ -32,7 +32,7 @@ struct StatementForm {
   std::vector<Tensor> tensors;
   std::vector<StaticIndex> statics;
 };
-/// Of a statement whose iteration space is known.
+/// `node`: its iteration space is known.
 [[nodiscard]] StatementForm form_of(const StatementNode& node);
 
 /// What a program says, and what its numbers stand for.

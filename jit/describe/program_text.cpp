@@ -189,7 +189,7 @@ class ProgramPrinter {
     out_.put(")");
   }
 
-  /// Of a literal that has met no type, the text tells it from an integer: exp(1.0) is of f64,
+  /// The text of a literal that has met no type tells it from an integer: exp(1.0) is of f64,
   /// exp(1) of f32.
   static std::string fraction(const ExprNode& node) {
     std::string text = fmt::format("{}", node.scalar.f);
@@ -253,7 +253,7 @@ class ProgramPrinter {
   }
 
   CutText out_;
-  // Of the statement at hand: indices without a label, and parts that have a name.
+  // What belongs to the statement at hand: indices without a label, and parts that have a name.
   std::unordered_map<std::uint64_t, std::string> indices_;
   std::unordered_map<const ExprNode*, std::string> parts_;
 };

@@ -10,7 +10,7 @@
 namespace heddle::jit {
 
 inline constexpr std::size_t program_text_max = 64 << 10;
-/// Of one expression or statement in a message.
+/// The most bytes of one expression or statement in a message.
 inline constexpr std::size_t message_text_max = 120;
 
 /// At most about `bytes_max` long: what is longer is cut, and says so.
@@ -21,9 +21,8 @@ inline constexpr std::size_t message_text_max = 120;
 [[nodiscard]] std::string print_expr(const ExprNode& node);
 [[nodiscard]] std::string print_subscript(const Subscript& subscript);
 
-/// A name made from the comments of a nameless program: punctuation becomes '_', several are
-/// joined by
-/// "_then_" without what they share at the start and the end; empty when there are no comments.
+/// A name made from the comments of a nameless program: punctuation becomes '_', several are joined
+/// by "_then_" without what they share at the start and the end; empty when there are no comments.
 [[nodiscard]] std::string name_from_comments(const Program& program);
 
 }  // namespace heddle::jit

@@ -18,7 +18,7 @@ struct Wish {
 
 /// All of it as it was at one moment.
 [[nodiscard]] Wish wish_of(const Tensor& tensor);
-/// Of Program::tensors(), in that order.
+/// One for each of Program::tensors(), in that order.
 [[nodiscard]] std::vector<Wish> wishes_of(const Program& program);
 
 }  // namespace heddle::jit

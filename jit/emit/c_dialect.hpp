@@ -125,7 +125,7 @@ class CDialect {
   [[nodiscard]] static Made zero_of(DType) { return "0"; }
   [[nodiscard]] Made load(BufferId buffer, const Made& at) const;
   [[nodiscard]] static Made local(LocalId local) { return fmt::format("x{}", local); }
-  /// Of a local block that is an array.
+  /// An element of a local block that is an array.
   [[nodiscard]] static Made element(LocalId local, const Made& at) {
     return fmt::format("x{}[{}]", local, at);
   }

@@ -1,5 +1,5 @@
-// What all emitters share: symbols of a compiled unit and the checks a unit must pass
-// before it is emitted. Pure functions; any thread.
+// What all emitters share: symbols of a compiled unit and the checks a unit must pass before it is
+// emitted. Pure functions; any thread.
 //
 // A unit exports unit_abi_symbol (a uint32_t, HEDDLE_KERNEL_ABI) and, per kernel, a function
 // `heddle_run_NAME` of type heddle_kernel_function (kernel.h).
@@ -38,8 +38,8 @@ struct PrefetchGroup {
   Affine first;
   std::vector<std::int64_t> distances;  ///< elements, the first one's 0 included
 };
-/// Of a prefetch or an unrolled loop of nothing else; else none. Emitters compute each first
-/// address once: compilers take long over many sums that differ by a constant.
+/// The groups of a prefetch, or of an unrolled loop of nothing else; else none. Emitters compute
+/// each first address once: compilers take long over many sums that differ by a constant.
 [[nodiscard]] std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt);
 
 /// The third argument of __builtin_prefetch.

@@ -217,7 +217,7 @@ class GccjitDialect {
     gcc_jit_type* in_memory = nullptr;
   };
   VectorType vector_type(DType t);
-  /// Of values in the lanes at hand: a bool is a mask.
+  /// The type of values in the lanes at hand: a bool is a mask.
   gcc_jit_type* value_type(DType t);
   gcc_jit_type* mask_type(DType t);
   Made mask(DType t, const LanePart& part);

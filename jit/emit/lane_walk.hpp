@@ -195,7 +195,7 @@ class LaneWalk {
   std::map<LocalId, ArrayType> blocks_;
   // Blocks whose columns are those of their rows now, and from which lane on.
   std::set<std::pair<LocalId, std::int64_t>> turned_;
-  // Of the loop at hand:
+  // What belongs to the loop at hand:
   const Stmt* lanes_ = nullptr;
   std::int64_t width_ = 0;
   std::set<LocalId> own_;

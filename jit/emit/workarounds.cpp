@@ -66,7 +66,7 @@ constexpr TermFacts any_constant = plus_zero | minus_zero | other_constant;
 /// It may come from another iteration, or be computed from what does.
 constexpr TermFacts carried = 8;
 
-/// Of operations without conditions.
+/// Whether the operation has no conditions.
 bool is_plain(const Value& v) {
   switch (v.op) {
     case Op::add:

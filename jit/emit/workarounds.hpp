@@ -37,7 +37,7 @@ class HiddenTerms {
   explicit HiddenTerms(const Block& body);
   /// Whether any is in `body`.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// Of a value of `body`, or of copies of its statements, by those of its operands.
+  /// The facts of a value of `body`, or of copies of its statements, by those of its operands.
   [[nodiscard]] TermFacts facts(const Value& value, std::span<const TermFacts> of_operands) const;
   /// Whether operand `k` of such a value is one.
   [[nodiscard]] static bool hides(const Value& value, std::size_t k,

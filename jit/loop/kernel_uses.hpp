@@ -31,13 +31,13 @@ class KernelUses {
 
   [[nodiscard]] const Loop& loop() const noexcept { return loop_; }
   [[nodiscard]] const StmtPtr& operator[](Position at) const { return slots_[at.slot][at.offset]; }
-  /// Of statements that store to the buffer or zero it, in order.
+  /// Positions of the statements that store to the buffer or zero it, in order.
   [[nodiscard]] const Positions& writers(BufferId buffer) const { return writers_[buffer]; }
-  /// Of those that load from it and do not write it: the number of loads.
+  /// Statements that load from it and do not write it, each with its number of loads.
   [[nodiscard]] const Reads& readers(BufferId buffer) const { return readers_[buffer]; }
   /// Whether a statement from `first` to `last` assigns the local.
   [[nodiscard]] bool assigns(LocalId local, Position first, Position last) const;
-  /// Of a loop: from, to.
+  /// Where a loop begins and ends: from, to.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> bounds(VarId var) const {
     return bounds_.at(var);
   }

@@ -153,7 +153,8 @@ class Parser : Scanner {
     return make_store(target, std::move(at), value(), stream);
   }
 
-  /// Of a local: none where it is a scalar. They follow at once: what comes later is not its own.
+  /// Subscripts of a local; none where it is a scalar. They follow at once: what comes later is not
+  /// its own.
   std::vector<Affine> block_subscripts() {
     return text_.substr(at_).starts_with('[') ? subscripts() : std::vector<Affine>();
   }

@@ -326,7 +326,7 @@ class Lowering {
   std::optional<BufferId> merge_id_;
   std::map<std::uint64_t, BufferId> buffers_;  // by tensor id
   std::map<std::uint64_t, StaticId> statics_;  // by index id
-  // Of the statement at hand: indices by id, and the nodes of its value.
+  // What belongs to the statement at hand: indices by id, and the nodes of its value.
   std::map<std::uint64_t, Affine> indices_;
   std::unordered_map<const ExprNode*, int> uses_;
   std::unordered_map<const ExprNode*, ValuePtr> shared_;

@@ -37,8 +37,8 @@ struct Lowered {
   std::vector<StaticIndex> statics;  ///< per Loop::statics
   /// Every tensor of the program (virtual ones too) and its mode after inference, in program order.
   std::vector<std::pair<Tensor, Placement>> placements;
-  /// Of the loop as it was lowered, then as it was optimised. A schedule keeps it: what tiled loops
-  /// do to a buffer is harder to see, and the same.
+  /// The interface of the loop as it was lowered, then as it was optimised. A schedule keeps it:
+  /// what tiled loops do to a buffer is harder to see, and the same.
   Interface interface;
 };
 
@@ -68,8 +68,8 @@ using PassObserver = std::function<void(std::string_view pass, const Lowered&)>;
 [[nodiscard]] Lowered optimize(Lowered lowered, const OptimizeOptions& options = {},
                                const PassObserver& observer = {});
 
-/// Of an optimised kernel, scheduled or not: its interface, with the types and the scratch that it
-/// has now, and where its tensors were placed.
+/// The signature of an optimised kernel, scheduled or not: its interface, with the types and the
+/// scratch that it has now, and where its tensors were placed.
 [[nodiscard]] Signature make_signature(const Lowered& lowered);
 
 }  // namespace heddle::jit

@@ -1,6 +1,6 @@
-// Memory-mode inference: where each tensor of a program lives. The user's
-// requests stay on the tensors; what is decided here lives in the kernel's placements, so compiling
-// has no effect on anything else (O56). Pure; any thread.
+// Memory-mode inference: where each tensor of a program lives. The user's requests stay on the
+// tensors; what is decided here lives in the kernel's placements, so compiling has no effect on
+// anything else (O56). Pure; any thread.
 //
 //   never written                     hosted(constant) with host storage, else on_device
 //   read before it is written         on_device, or hosted(changed_on_devices)

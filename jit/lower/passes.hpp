@@ -13,8 +13,8 @@
 
 namespace heddle::jit {
 
-/// What tracing saw of one buffer. What is read before it is written, or never
-/// written, is read off all iterations by read_interface() instead.
+/// What tracing saw of one buffer. What is read before it is written, or never written, is read off
+/// all iterations by read_interface() instead.
 struct Traced {
   /// Reads of the most read cell, those of statements that assign the buffer left out.
   std::int64_t visits_max = 0;

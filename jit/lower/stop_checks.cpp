@@ -21,11 +21,11 @@ constexpr double iteration_min = 20'000;
 constexpr double iteration_max = 1e8;
 /// Shorter ones are of some 20 instructions, and compilers add one where the loop is cut.
 constexpr double part_iteration_min = 100;
-/// Of iterations between these so much is done between two looks: a millisecond or less.
+/// Loops with iterations between these do so much between two looks: a millisecond or less.
 constexpr double between_looks = 1e6;
 /// Most lanes of a vector of numbers that schedules make.
 constexpr double lanes_max = 16;
-/// Of one value; what is above makes no difference.
+/// The cost of one value is counted up to this; what is above makes no difference.
 constexpr int value_cost_max = 4096;
 
 double count(const Stmt& loop) {

@@ -15,7 +15,7 @@ struct StopChecks {
   /// at its top level. Loops that look now and then have one around them that looks, and stay as
   /// compilers make vectors of them.
   std::map<VarId, std::int64_t> every;
-  /// Of `loop`: 0 where it does not look, 1 where each iteration does.
+  /// After how many iterations `loop` looks: 0 where it does not, 1 where each iteration does.
   [[nodiscard]] std::int64_t period(const Stmt& loop) const {
     const auto at = every.find(loop.var);
     return at == every.end() ? 0 : at->second;

@@ -16,7 +16,8 @@ namespace heddle::jit {
 /// one. Each is a value of loads and indices. The result is contiguous along `lane`, or along `row`
 /// if it is `across`.
 struct Contraction {
-  /// Of the sums. Integers of 8 and 16 bits are summed in 32 bits: the low ones are the same.
+  /// The type of the sums. Integers of 8 and 16 bits are summed in 32 bits: the low ones are the
+  /// same.
   DType type = DType::f32;
   std::vector<StmtPtr> kept;     ///< loops, outermost first
   std::vector<StmtPtr> reduced;  ///< loops
@@ -37,7 +38,7 @@ struct Contraction {
   std::vector<StmtPtr> moving_b, sharing_b;
   /// A factor is more than a load: done once, where it is copied to scratch.
   [[nodiscard]] bool is_computed() const;
-  /// Of the loops inside the outermost reduced one.
+  /// Terms of the loops inside the outermost reduced one.
   [[nodiscard]] std::int64_t inner_terms() const;
 };
 /// `across`: with the other loop as lanes.

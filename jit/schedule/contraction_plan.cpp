@@ -20,7 +20,7 @@ std::int64_t product_of(const std::vector<StmtPtr>& loops) {
 /// In half cycles: a vector, or an element at a time.
 double copy_time(double elements, bool contiguous) { return elements * (contiguous ? 0.25 : 2); }
 
-/// Of copies, and of turning sums.
+/// The time that copies and turning sums take.
 double overhead(const Contraction& c, const ContractionPlan& plan, const Target& target) {
   const auto rows = static_cast<double>(c.row ? c.row->to : 1);
   const auto lanes = static_cast<double>(c.lane->to);
@@ -37,8 +37,8 @@ double overhead(const Contraction& c, const ContractionPlan& plan, const Target&
   return time;
 }
 
-/// Of vectors besides the sums: one row of b, and an element of a in all lanes; without fma the
-/// product too.
+/// Registers for sums and a row of b: all but the one of an element of a in all lanes, and without
+/// fma the one of a product.
 std::int64_t free_registers(const Target& target) {
   return target.vector_registers() - (target.has_fma() ? 1 : 2);
 }

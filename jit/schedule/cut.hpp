@@ -24,7 +24,7 @@ struct KernelPart {
 /// `loop` has, used or not.
 [[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max);
 
-/// Of a kernel, as cut_kernels() counts them.
+/// The nodes of a kernel, as cut_kernels() counts them.
 [[nodiscard]] std::size_t nodes_of(const Loop& loop);
 
 }  // namespace heddle::jit

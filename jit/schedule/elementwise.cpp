@@ -18,7 +18,7 @@ std::int64_t vector_width(const Scheduling& in, const Block& body) {
   return type ? in.target.lanes(*type) : 0;
 }
 
-/// Of an iteration of an elementwise loop.
+/// How many vectors an iteration of an elementwise loop takes.
 std::int64_t vectors_at_once(const Block& body) {
   std::int64_t steps = 0;
   walk(body, [&](const Stmt& stmt) { steps += stmt.kind == StmtKind::store ? 1 : 0; });

@@ -184,7 +184,7 @@ std::vector<std::optional<std::size_t>> only_users(const Loop& loop) {
   return result;
 }
 
-/// Of buffers, the axis of which one element stays.
+/// For each buffer, the axis of which one element stays.
 using ShrunkAxes = std::map<BufferId, std::size_t>;
 
 StmtPtr at_first(const StmtPtr& stmt, const ShrunkAxes& axes) {

@@ -20,7 +20,8 @@ namespace {
 
 /// In simple operations: less is sooner computed than loaded.
 constexpr int cost_min = 8;
-/// Of a value that goes to memory, and of all of a kernel together.
+/// The fewest uses of a value that goes to memory, and the most bytes of all that a kernel has
+/// there.
 constexpr std::int64_t uses_min = 8;
 constexpr std::int64_t bytes_max = std::int64_t{32} << 20;
 

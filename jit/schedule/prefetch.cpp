@@ -15,7 +15,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Of this share of the second-level cache a row may be, as it has to stay there.
+/// A row may take one part in so many of the second-level cache, as it has to stay there.
 constexpr std::int64_t l2_share = 4;
 
 using Path = std::vector<const Stmt*>;

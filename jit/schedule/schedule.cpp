@@ -27,7 +27,7 @@ Block renumbered(const Block& body) {
   return result;
 }
 
-/// Of all local blocks together.
+/// The bytes of all local blocks together.
 std::int64_t block_bytes(const Block& body) {
   std::int64_t bytes = 0;
   walk(body, [&bytes](const Stmt& stmt) {

@@ -46,7 +46,7 @@ struct Scheduling {
   BufferId add_scratch(const char* label, DType type, Dims dims);
   /// Forgets scratch from this buffer on, the latest.
   void drop_scratch(std::size_t from);
-  /// Of local blocks, that nests scheduled from here on may have together: they share a stack.
+  /// Bytes of local blocks that nests scheduled from here on may have together: they share a stack.
   std::int64_t block_bytes_left = block_bytes_max;
 };
 
@@ -83,7 +83,7 @@ using LoopQuestion = std::function<bool(const StmtPtr&)>;
 /// `plan` is that of the kernel, before and after.
 void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan);
 
-/// Of loops that go over the same rows of a large input, all but the first find them in the cache:
+/// Where loops go over the same rows of a large input, all but the first find them in the cache:
 /// one of these fetches the next row.
 [[nodiscard]] Block fetch_rows_ahead(Scheduling& in, const Block& body);
 

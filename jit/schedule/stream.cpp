@@ -89,7 +89,7 @@ void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan
   Loop& loop = lowered.loop;
   std::int64_t touched = 0;
   for (const BufferDecl& decl : loop.buffers) touched += decl.type.num_bytes().value_or(0);
-  // Of a large last-level cache one kernel has only part: others use it too.
+  // A kernel has only part of a large last-level cache: others use it too.
   if (touched <= std::min(target.l3_bytes, target.profile.cached_bytes_max)) return;
   const Uses uses(loop, target, plan);
   std::vector<bool> chosen;

@@ -10,7 +10,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Of a term, locals written out: more stays as it is.
+/// The most nodes of a term with locals written out: a larger one stays as it is.
 constexpr std::int64_t nodes_max = 200;
 
 struct Written {

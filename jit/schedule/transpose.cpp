@@ -17,8 +17,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Of each row that is read; as many rows are written as a page has elements, each in a page of its
-/// own. That many fit second-level TLBs.
+/// So much of each row is read at a time. As many rows are written as a page has elements, each in
+/// a page of its own; that many fit second-level TLBs.
 constexpr std::int64_t page_bytes = 4096;
 
 class Turned {

@@ -17,7 +17,7 @@ struct CompileLimits {
   std::stop_token stop;  ///< asks it to end
 };
 
-/// Of a thread's steps. Constant-initialised: an access is an access, no call.
+/// Counts a thread's steps. Constant-initialised: an access is an access, no call.
 struct StepCounter {
   std::uint32_t left = 0;   ///< until the next look at the limits
   std::uint64_t taken = 0;  ///< before the present run of `left`

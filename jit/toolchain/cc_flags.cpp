@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 3> flushing{"-ffast-math", "-Ofast",
                                                    "-funsafe-math-optimizations"};
 
 #if defined(__x86_64__)
-/// Of the processor, unless fewer instructions are wanted than it has.
+/// Asks for the processor's instructions, unless fewer are wanted than it has.
 std::string machine_flag(const Target& target) {
   if (target.isa == Isa::avx2 && native_target().isa == Isa::avx512) return "-march=x86-64-v3";
   if (target.isa == Isa::portable && native_target().isa != Isa::portable) return "-march=x86-64";

@@ -110,7 +110,7 @@ V integer_op(Op op, const Args& v) {
   }
 }
 
-// Of the builtins that make numbers whole, libgccjit 12 vectorises rint alone.
+// libgccjit 12 vectorises rint alone among the builtins that make numbers whole.
 V floating_floor(V a) {
   const V nearest = rint(a);
   return select(a < nearest, nearest - like(a, 1), nearest);

@@ -1,7 +1,6 @@
 // See value/primitives_math.hpp: exp, exp2, log, log2, tanh and erf. Reductions after Cody and
-// Waite
-// ("Software Manual for the Elementary Functions", 1980) with fma; evaluation as in Muller et al.,
-// "Handbook of Floating-Point Arithmetic" (2nd ed., 2018), chapter 10. Pure.
+// Waite ("Software Manual for the Elementary Functions", 1980) with fma; evaluation as in Muller et
+// al., "Handbook of Floating-Point Arithmetic" (2nd ed., 2018), chapter 10. Pure.
 #include "jit/value/primitives_math.hpp"
 
 #include <array>

@@ -52,7 +52,7 @@ struct Rounded {
   PrimValue shifted;
   PrimValue value;
 };
-/// Of scale * x, which is below 2^(mantissa - 1) and rounded once with k. 0 <= offset <= 4 * bias.
+/// Rounds scale * x < 2^(mantissa - 1), together with k once. 0 <= offset <= 4 * bias.
 [[nodiscard]] Rounded round_scaled(PrimValue x, PrimValue scale, std::int64_t offset = 0);
 /// The same for x from below 0 to infinity, but that k is at most `k_max`.
 [[nodiscard]] Rounded round_at_most(PrimValue x, PrimValue scale, std::int64_t offset,

@@ -149,7 +149,7 @@ std::string lane_instruction(const Prim& prim, const PrimFunction& function, con
         return fmt::format("vcmp{} ${}, %2, %1, %0", packed(operand), predicate(prim.op, true));
       return fmt::format("vpcmp{}{} ${}, %2, %1, %0", is_signed_integer(operand) ? "" : "u",
                          is_wide(operand) ? 'q' : 'd', predicate(prim.op, false));
-    // Of two zeros, and where either is NaN, these give their second source: in this order %1.
+    // Where both are zero, or either is NaN, these give their second source: in this order %1.
     case PrimOp::larger:
       return fmt::format("vmax{} %1, %2, %0", packed(prim.type));
     case PrimOp::smaller:

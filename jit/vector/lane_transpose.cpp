@@ -66,7 +66,7 @@ class Network {
     return add(fmt::format("vperm2f128 ${:#x}, %2, %1, %0", which), first, second);
   }
 
-  /// Of the rows from `row` on, as many as elements fit 16 bytes.
+  /// The columns of the rows from `row` on, as many rows as elements fit 16 bytes.
   void columns_of(std::size_t row) {
     if (wide_) {
       made_.push_back(interleave("lpd", row, row + 1));

@@ -30,7 +30,7 @@ struct LanePlan {
   }
   friend bool operator==(const LanePlan&, const LanePlan&) = default;
 };
-/// Of a part of a kernel that has these buffers.
+/// The plan of a part of a kernel that has these buffers.
 [[nodiscard]] LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
                                   const Target& target);
 [[nodiscard]] inline LanePlan plan_lanes(const Loop& loop, const Target& target) {

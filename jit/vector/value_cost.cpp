@@ -34,8 +34,8 @@ int cost_of(const Prim& prim) {
   }
 }
 
-/// Of an operation or a cast alone, remembered: building the primitive function takes longer. What
-/// remembers has no destructor, as compiles may run during exit.
+/// The cost of an operation or a cast alone, remembered: building the primitive function takes
+/// longer. What remembers has no destructor, as compiles may run during exit.
 int own_cost(const Value& v) {
   constexpr std::size_t casts = op_count;  // a row of its own, behind those of operations
   static constinit std::array<std::atomic<int>, (op_count + 1) * dtype_count * dtype_count> known{};

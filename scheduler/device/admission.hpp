@@ -39,7 +39,7 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
                                        const SubmitOptions& options,
                                        TicketGuard* guard = nullptr) noexcept;
-  /// Of a ticket that was taken.
+  /// The event of a ticket that was taken.
   [[nodiscard]] Event event(std::uint64_t ticket) const noexcept { return {place_, ticket}; }
   /// A task that does nothing after `event`.
   [[nodiscard]] Event submit_wait(const Event& event) noexcept;

@@ -34,8 +34,8 @@ class alignas(tuning::line_bytes) Control {
   [[nodiscard]] Status status() const noexcept;
   /// Why tasks are skipped now; ok when they are not.
   [[nodiscard]] Status skip_reason() const noexcept;
-  /// `ticket` failed, and all later tasks of this epoch are skipped. The completer, before
-  /// it completes that ticket.
+  /// `ticket` failed, and all later tasks of this epoch are skipped. The completer, before it
+  /// completes that ticket.
   void poison(std::uint64_t ticket, const Status& why) noexcept;
   /// Nobody has seen the failure that poisoned this device, and soon nobody can: the log tells it.
   void tell_failure() noexcept;
@@ -51,7 +51,7 @@ class alignas(tuning::line_bytes) Control {
   void cancel(const Lane<>& lane) noexcept;
   /// What comes before `ticket` has ended. The consumer, before it looks at that one.
   void settle(std::uint64_t ticket) noexcept;
-  /// Of task `ticket`, which runs or has just ended. Its consumer or completer.
+  /// The token of task `ticket`, which runs or has just ended. Its consumer or completer.
   [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool asked_to_stop(std::uint64_t ticket) const noexcept;
 

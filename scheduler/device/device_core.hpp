@@ -39,7 +39,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   /// Error(unavailable) when no thread can be started.
   [[nodiscard]] static TaskDevice open(DeviceOptions options, const MachineProfile& profile,
                                        OwnedRunner runner, std::shared_ptr<DeviceCore>* core);
-  /// Of a device whose handle is not empty.
+  /// `device`: its handle is not empty.
   [[nodiscard]] static std::shared_ptr<DeviceCore> of(const TaskDevice& device) noexcept;
   /// The same, held by `device` alone; that handle is not empty.
   [[nodiscard]] static DeviceCore& in(const TaskDevice& device) noexcept { return *device.core_; }
@@ -76,7 +76,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   [[nodiscard]] const DeviceOptions& options() const noexcept { return device_.options; }
   [[nodiscard]] const Timeline& timeline() const noexcept { return *device_.timeline; }
-  /// Of the task that its consumer is at, or was last.
+  /// The label of the task that its consumer is at, or was last.
   [[nodiscard]] const char* label() const noexcept { return consumer_.running().label(); }
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
@@ -84,7 +84,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // For the running task.
 
   [[nodiscard]] TaskWaits& waits() noexcept { return consumer_.waits(); }
-  /// Of a device that has tasks in flight; else null.
+  /// Null unless the device has tasks in flight.
   [[nodiscard]] LateEnds* late_ends() noexcept { return consumer_.late_ends(); }
   [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept {
     return control_.stop_token(ticket);

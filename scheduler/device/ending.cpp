@@ -18,7 +18,7 @@ std::string Ending::describe(const char* label, std::uint64_t ticket, const Task
 
 namespace {
 
-/// Of a failure that others came after, again and again: without most of its causes.
+/// The failure without most of its causes, where others came after it again and again.
 Status shortened(Status failure) noexcept {
   if (failure.causes() < tuning::causes_max) return failure;
   return Status(failure.code(), "it came after earlier failures, whose texts are no longer kept",

@@ -159,7 +159,8 @@ namespace {
   thread_local Callbacks mine;
   return mine;
 }
-/// Of the task that runs here, which may go on in another thread; outside tasks, of this thread.
+/// The callbacks of the task that runs here, which may go on in another thread; outside tasks,
+/// this thread's.
 Callbacks& callbacks_here() noexcept {
   TaskContext* const task = current_task();
   return task != nullptr ? task->callbacks : callbacks_of_host();

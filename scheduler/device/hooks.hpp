@@ -47,7 +47,7 @@ class Hooks {
   ~Hooks() = default;
 };
 
-/// Of the calling thread; null when it simulates nothing.
+/// The calling thread's hooks; null when it simulates nothing.
 [[nodiscard]] Hooks* hooks() noexcept;
 void set_hooks(Hooks* hooks) noexcept;
 

@@ -28,13 +28,13 @@ class RunningTask {
   /// When tasks begin, roughly: a clock that costs little, read now and then.
   void note_time(const Identity& device) noexcept;
 
-  /// Of the task that the consumer is at; "" when none.
+  /// The label of the task that the consumer is at; "" when none.
   [[nodiscard]] const char* label() const noexcept {
     // relaxed: pairs with the store in run(); inside the task it is its own.
     const char* const text = label_.load(std::memory_order_relaxed);
     return text != nullptr ? text : "";
   }
-  /// Of a device that has tasks.
+  /// For the snapshot of a device that has tasks.
   void show(Snapshot& snapshot) const;
 
  private:

@@ -30,7 +30,7 @@ class TicketGuard {
 
  protected:
   ~TicketGuard() = default;
-  /// Of the task that runs on this thread, which ends later: its operations have a finish().
+  /// Ends the task that runs on this thread, later: its operations have a finish().
   [[nodiscard]] static Completion completion_of_running_task() noexcept {
     return Completion::of_running_task();
   }
@@ -44,7 +44,7 @@ class PlainTicket {
   PlainTicket() = default;  ///< none
   explicit PlainTicket(const TaskDevice& device) noexcept;
   [[nodiscard]] explicit operator bool() const noexcept { return place_ != nullptr; }
-  /// Of the task. For a caller that has a ticket.
+  /// The task's event. For a caller that has a ticket.
   [[nodiscard]] const Event& event() const noexcept { return event_; }
   /// Where its callable is to be built, of up to task_bytes_max bytes.
   [[nodiscard]] void* place() const noexcept { return place_; }

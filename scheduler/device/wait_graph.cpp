@@ -118,7 +118,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
     const std::lock_guard lock(graph_mutex());
     const Timeline* const target = Timeline::of(event);
     if (target->reached(event.device_id(), event.ticket()) || stop.stop_requested()) return {};
-    // Of its own device too.
+    // Also one of its own device.
     if (target->ends_by_itself(event.ticket())) return {};
     const TaskContext* held = &task;
     while (held != nullptr && !Walk::closes(held->device->timeline(), *target))

@@ -301,7 +301,7 @@ Trace stop_trace() {
     });
     result.dropped += ring->ring.dropped();
   }
-  // Of one instant, which some counters tick in tens of ns: tasks in their order, then what is in
+  // Events of one instant (some counters tick in tens of ns): tasks in their order, then what is in
   // them, long before short.
   std::ranges::sort(result.events, {}, [](const TraceEvent& each) {
     const bool is_task = each.kind == TraceEvent::Kind::task;

@@ -60,7 +60,7 @@ class Found {
   [[nodiscard]] constexpr bool published() const noexcept {
     return (bits_ & ~noted_bit) >> 48 == 0;
   }
-  /// Of a published one.
+  /// Operations of a published task.
   [[nodiscard]] const TaskOps& ops() const noexcept {
     return *reinterpret_cast<const TaskOps*>(plain() ? bits_ : bits_ ^ noted_bit);
   }

@@ -13,7 +13,7 @@
 namespace heddle::sched {
 
 /// Users' callbacks that run within others: to a depth that any stack has room for; those beyond it
-/// come after. Of one task, or of one thread outside tasks.
+/// come after. They are those of one task, or of one thread outside tasks.
 class Callbacks {
  public:
   void run(std::function<void()> callback) noexcept;

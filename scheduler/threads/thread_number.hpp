@@ -15,12 +15,13 @@ namespace thread {
   gnu::visibility("hidden")]] extern thread_local constinit std::uint64_t number;
 }  // namespace thread
 
-/// Of the calling thread; no_thread_number until it first asked for one. Not for functions that
-/// suspend before: they may go on in another thread with the address of the first one's variable.
+/// The calling thread's number; no_thread_number until it first asked for one. Not for functions
+/// that suspend before: they may go on in another thread with the address of the first one's
+/// variable.
 [[nodiscard]] [[gnu::always_inline]] inline std::uint64_t known_thread_number() noexcept {
   return thread::number;
 }
-/// Of the calling thread. Not inlined: see above.
+/// The calling thread's number, given to it at the first call. Not inlined: see above.
 [[nodiscard]] std::uint64_t thread_number() noexcept;
 /// In a forked child, by its one thread.
 void forget_thread_number() noexcept;

@@ -39,7 +39,8 @@ Bounded bounded_sum(std::span<const float> terms) {
   return sum;
 }
 
-/// Of sizes far and near, of both signs; of every third sum the last term takes most of it away.
+/// Terms of sizes far and near, of both signs; the last term of every third sum takes most of it
+/// away.
 std::vector<float> random_terms(std::mt19937& random, std::size_t count) {
   std::uniform_real_distribution<float> significand(-1, 1);
   std::uniform_int_distribution<int> exponent(-20, 20);

@@ -1,10 +1,10 @@
 // Random programs through every stage and both compilers, against a plain interpreter of the loops
 // that lowering makes, whose operations and conversions are not the product's: every bit, but where
 // schedules take sums in another order, which may move results by what that can do to them. What a
-// schedule's own loops give, interpreted, is what it must give to the bit. Of each two programs one
-// is scheduled, and of each four two are large. HEDDLE_TEST_SEEDS=n looks at n programs instead of
-// 5,000 (by gccjit; cc, which is slower, compiles every fifth unit), HEDDLE_TEST_SEED=s at those
-// from s on. A failing seed is printed and makes its program.
+// schedule's own loops give, interpreted, is what it must give to the bit. One program of two is
+// scheduled, and two of four are large. HEDDLE_TEST_SEEDS=n looks at n programs instead of 5,000
+// (by gccjit; cc, which is slower, compiles every fifth unit), HEDDLE_TEST_SEED=s at those from s
+// on. A failing seed is printed and makes its program.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

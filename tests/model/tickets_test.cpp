@@ -65,7 +65,7 @@ TEST(TicketsModelTest, ReadTickets) {
   expect_caught<WithoutBias>({"::reserve(", Mutation::no_release});
 }
 
-// Of two that take tickets by exchange, the second sees what the first did before; a thread that
+// The second of two that take tickets by exchange sees what the first did before; a thread that
 // finds the lane closed sees what the one that closed it did before.
 struct TicketsInOrder : rl::test_suite<TicketsInOrder, 3> {
   Tickets<Env<>> tickets;

@@ -37,7 +37,7 @@ inline double rounding_error(DType t, double size) {
   }
 }
 
-/// Of `op` on these operands, which gave `result`.
+/// The error of `op` on these operands, which gave `result`.
 inline double error_after(Op op, const Scalar& result, std::span<const Bounded> args) {
   const auto error = [&](std::size_t k) { return args[k].error; };
   const auto size = [&](std::size_t k) { return std::fabs(args[k].value.f); };
@@ -91,7 +91,7 @@ inline double error_after(Op op, const Scalar& result, std::span<const Bounded> 
   }
 }
 
-/// Of a conversion of `from`, which gave `result`.
+/// The error of a conversion of `from`, which gave `result`.
 inline double error_after_cast(const Scalar& result, const Bounded& from) {
   if (from.error == 0) return 0;
   if (!is_floating(from.value.dtype) || !std::isfinite(from.value.f)) return unknown_error;
@@ -127,7 +127,7 @@ class Accumulated {
     ++terms_;
     if (!std::isfinite(term.value.f) || !std::isfinite(sum.f)) error_ = unknown_error;
     if (op == Op::max || op == Op::min) {
-      // Of zeros with both signs the order decides.
+      // The order decides between zeros of both signs.
       error_ = std::max(error_, term.error);
       return sum.f == 0 ? std::max(error_, std::numeric_limits<double>::denorm_min()) : error_;
     }

@@ -17,15 +17,16 @@ namespace heddle::jit::testing {
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics = {});
 
-/// Of each buffer's elements: how far results may be from it that take the sums of loops in another
-/// order, or round a product and its sum once: 0 where they have the same bits, infinite where that
-/// is not known.
+/// For each element of each buffer: how far from it results may be that take the sums of loops in
+/// another order, or round a product and its sum once: 0 where they have the same bits, infinite
+/// where that is not known.
 using ElementErrors = std::vector<std::vector<double>>;
 /// The same, and what schedules may change of the results.
 [[nodiscard]] ElementErrors interpret_bounded(const Loop& loop, std::span<const HostArray> buffers,
                                               std::span<const std::int64_t> statics = {});
 
-/// Of one type: the same bits, any NaN for any other, or no further apart than the errors of `a`.
+/// For arrays of one type: the same bits, any NaN for any other, or no further apart than the
+/// errors of `a`.
 [[nodiscard]] bool near_elements(const HostArray& a, const HostArray& b,
                                  std::span<const double> errors);
 

@@ -128,7 +128,7 @@ class RowMaker {
 
   Expr number(int n) const { return cast(n, type_); }
 
-  /// Of the element (i, j): grows slowly, so that sums stay exact.
+  /// A value of the element (i, j): it grows slowly, so that sums stay exact.
   Expr value(const Index& i, const Index& j) {
     const Expr x = any(matrices_)(i, j);
     switch (below(8)) {
@@ -217,7 +217,7 @@ class TransposeMaker {
     return Tensor("x", type, dims).at(at);
   }
 
-  /// Of all types; of those that vectors are made of more often.
+  /// Any type, more often one that vectors are made of.
   DType any_type() {
     constexpr std::array types{f32, f32,  f64, i32, u32, i64, u64,
                                f16, bf16, i8,  u8,  i16, u16, bool_};

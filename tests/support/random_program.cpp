@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array all_dtypes{bool_, u8, i8, u16, i16, i32, u32, i64, u64, f16, bf16, f32, f64};
 
-/// Of large programs; small ones have fewer.
+/// Bounds of large programs; small ones have fewer.
 constexpr std::int64_t iterations_max = 10'000;
 constexpr std::int64_t elements_max = 6'000;
 

@@ -82,9 +82,8 @@ struct KernelWorkload {
   nanoseconds slice = std::chrono::milliseconds(20);
 };
 /// Rows of each compiling backend against each alternative, the other compilers and the frameworks
-/// of Python. Setups are made when a row first runs
-/// and live as long as it. Both results are compared first: throws internal when they differ by
-/// more than rounding.
+/// of Python. Setups are made when a row first runs and live as long as it. Both results are
+/// compared first: throws internal when they differ by more than rounding.
 void add_kernel_rows(std::vector<Row>& rows, const KernelWorkload& workload);
 
 }  // namespace heddle::bench

@@ -17,7 +17,8 @@ namespace {
 
 /// A pair during which the gauge changed by more than this saw two machines.
 constexpr double gauge_change_max = 1.3;
-/// Of attempts to wanted pairs; a machine that never holds still ends the case with what there is.
+/// At most so many attempts for each wanted pair; a machine that never holds still ends the case
+/// with what there is.
 constexpr int attempts_factor = 4;
 
 double percentile_of(std::vector<double> values, double share) {

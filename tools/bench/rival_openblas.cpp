@@ -11,7 +11,7 @@
 namespace heddle::bench {
 namespace {
 
-// Of cblas.h; the library has no header here.
+// As in cblas.h; the library has no header here.
 using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k,
                        float alpha, const float* a, int lda, const float* b, int ldb, float beta,
                        float* c, int ldc);

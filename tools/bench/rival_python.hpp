@@ -22,8 +22,8 @@ struct Framework {
 
 /// All of them. Set where they are before the rows are made.
 [[nodiscard]] std::span<Framework> frameworks();
-/// Of those that have a Python. Programs that one has no words for, and pythons without it, are
-/// `unavailable` when they are prepared.
+/// One for each framework that has a Python. Programs that one has no words for, and pythons
+/// without it, are `unavailable` when they are prepared.
 [[nodiscard]] std::vector<Alternative> framework_alternatives();
 
 }  // namespace heddle::bench

@@ -13,7 +13,7 @@ struct Cost {
   double bytes_written = 0;     ///< the same
   double bytes_of_scratch = 0;  ///< of those that do not
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
-  /// Of everything that it touches.
+  /// The bytes of everything that it touches.
   [[nodiscard]] double footprint() const { return bytes() + bytes_of_scratch; }
 };
 [[nodiscard]] Cost cost_of(const jit::Loop& loop);

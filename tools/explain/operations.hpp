@@ -16,7 +16,7 @@ using Ternary = Expr (*)(const Expr&, const Expr&, const Expr&);
 [[nodiscard]] const std::map<std::string_view, Unary>& unary_calls();
 [[nodiscard]] const std::map<std::string_view, Binary>& binary_calls();
 [[nodiscard]] const std::map<std::string_view, Ternary>& ternary_calls();
-/// Of a whole right side.
+/// Reductions of a whole right side.
 [[nodiscard]] const std::map<std::string_view, Reduction (*)(Expr)>& reductions();
 
 struct Operator {

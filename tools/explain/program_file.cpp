@@ -339,7 +339,7 @@ class Parser {
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, StaticIndex> statics_;
   std::map<std::string, Index> sized_;
-  // Of the line at hand.
+  // What belongs to the line at hand.
   std::optional<Words> words_;
   std::map<std::string, Index> indices_;
   int depth_ = 0;

@@ -38,9 +38,9 @@ struct Request {
   std::array<Slice, num_operands> operands{};
   std::size_t row = 0;
 
-  /// Of its task; none: `end` is how it went.
+  /// Its task's event; none: `end` is how it went.
   Event event{};
-  /// Of what has no event.
+  /// How it went, where it has no event.
   enum class End : std::uint8_t { took_effect, did_not, anything } end = End::did_not;
   /// Where it did not end well, it may have taken effect, in part or whole.
   bool partly = false;

@@ -16,7 +16,8 @@
 namespace heddle::stress {
 
 struct SimulateOptions {
-  /// Of one seed; unset: a graph of tasks. Of simulate_runtime(), work for the tensor runtime.
+  /// Runs one seed; unset: a graph of tasks, or, by simulate_runtime(), work for the tensor
+  /// runtime.
   std::function<GraphReport(std::uint64_t seed)> one{};
   std::uint64_t seed = 1;  ///< the first
   std::uint64_t seeds = 1;

@@ -26,9 +26,9 @@ constexpr std::uint64_t slack_bytes =
     64 * mib;
 #endif
 
-/// Of stacks, queues and the allocator's arenas of all threads, most of it never touched. With
-/// less, memory ends somewhere in the middle of a round, where some of the scheduler's own messages
-/// can no longer be made.
+/// Room for stacks, queues and the allocator's arenas of all threads, most of it never touched.
+/// With less, memory ends somewhere in the middle of a round, where some of the scheduler's own
+/// messages can no longer be made.
 constexpr std::uint64_t address_space_bytes_min = 4096 * mib;
 
 void require_address_space() {

@@ -56,7 +56,7 @@ class MemoryBound {
   std::uint64_t warm_bytes_ = 0;
 };
 
-/// Of this process; 0 where the system does not say.
+/// Bytes in memory of this process; 0 where the system does not say.
 [[nodiscard]] std::uint64_t resident_bytes();
 
 }  // namespace heddle::stress

@@ -193,8 +193,8 @@ std::vector<std::pair<std::string, Stage>> stages() {
       {"emit", [](P, L, L o) { static_cast<void>(emit_c(unit_of(o), tiny_target(Isa::avx2))); }}};
 }
 
-// J10: time and stop tokens hold in each stage, which ends within a millisecond or
-// so of steps, and says which program and stage it was
+// J10: time and stop tokens hold in each stage, which ends within a millisecond or so of steps, and
+// says which program and stage it was
 TEST(LargeProgramsTest, EachStageEndsWhenItsTimeIsOver) {
   constexpr std::uint64_t steps_max = 2048;
   Program program("patient");

@@ -108,8 +108,8 @@ TEST_F(PlacementTest, CheapIntermediatesAreRecomputed) {
   EXPECT_EQ(placed(program, many), local) << "each is read 40 times";
   EXPECT_EQ(placed(program, small), local) << "near ones are as soon loaded";
   EXPECT_EQ(placed(program, cheap, {.inline_virtual = false}), local);
-  // What reads a sum that is computed where it is read takes that sum's time; and what has
-  // elements of another size would keep its readers from being vectors.
+  // What reads a sum that is computed where it is read takes that sum's time; and what has elements
+  // of another size would keep its readers from being vectors.
   const Tensor h("h", f32, {100, 100}), r("r", f32, {100, 100}), z("z", f32, {100, 100}),
       w1("w1", f32, {100, 100}), w2("w2", f32, {100, 100});
   const Tensor bytes("bytes", i8, {n}), numbers("numbers", f32, {n});

@@ -38,7 +38,7 @@ class Workshop {
   TempDirectory directory_;
 };
 
-/// Of another amount, it is another kernel.
+/// With another amount it is another kernel.
 Program increment(const Tensor& x, const char* name, int amount = 1) {
   Index i;
   Program p(name);

@@ -23,7 +23,7 @@ class MarksTest : public AsynchronousFixture {
     device.await();
     other.await();
   }
-  /// Of the routine on `device`, without waiting for anybody.
+  /// A launch of the routine on `device`, without waiting for anybody.
   Event launch() const { return here.schedule(); }
   Event copy_after(const Event& event, const Routine& to) const {
     return copy(x, here.context(), to.context(), {.after = {event}}).event;

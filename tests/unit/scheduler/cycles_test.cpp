@@ -47,7 +47,7 @@ Status refusal_of(const std::vector<Status>& ends) {
   return refused == ends.end() ? Status() : *refused;
 }
 
-/// Of these one is refused, in words that name each device, and the others are ok.
+/// One of these is refused, in words that name each device, and the others are ok.
 void expect_one_refused(const std::vector<Status>& ends, const std::vector<std::string>& names) {
   const Status refused = refusal_of(ends);
   for (const std::string& name : names) EXPECT_THAT(text(refused), HasSubstr("'" + name + "'"));
@@ -72,7 +72,7 @@ TEST_P(CyclesTest, TasksThatAwaitEachOther) {
       EXPECT_TRUE(start.signal(1).ok());
       for (std::size_t k = 0; k < count; ++k)
         ASSERT_NE(devices[k].await_for(60s).code(), ErrorCode::deadline);
-      // Of a long cycle the text names the first few.
+      // The text names the first few devices of a long cycle.
       std::vector<std::string> names;
       if (count <= 3) names = {"device 0", "device 1"};
       expect_one_refused(ends, names);

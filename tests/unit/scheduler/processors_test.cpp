@@ -64,7 +64,7 @@ class QuotaTest : public testing::Test {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  /// Of a process in `groups`, which may use 16 processors.
+  /// What a process in `groups` gets, which may use 16 processors.
   unsigned processors(const std::string& groups) {
     write("proc/self/cgroup", groups);
     return processors_within_quota(16, directory_.path().string());

@@ -61,7 +61,7 @@ class Stubborn {
     state_->begun.count_down();
     while (!state_->released.load()) std::this_thread::sleep_for(1ms);
   }
-  /// Of which another one was submitted.
+  /// Waits for the copy of this that was submitted.
   void wait_until_begun() const { state_->begun.wait(); }
   void release() const { state_->released.store(true); }
   [[nodiscard]] long copies() const { return state_.use_count(); }

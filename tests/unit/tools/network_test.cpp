@@ -95,7 +95,7 @@ TEST(NetworkTest, GradientIsTheDerivativeOfTheLoss) {
   EXPECT_EQ(compared, 2 * (3 * 4 + 4 + 4 * 3 + 3));
 }
 
-/// Of equal sizes, and equal up to the order of sums.
+/// They are of equal sizes, and equal up to the order of sums.
 void expect_same_sums(const std::vector<double>& a, const std::vector<double>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 1e-13 * (1 + std::abs(b[k])));
