@@ -183,9 +183,9 @@ void RuntimeHosts::finalize_context() {
 void RuntimeHosts::replace(const std::shared_ptr<Seat>& gone) {
   for (auto& seat : seats_) {
     if (seat != gone) continue;
-    if (auto fresh = world_.open_seat(world_.num_backends() - 1)) {
+    if (const auto fresh = world_.open_seat(world_.num_backends() - 1)) {
+      seat = fresh;  // first: others come in below, and may finalise its backend
       add(std::make_shared<Place>(Place{fresh, Context(fresh->device)}));
-      seat = std::move(fresh);
     }
   }
 }
@@ -203,6 +203,7 @@ void RuntimeHosts::finalize_device() {
 void RuntimeHosts::finalize_backend() {
   const std::size_t k = any_seat()->backend;
   const std::vector<std::shared_ptr<Seat>> all = seats_;
+  world_.backend_goes(k);
   for (const auto& seat : all) seat->gone = seat->gone || seat->backend == k;
   const Backend backend = world_.backend(k);
   world_.expect(attempt([&] { backend.finalize(draw(2) == 0 ? draw_time() : Time(60s)); }),

@@ -79,10 +79,10 @@ std::shared_ptr<Seat> World::open_seat(std::size_t backend) {
   const std::uint64_t space = kind.own_memory ? opened.first_space + ordinal : 0;
   for (int k = 0; k < 1000; ++k) {
     try {
-      return std::make_shared<Seat>(Seat{backends_[backend]
-                                             .backend.physical_device(static_cast<int>(ordinal))
-                                             .new_virtual_device(),
-                                         backend, space, kind.runs_ahead});
+      Device device =
+          opened.backend.physical_device(static_cast<int>(ordinal)).new_virtual_device();
+      return std::make_shared<Seat>(
+          Seat{std::move(device), backend, space, kind.runs_ahead, opened.gone});
     } catch (const Error& e) {
       if (e.code() == ErrorCode::failed_precondition) return nullptr;  // finalised meanwhile
       expect(e.status(), {ErrorCode::unavailable, ErrorCode::exhausted}, "opening a device");

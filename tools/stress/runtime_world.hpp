@@ -88,6 +88,8 @@ class World {
   /// A new virtual device of a backend.
   std::shared_ptr<Seat> open_seat(std::size_t backend);
   [[nodiscard]] const Backend& backend(std::size_t k) const { return backends_[k].backend; }
+  /// Somebody finalises it: devices that are being opened are gone with it.
+  void backend_goes(std::size_t k) { backends_[k].gone = true; }
   [[nodiscard]] std::size_t num_backends() const noexcept { return backends_.size(); }
   /// Lets go of what it has beside the model.
   void close();
@@ -123,6 +125,7 @@ class World {
     Backend backend;
     std::vector<PlayedKind> kinds;
     std::uint64_t first_space;
+    bool gone = false;
   };
   [[nodiscard]] std::vector<Event> comes_after(const Work& work) const;
   void note(const Work& work, const Event& event);
