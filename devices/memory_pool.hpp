@@ -24,8 +24,8 @@ struct MemoryUse {
 };
 
 struct MemoryPoolOptions {
-  std::string name;  ///< of the virtual device: messages say it
-  MemoryLimit own;   ///< of this pool alone
+  std::string name;  ///< the virtual device's: messages say it
+  MemoryLimit own;   ///< bounds this pool alone
 };
 
 class MemoryPool {

@@ -33,10 +33,10 @@ struct BackendState {
   BackendSpec spec;
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
-  std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();  ///< of the compiler
+  std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();  ///< the compiler's
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
-  Modules modules;      ///< of `physical`
-  Scheduler scheduler;  ///< of its devices; the host's own one may have others
+  Modules modules;      ///< loaded by `physical`
+  Scheduler scheduler;  ///< has its devices; the host's own one may have others
   Scheduler compiles;   ///< a device for each compile that goes on meanwhile, on few threads
   std::mutex mutex;
   std::vector<int> opened;      // virtual devices per physical one, ever; guarded by mutex

@@ -36,7 +36,7 @@ struct PendingState {
   Event event;
   std::stop_source stop;
   std::optional<T> value;
-  std::optional<sched::TaskDevice> device;  // of a failure: it knows whether somebody has seen it
+  std::optional<sched::TaskDevice> device;  // knows whether somebody has seen a failure
 };
 
 /// Starts `compile(limits)`, with a stop token of its own.

@@ -35,8 +35,8 @@ struct Held {
 struct LinkedStep {
   jit::Step step;
   // Where it is a kernel:
-  std::shared_ptr<const dev::Module> module{};  ///< of the device
-  std::vector<heddle_kernel_buffer> buffers{};  ///< of its entries; empty for the merge entry
+  std::shared_ptr<const dev::Module> module{};  ///< the device's
+  std::vector<heddle_kernel_buffer> buffers{};  ///< one for each entry; empty for the merge entry
 };
 
 /// What a launch needs: kept by the handles of its routine, and by the tasks, so it keeps code and
@@ -49,7 +49,7 @@ struct Linked {
   std::shared_ptr<Execution> execution;
   sched::Label label;
   std::vector<heddle_kernel_buffer> buffers{};  ///< per entry; empty for the merge entry
-  Accesses accesses{};                          ///< of `entries`; with the ledger of its device
+  Accesses accesses{};  ///< those of `entries`; with the ledger of its device
   /// Launches in the queue that hold it by being counted; they begin with that ledger locked.
   mutable sched::SplitCount<> launches{};
 };

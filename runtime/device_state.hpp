@@ -127,7 +127,7 @@ class Spares {
 
  private:
   sched::Inbox<Operation> given_;
-  Operation* ours_ = nullptr;  // of those that take
+  Operation* ours_ = nullptr;  // taken out of `given_`
 };
 
 /// What tasks of a device use. The queue: its tasks only, one at a time.

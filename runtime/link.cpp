@@ -312,9 +312,9 @@ class Linker {
   const Code& code_;
   const jit::CodeData& data_;
   const LinkOptions& options_;
-  const std::shared_ptr<const Contents> prior_;  // of the parent
+  const std::shared_ptr<const Contents> prior_;  // the parent's
   std::shared_ptr<ContextState> child_;
-  std::shared_ptr<Contents> contents_;                     // of the child, until it has them
+  std::shared_ptr<Contents> contents_;                     // the child's, until it has them
   std::vector<std::pair<BufferView, std::size_t>> fresh_;  // to be zero-filled, and whose entry
 };
 

@@ -16,8 +16,8 @@ struct Load {
   MergeMode mode;                          ///< as asked for, whether or not memory is shared
   std::optional<BufferView> borrowed;      ///< in place: using the load is using this
   std::byte* data = nullptr;               ///< where routines read it
-  std::shared_ptr<const Memory> memory{};  ///< of the slot, that it was copied to; null: borrowed
-  Event event{};                           ///< of the task that loads it
+  std::shared_ptr<const Memory> memory{};  ///< the slot's, that it was copied to; null: borrowed
+  Event event{};                           ///< the end of the task that loads it
   bool filled = false;  ///< by that task, or asked for. For tasks of the device only
 };
 
@@ -33,7 +33,7 @@ struct MergeRead {
   std::shared_ptr<Load> load;  ///< that it reads; null: merge() brings it
   std::optional<Move> move;    ///< done before the launch
   heddle_kernel_buffer buffer{};
-  Accesses accesses;  ///< of the launch, and of what it merges
+  Accesses accesses;  ///< those of the launch and of what it merges
 
   /// For another launch; of this one it keeps nothing but room.
   void clear() noexcept;

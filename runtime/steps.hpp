@@ -54,7 +54,7 @@ class Run {
   struct Trace {
     const std::function<void(const TracedValue&)>* sink;
     const jit::CodeData* code;
-    const std::vector<std::uint32_t>* entries;  // of the kernel that runs
+    const std::vector<std::uint32_t>* entries;  // those of the kernel that runs
     std::exception_ptr thrown{};
   };
   struct Raise {

@@ -91,7 +91,7 @@ class Stream final : public dev::Completions,
   void tell(Mark mark, Status status) noexcept;
 
   const std::shared_ptr<dev::PhysicalDevice> physical_;  // outlives the queue
-  std::optional<sched::ExternalTimeline> waits_;         // of tasks; none: it does not run ahead
+  std::optional<sched::ExternalTimeline> waits_;  // tasks' waits; none: it does not run ahead
   std::shared_ptr<Joined> joined_;  // the running task's, for the next mark that is told, or null
   std::mutex mutex_;                // guards what follows
   std::vector<Mark> marks_;         // a ring: those that somebody is told of, and was not

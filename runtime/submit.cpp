@@ -86,7 +86,7 @@ class Door final : public sched::TicketGuard {
   }
 
   Status enter(sched::TaskNote& note) noexcept override {
-    if (kept_ != nullptr) kept_->clear();  // of an earlier try; before the locks
+    if (kept_ != nullptr) kept_->clear();  // what an earlier try left; before the locks
     if (merge_ != nullptr) slot().mutex.lock();
     Status why;
     try {

@@ -87,7 +87,7 @@ class Operation {
   virtual void retire(std::shared_ptr<Execution> /*execution*/) noexcept { delete this; }
 
   std::shared_ptr<Execution> execution_;
-  std::vector<std::shared_ptr<const Memory>> kept_;  // of all that it accesses, until it ended
+  std::vector<std::shared_ptr<const Memory>> kept_;  // all that it accesses, until it ended
 };
 
 /// The operation that calls `run`, which is given the execution and gives a Status.

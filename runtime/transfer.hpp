@@ -41,7 +41,7 @@ struct Move {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
-  std::shared_ptr<Stream> own{};     ///< of the device that it was made for
+  std::shared_ptr<Stream> own{};     ///< that of the device that it was made for
   std::shared_ptr<Stream> reader{};  ///< brings bytes to the host's memory; null: does not
   std::shared_ptr<Stream> writer{};  ///< brings them where they go; null: `reader` does
   std::shared_ptr<const StagingMemory> staging{};

@@ -100,7 +100,7 @@ class Code {
   [[nodiscard]] std::string unoptimized_text() const;
   /// The same as optimised and scheduled: what is compiled.
   [[nodiscard]] std::string loop_text() const;
-  [[nodiscard]] std::string hash() const;  ///< of loop_text(), names left aside
+  [[nodiscard]] std::string hash() const;  ///< that of loop_text(), without names
   /// What went to the compiler; empty while postponed.
   [[nodiscard]] std::string source() const;
   [[nodiscard]] std::chrono::nanoseconds compile_time() const noexcept;

@@ -110,14 +110,14 @@ class Event {
   friend class sched::TaskDevice;
   struct Place {
     sched::Timeline* timeline = nullptr;  // in a pool that is never given back
-    std::uint64_t id = 0;                 // of the timeline that it was there
+    std::uint64_t id = 0;                 // the number of the timeline that was there
   };
   Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
   explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}
   Event(const Place& refuser, Status refusal) noexcept
       : place_(refuser), refusal_(std::move(refusal)) {}
 
-  Place place_;  // of what refused it, if something did
+  Place place_;  // that of what refused it, if something did
   std::uint64_t ticket_ = 0;
   Status refusal_;
 };

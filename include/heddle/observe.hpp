@@ -50,9 +50,9 @@ struct TraceEvent {
     task,       ///< number `ticket` of device `device`, named `label`, which ended as `end`
     wait,       ///< until `ticket` of `device` had ended
     park,       ///< the worker of `device`, or one of a pool (0), slept for want of work
-    callbacks,  ///< of events that ended with `ticket` of `device`
-    submit,     ///< of `ticket` to `device`
-    wake,       ///< of the parked worker of `device`, or one of a pool (0)
+    callbacks,  ///< those of events that ended with `ticket`
+    submit,     ///< `ticket` was submitted to `device`
+    wake,       ///< the parked worker of `device` was woken, or one of a pool (0)
   };
   enum class End : std::uint8_t { done, failed, skipped, cancelled };
 

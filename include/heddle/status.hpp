@@ -166,7 +166,7 @@ class Status {
     std::string message;
     std::source_location where;
     std::shared_ptr<const Detail> cause{};
-    std::shared_ptr<const Detail> root{};  // of all causes; null: this one
+    std::shared_ptr<const Detail> root{};  // the innermost cause; null: this one
     std::size_t causes = 0;
     std::exception_ptr exception{};
     Detail* next_to_free = nullptr;

@@ -337,7 +337,7 @@ class TaskDevice {
   static Event refuse_empty() noexcept;
 
   std::shared_ptr<DeviceCore> core_;  // keeps the Handle; null: empty
-  Event::Place place_;                // of its events
+  Event::Place place_;                // where its events belong
 };
 
 /// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own

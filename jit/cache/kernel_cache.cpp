@@ -109,7 +109,7 @@ KernelCache::~KernelCache() {
   if (!enabled() || getpid() != owner_) return;
   try {
     save_counters();
-  } catch (const std::exception&) {  // of memory, for statistics
+  } catch (const std::exception&) {  // no memory for statistics
   }
 }
 
@@ -250,7 +250,7 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
   constexpr std::int64_t first = std::numeric_limits<std::int64_t>::min();
   const std::int64_t latest = latest_use_ns();
   std::vector<File> files;
-  std::uint64_t total = 0;  // of what may be of use
+  std::uint64_t total = 0;  // bytes that may be of use
   Freed freed;
   const int error = each_file(directory, [&](const std::string& name, const struct stat& info) {
     const auto bytes = static_cast<std::uint64_t>(info.st_size);
@@ -258,7 +258,7 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
     if (kind == CacheFileKind::temporary) remove_if_abandoned(directory, name);
     if (kind != CacheFileKind::entry) return;
     const CacheReason flaw = flaw_of_entry(directory, name);
-    constexpr std::uint64_t block = 512;  // of stat; holes, which only flawed ones have, have none
+    constexpr std::uint64_t block = 512;  // stat's; holes, which only flawed ones have, have none
     const std::uint64_t taken =
         flaw == nullptr ? bytes
                         : std::min(bytes, block * static_cast<std::uint64_t>(info.st_blocks));

@@ -90,7 +90,7 @@ class KernelCache {
     std::uint64_t entries = 0, bytes = 0;
     std::uint64_t left = 0;  ///< bytes of the sound entries that stay
     std::uint64_t kept = 0;  ///< files that the system would not remove
-    std::string problem;     ///< of the first of them
+    std::string problem;     ///< what is wrong with the first of them
   };
   /// Removes the least recently used until at most `bytes_max` are left, and what writers that were
   /// killed left behind.

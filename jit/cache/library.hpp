@@ -10,7 +10,7 @@ namespace heddle::jit {
 
 struct Library {
   std::vector<std::byte> bytes;
-  Checksum sum;  ///< of the bytes, taken as early as possible
+  Checksum sum;  ///< the bytes', taken as early as possible
 };
 
 }  // namespace heddle::jit

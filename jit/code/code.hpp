@@ -21,9 +21,9 @@ namespace heddle::jit {
 struct CodeData {
   std::string name;
   std::shared_ptr<const Core> core;
-  std::vector<Tensor> tensors;       ///< of the program; the merge tensor comes last
-  std::vector<StaticIndex> statics;  ///< of the program
-  std::vector<Wish> wishes;          ///< of `tensors` but the merge tensor, when compile() began
+  std::vector<Tensor> tensors;       ///< the program's; the merge tensor comes last
+  std::vector<StaticIndex> statics;  ///< the program's
+  std::vector<Wish> wishes;          ///< for `tensors` but the merge tensor, when compile() began
   CompileOptions options;
   std::shared_ptr<const Compiler> compiler;  ///< used again at link by postponed code
 
@@ -44,7 +44,7 @@ struct Draft {
   CompileKey key;
   std::shared_ptr<Codes> codes;  ///< null: others do not look for what is made
   Lowered unoptimized, lowered;
-  std::chrono::nanoseconds time{};  ///< of the compiler's own time, until it was optimised
+  std::chrono::nanoseconds time{};  ///< spent here until it was optimised
 };
 /// Looks for its code, else does the stages lower and optimise. Throws what those throw, and
 /// `deadline` or `cancelled`. `codes` are of this compiler; null: nothing is looked for.
@@ -58,7 +58,7 @@ struct Draft {
 
 /// Programs of a batch that are compiled together.
 struct BatchPart {
-  std::string name;  ///< of its unit
+  std::string name;  ///< its unit's
   std::vector<std::size_t> positions;
 };
 /// Several programs, drafted. They are scheduled and compiled in parts, which several threads may

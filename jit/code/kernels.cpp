@@ -67,7 +67,7 @@ KernelUnits units_of(std::span<const Uncompiled> codes, const std::string& name,
                      std::span<const std::optional<std::uint64_t>> addresses) {
   KernelUnits result;
   std::map<std::string, KernelUnits::Place> known;  // by name
-  std::size_t nodes = 0;                            // of the last unit
+  std::size_t nodes = 0;                            // those of the last unit
   each_kernel(codes, [&](const CodeData& code, const KernelStep& step, bool is_first) {
     KernelSource kernel = kernel_of(code, step, addresses);
     if (const auto at = known.find(kernel.name); at != known.end()) {

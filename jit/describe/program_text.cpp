@@ -93,7 +93,7 @@ class ProgramPrinter {
   /// the statement.
   void name_shared_parts(const StatementNode& statement) {
     const ExprNode& root = *statement.value;
-    std::unordered_map<const ExprNode*, std::uint64_t> sizes;  // of trees
+    std::unordered_map<const ExprNode*, std::uint64_t> sizes;  // the trees'
     std::unordered_map<const ExprNode*, std::size_t> uses;
     std::vector<const ExprNode*> in_order;
     walk(root, [&](const ExprNode& node) {

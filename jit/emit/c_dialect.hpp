@@ -19,7 +19,7 @@ namespace heddle::jit {
 
 class CDialect {
  public:
-  using Made = std::string;   ///< of a value: an expression that needs no parentheses
+  using Made = std::string;   ///< a value's expression, which needs no parentheses
   using Place = std::string;  ///< where the lanes of a vector begin in memory: a pointer
   /// Deeper expressions are cut into temporaries: clang refuses more than 256 brackets.
   static constexpr int expression_depth_max = 40;

@@ -230,7 +230,7 @@ class Walk {
   const std::shared_ptr<const LanePlan> plan_;
   const ScalarLoops scalar_loops_;
   LaneWalk<Dialect> lanes_;
-  std::set<BufferId> hidden_stores_;  // of the loop at hand
+  std::set<BufferId> hidden_stores_;  // in the loop at hand
   std::uint32_t assignments_ = 0;
 };
 

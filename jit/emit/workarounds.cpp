@@ -55,7 +55,7 @@ class NestedSums {
 
  private:
   int depth_ = 0;
-  std::map<LocalId, int> depths_;  // of the declarations
+  std::map<LocalId, int> depths_;  // where they are declared
 };
 
 /// Bits of TermFacts. Constants that a value may be under some condition:

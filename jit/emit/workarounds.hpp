@@ -47,7 +47,7 @@ class HiddenTerms {
   static TermFacts constants_of_cast(const Value& cast, TermFacts of_operand);
   static TermFacts constants_of_op(const Value& op, std::span<const TermFacts> of_operands);
 
-  std::map<BufferId, TermFacts> buffers_;  // of their elements
+  std::map<BufferId, TermFacts> buffers_;  // what is known of their elements
   std::map<LocalId, TermFacts> locals_;
   bool any_ = false;
 };

@@ -36,7 +36,7 @@ struct DefinitionPart {
 /// How an element can be computed where it is read: the parts, one after another.
 struct Definition {
   std::vector<DefinitionPart> parts;
-  std::vector<KernelUses::Position> positions;  ///< of the parts' statements
+  std::vector<KernelUses::Position> positions;  ///< where the parts' statements are
 };
 /// The definition of a buffer, or why it cannot be recomputed: a numbered cause.
 struct Inlinable {

@@ -26,8 +26,8 @@ struct Contraction {
   ValuePtr a, b;
   Block after;                       ///< straight-line code that stores the sum
   StmtPtr store;                     ///< the one in `after`
-  StmtPtr lane;                      ///< of kept
-  StmtPtr row;                       ///< of kept; null for a vector times a matrix
+  StmtPtr lane;                      ///< one of `kept`
+  StmtPtr row;                       ///< one of `kept`; null for a vector times a matrix
   bool across = false;               ///< sums are turned before they are stored
   bool b_is_contiguous = false;      ///< along lane
   bool a_is_contiguous = false;      ///< along the innermost reduced loop
@@ -52,7 +52,7 @@ struct RegisterTile {
 };
 struct TileChoice {
   RegisterTile tile;
-  double time = 0;  ///< of all sums, estimated, in half cycles
+  double time = 0;  ///< that all sums take, estimated, in half cycles
 };
 /// The one with the least time: steps of the inner loop are bounded by multiply-adds, by loads and
 /// by the latency of a chain of sums.
@@ -65,8 +65,8 @@ struct ContractionPlan {
   /// Terms summed before the next block of rows: all, or those of some iterations of the outermost
   /// reduced loop.
   std::int64_t depth = 0;
-  std::int64_t rows = 0;   ///< of a, kept in the second-level cache
-  std::int64_t lanes = 0;  ///< of b, packed at a time
+  std::int64_t rows = 0;   ///< a's, kept in the second-level cache
+  std::int64_t lanes = 0;  ///< b's, packed at a time
   bool prefetch = false;   ///< fetch the lines of a tile before it is stored
   // Copied to scratch, as tiles one after another in the order of their use:
   bool pack_a = false;  ///< the block of a

@@ -145,7 +145,7 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
     plan.rows =
         std::max<std::int64_t>(1, std::min(tile_rows, rows_max / plan.tile.rows)) * plan.tile.rows;
     constexpr std::int64_t lanes_max = 4096;
-    constexpr std::int64_t bytes_max = std::int64_t{32} << 20;  // of the copy of b
+    constexpr std::int64_t bytes_max = std::int64_t{32} << 20;  // for the copy of b
     const std::int64_t most = std::min(lanes_max, bytes_max / (plan.depth * bytes));
     plan.lanes =
         std::max<std::int64_t>(1, std::min(lanes + tile_lanes - 1, most) / tile_lanes) * tile_lanes;

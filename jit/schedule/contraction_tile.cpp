@@ -203,7 +203,7 @@ Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& su
                              const TileSide& row, const TileSide& lane) {
   const TermLoops loops = term_loops(terms);
   const Affine& term = loops.number;
-  std::map<LocalId, LocalId> b_rows;  // of each block of sums
+  std::map<LocalId, LocalId> b_rows;  // for each block of sums
   Block step;
   for (const Sums& each : sums) {
     const LocalId b_row = b_rows[each.block] = in_.fresh.local();

@@ -18,7 +18,7 @@ struct TermBlock {
   bool sums_in_target = false;  ///< earlier terms were summed there
   bool more_terms = false;      ///< to come: the sum goes to the target as it is
   Affine first;
-  std::optional<std::int64_t> count;  ///< of the outermost reduced loop; none: all
+  std::optional<std::int64_t> count;  ///< that the outermost reduced loop does; none: all
   std::optional<BufferId> a, b;       ///< scratch [tile, term, place in the tile]
 };
 
@@ -34,7 +34,7 @@ struct TermLoops {
   std::vector<VarId> vars;  ///< outermost first
   std::vector<std::int64_t> extents;
   std::map<VarId, Affine> at;  ///< the contraction's own variables
-  Affine number;               ///< of the term in the block
+  Affine number;               ///< counts the term in the block
 };
 
 class TileBuilder {

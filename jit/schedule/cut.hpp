@@ -13,7 +13,7 @@ namespace heddle::jit {
 /// A kernel of a program: some of the statements of its top level.
 struct KernelPart {
   Loop loop;                           ///< numbered by first appearance
-  std::vector<std::uint32_t> entries;  ///< of the program's buffers: those of `loop`, in its order
+  std::vector<std::uint32_t> entries;  ///< the program's buffers that `loop` has, in its order
   std::vector<std::uint32_t> statics;  ///< the same; ascending
 };
 

@@ -29,7 +29,7 @@ struct Pass {
   const Stmt* parts = nullptr;
   VarId lane = 0;
   std::int64_t part = 0;  ///< elements
-  int cost = 0;           ///< of all that the lanes compute
+  int cost = 0;           ///< for all that the lanes compute
 };
 
 class RowsAhead {

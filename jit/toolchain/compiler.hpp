@@ -37,16 +37,16 @@ struct ToolOptions {
   bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
   /// "NAME=value" for compilers and helpers, over what this process's environment says.
   std::vector<std::string> environment;
-  std::filesystem::path cache_dir;  ///< of the kernel cache; empty: there is none
+  std::filesystem::path cache_dir;  ///< has the kernel cache; empty: there is none
   std::uint64_t cache_bytes_max = std::uint64_t{256} << 20;
   std::function<void(const std::string&)> warn;  ///< gets a line when the cache is in trouble
 };
 
 /// A unit, compiled.
 struct Compiled {
-  std::string name;  ///< of the unit; where several equal ones were asked for, of the first
+  std::string name;  ///< the unit's; the first one's where several equal ones were asked for
   Image image;       ///< its kernels in the unit's order
-  std::vector<std::string> labels;  ///< of the kernels, for people
+  std::vector<std::string> labels;  ///< the kernels', for people
   std::string source;               ///< the text that was compiled: C, or loop text for gccjit
   std::chrono::nanoseconds time{};
 };

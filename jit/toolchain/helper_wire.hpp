@@ -26,14 +26,14 @@ struct FrameHeader {
   std::uint32_t magic = 0x6c646568;  // "hedl"
   Kind kind = Kind::hello;
   std::uint64_t payload_bytes = 0;
-  Checksum sum;  ///< of the payload
+  Checksum sum;  ///< the payload's
 };
 static_assert(sizeof(FrameHeader) == 32);
 
 struct Hello {
   std::uint32_t protocol = protocol_version;
   std::uint32_t kernel_abi = HEDDLE_KERNEL_ABI;
-  std::string version;   ///< of heddle
+  std::string version;   ///< heddle's
   std::string compiler;  ///< "libgccjit 12.2.0, -march=x86-64-v3"
   std::string library;   ///< path of libgccjit
 };

@@ -51,7 +51,7 @@ enum class PrimOp : std::uint8_t {
 /// One instruction. Operands are positions: parameters first, then instructions.
 struct Prim {
   PrimOp op = PrimOp::constant;
-  DType type = DType::f32;  ///< of the result
+  DType type = DType::f32;  ///< the result's
   std::array<std::uint32_t, 3> args{};
   Scalar scalar;              // constant
   std::string_view function;  // call; has static lifetime

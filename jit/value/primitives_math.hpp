@@ -27,7 +27,7 @@ namespace heddle::jit {
 struct RealFormat {
   DType bits;              ///< the unsigned type of its size
   int mantissa;            ///< explicit bits of the significand
-  std::int64_t bias;       ///< of the exponent
+  std::int64_t bias;       ///< the exponent's
   std::int64_t sqrt_half;  ///< the bits of sqrt(1/2) rounded down
   double magic;            ///< 1.5 * 2^mantissa: adding it rounds to an integer in the low bits
   double normal_min;
@@ -71,7 +71,7 @@ struct Fraction {
 /// x = m 2^k with m in [sqrt(1/2), sqrt(2)), for positive normal x.
 struct Split {
   PrimValue m;
-  PrimValue k;  ///< of the type of x
+  PrimValue k;  ///< has the type of x
 };
 [[nodiscard]] Split split_exponent(PrimValue x);
 

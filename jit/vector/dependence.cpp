@@ -110,8 +110,8 @@ class Meeting {
   }
 
   VarId loop_;
-  const std::map<VarId, Range>& outer_;  // of the loops around
-  const std::map<VarId, Range>& own_;    // of the loop and those in it
+  const std::map<VarId, Range>& outer_;  // the loops around
+  const std::map<VarId, Range>& own_;    // the loop and those in it
 };
 
 class Finder {

@@ -27,7 +27,7 @@ int predicate(PrimOp op, bool floating) {
     case PrimOp::eq:
       return 0;
     default:
-      return 4;  // of floats: or unordered
+      return 4;  // for floats: or unordered
   }
 }
 

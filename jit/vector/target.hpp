@@ -26,7 +26,7 @@ enum class Isa : std::uint8_t {
 struct Target {
   Isa isa = Isa::none;
   std::int64_t l1_bytes = 32 << 10;   ///< data cache of a core
-  std::int64_t l2_bytes = 512 << 10;  ///< of a core
+  std::int64_t l2_bytes = 512 << 10;  ///< a core's
   std::int64_t l3_bytes = 8 << 20;    ///< as one core sees it
   KernelProfile profile{};
 

@@ -40,7 +40,7 @@ class BadEnds {
   /// Whether `ticket` failed and nobody has seen it; counts as seen from here on.
   [[nodiscard]] Status take_unseen(std::uint64_t ticket) noexcept;
   struct Unseen {
-    Status one;  ///< of them: that which poisoned the device, else the first
+    Status one;  ///< the one which poisoned the device, else the first
     std::uint64_t count = 0;
   };
   /// The same for all tickets.

@@ -75,7 +75,7 @@ class alignas(tuning::line_bytes) Consumer {
   const std::unique_ptr<LateEnds> late_ends_;
   Ending ending_;
   std::atomic<std::uint64_t> parks_{0}, spins_{0};
-  Status failure_;                 // of the task that ran
+  Status failure_;                 // that of the task that ran
   std::uint64_t handed_over_ = 0;  // the latest ticket for which hardware waits
 
   const Identity& device_;

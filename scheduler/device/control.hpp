@@ -69,7 +69,7 @@ class alignas(tuning::line_bytes) Control {
   Status poison_;
   Status skip_reason_;
   Status last_poison_;               // what recover() cleared last
-  std::uint64_t poison_ticket_ = 0;  // of the task that failed
+  std::uint64_t poison_ticket_ = 0;  // that of the task that failed
   std::uint64_t epoch_ = 0;
   Event waiting_for_;  // default: nothing
   Event::Clock::time_point waiting_since_;

@@ -64,7 +64,7 @@ class TaskWaits {
   Control& control_;
   const Drain& drain_;
   TaskTrace& trace_;
-  Status refusal_;  // of the latest wait that would have closed a cycle
+  Status refusal_;  // why the latest wait that would have closed a cycle failed
   Armed armed_;
 };
 

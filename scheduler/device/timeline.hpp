@@ -180,7 +180,7 @@ class Timeline {
 
   // Written by the thread that opens it, and by those that note failures.
   alignas(tuning::line_bytes) std::atomic<bool> has_bad_ends_{false};
-  std::atomic<std::uint64_t> id_{0};  // of the timeline that is here now
+  std::atomic<std::uint64_t> id_{0};  // the number of the timeline that is here now
   std::atomic<std::uint64_t> process_{0};
   std::atomic<std::uint32_t> fork_generation_{0};
   std::atomic<bool> has_runner_{false};

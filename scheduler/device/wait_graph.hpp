@@ -26,9 +26,9 @@ struct TaskContext;
 /// What the consumer of a timeline's device waits for. Guarded by the graph's lock.
 struct GraphWait {
   const Timeline* target = nullptr;  ///< null: nothing
-  std::uint64_t id = 0;              ///< of the timeline that is waited for
+  std::uint64_t id = 0;              ///< that of the timeline that is waited for
   std::uint64_t ticket = 0;
-  const char* label = "";  ///< of the task that waits
+  const char* label = "";  ///< that of the task that waits
   std::stop_token stop{};  ///< ends the wait
   // Timelines that wait for this one: the first, and the neighbours of each.
   const Timeline* first_waiter = nullptr;

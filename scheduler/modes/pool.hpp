@@ -90,7 +90,7 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   const std::chrono::nanoseconds spin_;
   const bool hosted_;  // has no workers
   const std::uint32_t fork_generation_;
-  ReadyCount<> count_;  // of what is in the two that follow
+  ReadyCount<> count_;  // counts what is in the two that follow
   Inbox<ReadyLink> inbox_;
   moodycamel::ConcurrentQueue<Ready, Traits> queue_;
   Sleepers sleepers_;

@@ -22,7 +22,7 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   bool closed = false;
   std::vector<std::weak_ptr<DeviceCore>> devices;
   std::shared_ptr<Pool> pooled, manual;  // once there is a device for it
-  std::shared_ptr<Runner> simulator;     // of all devices, if there is one
+  std::shared_ptr<Runner> simulator;     // runs all devices, if there is one
 
   /// What runs devices of this mode. Under the lock.
   OwnedRunner runner(Mode mode) {

@@ -38,7 +38,7 @@ struct Registry {
   std::uint64_t begin = 0;  // stamp
   Clock::time_point begin_time;
   std::vector<std::shared_ptr<ThreadRing>> rings;
-  std::vector<std::shared_ptr<ThreadRing>> left;  // of these, those whose threads have ended
+  std::vector<std::shared_ptr<ThreadRing>> left;  // those of them whose threads have ended
   std::map<std::uint64_t, std::string> names;
   std::uint64_t refused = 0;  // events of threads without memory for a ring
 };

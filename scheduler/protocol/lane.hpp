@@ -37,7 +37,7 @@ struct Awaited {
 /// What is to be known about some tasks, apart from the slots so that these are one line each.
 struct TaskNote {
   bool contain = false;
-  bool own_status = false;  ///< of a contained one: its event gives what the task said, unwrapped
+  bool own_status = false;  ///< if contained: its event gives what the task said, unwrapped
   bool is_wait = false;     ///< TaskDevice::wait(): a failed event poisons the device
   std::unique_ptr<std::vector<Awaited>> after{};  ///< null: starts as soon as its turn comes
   std::source_location site{};  ///< that submitted it, on devices that record sites
@@ -280,7 +280,7 @@ class Lane {
   const std::uint64_t mask_;  // slots less one
   const std::uint64_t bytes_ahead_;
   typename Env::template array<Slot> slots_;
-  typename Env::template array<TaskNote> notes_;  // of ended tasks: without anything to destroy
+  typename Env::template array<TaskNote> notes_;  // those of ended tasks have nothing to destroy
   // The producers' line.
   alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> tickets_{0};
   typename Env::template atomic<std::uint64_t> limit_{0};  // tickets up to this one fit for sure

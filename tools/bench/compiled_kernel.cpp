@@ -39,7 +39,7 @@ void require_same_results(const Bound& bound, const Alternative& other, const Pr
   std::ranges::fill(result, -1.0F);
   prepared.time(1);
   if (prepared.fetch) prepared.fetch();
-  double magnitude = 0;  // of results as a whole: single ones may be differences of large numbers
+  double magnitude = 0;  // that of all results: single ones may be differences of large numbers
   for (const float each : result) magnitude += std::abs(double{each});
   const auto usual = static_cast<float>(magnitude / static_cast<double>(result.size()));
   for (std::size_t k = 0; k < generated.size(); ++k) {

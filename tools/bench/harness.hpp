@@ -89,14 +89,14 @@ struct Plan {
 };
 
 struct Figure {
-  double median = 0, low = 0, high = 0;  ///< of slices, pairs or readings; quartiles
-  double p99 = 0;                        ///< of single operations; 0 when they are not timed
+  double median = 0, low = 0, high = 0;  ///< over slices, pairs or readings; quartiles
+  double p99 = 0;                        ///< over single operations; 0 when they are not timed
 };
 
 struct Result {
   std::string name, workload, operation, subject, anchor{};  ///< no anchor: a gauge
   Kind anchor_kind = Kind::limit;
-  Unit unit = Unit::ns;  ///< of the two figures; the ratio has none
+  Unit unit = Unit::ns;  ///< the two figures'; the ratio has none
   Figure subject_figure{}, anchor_figure{};
   Figure ratio{};  ///< subject / anchor
   int pairs = 0, dropped = 0;

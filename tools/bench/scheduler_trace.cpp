@@ -11,7 +11,7 @@ namespace heddle::bench {
 namespace {
 
 constexpr int tasks = 4000;  // fit into a queue
-constexpr int rounds = 40;   // of each, in alternation
+constexpr int rounds = 40;   // for each, in alternation
 
 /// From the end of the first task to the beginning of the last one, which are queued before any of
 /// them runs; per task.

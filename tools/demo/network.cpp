@@ -59,7 +59,7 @@ Network::Network(const NetworkShape& shape)
 
 /// The activations of one forward pass, and which rows of the examples it looked at.
 struct Network::Forward {
-  Subscript row;   ///< of the examples, by index n
+  Subscript row;   ///< the examples', by index n
   Index n;         ///< the row of the tensors below
   Tensor active;   ///< [rows, hidden], after ReLU
   Tensor logits;   ///< [rows, classes]

@@ -17,7 +17,7 @@ struct TrainingOptions {
   int devices = 1;
   int batch = 16;  ///< images per round over all devices; rounded up to a multiple of devices
   int epochs = 60;
-  double rate = 0.3;  ///< of the first epoch, per image; falls linearly to rate / epochs
+  double rate = 0.3;  ///< the first epoch's, per image; falls linearly to rate / epochs
   std::uint64_t seed = 1;
 };
 

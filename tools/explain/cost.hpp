@@ -9,9 +9,9 @@ namespace heddle::tools {
 
 struct Cost {
   double operations = 0;        ///< on elements; fma and mul3 count twice, conversions not at all
-  double bytes_read = 0;        ///< of buffers that outlive the run, each once
+  double bytes_read = 0;        ///< from buffers that outlive the run, each once
   double bytes_written = 0;     ///< the same
-  double bytes_of_scratch = 0;  ///< of those that do not
+  double bytes_of_scratch = 0;  ///< in those that do not
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
   /// The bytes of everything that it touches.
   [[nodiscard]] double footprint() const { return bytes() + bytes_of_scratch; }

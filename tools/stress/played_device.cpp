@@ -60,7 +60,7 @@ struct Asked {
   std::function<void()> run{};
   bool fails = false;
   std::shared_ptr<Line> other{};
-  std::uint64_t number = 0;  // of the other, or its own
+  std::uint64_t number = 0;  // the other's, or its own
   [[nodiscard]] bool tells() const noexcept { return !run && !other; }
 };
 

@@ -16,7 +16,7 @@ namespace heddle::stress {
 
 struct RoundOptions {
   std::uint64_t seed = 1;
-  int actions = 250;  ///< of each host
+  int actions = 250;  ///< that each host does
   /// Nothing takes this long unless it is stuck.
   std::chrono::nanoseconds patience = std::chrono::seconds(30);
   /// Records a trace of the round. Without, some rounds do for themselves.

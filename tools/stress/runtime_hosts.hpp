@@ -88,7 +88,7 @@ class RuntimeHosts {
 
   World& world_;
   const RuntimePrograms& programs_;
-  std::shared_ptr<Right> host_;  // of h's storage
+  std::shared_ptr<Right> host_;  // to h's storage
   std::vector<std::shared_ptr<Seat>> seats_;
   std::vector<PlacePointer> places_;
   std::vector<Part> arrays_;  // in buffers without a tensor

@@ -26,7 +26,7 @@ struct Request {
   enum class Kind : std::uint8_t {
     values,   ///< `to` is given `numbers`
     copy,     ///< `to` is given what `from` holds
-    compute,  ///< of `formula`, with `operands`
+    compute,  ///< `to` is given what `formula` makes of `operands`
     read,     ///< `seen` is what was seen of `from`
   };
   Kind kind = Kind::values;

@@ -26,7 +26,7 @@ namespace heddle::stress {
 /// devices. A donation claims nothing: the runtime orders what comes after it.
 struct Right {
   std::size_t memory = 0;   ///< in the model
-  std::uint64_t space = 0;  ///< of devices that reach it
+  std::uint64_t space = 0;  ///< that of devices that reach it
   bool runs_ahead = false;  ///< the device whose it is, which moves may use beside their own
   bool claimed = false, donated = false;
   std::optional<BufferView> view{};  ///< all of it; none: memory of the host's
@@ -115,7 +115,7 @@ class World {
   bool expect(const Status& status, std::initializer_list<ErrorCode> codes, const char* what);
 
   std::uint64_t accepted = 0, refused = 0;
-  std::deque<Values> host_memory;  ///< of transfers
+  std::deque<Values> host_memory;  ///< that transfers use
   void publish(const Event& event);
   /// A copy: others may publish meanwhile.
   [[nodiscard]] Event any_event();
@@ -136,7 +136,7 @@ class World {
   PlayedHardware hardware_;
   RuntimeModel model_;
   std::vector<Event> events_;      // some
-  std::vector<PlayedKind> kinds_;  // of the backend that is being opened
+  std::vector<PlayedKind> kinds_;  // what the backend that is being opened has
   std::uint64_t spaces_ = 0;
   std::deque<Opened> backends_;
 };

@@ -32,7 +32,7 @@ struct SimulateResult {
   std::chrono::duration<double> time{0};
   std::chrono::nanoseconds simulated{0};
   std::array<std::uint64_t, simulation_faults> faults{};
-  Status broken{};  ///< of the last seed; names it
+  Status broken{};  ///< the last seed's; names it
   std::uint64_t last_seed = 0;
   [[nodiscard]] std::string to_string() const;
 };

@@ -16,7 +16,7 @@
 namespace heddle::stress {
 
 struct SoakOptions {
-  std::uint64_t seed = 1;                      ///< of the first round; the next has the next one
+  std::uint64_t seed = 1;                      ///< the first round's; the next has the next one
   std::optional<std::chrono::seconds> length;  ///< unset: until stopped
   std::uint64_t rounds_max = 0;                ///< 0: as many as there is time for
   bool trace = false;                          ///< keeps a trace of the last round

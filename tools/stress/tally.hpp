@@ -22,7 +22,7 @@ enum class Count : std::uint8_t {
   cancelled,
   // Faults, as they hit.
   thrown,     ///< tasks that threw or returned a failure
-  contained,  ///< of these, without poisoning their device
+  contained,  ///< those among these that did not poison their device
   foreign_failed,
   foreign_late,       ///< signals after a pause
   foreign_forgotten,  ///< tickets whose timeline went before it signalled them
@@ -33,7 +33,7 @@ enum class Count : std::uint8_t {
   cancels,
   shutdowns,
   hasty_shutdowns,  ///< with little time
-  waits,            ///< of hosts
+  waits,            ///< by hosts
   late_waits,       ///< that their deadline ended
   callbacks,
   descriptors,
