@@ -16,7 +16,7 @@ namespace heddle::dev {
 
 class MemoryPool;
 
-/// Who has how much: a tensor on a device, or buffers without one.
+/// A holder of memory: a tensor on a device, or buffers without one.
 struct MemoryHolder {
   std::string label;         ///< "tensor 'x' f32[4]"
   std::uint64_t in_use = 0;  ///< bytes of live buffers, as asked for
@@ -40,8 +40,8 @@ class MemoryAccount {
   void give_back(std::uint64_t bytes) noexcept;
   /// Its pools give what they keep for reuse back to their devices.
   void trim() const noexcept;
-  /// Why a block of so many bytes was refused: the bound, what is taken of it, and who has most.
-  /// Throws std::bad_alloc.
+  /// Why a block of so many bytes was refused: the bound, what is taken of it, and the largest
+  /// holders. Throws std::bad_alloc.
   [[nodiscard]] std::string refusal(std::uint64_t bytes) const;
 
  private:

@@ -104,7 +104,7 @@ Status MemoryPool::take_fresh(std::size_t size, void** data) {
   }
   if (status.ok()) return status;
   for (const auto& account : accounts_) account->give_back(size);
-  // The host has no more, though the bounds would allow it: it helps to say who has most.
+  // The host has no more, though the bounds would allow it: it helps to name the largest holders.
   if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
   return Status(ErrorCode::exhausted, accounts_.front()->refusal(size), std::move(status));
 }

@@ -39,7 +39,7 @@ class MemoryPool {
   using Holder = std::pair<std::uint64_t, std::string>;
   /// A block of at least `bytes` (0 gives a null block), contents undefined. Where a bound would be
   /// passed or the device has none, all pools that share the bound give back what they keep, before
-  /// it says `exhausted`: what bounds it, and who has most.
+  /// it says `exhausted`: what bounds it, and the largest holders.
   [[nodiscard]] Status allocate(std::size_t bytes, void** data, const Holder& holder = {}) noexcept;
   void release(void* data) noexcept;
 

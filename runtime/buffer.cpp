@@ -1,4 +1,4 @@
-// Buffers: memory, who has it, views.
+// Buffers: memory, its holders, views.
 #include <fmt/format.h>
 
 #include <algorithm>

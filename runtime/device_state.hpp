@@ -164,8 +164,8 @@ void require_reach(const BufferView& view, const Execution& execution);
 /// Throws failed_precondition, naming the tensor, when the view is into a hosted constant.
 void require_writable(const BufferView& view);
 
-/// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and who has
-/// most. `tensor`: the id of the one that it is for.
+/// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and the largest
+/// holders. `tensor`: the id of the one that it is for.
 [[nodiscard]] std::shared_ptr<const Memory> allocate_memory(const Execution& execution,
                                                             std::size_t bytes,
                                                             const std::string& what,

@@ -17,7 +17,7 @@ struct TensorState {
   ArrayType type;
   mutable std::mutex mutex;
   MemoryMode mode = MemoryMode::unset;  // guarded by mutex
-  std::string provenance;               // guarded by mutex: who asked for `mode`
+  std::string provenance;               // guarded by mutex: where `mode` was asked for
   std::optional<HostArray> host;        // guarded by mutex
 };
 

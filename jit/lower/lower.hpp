@@ -18,7 +18,7 @@
 
 namespace heddle::jit {
 
-/// How a tensor of the program was finally placed, and who said so.
+/// How a tensor of the program was finally placed, and why.
 struct Placement {
   MemoryMode mode = MemoryMode::unset;
   std::string provenance;  ///< "file:line" of the user's request, or the inference that decided

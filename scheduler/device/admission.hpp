@@ -1,5 +1,5 @@
-// Admission: the producers' side of a device: who may submit, making room, taking tickets,
-// publishing tasks. Any thread.
+// Admission: the producers' side of a device: which threads may submit, making room, taking
+// tickets, publishing tasks. Any thread.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Timeline: how far a device (or a foreign signaller) has come, how tickets ended, and who waits
+// Timeline: how far a device (or a foreign signaller) has come, how tickets ended, and what waits
 // for them. Any thread, unless said otherwise.
 //
 // Timelines live in a pool that is never given back, so that events are plain values: a place in
@@ -133,7 +133,7 @@ class Timeline {
   /// Somebody was given this failure of the whole timeline.
   void see(std::uint64_t id, const Status& failure) noexcept;
   [[nodiscard]] std::string name_of(std::uint64_t id) const;
-  /// Who has to end its tickets, in words.
+  /// What has to end its tickets, in words.
   [[nodiscard]] std::string signaller_of(std::uint64_t id) const;
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
   bool wait(std::uint64_t id, std::uint64_t ticket, std::optional<Clock::time_point> deadline,

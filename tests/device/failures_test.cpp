@@ -1,4 +1,4 @@
-// What goes wrong on a device: who is told, and that everything stays usable.
+// What goes wrong on a device: where it is told, and that everything stays usable.
 #include <chrono>
 #include <functional>
 #include <latch>

@@ -97,7 +97,7 @@ TEST_P(MemoryTest, IsFreedInTimelineOrder) {
   EXPECT_GE(device.statistics().bytes_cached, 4000u);
 }
 
-// D3: a bound per device, told with what was asked for and who has what; all stays usable
+// D3: a bound per device, told with what was asked for and what has how much; all stays usable
 TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
   BackendOptions options;
   options.name = GetParam();

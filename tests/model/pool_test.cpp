@@ -239,7 +239,7 @@ TEST(PoolModelTest, DescriptorAgainstPush) {
 }
 
 // A timer is set (Pool::call_at) while two workers go to sleep: the time is kept by one of those
-// who saw it, or one was woken for it. A flag is lowered once.
+// that saw it, or one was woken for it. A flag is lowered once.
 struct AlarmAgainstSleep : rl::test_suite<AlarmAgainstSleep, 3> {
   static constexpr unsigned workers = 2;
   sched::SleeperFlag<Env<>> flags[workers];

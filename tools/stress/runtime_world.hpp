@@ -1,6 +1,5 @@
-// The world of a simulated run of the tensor runtime: devices, memory and who has the right to it,
-// and how hosts ask for work as a careful user would, so that what memory must hold is known. One
-// thread.
+// The world of a simulated run of the tensor runtime: devices, memory and the rights to it, and how
+// hosts ask for work as a careful user would, so that what memory must hold is known. One thread.
 #pragma once
 
 #include <cstdint>

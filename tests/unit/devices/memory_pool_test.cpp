@@ -293,7 +293,7 @@ TEST(MemoryPoolTest, ThreadsKeepTheBoundTogether) {
   EXPECT_GT(refused, 0);
 }
 
-// D3: what a device refuses by itself names who has most too
+// D3: what a device refuses by itself names the largest holder too
 TEST(MemoryPoolTest, ADeviceThatIsFullTellsWhoHasMost) {
   MemoryPool pool(device_of(8192), bounded(1 << 20));
   void* const held = take(pool, 8192, "the one that fills it");
