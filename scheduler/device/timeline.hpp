@@ -4,7 +4,7 @@
 // Timelines live in a pool that is never given back, so that events are plain values: a place in
 // the pool, the number of the timeline that was there, and a ticket. When the place has another
 // number, the timeline was closed, and all its tickets had ended. How those of closed timelines
-// ended badly is kept apart (closed_timelines.hpp).
+// ended badly is kept apart (device/bad_ends.hpp).
 #pragma once
 
 #include <algorithm>

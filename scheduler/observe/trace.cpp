@@ -206,7 +206,7 @@ std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept {
   const std::lock_guard lock(all.mutex);
   try {
     all.names.emplace(timeline, name);
-  } catch (...) {  // as in record_wait()
+  } catch (...) {  // no memory: the timeline stays without a name
   }
   return all.begin;
 }
