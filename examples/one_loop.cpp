@@ -12,7 +12,7 @@ int main() {
   heddle::sched::DeviceOptions in_loop;
   in_loop.name = "host";
   in_loop.mode = heddle::sched::Mode::manual;
-  const auto host = scheduler.new_device(in_loop);  // of the host's own tasks
+  const auto host = scheduler.new_device(in_loop);  // for the host's own tasks
 
   heddle::BackendOptions options;
   options.scheduler = scheduler;  // the backend's devices are beside it

@@ -145,7 +145,7 @@ TEST_P(DonationTest, MemoryOfAQueuedLaunchIsNotReused) {
   other.await();
   for (int k = 0; k < 5000 && device.statistics().bytes_in_use > taken; ++k)
     std::this_thread::sleep_for(1ms);
-  EXPECT_EQ(device.statistics().bytes_in_use, taken);  // of `fresh`
+  EXPECT_EQ(device.statistics().bytes_in_use, taken);  // by `fresh`
 }
 
 // D12, D17: every later use is refused at the call, and says who took the memory and where; nothing
@@ -185,7 +185,7 @@ TEST_P(DonationTest, LaterUsesAreRefusedByName) {
   refused("'x'", [&] { static_cast<void>(load_merge(consumer, here, MergeMode::copy)); });
   refused("'x'", [&] { merge(consumer, here, MergeMode::copy); });
   refused("'x'", [&] { merge(consumer, here, MergeMode::stream); });
-  refused("'x'", [&] { consumer.schedule(); });  // of what it has borrowed
+  refused("'x'", [&] { consumer.schedule(); });  // which has borrowed that
   refused("'x'", [&] { static_cast<void>(Context(device).with(x, view)); });
   std::vector<float> values(4);
   refused("f32[4]", [&] { read(device, view, values); });

@@ -286,7 +286,7 @@ std::vector<Target> targets() {
 struct NamedCompiler {
   std::string name;
   std::shared_ptr<const Compiler> compiler;
-  std::uint64_t every;  ///< of so many units, one
+  std::uint64_t every;  ///< one unit in so many
 };
 
 std::vector<NamedCompiler> compilers_for(const Target& target) {

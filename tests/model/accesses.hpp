@@ -33,7 +33,7 @@ enum class Mutation {
   no_exchange,  ///< a load and a store instead
   no_lower,     ///< flags are not lowered: stores of false are left out
   clears,       ///< what is masked out of a word is all of it
-  swapped,      ///< of two stores that release, the second one comes first
+  swapped,      ///< the second of two stores that release comes first
   drop,         ///< nothing is stored
   late          ///< stored after the thread's next access
 };

@@ -99,7 +99,7 @@ struct Device {
   Flag begun[tickets_max + 1];
   Entry entries[most];
   rl::var<unsigned> ended[tickets_max + 1];
-  rl::var<std::uint64_t> last;  // of the thread that ends tickets
+  rl::var<std::uint64_t> last;  // belongs to the thread that ends tickets
   rl::mutex control;
   rl::var<std::uint64_t> poison;        // guarded by `control`
   std::uint64_t reports_next = 0;       // the end of this ticket reports the next one's

@@ -20,7 +20,7 @@ namespace heddle {
 
 struct AsynchronousOptions {
   std::uint64_t seed = 1;
-  std::chrono::microseconds delay_max{100};  ///< of an operation
+  std::chrono::microseconds delay_max{100};  ///< that an operation is late
   bool in_host_memory = false;               ///< else in a memory space of its own
   bool is_peer = false;                      ///< its queues reach memory of other such devices
 };

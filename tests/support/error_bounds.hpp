@@ -164,9 +164,9 @@ class Accumulated {
   }
 
   std::optional<Op> op_;
-  double error_ = 0;                                ///< of start and terms
-  double size_ = 0;                                 ///< of start and terms together
-  double relative_ = 0, highest_ = 1, lowest_ = 1;  ///< of factors, those below or above 1 left out
+  double error_ = 0;                                ///< that of start and terms
+  double size_ = 0;                                 ///< that of start and terms together
+  double relative_ = 0, highest_ = 1, lowest_ = 1;  ///< those of factors, below or above 1 left out
   double terms_ = 0;
 };
 

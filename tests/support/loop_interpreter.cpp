@@ -137,7 +137,7 @@ class Interpreter {
   struct Local {
     Dims dims;
     std::vector<Bounded> elements;
-    Accumulated sum;  // of a scalar
+    Accumulated sum;  // a scalar's
   };
 
   Bounded element(const Value& v) const {

@@ -338,11 +338,11 @@ class Generator {
   std::mt19937_64 random_;
   RandomProgramOptions options_;
   std::vector<Tensor> tensors_;
-  std::vector<std::int64_t> extents_;  // of large programs
+  std::vector<std::int64_t> extents_;  // those of large programs
   std::vector<StaticIndex> statics_;
   std::optional<Tensor> merged_;
-  std::vector<Known> indices_;  // of the statement at hand
-  std::vector<Expr> values_;    // of the statement at hand, to be shared
+  std::vector<Known> indices_;  // in the statement at hand
+  std::vector<Expr> values_;    // in the statement at hand, to be shared
   bool grow_ = false;
 };
 

@@ -65,7 +65,7 @@ TEST(ProgramKeyTest, RenamedTwinsAreEqual) {
   renamed.input = "weights";
   renamed.output = "logits";
   renamed.options.name = "asked for";
-  renamed.options.merge_mode = MergeMode::copy;  // of linked routines
+  renamed.options.merge_mode = MergeMode::copy;  // for linked routines
   renamed.options.timeout = std::chrono::seconds(1);
   EXPECT_EQ(key_of(renamed), key);
 }

@@ -60,7 +60,7 @@ void expect_equal_to_plain_loops(Program (*make)(std::uint64_t seed), std::uint6
       }
     }
   }
-  EXPECT_GT(2 * scheduled, count);  // of three per seed
+  EXPECT_GT(2 * scheduled, count);  // three per seed
 }
 
 // J5, J9: every schedule computes what the plain loops compute

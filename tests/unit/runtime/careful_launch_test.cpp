@@ -55,7 +55,7 @@ class Adding {
   const Backend backend;
   const Device device;
   const Routine routine;
-  const Routine source;  // of what is merged
+  const Routine source;  // makes what is merged
 
  private:
   [[nodiscard]] bool traced() const { return way == "traced"; }

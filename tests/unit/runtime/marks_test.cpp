@@ -222,7 +222,7 @@ TEST_F(MarksTest, RefusedMarksEndTheWaitsOfTasks) {
   const Device far = far_backend.physical_device(0).new_virtual_device();
   const Routine to = Context(far).link(compile(far_backend, x, 1));
   far.await();
-  physical->fail_record();  // of the queue of `device`'s memory that `far` reads by
+  physical->fail_record();  // in the queue of `device`'s memory that `far` reads by
   const Event staged = copy(x, here.context(), to.context()).event;
   EXPECT_THAT(staged.wait().to_string(), HasSubstr("takes no mark"));
   far.recover();

@@ -26,7 +26,7 @@ struct OwnModule final : dev::Module {
 struct Loads {
   std::atomic<int> asked{0}, alive{0};
   std::atomic<bool> refuse{false}, slow{false};
-  std::string kind;  // of the last image
+  std::string kind;  // the last image's
   std::size_t kernels = 0;
 };
 Loads loads;

@@ -228,7 +228,7 @@ TEST_F(RouteTest, WhatATransferTakesIsKept) {
     EXPECT_TRUE(other.copy_from(two, target).wait().ok());
     EXPECT_THAT(read(three, other), ElementsAre(k, 2, 3, 4));
   }
-  EXPECT_EQ(queues_made, 2);  // of 1 and of 3, for 2
+  EXPECT_EQ(queues_made, 2);  // one of 1 and one of 3, for 2
   notes.host_places.clear();
   for (int k = 0; k < 10; ++k) EXPECT_TRUE(target.copy_from(two, source).wait().ok());
   EXPECT_EQ(notes.host_places.size(), 1u);

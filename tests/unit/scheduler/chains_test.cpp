@@ -50,7 +50,7 @@ TEST_P(ChainsTest, TwentyThousandContainedFailures) {
   }
   EXPECT_TRUE(device.await().ok());
   EXPECT_EQ(events[1].wait().code(), ErrorCode::device_failed);
-  for (std::size_t k = count - 1000; k < count; ++k) {  // of which the text is kept
+  for (std::size_t k = count - 1000; k < count; ++k) {  // those whose text is kept
     const Status end = events[k].wait();
     ASSERT_EQ(end.root().message(), "the root") << k;
     ASSERT_THAT(text(end), AllOf(HasSubstr("'link'"), HasSubstr("the root")));

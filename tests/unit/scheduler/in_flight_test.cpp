@@ -76,7 +76,7 @@ TEST(InFlightTest, ThreadsReport) {
   constexpr int reporters = 3;
   InFlight<> in_flight(most);
   std::atomic<std::uint64_t> completed{0};
-  std::uint64_t ended = 0;  // of the thread that ends tickets
+  std::uint64_t ended = 0;  // belongs to the thread that ends tickets
   const auto end = [&](std::uint64_t ticket) {
     EXPECT_EQ(ticket, ++ended);
     // release: pairs with the acquire of the thread that issues.

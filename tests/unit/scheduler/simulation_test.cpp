@@ -345,7 +345,7 @@ TEST(SimulationTest, AskingForTooMuchIsRefused) {
   SimulationOptions endless = quiet(1);
   endless.steps_max = 1000;
   std::thread([&] {
-    Simulation other(endless);  // of another thread
+    Simulation other(endless);  // belongs to another thread
     bool stop = false;
     other.host("spins", [&] {
       while (!stop) other.yield();
