@@ -101,7 +101,7 @@ TEST_P(StreamTest, TasksOfDevicesThatWentSleep) {
   physical->hold();
   const Event settled = settle(*raw, true);
   EXPECT_TRUE(gate.signal(1).ok());
-  EXPECT_LT(work_while_held(), 150ms);
+  EXPECT_LT(work_while_held(), 60ms);
   EXPECT_FALSE(settled.done());
   physical->resume();
   EXPECT_TRUE(settled.wait().ok());
@@ -114,7 +114,7 @@ TEST_P(StreamTest, TasksWithoutMemorySleep) {
   const sched::TaskDevice device = scheduler.new_device(options);
   physical->hold();
   const Event settled = settle(device, false);
-  EXPECT_LT(work_while_held(), 150ms);
+  EXPECT_LT(work_while_held(), 60ms);
   EXPECT_FALSE(settled.done());
   physical->resume();
   EXPECT_TRUE(settled.wait().ok());
