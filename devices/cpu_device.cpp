@@ -6,6 +6,7 @@
 
 #include "devices/device.hpp"
 #include "heddle/host_memory.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::dev {
 namespace {
@@ -28,6 +29,7 @@ class CpuQueue final : public Queue {
   }
   Status launch(const Module& module, std::size_t kernel,
                 const heddle_kernel_args& args) noexcept override {
+    const sched::DefaultFloating floating;
     module.host_function(kernel)(&args);
     return {};
   }

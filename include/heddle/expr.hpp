@@ -212,7 +212,7 @@ inline Reduction any(Expr e) { return {Reduction::Kind::any, std::move(e)}; }
 //
 // Values: integers wrap. bool counts as i32 in arithmetic. Floating operations are IEEE 754's,
 // rounded to nearest even, but for those marked ~, which stay within the stated units in the last
-// place. Which NaN results is not said.
+// place, whatever rounding and flushing the host's own threads use. Which NaN results is not said.
 
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);

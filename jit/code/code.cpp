@@ -21,6 +21,7 @@
 #include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/system/process.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle {
 namespace {
@@ -156,6 +157,7 @@ Draft draft_code(const Program& program, std::string name, const CompileOptions&
   code.compiler = compiler;
   const auto start = std::chrono::steady_clock::now();
   const CompileLimits own = with_own_time(limits, *compiler, {});
+  const sched::DefaultFloating floating;  // of what is folded
   LimitedWork work(code.name, own);
   work.begin("lower");
   ProgramForm form = form_of(program);
