@@ -98,9 +98,10 @@ struct Domain {
 
 class PlayedQueue final : public dev::Queue {
  public:
-  PlayedQueue(PlayedHardware& hardware, dev::Completions& completions,
-              std::shared_ptr<Domain> domain)
+  PlayedQueue(PlayedHardware& hardware, const dev::PhysicalDevice& device,
+              dev::Completions& completions, std::shared_ptr<Domain> domain)
       : hardware_(hardware),
+        device_(device),
         line_(std::make_shared<Line>(completions)),
         domain_(std::move(domain)) {}
   ~PlayedQueue() override {
@@ -159,9 +160,9 @@ class PlayedQueue final : public dev::Queue {
   }
   Status wait(const dev::Mark& mark) noexcept override {
     if (!domain_->waits) return Queue::wait(mark);
-    hardware_.count_wait();
-    line_->asked.push_back(
-        {.other = static_cast<PlayedQueue*>(mark.queue)->line_, .number = mark.number});
+    const auto& other = static_cast<const PlayedQueue&>(*mark.queue);
+    hardware_.count_wait(&other.device_ != &device_);
+    line_->asked.push_back({.other = other.line_, .number = mark.number});
     return {};
   }
 
@@ -212,20 +213,19 @@ class PlayedQueue final : public dev::Queue {
   }
 
   PlayedHardware& hardware_;
+  const dev::PhysicalDevice& device_;
   const std::shared_ptr<Line> line_;
   const std::shared_ptr<Domain> domain_;  // null: operations are done when they return
 };
 
 class PlayedDevice final : public dev::PhysicalDevice {
  public:
-  PlayedDevice(PlayedHardware& hardware, PlayedKind kind)
-      : hardware_(hardware),
-        is_peer_(kind.is_peer),
-        domain_(kind.runs_ahead ? std::make_shared<Domain>() : nullptr) {
+  /// `domain`: null: its operations are done when they return.
+  PlayedDevice(PlayedHardware& hardware, PlayedKind kind, std::shared_ptr<Domain> domain)
+      : hardware_(hardware), is_peer_(kind.is_peer), domain_(std::move(domain)) {
     properties_.name = "played";
-    if (domain_) domain_->waits = hardware_.simulation().random(2) == 0;
     if (kind.own_memory) properties_.memory_space = reinterpret_cast<std::uintptr_t>(this);
-    if (kind.runs_ahead) properties_.completion_domain = reinterpret_cast<std::uintptr_t>(this);
+    properties_.completion_domain = reinterpret_cast<std::uintptr_t>(domain_.get());
   }
 
   const dev::Properties& properties() const noexcept override { return properties_; }
@@ -235,7 +235,7 @@ class PlayedDevice final : public dev::PhysicalDevice {
   void release(void* data, std::size_t /*bytes*/) noexcept override { hardware_.release(data); }
   Status new_queue(dev::Completions& completions,
                    std::unique_ptr<dev::Queue>* queue) noexcept override {
-    return dev::make_queue<PlayedQueue>(queue, hardware_, completions, domain_);
+    return dev::make_queue<PlayedQueue>(queue, hardware_, *this, completions, domain_);
   }
   [[nodiscard]] bool is_peer_of(const PhysicalDevice& other) const noexcept override {
     const auto* const played = dynamic_cast<const PlayedDevice*>(&other);
@@ -261,8 +261,20 @@ PlayedHardware::PlayedHardware(Simulation& simulation) : simulation_(simulation)
   if (simulation_.random(3) == 0) one_failure_in_ = std::uint64_t{8} << simulation_.random(4);
 }
 
-std::shared_ptr<dev::PhysicalDevice> PlayedHardware::make(PlayedKind kind) {
-  return std::make_shared<PlayedDevice>(*this, kind);
+std::vector<std::shared_ptr<dev::PhysicalDevice>> PlayedHardware::make(
+    const std::vector<PlayedKind>& kinds) {
+  const bool one_domain = simulation_.random(2) == 0;
+  std::vector<std::shared_ptr<dev::PhysicalDevice>> devices;
+  std::shared_ptr<Domain> last;
+  for (const PlayedKind& kind : kinds) {
+    if (kind.runs_ahead && !(one_domain && last)) {
+      last = std::make_shared<Domain>();
+      last->waits = simulation_.random(4) != 0;
+    }
+    devices.push_back(
+        std::make_shared<PlayedDevice>(*this, kind, kind.runs_ahead ? last : nullptr));
+  }
+  return devices;
 }
 
 bool PlayedHardware::fails() {

@@ -27,7 +27,10 @@ class PlayedHardware {
   PlayedHardware(const PlayedHardware&) = delete;
   PlayedHardware& operator=(const PlayedHardware&) = delete;
 
-  [[nodiscard]] std::shared_ptr<dev::PhysicalDevice> make(PlayedKind kind);
+  /// The devices of a backend. Those that run ahead are of one completion domain, or each has one
+  /// of its own.
+  [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make(
+      const std::vector<PlayedKind>& kinds);
   /// Nothing fails from here on.
   void calm() noexcept { one_failure_in_ = 0; }
   /// The simulation ends.
@@ -43,6 +46,8 @@ class PlayedHardware {
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
   /// Waits of queues for each other.
   [[nodiscard]] std::uint64_t waits() const noexcept { return waits_; }
+  /// Those among them where the other queue is another physical device's.
+  [[nodiscard]] std::uint64_t waits_across() const noexcept { return waits_across_; }
 
   // For its devices.
 
@@ -54,7 +59,10 @@ class PlayedHardware {
   /// Device memory that an operation touches: it must be some device's.
   void touch(const void* data, std::size_t bytes);
   void count() noexcept { ++operations_; }
-  void count_wait() noexcept { ++waits_; }
+  void count_wait(bool across) noexcept {
+    ++waits_;
+    if (across) ++waits_across_;
+  }
   void fail(const char* why) {
     if (!over_) simulation_.fail(why);
   }
@@ -63,7 +71,7 @@ class PlayedHardware {
   Simulation& simulation_;
   bool over_ = false;
   std::uint64_t one_failure_in_ = 0;  // operations; 0: none fails
-  std::uint64_t operations_ = 0, failures_ = 0, waits_ = 0;
+  std::uint64_t operations_ = 0, failures_ = 0, waits_ = 0, waits_across_ = 0;
   std::map<const std::byte*, std::size_t> blocks_;
 };
 

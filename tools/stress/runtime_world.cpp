@@ -46,15 +46,16 @@ World*& World::current() {
 }
 
 std::vector<std::shared_ptr<dev::PhysicalDevice>> World::make_devices() {
-  std::vector<std::shared_ptr<dev::PhysicalDevice>> devices;
   kinds_.clear();
   const bool peers = draw(2) == 0;
+  const bool all_run_ahead = draw(3) == 0;
   const std::uint64_t count = 1 + draw(2);
   for (std::uint64_t k = 0; k < count; ++k) {
-    kinds_.push_back({.own_memory = draw(2) == 0, .runs_ahead = draw(2) == 0, .is_peer = peers});
-    devices.push_back(hardware_.make(kinds_.back()));
+    kinds_.push_back({.own_memory = draw(2) == 0,
+                      .runs_ahead = all_run_ahead || draw(2) == 0,
+                      .is_peer = peers});
   }
-  return devices;
+  return hardware_.make(kinds_);
 }
 
 void World::open_backend() {

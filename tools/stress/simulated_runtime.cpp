@@ -62,6 +62,7 @@ GraphReport simulate_runtime(SimulationOptions options) {
                  {"operations of devices", world.hardware().operations()},
                  {"failures of devices", world.hardware().failures()},
                  {"waits of queues", world.hardware().waits()},
+                 {"waits across devices", world.hardware().waits_across()},
                  {"values compared", world.model().compared()},
                  {"donations", hosts.donated},
                  {"merges", hosts.merged},

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "heddle/observe.hpp"
 #include "tests/support/seeds.hpp"
@@ -46,6 +48,22 @@ TEST_F(SimulatedRuntimeTest, RandomWorkHoldsWhatItMust) {
   for (const auto& [what, times] : result.seen)
     EXPECT_TRUE(times > 0 || result.seeds < 1000) << what;
   std::printf("%s\n", result.to_string().c_str());
+}
+
+// D15, S18: in some seeds queues of two physical devices of one domain wait for each other
+TEST_F(SimulatedRuntimeTest, DevicesOfOneDomainWaitForEachOther) {
+  const std::uint64_t seeds = test::seeds(500);
+  std::uint64_t with_such_waits = 0;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const stress::GraphReport report = stress::simulate_runtime(stress::runtime_options(seed));
+    ASSERT_TRUE(report.status.ok()) << report.status.to_string();
+    const auto across = std::ranges::find_if(report.seen, [](const stress::Seen& seen) {
+      return std::string_view(seen.what) == "waits across devices";
+    });
+    ASSERT_NE(across, report.seen.end());
+    with_such_waits += across->times > 0 ? 1 : 0;
+  }
+  EXPECT_TRUE(with_such_waits >= 3 || seeds < 500) << with_such_waits;
 }
 
 // S18: a turn that is lost is noticed here too, and its seed brings it again
