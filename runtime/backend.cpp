@@ -14,6 +14,8 @@
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/config.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
 #include "runtime/registry.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/timeline.hpp"

@@ -10,11 +10,12 @@
 #include "heddle/backend.hpp"
 #include "jit/code/code.hpp"
 #include "runtime/compiling.hpp"
-#include "runtime/device_state.hpp"
 #include "runtime/modules.hpp"
 #include "scheduler/device/device_core.hpp"
 
 namespace heddle::rt {
+
+struct Execution;
 
 struct BackendState {
   /// Throws Error(invalid_argument) for options that no scheduler takes.

@@ -4,7 +4,8 @@
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
-#include "runtime/merge.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/threads/processors.hpp"
 
@@ -30,14 +31,6 @@ Status open_status(const DeviceState& device) noexcept {
 
 void require_open(const DeviceState& device) {
   if (Status why = open_status(device); !why.ok()) throw Error(std::move(why));
-}
-
-void MergeSlot::clear() noexcept {
-  std::shared_ptr<Load> load_before;  // these go after the lock
-  std::shared_ptr<const Memory> own_before;
-  const std::lock_guard lock(mutex);
-  load_before.swap(load);
-  own_before.swap(own);
 }
 
 }  // namespace rt

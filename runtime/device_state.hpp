@@ -1,148 +1,17 @@
-// What is behind Device and Buffer: the part that tasks use (Execution) apart from the part that
-// owns the timeline, so that a task never holds the device that runs it.
+// What is behind Device: its timeline, and the part that its tasks use (Execution). Any thread.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <source_location>
-#include <string>
-#include <vector>
 
-#include "devices/device.hpp"
-#include "devices/memory_pool.hpp"
-#include "heddle/code.hpp"
-#include "heddle/device.hpp"
-#include "heddle/program.hpp"
-#include "runtime/ledger.hpp"
-#include "runtime/staging.hpp"
-#include "scheduler/protocol/inbox.hpp"
-
-namespace heddle::sched {
-struct TaskNote;
-}
+#include "heddle/scheduler.hpp"
+#include "heddle/status.hpp"
 
 namespace heddle::rt {
 
 struct BackendState;
-
-/// A block of memory: kept by its buffer, and by every task that uses it until that ended. It goes
-/// back to the pool with the last of them, so nothing that was accepted can touch it afterwards.
-struct Memory {
-  std::shared_ptr<dev::MemoryPool> pool;  ///< null: borrowed from a host array
-  std::optional<HostArray> host;          ///< keeps borrowed host memory
-  void* data = nullptr;
-  std::size_t bytes = 0;
-
-  Memory() = default;
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory();
-};
-
-/// What is behind Buffer: a right to memory, which donation takes away. It knows the last use of
-/// the memory on each timeline, so that a next owner can come after those.
-class BufferState {
- public:
-  /// The memory of a virtual device, by name.
-  BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
-              std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger);
-  BufferState(const BufferState&) = delete;
-  BufferState& operator=(const BufferState&) = delete;
-
-  const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
-  const std::shared_ptr<const std::string> device;      ///< name of the virtual one
-  std::byte* const data;                                ///< as long as the memory is kept
-  const std::size_t bytes;
-  const bool borrowed;  ///< from a host array
-  /// The hosted constant that it holds, which nobody may write: its text, else empty, and its id.
-  /// Set before others know the buffer.
-  std::string constant;
-  std::uint64_t constant_id = 0;
-
-  const std::shared_ptr<Ledger> ledger;  ///< guards what follows: of the device that it is of
-  std::shared_ptr<const Memory> memory;  ///< null: donated
-  std::source_location taken_at;         ///< where donate() was called
-
-  /// Hands the memory on; until all uses so far have ended it is kept besides. Throws
-  /// failed_precondition where it was given away before, naming the place.
-  [[nodiscard]] std::shared_ptr<BufferState> donate(std::source_location where);
-  /// What a next use on `timeline` has to come after: uses of former owners elsewhere.
-  /// `overwrites`: it writes all of the memory and reads none. Under the lock, which the caller
-  /// keeps until note_use(). Throws std::bad_alloc.
-  void order(std::uint64_t timeline, bool overwrites, sched::TaskNote& note);
-  /// Where order() has nothing to say of a next use on `timeline`: the last one there, to be set to
-  /// that use. Null: it has. Under the lock.
-  [[nodiscard]] Event* last_plain_use(std::uint64_t timeline) noexcept;
-  /// That use was accepted; on its timeline it is the last so far. Under the lock.
-  void note_use(const Event& event, bool overwrites) noexcept;
-  /// Uses on other timelines come after this one, which gives the memory its first values however
-  /// it ends.
-  void begin_with(const Event& first_values);
-
- private:
-  struct Former {
-    Event use;
-    bool heeded;  // its failure is one of what this owner finds in the memory
-    [[nodiscard]] bool over() const noexcept;
-  };
-  [[nodiscard]] std::shared_ptr<BufferState> next_owner() const;
-
-  std::vector<Event> uses_;     // the last of each timeline
-  std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
-  std::shared_ptr<const Memory> lent_;  // kept for uses where no memory was left for other means
-};
-
-/// Asked by heddle itself: the failure is still to be seen by somebody (S10).
-[[nodiscard]] bool ended_well(const Event& event) noexcept;
-
-struct Load;  // runtime/merge.hpp
-
-/// A device's merge buffer as it will be once all submitted tasks ended.
-struct MergeSlot {
-  std::mutex mutex;  // guards what follows; held while a task that changes or reads it is submitted
-  std::shared_ptr<Load> load;         ///< null: empty
-  std::shared_ptr<const Memory> own;  ///< grow-only; queued tasks keep what they use
-
-  /// Its device takes no more tasks.
-  void clear() noexcept;
-};
-
-class Operation;  // runtime/submit.hpp
-
-/// Operations that have ended, for others of their kind, which then take no memory: as many as were
-/// in the queue at once.
-class Spares {
- public:
-  Spares() = default;
-  Spares(const Spares&) = delete;
-  Spares& operator=(const Spares&) = delete;
-  ~Spares();
-
-  /// Any thread.
-  void give(Operation& spare) noexcept;
-  /// Null: there is none. Under the ledger of the device.
-  [[nodiscard]] Operation* take() noexcept;
-
- private:
-  sched::Inbox<Operation> given_;
-  Operation* ours_ = nullptr;  // taken out of `given_`
-};
-
-/// What tasks of a device use. The queue: its tasks only, one at a time.
-struct Execution {
-  std::string name;
-  std::shared_ptr<const std::string> shared_name;
-  std::shared_ptr<dev::PhysicalDevice> physical;
-  std::shared_ptr<Stream> queue;
-  Staging staging;
-  std::shared_ptr<dev::MemoryPool> pool;
-  const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
-  MergeSlot merge;
-  Spares spares;
-  std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
-};
+struct Execution;
 
 struct DeviceState {
   std::shared_ptr<BackendState> backend;
@@ -157,24 +26,5 @@ struct DeviceState {
 [[nodiscard]] Status open_status(const DeviceState& device) noexcept;
 /// Throws that.
 void require_open(const DeviceState& device);
-/// Throws invalid_argument when the device cannot address the view: memory of another space.
-void require_reach(const BufferView& view, const Execution& execution);
-[[nodiscard]] bool reaches(const Execution& execution, const BufferState& buffer) noexcept;
-
-/// Throws failed_precondition, naming the tensor, when the view is into a hosted constant.
-void require_writable(const BufferView& view);
-
-/// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and the largest
-/// holders. `tensor`: the id of the one that it is for.
-[[nodiscard]] std::shared_ptr<const Memory> allocate_memory(const Execution& execution,
-                                                            std::size_t bytes,
-                                                            const std::string& what,
-                                                            std::uint64_t tensor = 0);
-[[nodiscard]] std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
-                                                    const std::string& what,
-                                                    std::uint64_t tensor = 0);
-/// A buffer of the array's own memory, for a device that shares it.
-[[nodiscard]] std::shared_ptr<BufferState> borrow(const Execution& execution,
-                                                  const HostArray& host);
 
 }  // namespace heddle::rt

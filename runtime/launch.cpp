@@ -6,6 +6,9 @@
 #include <optional>
 
 #include "jit/system/inside.hpp"
+#include "runtime/buffer_state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
 #include "runtime/steps.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
@@ -110,19 +113,6 @@ sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) 
 }
 
 }  // namespace
-
-void Spares::give(Operation& spare) noexcept { given_.push(spare); }
-
-Operation* Spares::take() noexcept {
-  if (ours_ == nullptr) ours_ = given_.take_all();
-  Operation* const spare = ours_;
-  if (spare != nullptr) ours_ = spare->next;
-  return spare;
-}
-
-Spares::~Spares() {
-  while (Operation* const spare = take()) delete spare;
-}
 
 constexpr sched::TaskOps SmallLaunch::ops{&construct, &run, &destroy};
 

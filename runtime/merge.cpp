@@ -7,6 +7,10 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/buffer_state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
+#include "runtime/merge_slot.hpp"
 #include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
@@ -146,6 +150,14 @@ class Consumes final : public MergeUse {
 };
 
 }  // namespace
+
+void MergeSlot::clear() noexcept {
+  std::shared_ptr<Load> load_before;  // these go after the lock
+  std::shared_ptr<const Memory> own_before;
+  const std::lock_guard lock(mutex);
+  load_before.swap(load);
+  own_before.swap(own);
+}
 
 bool may_borrow(const Execution& execution, const BufferView& source, const Linked* consumer) {
   if (!reaches(execution, *Inside::of(source.buffer()))) return false;

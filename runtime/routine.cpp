@@ -6,6 +6,8 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
 #include "runtime/launch.hpp"
 #include "scheduler/observe/log.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/execution.hpp"
 
 namespace heddle::rt {
 

@@ -9,6 +9,9 @@
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/context_state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
+#include "runtime/merge_slot.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 

@@ -7,12 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device_state.hpp"
+#include "runtime/buffer_state.hpp"
 
 namespace heddle::rt {
 
 struct ContextState;
+struct DeviceState;
+struct Execution;
 struct Linked;
+struct MergeSlot;
 
 enum class Use : std::uint8_t {
   read,

@@ -9,7 +9,10 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/buffer_state.hpp"
 #include "runtime/context_state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/observe/log.hpp"
 

@@ -5,10 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "devices/device.hpp"
 #include "heddle/routine.hpp"
-#include "runtime/device_state.hpp"
+#include "runtime/staging.hpp"
 
 namespace heddle::rt {
+
+struct DeviceState;
+struct Execution;
 
 /// Where bytes lie: in the memory of a device, or the host's. Its user keeps the memory.
 struct Place {

@@ -19,6 +19,7 @@
 #include "heddle/heddle.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/unit/runtime/launch_cost.hpp"
 

@@ -1,0 +1,34 @@
+// The part of a device that its tasks use, apart from the part that owns the timeline: so a task
+// never holds the device that runs it. Any thread, but for the queue.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "devices/device.hpp"
+#include "devices/memory_pool.hpp"
+#include "runtime/ledger.hpp"
+#include "runtime/merge_slot.hpp"
+#include "runtime/spares.hpp"
+#include "runtime/staging.hpp"
+#include "runtime/stream.hpp"
+
+namespace heddle::rt {
+
+/// What tasks of a device use. The queue: its tasks only, one at a time.
+struct Execution {
+  std::string name;
+  std::shared_ptr<const std::string> shared_name;
+  std::shared_ptr<dev::PhysicalDevice> physical;
+  std::shared_ptr<Stream> queue;
+  Staging staging;
+  std::shared_ptr<dev::MemoryPool> pool;
+  const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
+  MergeSlot merge;
+  Spares spares;
+  std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
+};
+
+}  // namespace heddle::rt
