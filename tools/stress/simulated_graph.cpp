@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tools/stress/late_tasks.hpp"
+
 namespace heddle::stress {
 namespace {
 
@@ -21,6 +23,8 @@ struct Fate {
   int calls_due = 0, calls = 0;
   ErrorCode told = ErrorCode::ok;  // by the callback
   bool is_wait = false;            // TaskDevice::wait(): runs nothing
+  bool ends_later = false;
+  LateEnd late{};
 };
 /// Something to wait for; of a task whose fate is followed, or of nobody's.
 struct Promise {
@@ -34,12 +38,25 @@ struct Target {
   TaskDevice device;
   bool inside = false;
   std::uint64_t last_ticket = 0;
+  InFlight in_flight;
   std::vector<std::shared_ptr<Fate>> fates;
+};
+
+/// What a task is to do.
+struct Plan {
+  std::shared_ptr<Fate> fate;
+  Event other;
+  bool fails, nests;
+  std::uint64_t waits;
+  int depth;
 };
 
 class Graph {
  public:
   explicit Graph(SimulationOptions options) : simulation_(std::move(options)) {}
+  ~Graph() { late_.end(); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
 
   GraphReport run() {
     const std::uint64_t devices = 1 + draw(4);
@@ -53,7 +70,9 @@ class Graph {
     }
     static_cast<void>(simulation_.run());
     check();
-    return {simulation_.run(), {{"waits that would have closed a cycle", cycles_}}};
+    std::vector<Seen> seen = late_.seen();
+    seen.push_back({"waits that would have closed a cycle", cycles_});
+    return {simulation_.run(), std::move(seen)};
   }
 
  private:
@@ -69,9 +88,11 @@ class Graph {
     options.queue_size = std::uint32_t{1} << draw(6);
     options.full = std::array{FullPolicy::block, FullPolicy::fail}[draw(2)];
     options.drain_max = draw(2) == 0 ? draw_time() : Time(60s);
+    if (draw(3) == 0) options.in_flight = 1 + static_cast<std::uint32_t>(draw(4));
     for (int k = 0; k < 1000; ++k) {
       try {
         all_.push_back(std::make_shared<Target>(simulation_.scheduler().new_device(options)));
+        all_.back()->in_flight.max = options.in_flight;
         return all_.back();
       } catch (const Error& e) {
         const bool planted = e.code() == ErrorCode::unavailable || e.code() == ErrorCode::exhausted;
@@ -100,9 +121,10 @@ class Graph {
   /// `status` was told as the end of what was promised.
   void check_told(const Promise& promise, const Status& status) {
     if (!status.ok() || !promise.fate || promise.fate->is_wait) return;
-    if (promise.fate->ended != 1) {
-      simulation_.fail(
-          fmt::format("{} was said to be ok, and has not run", promise.event.to_string()));
+    const Fate& fate = *promise.fate;
+    if (fate.ended != 1 || fate.late.bad || fate.late.reports != (fate.ends_later ? 1 : 0)) {
+      simulation_.fail(fmt::format("{} was said to be ok, and did not run and end well",
+                                   promise.event.to_string()));
     }
   }
 
@@ -152,6 +174,9 @@ class Graph {
       case 12:
         cancel_what_waits(target);
         break;
+      case 13:
+        late_.end_one();
+        break;
       default:
         submit(target, 0);
     }
@@ -200,32 +225,64 @@ class Graph {
     const bool fails = draw(16) == 0;
     const bool nests = depth < 3 && draw(8) == 0;
     const std::uint64_t waits = draw(8);
-    const Event other = any_event();
-    const auto fate = std::make_shared<Fate>();
+    const Plan plan{std::make_shared<Fate>(), any_event(), fails, nests, waits, depth};
+    if (target->in_flight.max != 0 && draw(2) == 0) return submit_late(*target, plan, options);
     const Event event = target->device.submit(
         "task",
-        [this, raw = target.get(), fate, other, fails, nests, waits, depth]() -> Status {
-          Target& here = *raw;
-          ++fate->begun;
-          if (here.inside) simulation_.fail("two tasks of a device at once");
-          if (this_task::ticket() <= here.last_ticket) simulation_.fail("tasks out of order");
-          here.inside = true;
-          here.last_ticket = this_task::ticket();
-          Status end;
-          if (waits == 0) end = this_task::await(draw(2) == 0 ? other : any_event());
-          if (waits == 1) end = any_event().wait_for(draw_time());
-          if (waits == 2) simulation_.yield();
-          if (waits == 3 && draw(2) == 0) end = any_target()->device.await();
-          if (end.message().find("a cycle") != std::string::npos) ++cycles_;
-          if (waits == 4 && draw(2) == 0) wait_for(*any_target(), any_event());
-          if (nests) submit(any_target(), depth + 1);
-          here.inside = false;
-          ++fate->ended;
-          if (fails) throw std::runtime_error("drawn to fail");
-          return end.code() == ErrorCode::cancelled ? end : Status();
+        [this, raw = target.get(), plan]() -> Status {
+          late_.check_alone(raw->in_flight);
+          return run(*raw, plan);
         },
         options);
-    account(*target, event, fate);
+    account(*target, event, plan.fate);
+  }
+
+  Status run(Target& here, const Plan& plan) {
+    ++plan.fate->begun;
+    if (here.inside) simulation_.fail("two tasks of a device at once");
+    if (this_task::ticket() <= here.last_ticket) simulation_.fail("tasks out of order");
+    here.inside = true;
+    here.last_ticket = this_task::ticket();
+    const std::uint64_t waits = plan.waits;
+    Status end;
+    if (waits == 0) end = this_task::await(draw(2) == 0 ? plan.other : any_event());
+    if (waits == 1) end = any_event().wait_for(draw_time());
+    if (waits == 2) simulation_.yield();
+    if (waits == 3 && draw(2) == 0) end = any_target()->device.await();
+    if (end.message().find("a cycle") != std::string::npos) ++cycles_;
+    if (waits == 4 && draw(2) == 0) wait_for(*any_target(), any_event());
+    if (waits == 5) late_.end_one();
+    if (plan.nests) submit(any_target(), plan.depth + 1);
+    here.inside = false;
+    ++plan.fate->ended;
+    if (plan.fails) throw std::runtime_error("drawn to fail");
+    return end.code() == ErrorCode::cancelled ? end : Status();
+  }
+
+  /// What ends it gets to it before or after it is issued.
+  void submit_late(Target& target, const Plan& plan, const sched::SubmitOptions& options) {
+    const auto fate = plan.fate;
+    fate->ends_later = true;
+    const Event event = target.device.submit(
+        "late",
+        [this, here = &target, plan,
+         kept = late_.keep(target.in_flight, {fate, &fate->late})](sched::Completion completion) {
+          auto task = late_.begin(*kept, std::move(completion));
+          const bool first = draw(2) == 0;
+          if (first) late_.end_later(std::move(task));
+          Status status;
+          try {
+            status = run(*here, plan);
+          } catch (...) {
+            plan.fate->late.bad = true;
+            throw;
+          }
+          if (!status.ok()) plan.fate->late.bad = true;
+          if (!first) late_.end_later(std::move(task));
+          return status;
+        },
+        options);
+    account(target, event, fate);
   }
 
   void wait_for(Target& target, const Event& other) {
@@ -279,9 +336,12 @@ class Graph {
         };
         if (!fate->event.done()) complain("never ended");
         if (fate->begun > 1 || fate->ended != fate->begun) complain("did not run once");
+        const int reports = fate->ends_later ? fate->begun : 0;
+        if (fate->late.reports != reports) complain("its end was not reported once");
         if (fate->calls != fate->calls_due) complain("its callback was not called once");
         const ErrorCode end = fate->event.status().code();
         if (fate->calls == 1 && fate->told != end) complain("its callback was told otherwise");
+        if (end == ErrorCode::ok && fate->late.bad) complain("it failed, and its event says ok");
         if (end == ErrorCode::ok) ++done;
         if (end == ErrorCode::cancelled) ++cancelled;
         ++accepted;
@@ -304,6 +364,7 @@ class Graph {
   std::vector<Promise> promises_;
   std::size_t oldest_ = 0;
   std::uint64_t cycles_ = 0;
+  LateTasks late_{simulation_};
   Simulation simulation_;  // ends first: hosts that hang go on once more
 };
 

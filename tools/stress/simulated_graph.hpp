@@ -1,5 +1,5 @@
 // Random graphs of tasks in a simulation: everything that users do to devices, drawn from a seed,
-// and what must hold whatever happens (S1, S6, S7, S9, S12, S13). One thread.
+// and what must hold whatever happens (S1, S6, S7, S9, S12, S13, S23). One thread.
 #pragma once
 
 #include <cstdint>

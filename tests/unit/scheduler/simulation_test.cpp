@@ -40,7 +40,7 @@ class QuietLog {
   ~QuietLog() { set_log_hook({}); }
 };
 
-// S18, S1, S4, S6, S7, S9, S11, S12, S13, S14, S25
+// S18, S1, S4, S6, S7, S9, S11, S12, S13, S14, S23, S25
 TEST(SimulationTest, RandomGraphsEndAndAddUpUnderFaults) {
   stress::SimulateOptions options;
   options.seed = test::from_environment("HEDDLE_TEST_SEED", 1);
