@@ -46,6 +46,24 @@ bool ended_well(const Event& event) noexcept {
   return event.done() && sched::Timeline::outcome_of(event).status.ok();
 }
 
+namespace {
+
+/// false: there is no memory for that, or this is a forked child, where nothing tells of an end.
+bool keep_until_ended(const std::shared_ptr<const Memory>& memory, const std::vector<Event>& uses) {
+  const auto is_forked = [](const Event& use) {
+    return sched::Timeline::of(use)->in_forked_child();
+  };
+  if (std::ranges::any_of(uses, is_forked)) return false;
+  try {
+    for (const Event& use : uses) sched::Timeline::call(use, [memory] {});
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use) : use.done(); }
 
 std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
@@ -68,11 +86,9 @@ std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
     taken_at = where;
   }
   // After the lock: of a use that has ended meanwhile it goes here and now.
-  try {
-    for (const Event& use : under_way) sched::Timeline::call(use, [kept] {});
-  } catch (const std::bad_alloc&) {  // until this goes, which is not before they have ended
+  if (!keep_until_ended(kept, under_way)) {
     const std::lock_guard lock(*ledger);
-    lent_ = std::move(kept);
+    lent_ = std::move(kept);  // until this goes, which is not before they have ended
   }
   return next;
 }

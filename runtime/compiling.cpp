@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jit/system/process.hpp"
+#include "scheduler/threads/task_context.hpp"
 
 namespace heddle::rt {
 
@@ -36,8 +37,11 @@ jit::Spread spread_over(Scheduler scheduler) {
       Event event;
     };
     std::vector<Helper> helpers;
+    // A callback that may not wait for them works alone.
     const std::size_t helpers_wanted =
-        std::min<std::size_t>(count, available_processors()) - (count > 0 ? 1 : 0);
+        count == 0 || sched::TellsEnds::in_callback()
+            ? 0
+            : std::min<std::size_t>(count, available_processors()) - 1;
     for (std::size_t k = 0; k < helpers_wanted; ++k) {
       helpers.push_back({new_compile_device(scheduler), {}});
       helpers.back().event = helpers.back().device.submit("compile", [work] { work(); });

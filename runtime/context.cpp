@@ -281,6 +281,14 @@ rt::HostMemory waited_for(const rt::DeviceState& device, const Tensor& tensor, v
                             "which do not wait",
                             this_task::label(), device.execution->name, tensor.label()));
   }
+  if (sched::TellsEnds::in_callback()) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("a callback would wait for a transfer of tensor '{}' on the thread "
+                            "that tells the ends of a completion domain, and hold all of them up; "
+                            "use to_host() or from_host(), which do not wait, or have it called by "
+                            "an executor: Event::then(executor, callback)",
+                            tensor.label()));
+  }
   if (!this_task::running()) return {data, bytes, nullptr};
   auto own = std::make_shared<const HostArray>(tensor.type());
   return {own->data(), bytes, own};

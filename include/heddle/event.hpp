@@ -82,8 +82,9 @@ class Event {
   /// Calls back once done: on the thread that ends the task, or here and now when it is done
   /// already; never under a lock. On the thread that ends the task, the callback counts as part of
   /// that task: waiting there for its device is failed_precondition. Where that device's queue runs
-  /// ahead, so is waiting for others of its completion domain, whose ends that thread tells. What a
-  /// callback throws goes to the log. A callback within 64 others runs after these, or before its
+  /// ahead, that thread tells all ends of its completion domain, and so is any wait there without a
+  /// deadline, and with one for others of that domain; a full queue is `exhausted`. What a callback
+  /// throws goes to the log. A callback within 64 others runs after these, or before its
   /// thread waits. In a forked child, where nobody ends what it inherited, it is called at once,
   /// with `unavailable`.
   void then(std::function<void(const Status&)> callback) const;

@@ -123,9 +123,9 @@ struct Snapshot {
 
 /// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
 /// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
-/// tasks and after a shutdown() that timed out, where it never waits. A handle that was moved from
-/// is empty: what is asked of it is failed_precondition, its name "(empty handle)", its numbers are
-/// 0.
+/// tasks, in a callback on the thread that would tell of their ends, and after a shutdown() that
+/// timed out, where it never waits. A handle that was moved from is empty: what is asked of it is
+/// failed_precondition, its name "(empty handle)", its numbers are 0.
 ///
 /// A failure counts as seen once status(), await() or an event told it to somebody, or once it is
 /// the cause of a failure elsewhere. One that was not seen goes to the log, once, when its device
@@ -189,8 +189,9 @@ class TaskDevice {
   /// its thread and what it uses, and the log says when it has. Nobody waits for it any more: the
   /// handles of this device and of its scheduler go at once. A failure of the device that nobody
   /// has seen by then goes to the log. It may take 100 ms beyond the deadline, which cancelled
-  /// tasks have to heed their stop token. Inside one of its own tasks: failed_precondition, and it
-  /// takes no new tasks from then on all the same.
+  /// tasks have to heed their stop token. Inside one of its own tasks, or in a callback on the
+  /// thread that would tell of their ends: failed_precondition, and it takes no new tasks from then
+  /// on all the same.
   Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept;

@@ -210,10 +210,13 @@ Status Admission::wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline
       return Status(
           ErrorCode::exhausted,
           [&] {
-            return fmt::format(
-                "device '{}': its queue of {} tasks is full, and its running task "
-                "waits, in a cycle, for the task that submits",
-                device_.name(), lane_.capacity());
+            return fmt::format("device '{}': its queue of {} tasks is full, and {}", device_.name(),
+                               lane_.capacity(),
+                               TellsEnds::in_callback()
+                                   ? "a callback on the thread that tells the ends of a completion "
+                                     "domain waits for no room"
+                                   : "its running task waits, in a cycle, for the task that "
+                                     "submits");
           },
           std::move(why));
     }

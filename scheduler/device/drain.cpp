@@ -10,12 +10,20 @@
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
 #include "scheduler/observe/log.hpp"
+#include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
 
 bool Drain::may_shut_down() const noexcept {
-  return !device_.timeline->in_forked_child() && !device_.inside_own_task();
+  return !device_.timeline->in_forked_child() && !device_.inside_own_task() && !is_told_here();
 }
+
+/// What is left ends only after the callback that this is called in.
+bool Drain::is_told_here() const noexcept {
+  return TellsEnds::here() != 0 && sched::is_told_here(last());
+}
+
+Event Drain::last() const noexcept { return device_.timeline->event(admission_.lane().tickets()); }
 
 /// A completer that does not find it closed has ended tickets that this thread sees ended.
 void Drain::close_lane() noexcept {
@@ -27,14 +35,21 @@ Status Drain::close() noexcept {
   if (Status status = device_.forked(); !status.ok()) return status;
   close_lane();
   if (device_.inside_own_task()) return device_.own_task_refusal("shutdown");
+  if (is_told_here()) {
+    return Status(ErrorCode::failed_precondition, [&] {
+      return fmt::format(
+          "device '{}': shutdown in a callback on the thread that tells what ends on its "
+          "completion domain could not end before the callback does; do it from another thread",
+          device_.name());
+    });
+  }
   simulated_point();
   return {};
 }
 
 bool Drain::ends_by(Event::Clock::time_point deadline) noexcept {
   if (!may_shut_down()) return true;
-  const Event last = device_.timeline->event(admission_.lane().tickets());
-  return wait_here(last, deadline, device_.spin(), false) == Waited::done;
+  return wait_here(last(), deadline, device_.spin(), false) == Waited::done;
 }
 
 bool Drain::is_late() const noexcept { return !admission_.drained() && may_shut_down(); }
@@ -124,7 +139,7 @@ std::shared_ptr<DeviceCore> Drain::give_up() noexcept {
 std::shared_ptr<void> Drain::abandon() noexcept {
   // The worker does not exist in a forked child, and its locks may be held for ever.
   if (device_.timeline->in_forked_child()) return nullptr;
-  if (device_.inside_own_task()) {
+  if (device_.inside_own_task() || is_told_here()) {
     close_lane();
     abandon_inside();  // what fails until the timeline closes is told there
     return nullptr;

@@ -72,6 +72,8 @@ class alignas(tuning::line_bytes) Drain {
 
  private:
   [[nodiscard]] bool may_shut_down() const noexcept;
+  [[nodiscard]] bool is_told_here() const noexcept;
+  [[nodiscard]] Event last() const noexcept;
   void stop_worker(bool join) noexcept;
   void abandon_inside() noexcept;
   void close_lane() noexcept;

@@ -11,6 +11,7 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/device/device_core.hpp"
+#include "scheduler/device/hooks.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle {
@@ -140,10 +141,18 @@ namespace {
 }
 }  // namespace
 
-TellsEnds::TellsEnds(std::uint64_t domain) noexcept
-    : outer_(std::exchange(told_domain(), domain)) {}
-TellsEnds::~TellsEnds() { told_domain() = outer_; }
+TellsEnds::TellsEnds(std::uint64_t domain) noexcept : outer_(told_domain()) {
+  if (hooks() == nullptr) told_domain() = domain;
+}
+TellsEnds::~TellsEnds() {
+  if (hooks() == nullptr) told_domain() = outer_;
+}
 std::uint64_t TellsEnds::here() noexcept { return told_domain(); }
+bool TellsEnds::in_callback() noexcept {
+  if (here() == 0) return false;
+  const TaskContext* const task = current_task();
+  return task == nullptr || task->ending != nullptr;
+}
 
 void suspend_task() noexcept {
   TaskContext* const task = current_task();

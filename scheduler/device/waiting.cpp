@@ -21,17 +21,12 @@ void trace_wait(const Event& event, std::uint64_t track, std::uint64_t begin) no
   trace::record_pause(trace::Kind::wait, track, timeline, event.ticket(), begin);
 }
 
-namespace {
-
-/// Whether this thread, and no other, would tell that the event is done.
 bool is_told_here(const Event& event) noexcept {
   const std::uint64_t domain = TellsEnds::here();
-  if (domain == 0) return false;
+  if (domain == 0 || event.done()) return false;
   const auto on = Timeline::of(event)->hand_over(event);
   return on && on->queue->domain() == domain;
 }
-
-}  // namespace
 
 Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                  std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
@@ -41,7 +36,8 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
     return task->device->waits().in_task(event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
     return simulation->wait(event, deadline);
-  if (is_told_here(event)) return Waited::refused;
+  // Others may end only after what this thread would tell meanwhile.
+  if (deadline ? is_told_here(event) : TellsEnds::in_callback()) return Waited::refused;
   const TracedWait traced(event);
   Timeline& timeline = *Timeline::of(event);
   if (const auto runner = timeline.runner(event)) {
@@ -82,8 +78,9 @@ Status status_of(Waited waited, const Event& event) {
         return task->device->waits().take_refusal();
       return Status(ErrorCode::failed_precondition, [&] {
         return fmt::format(
-            "a callback waits for {}, whose end is told by the thread that it runs on; have it "
-            "called by an executor: Event::then(executor, callback)",
+            "a callback would wait for {} on the thread that tells the ends of a completion "
+            "domain, and hold all of them up; have it called by an executor: "
+            "Event::then(executor, callback)",
             event.to_string());
       });
     case Waited::stopped:

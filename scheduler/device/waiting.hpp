@@ -10,14 +10,18 @@
 namespace heddle::sched {
 
 /// How a wait ended: the event is done, the deadline passed first, the waiting task was asked to
-/// stop, or would have waited for itself.
+/// stop, or would have waited for itself, or on a thread that may not wait.
 enum class Waited : std::uint8_t { done, late, stopped, refused };
 
 /// Waits for `event` in the way that this thread can: a task on a fiber is suspended, a host of
 /// devices that nobody else runs runs them, all others spin for `spin` and sleep. A task that is
-/// asked to stop, or whose device was let go of drain_max ago, stops waiting if it `heeds_stop`.
+/// asked to stop, or whose device was let go of drain_max ago, stops waiting if it `heeds_stop`. A
+/// thread that tells the ends of a completion domain waits for nothing without a deadline.
 [[nodiscard]] Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                                std::chrono::nanoseconds spin, bool heeds_stop = true) noexcept;
+
+/// Whether this thread, and no other, would tell that the event is done (D15).
+[[nodiscard]] bool is_told_here(const Event& event) noexcept;
 
 /// Waits for `event` and tells how it ended; or why it is no use to wait here.
 [[nodiscard]] Status await_until(const Event& event,

@@ -61,7 +61,8 @@ class OutsideTasks {
 };
 
 /// While this lives, this thread tells what has ended on the queues of a completion domain (D15),
-/// alone: it would wait for itself where it waited for that.
+/// alone: it would wait for itself where it waited for that. In a simulation, whose hosts share
+/// their thread, it is nothing: there each wait lets the others go on.
 class TellsEnds {
  public:
   explicit TellsEnds(std::uint64_t domain) noexcept;
@@ -70,6 +71,8 @@ class TellsEnds {
   TellsEnds& operator=(const TellsEnds&) = delete;
   /// The domain of this thread; 0: none.
   [[nodiscard]] static std::uint64_t here() noexcept;
+  /// Whether this is such a thread, outside tasks, which would suspend: it waits for nothing.
+  [[nodiscard]] static bool in_callback() noexcept;
 
  private:
   const std::uint64_t outer_;

@@ -306,6 +306,12 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   EXPECT_FALSE(read(other, whole(taken, type), values).wait().ok());
   for (int k = 0; k < 2; ++k) EXPECT_TRUE(read(other, whole(taken, type), values).wait().ok());
   EXPECT_TRUE(read(another(), whole(taken.donate(), type), values).wait().ok());
+  // What one device overwrites is told of on no other.
+  const Buffer broken = Buffer::allocate(device, type);
+  EXPECT_FALSE(filler(device, t, whole(broken, type), 1, true).schedule({}, failing).wait().ok());
+  const Buffer mine = broken.donate();
+  EXPECT_TRUE(filler(other, t, whole(mine, type), 2).schedule().wait().ok());
+  EXPECT_TRUE(read(another(), whole(mine, type), values).wait().ok());
 }
 
 // D17, S4: a thread that waits for room in a queue holds nothing that the running task needs to

@@ -97,6 +97,10 @@ class AsynchronousDevice::Engine {
     const std::lock_guard lock(mutex_);
     record_refused_in_ = after + 1;
   }
+  void refuse_waits() {
+    const std::lock_guard lock(mutex_);
+    refuses_waits_ = true;
+  }
   std::size_t waits() {
     const std::lock_guard lock(mutex_);
     return waits_;
@@ -146,6 +150,7 @@ class AsynchronousDevice::Engine {
     {
       std::unique_lock lock(mutex_);
       if (asked.awaited) {
+        if (refuses_waits_) return Status(ErrorCode::unavailable, "no queue waits for another");
         ++waits_;
       } else if (!asked.run && record_refused_in_ != 0 && --record_refused_in_ == 0) {
         return refuse_record(line, asked.number, lock);
@@ -242,7 +247,7 @@ class AsynchronousDevice::Engine {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::mt19937_64 random_;
-  bool held_ = false, fails_end_ = false, lost_ = false, closed_ = false;
+  bool refuses_waits_ = false, held_ = false, fails_end_ = false, lost_ = false, closed_ = false;
   std::size_t refused_in_ = 0, record_refused_in_ = 0, waits_ = 0;
   std::shared_ptr<Line> asked_last_, resumed_;  // for an operation; the one that is not held
   std::shared_ptr<Line> told_now_;
@@ -318,6 +323,7 @@ void AsynchronousDevice::resume() { engine_->hold(false); }
 void AsynchronousDevice::fail_issue(std::size_t after) { engine_->fail_issue(after); }
 void AsynchronousDevice::resume_last() { engine_->resume_last(); }
 void AsynchronousDevice::fail_record(std::size_t after) { engine_->fail_record(after); }
+void AsynchronousDevice::refuse_waits() { engine_->refuse_waits(); }
 std::size_t AsynchronousDevice::waits() const { return engine_->waits(); }
 void AsynchronousDevice::fail_next_end() { engine_->fail_next_end(); }
 void AsynchronousDevice::lose() { engine_->lose(); }

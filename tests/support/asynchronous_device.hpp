@@ -53,6 +53,8 @@ class AsynchronousDevice final : public dev::PhysicalDevice {
   void lose();
   /// Operations that were asked for and have not run.
   [[nodiscard]] std::size_t pending() const;
+  /// No queue waits for another from here on.
+  void refuse_waits();
   /// Waits for marks that were asked for so far.
   [[nodiscard]] std::size_t waits() const;
 

@@ -94,38 +94,6 @@ TEST_F(AsynchronousTest, TasksFollowWithoutWaiting) {
   EXPECT_THAT(run.context().read<float>(x), Each(10));
 }
 
-// S16: a callback on the thread that tells what ends may not wait for another device of its domain,
-// whose end that would tell; it is refused, and nothing hangs
-TEST_F(AsynchronousTest, CallbacksMayNotWaitForTheirDomain) {
-  const Device other = backend.physical_device(0).new_virtual_device();
-  const BufferView here = new_view();
-  const BufferView there(Buffer::allocate(other, type), type);
-  device.await();
-  other.await();
-  physical->hold();
-  const std::vector<float> values(4, 1);
-  const Event later = there.from_host(other, std::as_bytes(std::span(values)));
-  wait_until_asked(1);
-  const Event first = write(here, values);
-  wait_until_asked(2);
-  std::promise<std::vector<Status>> told;
-  first.then([&](const Status&) {
-    std::vector<Status> found{later.wait_for(10s)};
-    if (found[0].code() == ErrorCode::failed_precondition)
-      found.insert(found.end(), {later.wait(), other.timeline().await()});
-    told.set_value(std::move(found));
-  });
-  physical->resume_last();
-  const std::vector<Status> found = told.get_future().get();
-  EXPECT_EQ(found.size(), 3u);
-  for (const Status& status : found) {
-    EXPECT_EQ(status.code(), ErrorCode::failed_precondition);
-    EXPECT_THAT(status.to_string(), HasSubstr("executor"));
-  }
-  physical->resume();
-  EXPECT_TRUE(later.wait().ok());  // here it may
-}
-
 // S23, D2: what an issued task uses is kept until it has ended, and no longer
 TEST_F(AsynchronousTest, MemoryIsKeptUntilTheEnd) {
   const std::uint64_t before = device.statistics().bytes_in_use;

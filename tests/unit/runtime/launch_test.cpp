@@ -14,12 +14,14 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heddle/heddle.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "scheduler/atomic.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/unit/runtime/launch_cost.hpp"
 
@@ -209,7 +211,8 @@ TEST(LaunchMemoryTest, WorkersThatFreeItTakeNoLock) {
     return alone;
   };
   EXPECT_TRUE(counting.schedule().wait().ok());
-  if (!schedules_alone()) GTEST_SKIP() << "this machine has no asymmetric barriers";
+  if (!sched::StdEnv::asymmetric()) GTEST_SKIP() << "this machine has no asymmetric barriers";
+  EXPECT_TRUE(schedules_alone());
   sched::ExternalTimeline gate("gate");
   counting.device.wait(gate.next());
   static_cast<void>(counting.schedule());
@@ -256,6 +259,52 @@ TEST(LaunchForkTest, ChildrenDoNotWaitForThreadsThatTheyLack) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
+}
+
+// S14, D17: nor does a child that gives inherited memory away while tasks use it
+TEST(LaunchForkTest, ChildrenMayDonate) {
+  const Backend backend = Backend::open("null");
+  const Counting counting(backend);
+  EXPECT_TRUE(counting.schedule().wait().ok());
+  sched::ExternalTimeline gate("gate");
+  counting.device.wait(gate.next());
+  const Event queued = counting.schedule();
+  std::atomic<bool> over{false};
+  std::thread waits([&] {  // again and again, by a lock
+    while (!over) static_cast<void>(queued.wait_for(std::chrono::nanoseconds(500)));
+  });
+  for (int k = 0; k < 300 && !testing::Test::HasFailure(); ++k) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      static_cast<void>(counting.buffer.donate());
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "fork " << k;
+  }
+  over = true;
+  waits.join();
+  EXPECT_TRUE(gate.signal(1).ok());
+}
+
+// D16: what a trace hook has captured goes with its launch, though the launch's memory is kept
+TEST(LaunchMemoryTest, HooksGoWithTheirLaunch) {
+  const Backend backend = Backend::open("cc");
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Tensor t("t", f32, {2});
+  const Index i;
+  Program fill("fill");
+  fill << (t(i) = Expr(1.0));
+  const Routine routine = Context(device).link(backend.compile(fill, {.trace_values = true}));
+  auto captured = std::make_shared<int>(1);
+  const std::weak_ptr<int> kept = captured;
+  ScheduleOptions traced;
+  traced.trace = [captured = std::move(captured)](const TracedValue&) {};
+  EXPECT_TRUE(routine.schedule({}, std::exchange(traced, {})).wait().ok());
+  device.await();
+  EXPECT_TRUE(kept.expired());
 }
 
 }  // namespace

@@ -264,5 +264,23 @@ TEST_F(OneDomainTest, HandlesMayGoMeanwhile) {
   }
 }
 
+// D15: where queues of one domain do not wait for each other, the host does
+TEST_F(OneDomainTest, QueuesThatDoNotWaitAreWaitedFor) {
+  physical->refuse_waits();
+  constexpr std::int64_t count = 3'000'000;  // three pieces
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0F);
+  for (const Far* const far : {&peer, &apart}) {
+    const BufferView here = view_on(device, count), there = view_on(far->device, count);
+    for (int round = 0; round < 5; ++round) {
+      for (float& value : values) ++value;
+      put(device, here, values);
+      EXPECT_TRUE(there.copy_from(device, here).wait().ok());
+      EXPECT_EQ(values_of(far->device, there), values);
+    }
+  }
+  EXPECT_EQ(physical->waits(), 0U);
+}
+
 }  // namespace
 }  // namespace heddle

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "heddle/observe.hpp"
+#include "scheduler/threads/task_context.hpp"
 #include "tests/support/seeds.hpp"
 #include "tools/stress/runtime_model.hpp"
 #include "tools/stress/simulate.hpp"
@@ -144,6 +145,14 @@ TEST_F(SimulatedRuntimeTest, TheModelWantsEndsThatFit) {
   EXPECT_THAT(model.check(), HasSubstr("never ended"));
   EXPECT_TRUE(scheduler.poll());
   EXPECT_THAT(model.check(), HasSubstr("whose values it took, did not"));
+}
+
+// S18, S16: threads are as before; the seed has devices of two domains tell of ends in turns
+TEST_F(SimulatedRuntimeTest, LeavesNoDomainBehind) {
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    EXPECT_TRUE(stress::simulate_runtime(stress::runtime_options(seed)).status.ok());
+    ASSERT_EQ(sched::TellsEnds::here(), 0u) << "seed " << seed;
+  }
 }
 
 }  // namespace
