@@ -121,8 +121,9 @@ class Backend {
                                                  const BatchOptions& options = {}) const;
 
   // A backend whose mode is manual runs its devices in the next three functions, and in waits of
-  // threads that run no task. They are those of its Scheduler: where that is the host's own, its
-  // other manual devices run here too. In other modes they find nothing to do.
+  // threads that run no task for events of its Scheduler: what these wait for elsewhere is not run
+  // meanwhile. The functions are those of its Scheduler: where that is the host's own, its other
+  // manual devices run here too. In other modes they find nothing to do.
 
   /// Runs tasks until none is ready, or `budget` is over; whether there was one.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max()) const;

@@ -146,7 +146,8 @@ class Expr {
   /// A literal. It takes the type of what it meets: another operand, or the tensor that it is
   /// assigned or accumulated to. An integer that does not fit that type is invalid_argument. A
   /// fraction is converted to a tensor's type as by cast(), and makes integer operands f32.
-  /// Literals among themselves are i64 (u64 from 2^63 on), bool or f64.
+  /// Literals among themselves are i64 (u64 from 2^63 on), bool or f64, and what is made of them
+  /// alone is a literal, too: (1.0 / 3.0) + x(i) is f32 where x holds integers.
   template <Number T>
   Expr(T constant) : state_(literal(constant)) {}  // NOLINT: x(i) * 2
   template <class T>
