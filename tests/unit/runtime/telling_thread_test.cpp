@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/failure.hpp"
+#include "tests/support/threads.hpp"
 #include "tests/unit/runtime/asynchronous_fixture.hpp"
 
 namespace heddle {
@@ -104,8 +105,9 @@ TEST_F(TellingThreadTest, AccessesOfTheHostAreRefused) {
   EXPECT_EQ(other->timeline().counters().submitted, before);
 }
 
-// S13: a last handle that goes there lets accepted tasks end
+// S13: a last handle that goes there lets accepted tasks end, and then its thread
 TEST_F(TellingThreadTest, LastHandlesMayGo) {
+  const int threads = live_threads();
   const Event queued = put_behind_gate();
   EXPECT_TRUE(in_callback([&] {
     other.reset();
@@ -113,6 +115,7 @@ TEST_F(TellingThreadTest, LastHandlesMayGo) {
   }));
   EXPECT_TRUE(gate.signal(1).ok());
   EXPECT_TRUE(queued.wait().ok()) << queued.status().to_string();
+  EXPECT_TRUE(threads_end(threads - 1));
 }
 
 // S13: a shutdown is refused there, and cancels nothing
