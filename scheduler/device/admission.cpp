@@ -166,7 +166,7 @@ Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& 
   Event taken(place_, ticket);  // first: an inline task may drop the device's last handle
   Hooks* const simulation = device_.simulated ? hooks() : nullptr;
   if (simulation != nullptr) simulation->point_in_submit();
-  if (trace::submits_on()) trace::record_submit(device_.id, ticket);
+  if (trace::submits_on()) trace::record_point(trace::Kind::submit, device_.id, ticket);
   if (note.contain || note.is_wait || note.after || device_.options.record_sites) {
     lane_.publish(ticket, label.c_str(), ops, from, note);
   } else {

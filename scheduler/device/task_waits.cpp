@@ -17,16 +17,21 @@ namespace heddle::sched {
 /// Says in snapshots what the running task waits for.
 class TaskWaits::Shown {
  public:
-  Shown(Control& control, const Event& event) noexcept : control_(control), traced_(event) {
-    control_.note_wait(event);
+  Shown(TaskWaits& waits, const Event& event) noexcept
+      : waits_(waits), event_(event), since_(waits.stamp()) {
+    waits_.control_.note_wait(event);
   }
-  ~Shown() { control_.note_wait({}); }
+  ~Shown() {
+    waits_.control_.note_wait({});
+    trace_wait(event_, waits_.device_.id, since_);
+  }
   Shown(const Shown&) = delete;
   Shown& operator=(const Shown&) = delete;
 
  private:
-  Control& control_;
-  const TracedWait traced_;
+  TaskWaits& waits_;
+  const Event& event_;
+  const std::uint64_t since_;
 };
 
 /// Notes in the graph of waits what the running task waits for, unless that would close a cycle.
@@ -115,7 +120,7 @@ std::optional<Waited> TaskWaits::suspend(Fiber& fiber, const Event& event,
     if (!alarm.set()) return std::nullopt;
     const InGraph noted(*this, event, {.holds_up = false, .timed = limits.timed}, stop);
     if (noted.refused()) return Waited::refused;
-    const Shown shown(control_, event);
+    const Shown shown(*this, event);
     const std::stop_callback on_stop(stop, wake);
     const std::uint64_t call = Timeline::call(event, wake);
     Waited waited = Waited::done;
@@ -156,7 +161,7 @@ Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& li
     if (noted.refused()) return Waited::refused;
     try {
       const auto parker = std::make_shared<Parker>();
-      const Shown shown(control_, event);
+      const Shown shown(*this, event);
       const std::stop_callback on_stop(stop, [parker] { parker->unpark(); });
       const std::uint64_t call = Timeline::call(until, [parker] { parker->unpark(); });
       while (!ended() && parker->park(deadline)) {
@@ -210,10 +215,14 @@ std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noe
     leave_gate();
     return Waited::done;
   }
-  // Beside tasks in flight it would not nest.
-  armed_.since = device_.options.in_flight == 0 ? trace::stamp_if_on() : 0;
+  armed_.since = stamp();
   control_.note_wait(event);
   return std::nullopt;
+}
+
+std::uint64_t TaskWaits::stamp() const noexcept {
+  // Beside tasks in flight, whose ends are traced meanwhile, it would not nest.
+  return device_.options.in_flight == 0 ? trace::stamp_if_on() : 0;
 }
 
 void TaskWaits::leave_gate() noexcept {

@@ -59,6 +59,8 @@ class TaskWaits {
   [[nodiscard]] Waited sleep(const Event& event, const Event& until, const Limits& limits) noexcept;
   [[nodiscard]] Waited refuse_memory(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> arm(const Event& event, const Event& until) noexcept;
+  /// When a wait begins that is traced; 0: it is not.
+  [[nodiscard]] std::uint64_t stamp() const noexcept;
 
   const Identity& device_;
   Control& control_;

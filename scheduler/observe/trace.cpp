@@ -197,8 +197,9 @@ namespace {
   put({begin, now(), track, timeline, ticket, kind, Ended::done});
 }
 
-void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept {
-  record_pause(Kind::submit, track_here(), timeline, ticket, stamp());
+void record_point(Kind kind, std::uint64_t timeline, std::uint64_t ticket) noexcept {
+  const std::uint64_t at = now();
+  put({at, at, track_here(), timeline, ticket, kind, Ended::done});
 }
 
 std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept {

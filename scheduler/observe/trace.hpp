@@ -68,8 +68,8 @@ std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept;
 /// Device `timeline` slept, was woken, called back ...: from `begin` until now.
 void record_pause(Kind kind, std::uint64_t track, std::uint64_t timeline, std::uint64_t ticket,
                   std::uint64_t begin) noexcept;
-/// `ticket` is about to be published by this thread.
-void record_submit(std::uint64_t timeline, std::uint64_t ticket) noexcept;
+/// This thread submits or wakes: a point in time, which nests in whatever is there.
+void record_point(Kind kind, std::uint64_t timeline, std::uint64_t ticket) noexcept;
 /// The worker of `timeline`, or this one of a pool (0), slept from `begin` until now; 0: off then.
 inline void record_park(std::uint64_t timeline, std::uint64_t begin) noexcept {
   if (begin != 0) [[unlikely]]
@@ -78,7 +78,7 @@ inline void record_park(std::uint64_t timeline, std::uint64_t begin) noexcept {
 /// This thread wakes the worker of `timeline`, or one of a pool (0).
 inline void note_wake(std::uint64_t timeline) noexcept {
   if (on()) [[unlikely]]
-    record_pause(Kind::wake, track_here(), timeline, 0, stamp());
+    record_point(Kind::wake, timeline, 0);
 }
 
 }  // namespace trace
