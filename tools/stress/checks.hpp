@@ -16,7 +16,9 @@ struct TaskFacts {
   bool done = false;      ///< says its event
   Status status;          ///< says its event
   int runs = 0;           ///< how often its callable was called
-  bool ran_well = false;  ///< its callable returned ok
+  bool ran_well = false;  ///< its callable returned ok, and what ends it later said so too
+  bool ends_later = false;
+  int reports = 0;  ///< of the end of one that ends later
 };
 
 struct DeviceFacts {
@@ -29,7 +31,8 @@ struct DeviceFacts {
 };
 
 /// Broken invariants, in words: order and one consumer at a time (S1), each task ends once and the
-/// counters add up (S9).
+/// counters add up (S9), whoever
+/// ends it (S23).
 [[nodiscard]] std::vector<std::string> check(const DeviceFacts& device);
 
 /// Whatever happened on one track contains other things whole, or none of them.

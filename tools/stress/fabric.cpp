@@ -55,10 +55,11 @@ Target& Fabric::open(Random& random) {
   options.spin = std::chrono::nanoseconds(once_in(2, random) ? 0 : 5000);
   options.full = once_in(3, random) ? FullPolicy::fail : FullPolicy::block;
   options.single_producer = once_in(12, random);
+  if (once_in(3, random)) options.in_flight = 1 + static_cast<std::uint32_t>(random() % 8);
   if (options.mode == Mode::manual) has_manual_.store(true);
   const std::lock_guard lock(mutex_);
   options.name = fmt::format("d{}", targets_.size());
-  return targets_.emplace_back(scheduler_.new_device(options), options.single_producer);
+  return targets_.emplace_back(scheduler_.new_device(options), options);
 }
 
 void Fabric::publish(Event event) {
@@ -87,6 +88,7 @@ void Fabric::expect(bool holds, const char* what) {
 Status Fabric::run_task(Target& target, Fate& fate) {
   // relaxed, all: numbers; they must not order what the scheduler is to order.
   constexpr auto order = std::memory_order_relaxed;
+  if (!fate.ends_later) late_.check_alone(target.in_flight);
   if (target.inside.fetch_add(1, order) != 0) target.overlaps.fetch_add(1, order);
   fate.runs.fetch_add(1, order);
   if (this_task::ticket() <= target.last_ticket) ++target.misordered;
@@ -134,6 +136,25 @@ Event Fabric::submit_sized(Target& target, Fate& fate, Random& random,
   }
 }
 
+/// What ends it gets to it before or after it is issued.
+Event Fabric::submit_late(Target& target, Fate& fate, const sched::SubmitOptions& options) {
+  // Nothing here keeps what the callable does: it may go before submit() returns.
+  auto issue = [this, &target, &fate, alive = alive_,
+                kept = late_.keep(target.in_flight, fate.late)](sched::Completion completion) {
+    auto task = late_.begin(*kept, std::move(completion));
+    const bool first = fate.seed % 2 == 0;
+    if (first) late_.leave(std::move(task));
+    Status status = run_task(target, fate);
+    if (!first) late_.leave(std::move(task));
+    return status;
+  };
+  return target.device.submit("late", std::move(issue), options);
+}
+
+bool Fabric::end_one(Random& random) {
+  return late_.end_one([&](std::uint64_t bound) { return random() % bound; });
+}
+
 void Fabric::count_refusal(const Event& event, Tally& tally) {
   const ErrorCode code = event.status().code();
   expect(!event.status().ok(), "a refused submission says ok");
@@ -159,7 +180,9 @@ void Fabric::submit(Random& random, Submitter& submitter) {
   if (submitter.in_task || once_in(4, random))
     options.full = once_in(2, random) ? FullPolicy::fail : FullPolicy::deadline;
 
-  const Event event = submit_sized(to, fate, random, options);
+  fate.ends_later = to.in_flight.max != 0 && once_in(2, random);
+  const Event event =
+      fate.ends_later ? submit_late(to, fate, options) : submit_sized(to, fate, random, options);
   if (!event.accepted()) {
     submitter.fates.pop_back();
     count_refusal(event, submitter.tally);
@@ -253,9 +276,9 @@ void Fabric::check_all(const std::vector<const Submitter*>& hosts, Tally& tally)
   const auto look_back = [&](const Submitter& submitter) {
     tally += submitter.tally;
     for (const Fate& fate : submitter.fates) {
-      devices[fate.event.device_id()].tasks.push_back({fate.event.ticket(), fate.event.done(),
-                                                       fate.event.status(), fate.runs.load(),
-                                                       fate.ran_well});
+      devices[fate.event.device_id()].tasks.push_back(
+          {fate.event.ticket(), fate.event.done(), fate.event.status(), fate.runs.load(),
+           fate.ran_well && !fate.late.reported_bad, fate.ends_later, fate.late.reports});
       tally[Count::thrown] += fate.failed ? 1 : 0;
       tally[Count::contained] += fate.failed && fate.contained ? 1 : 0;
     }
@@ -267,6 +290,11 @@ void Fabric::check_all(const std::vector<const Submitter*>& hosts, Tally& tally)
   }
   tally[Count::devices] += targets_.size();
   tally[Count::callbacks] += callbacks_run_.load();
+  const LateTasks::Counts late = late_.counts();
+  tally[Count::late] += late.begun;
+  tally[Count::late_beside] += late.beside_others;
+  tally[Count::late_dropped] += late.dropped;
+  tally[Count::late_failed] += late.failed;
   // Each device still works, whatever became of it.
   for (std::size_t k = 0; k < slots_used_; ++k) {
     const Target& target = *slots_[k].load();

@@ -19,6 +19,7 @@
 
 #include "heddle/scheduler.hpp"
 #include "tools/stress/checks.hpp"
+#include "tools/stress/late_tasks.hpp"
 #include "tools/stress/tally.hpp"
 
 namespace heddle::stress {
@@ -45,6 +46,8 @@ struct Fate {
   std::atomic<int> runs{0};
   bool ran_well = false;
   bool failed = false;  ///< as it was to
+  bool ends_later = false;
+  LateEnd late;
 };
 
 /// A submitter: keeps what becomes of its tasks, and counts. One thread, or a device's tasks.
@@ -55,9 +58,10 @@ struct Submitter {
 };
 
 struct Target {
-  explicit Target(sched::TaskDevice opened, bool one_producer)
-      : device(std::move(opened)), single_producer(one_producer) {
+  Target(sched::TaskDevice opened, const sched::DeviceOptions& options)
+      : device(std::move(opened)), single_producer(options.single_producer) {
     nested.in_task = true;
+    in_flight.max = options.in_flight;
   }
 
   const sched::TaskDevice device;
@@ -65,6 +69,7 @@ struct Target {
   std::atomic<std::uint64_t> accepted{0}, inside{0}, overlaps{0};
   // Its tasks': not atomic, so that a second consumer is a data race, which ThreadSanitizer sees.
   std::uint64_t last_ticket = 0, misordered = 0;
+  InFlight in_flight;
   Submitter nested;
 };
 
@@ -79,6 +84,8 @@ class Fabric {
   /// Shuts a random device down, with another in its place.
   void reopen(Random& random, Submitter& submitter);
   void watch_descriptor(Random& random, Submitter& submitter);
+  /// Ends a random task that is in flight; false: there is none.
+  bool end_one(Random& random);
 
   [[nodiscard]] Target& target(Random& random) { return *slots_[random() % slots_used_].load(); }
   [[nodiscard]] Event draw(Random& random);
@@ -103,6 +110,7 @@ class Fabric {
  private:
   Target& open(Random& random);
   Status run_task(Target& target, Fate& fate);
+  Event submit_late(Target& target, Fate& fate, const sched::SubmitOptions& options);
   Event submit_sized(Target& target, Fate& fate, Random& random,
                      const sched::SubmitOptions& options);
   void count_refusal(const Event& event, Tally& tally);
@@ -114,6 +122,7 @@ class Fabric {
   const std::size_t slots_used_;
   /// Held by some callables; nobody else holds it when all of them are gone.
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  LateTasks late_{[this](const char* what) { complain(what); }};
   std::atomic<std::uint64_t> callbacks_due_{0}, callbacks_run_{0};
 
   std::mutex mutex_;  // guards what follows

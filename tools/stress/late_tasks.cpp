@@ -1,41 +1,43 @@
 // See late_tasks.hpp.
 #include "tools/stress/late_tasks.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace heddle::stress {
+namespace {
+
+// Of all atomics here: numbers; they must not order what the scheduler is to order.
+constexpr auto as_numbers = std::memory_order_relaxed;
+
+}  // namespace
 
 class LateTasks::Kept {
  public:
-  Kept(LateTasks& all, InFlight& device, std::shared_ptr<LateEnd> task)
-      : all_(all), device_(device), task_(std::move(task)) {}
+  Kept(LateTasks& all, InFlight& device, LateEnd& task) : all_(all), device_(device), task_(task) {}
   ~Kept() {
-    if (ticket_ == 0 || all_.over_) return;
-    if (task_->reports != 1) all_.simulation_.fail("a callable went before its task's end");
-    if (ticket_ <= device_.last_gone) all_.simulation_.fail("callables went out of order");
+    if (ticket_ == 0) return;
+    if (task_.reports != 1) all_.complain_("a callable went before its task's end");
+    if (ticket_ <= device_.last_gone) all_.complain_("callables went out of order");
     device_.last_gone = ticket_;
   }
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
   void begin() { ticket_ = this_task::ticket(); }
   [[nodiscard]] InFlight& device() const noexcept { return device_; }
-  [[nodiscard]] const std::shared_ptr<LateEnd>& task() const noexcept { return task_; }
+  [[nodiscard]] LateEnd& task() const noexcept { return task_; }
 
  private:
   LateTasks& all_;
   InFlight& device_;
-  const std::shared_ptr<LateEnd> task_;
+  LateEnd& task_;
   std::uint64_t ticket_ = 0;  // 0: it has not begun
 };
 
 /// Reports an end, as failed where it is dropped.
 class LateTasks::Unreported {
  public:
-  Unreported(InFlight& device, std::shared_ptr<LateEnd> task, sched::Completion completion)
-      : device_(device), task_(std::move(task)), completion_(std::move(completion)) {
-    ++device_.unreported;
-  }
+  Unreported(InFlight& device, LateEnd& task, sched::Completion completion)
+      : device_(device), task_(task), completion_(std::move(completion)) {}
   ~Unreported() {
     if (completion_.pending()) note(true);
   }
@@ -49,57 +51,63 @@ class LateTasks::Unreported {
  private:
   /// Before the Completion is told, which ends the task.
   void note(bool bad) {
-    ++task_->reports;
-    task_->bad = task_->bad || bad;
-    --device_.unreported;
+    ++task_.reports;
+    task_.reported_bad = bad;
+    device_.unreported.fetch_sub(1, as_numbers);
   }
 
   InFlight& device_;
-  const std::shared_ptr<LateEnd> task_;
+  LateEnd& task_;
   sched::Completion completion_;
 };
 
-LateTasks::LateTasks(Simulation& simulation) : simulation_(simulation) {}
+LateTasks::LateTasks(std::function<void(const char*)> complain) : complain_(std::move(complain)) {}
 
-std::shared_ptr<LateTasks::Kept> LateTasks::keep(InFlight& device, std::shared_ptr<LateEnd> task) {
-  return std::make_shared<Kept>(*this, device, std::move(task));
+std::shared_ptr<LateTasks::Kept> LateTasks::keep(InFlight& device, LateEnd& task) {
+  return std::make_shared<Kept>(*this, device, task);
 }
 
 std::shared_ptr<LateTasks::Unreported> LateTasks::begin(Kept& kept, sched::Completion completion) {
   kept.begin();
-  InFlight& device = kept.device();
-  if (device.unreported >= device.max) simulation_.fail("too many tasks in flight");
-  if (device.unreported != 0) ++beside_others_;
-  ++begun_;
-  return std::make_shared<Unreported>(device, kept.task(), std::move(completion));
+  const std::uint32_t others = kept.device().unreported.fetch_add(1, as_numbers);
+  if (others >= kept.device().max) complain_("too many tasks in flight");
+  if (others != 0) beside_others_.fetch_add(1, as_numbers);
+  begun_.fetch_add(1, as_numbers);
+  return std::make_shared<Unreported>(kept.device(), kept.task(), std::move(completion));
 }
 
-void LateTasks::end_later(std::shared_ptr<Unreported> task) {
-  if (simulation_.random(8) == 0) return end_it(*task);  // or at once
+void LateTasks::check_alone(const InFlight& device) {
+  if (device.unreported.load(as_numbers) != 0)
+    complain_("a task began before all before it had ended");
+}
+
+void LateTasks::leave(std::shared_ptr<Unreported> task) {
+  const std::lock_guard lock(mutex_);
   left_.push_back(std::move(task));
-  simulation_.host("end", [this, when = std::chrono::nanoseconds(1000 << simulation_.random(14))] {
-    simulation_.sleep_for(when);
-    end_one();
-  });
 }
 
-void LateTasks::end_one() {
-  if (left_.empty()) return;
-  std::swap(left_[simulation_.random(left_.size())], left_.back());
-  const std::shared_ptr<Unreported> task = std::move(left_.back());
-  left_.pop_back();
-  end_it(*task);
+bool LateTasks::end_one(const Draw& draw) {
+  std::shared_ptr<Unreported> task;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_.empty()) return false;
+    std::swap(left_[draw(left_.size())], left_.back());
+    task = std::move(left_.back());
+    left_.pop_back();
+  }
+  end(*task, draw);
+  return true;
 }
 
 /// Or leaves it to be dropped.
-void LateTasks::end_it(Unreported& task) {
+void LateTasks::end(Unreported& task, const Draw& draw) {
   Status status;
-  switch (simulation_.random(16)) {
+  switch (draw(16)) {
     case 0:
-      ++dropped_;
+      dropped_.fetch_add(1, as_numbers);
       return;
     case 1:
-      ++failed_;
+      failed_.fetch_add(1, as_numbers);
       status = Status(ErrorCode::unavailable, "drawn to fail at the end");
       break;
     case 2:
@@ -108,18 +116,12 @@ void LateTasks::end_it(Unreported& task) {
     default:
       break;
   }
-  if (!task.end(std::move(status)).ok()) simulation_.fail("a Completion was refused");
+  if (!task.end(std::move(status)).ok()) complain_("a Completion was refused");
 }
 
-void LateTasks::check_alone(const InFlight& device) {
-  if (device.unreported != 0) simulation_.fail("a task began before all before it had ended");
-}
-
-std::vector<Seen> LateTasks::seen() const {
-  return {{"tasks that end later", begun_},
-          {"beside others in flight", beside_others_},
-          {"dropped Completions", dropped_},
-          {"failures at the end", failed_}};
+LateTasks::Counts LateTasks::counts() const noexcept {
+  return {begun_.load(as_numbers), beside_others_.load(as_numbers), dropped_.load(as_numbers),
+          failed_.load(as_numbers)};
 }
 
 }  // namespace heddle::stress

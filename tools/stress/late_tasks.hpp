@@ -1,60 +1,64 @@
-// Tasks of a simulated graph that end later than they return: how they end, at which time and in
-// which order, is drawn; and what must hold of them (S23). One thread.
+// Tasks of random graphs that end later than they return: how they end and in which order is drawn,
+// by whoever ends one; and what must hold of them (S23). Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "heddle/scheduler.hpp"
-#include "heddle/simulation.hpp"
-#include "tools/stress/simulated_graph.hpp"
 
 namespace heddle::stress {
 
 /// Of a device: its tasks that have begun, and whose ends nobody has reported.
 struct InFlight {
   std::uint32_t max = 0;  ///< DeviceOptions::in_flight
-  std::uint32_t unreported = 0;
-  std::uint64_t last_gone = 0;  ///< the ticket whose callable went last
+  std::atomic<std::uint32_t> unreported{0};
+  /// The ticket whose callable went last. Its completer's: not atomic, so that a second one is a
+  /// data race, which ThreadSanitizer sees.
+  std::uint64_t last_gone = 0;
 };
 
-/// Of a task: how its end was reported.
+/// Of a task; it outlives that. Not atomic either: who issues a task, who ends it and who looks
+/// back come after each other.
 struct LateEnd {
   int reports = 0;
-  bool bad = false;
+  bool reported_bad = false;
 };
 
 class LateTasks {
  public:
   class Kept;
   class Unreported;
-  /// The simulation may be made later, and has to end before this.
-  explicit LateTasks(Simulation& simulation);
-  LateTasks(const LateTasks&) = delete;
-  LateTasks& operator=(const LateTasks&) = delete;
+  /// A number below a bound.
+  using Draw = std::function<std::uint64_t(std::uint64_t bound)>;
+  struct Counts {
+    std::uint64_t begun, beside_others, dropped, failed;
+  };
+
+  explicit LateTasks(std::function<void(const char*)> complain);
 
   /// For the callable of a task to keep: complains where that goes too early, or out of turn.
-  [[nodiscard]] std::shared_ptr<Kept> keep(InFlight& device, std::shared_ptr<LateEnd> task);
+  [[nodiscard]] std::shared_ptr<Kept> keep(InFlight& device, LateEnd& task);
   /// That task is issued.
   [[nodiscard]] std::shared_ptr<Unreported> begin(Kept& kept, sched::Completion completion);
-  /// Somebody ends it, or another one in its place, at some time.
-  void end_later(std::shared_ptr<Unreported> task);
-  /// Ends one of those that are left to end_later(), if any.
-  void end_one();
-  /// Of a device that ends tasks as they return.
+  /// A task begins that ends as it returns.
   void check_alone(const InFlight& device);
-  /// Nothing is wrong from here on: the simulation ends.
-  void end() noexcept { over_ = true; }
-  [[nodiscard]] std::vector<Seen> seen() const;
+  /// For end_one().
+  void leave(std::shared_ptr<Unreported> task);
+  /// Ends one of those that were left; false: there is none.
+  bool end_one(const Draw& draw);
+  void end(Unreported& task, const Draw& draw);
+  [[nodiscard]] Counts counts() const noexcept;
 
  private:
-  void end_it(Unreported& task);
-
-  Simulation& simulation_;
-  bool over_ = false;
-  std::uint64_t begun_ = 0, beside_others_ = 0, dropped_ = 0, failed_ = 0;
+  const std::function<void(const char*)> complain_;
+  std::atomic<std::uint64_t> begun_{0}, beside_others_{0}, dropped_{0}, failed_{0};
+  std::mutex mutex_;  // guards what follows
   std::vector<std::shared_ptr<Unreported>> left_;
 };
 

@@ -39,6 +39,7 @@ class Round {
   void signal(std::uint64_t seed);
   void signal_once(Random& random, std::optional<sched::ExternalTimeline>& timeline);
   void serve_manual();
+  void end_late(std::uint64_t seed);
   template <class Body>
   void start_thread(Body body);
   [[nodiscard]] bool join(int count, Clock::time_point deadline);
@@ -121,6 +122,10 @@ void Round::act(Random& random, Submitter& host) {
       return fabric_.wait_on_device(random, host);
     case 12:
       return fabric_.watch_descriptor(random, host);
+    case 13:
+    case 14:
+      static_cast<void>(fabric_.end_one(random));
+      break;
     default:
       fabric_.submit(random, host);
   }
@@ -171,6 +176,19 @@ void Round::serve_manual() {
   }
 }
 
+void Round::end_late(std::uint64_t seed) {
+  Random random(seed);
+  while (!all_ended_.load()) {
+    try {
+      const bool ended = fabric_.end_one(random);
+      if (!ended || once_in(8, random))
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+    } catch (...) {
+      give_up(std::current_exception());  // and go on, as above
+    }
+  }
+}
+
 void Round::end_threads() {
   all_ended_.store(true);
   for (std::thread& thread : threads_) thread.join();
@@ -190,6 +208,7 @@ bool Round::run(RoundResult& result) {
   try {
     start_thread([this, seed = random_()] { signal(seed); });
     start_thread([this] { serve_manual(); });
+    start_thread([this, seed = random_()] { end_late(seed); });
     for (int k = 0; k < host_count; ++k)
       start_thread(
           [this, &host = hosts_.emplace_back(), seed = random_()] { produce(host, seed); });
@@ -197,8 +216,8 @@ bool Round::run(RoundResult& result) {
     give_up(std::current_exception());
   }
   const int started = static_cast<int>(threads_.size());
-  // All but the two that serve the others; if there are none, these two.
-  const int serving = std::min(started, 2);
+  // All but the three that serve the others; if there are none, these three.
+  const int serving = std::min(started, 3);
   if (!join(started - serving, deadline)) return stuck("a host");
   hosts_ended_.store(true);
   if (!join(std::min(serving, 1), deadline)) return stuck("the foreign signaller");
@@ -214,7 +233,7 @@ bool Round::run(RoundResult& result) {
   result.tally = foreign_;
   fabric_.check_all(hosts, result.tally);
   all_ended_.store(true);
-  if (!join(1, deadline)) return stuck("poll()");
+  if (!join(2, deadline)) return stuck("poll() or Completion::end()");
   end_threads();
   result.broken = fabric_.take_complaints();
   ++result.tally[Count::rounds];

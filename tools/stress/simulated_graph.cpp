@@ -24,7 +24,9 @@ struct Fate {
   ErrorCode told = ErrorCode::ok;  // by the callback
   bool is_wait = false;            // TaskDevice::wait(): runs nothing
   bool ends_later = false;
+  bool failed_at_issue = false;
   LateEnd late{};
+  [[nodiscard]] bool bad() const noexcept { return failed_at_issue || late.reported_bad; }
 };
 /// Something to wait for; of a task whose fate is followed, or of nobody's.
 struct Promise {
@@ -54,7 +56,7 @@ struct Plan {
 class Graph {
  public:
   explicit Graph(SimulationOptions options) : simulation_(std::move(options)) {}
-  ~Graph() { late_.end(); }
+  ~Graph() { over_ = true; }
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
@@ -70,9 +72,13 @@ class Graph {
     }
     static_cast<void>(simulation_.run());
     check();
-    std::vector<Seen> seen = late_.seen();
-    seen.push_back({"waits that would have closed a cycle", cycles_});
-    return {simulation_.run(), std::move(seen)};
+    const LateTasks::Counts late = late_.counts();
+    return {simulation_.run(),
+            {{"waits that would have closed a cycle", cycles_},
+             {"tasks that end later", late.begun},
+             {"beside others in flight", late.beside_others},
+             {"dropped Completions", late.dropped},
+             {"failures at the end", late.failed}}};
   }
 
  private:
@@ -122,7 +128,7 @@ class Graph {
   void check_told(const Promise& promise, const Status& status) {
     if (!status.ok() || !promise.fate || promise.fate->is_wait) return;
     const Fate& fate = *promise.fate;
-    if (fate.ended != 1 || fate.late.bad || fate.late.reports != (fate.ends_later ? 1 : 0)) {
+    if (fate.ended != 1 || fate.bad() || fate.late.reports != (fate.ends_later ? 1 : 0)) {
       simulation_.fail(fmt::format("{} was said to be ok, and did not run and end well",
                                    promise.event.to_string()));
     }
@@ -175,7 +181,7 @@ class Graph {
         cancel_what_waits(target);
         break;
       case 13:
-        late_.end_one();
+        late_.end_one(draw_);
         break;
       default:
         submit(target, 0);
@@ -251,7 +257,7 @@ class Graph {
     if (waits == 3 && draw(2) == 0) end = any_target()->device.await();
     if (end.message().find("a cycle") != std::string::npos) ++cycles_;
     if (waits == 4 && draw(2) == 0) wait_for(*any_target(), any_event());
-    if (waits == 5) late_.end_one();
+    if (waits == 5) late_.end_one(draw_);
     if (plan.nests) submit(any_target(), plan.depth + 1);
     here.inside = false;
     ++plan.fate->ended;
@@ -266,23 +272,28 @@ class Graph {
     const Event event = target.device.submit(
         "late",
         [this, here = &target, plan,
-         kept = late_.keep(target.in_flight, {fate, &fate->late})](sched::Completion completion) {
+         kept = late_.keep(target.in_flight, fate->late)](sched::Completion completion) {
           auto task = late_.begin(*kept, std::move(completion));
           const bool first = draw(2) == 0;
-          if (first) late_.end_later(std::move(task));
-          Status status;
-          try {
-            status = run(*here, plan);
-          } catch (...) {
-            plan.fate->late.bad = true;
-            throw;
-          }
-          if (!status.ok()) plan.fate->late.bad = true;
-          if (!first) late_.end_later(std::move(task));
+          if (first) end_later(std::move(task));
+          plan.fate->failed_at_issue = true;  // should it throw
+          Status status = run(*here, plan);
+          plan.fate->failed_at_issue = !status.ok();
+          if (!first) end_later(std::move(task));
           return status;
         },
         options);
     account(target, event, fate);
+  }
+
+  /// It, or another one in its place.
+  void end_later(std::shared_ptr<LateTasks::Unreported> task) {
+    if (draw(8) == 0) return late_.end(*task, draw_);
+    late_.leave(std::move(task));
+    simulation_.host("end", [this, when = draw_time()] {
+      simulation_.sleep_for(when);
+      late_.end_one(draw_);
+    });
   }
 
   void wait_for(Target& target, const Event& other) {
@@ -341,7 +352,7 @@ class Graph {
         if (fate->calls != fate->calls_due) complain("its callback was not called once");
         const ErrorCode end = fate->event.status().code();
         if (fate->calls == 1 && fate->told != end) complain("its callback was told otherwise");
-        if (end == ErrorCode::ok && fate->late.bad) complain("it failed, and its event says ok");
+        if (end == ErrorCode::ok && fate->bad()) complain("it failed, and its event says ok");
         if (end == ErrorCode::ok) ++done;
         if (end == ErrorCode::cancelled) ++cancelled;
         ++accepted;
@@ -364,7 +375,11 @@ class Graph {
   std::vector<Promise> promises_;
   std::size_t oldest_ = 0;
   std::uint64_t cycles_ = 0;
-  LateTasks late_{simulation_};
+  bool over_ = false;
+  LateTasks late_{[this](const char* why) {
+    if (!over_) simulation_.fail(why);
+  }};
+  const LateTasks::Draw draw_ = [this](std::uint64_t bound) { return draw(bound); };
   Simulation simulation_;  // ends first: hosts that hang go on once more
 };
 

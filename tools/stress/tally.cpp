@@ -10,13 +10,11 @@ namespace heddle::stress {
 namespace {
 
 constexpr std::array<const char*, static_cast<std::size_t>(Count::count_)> names = {
-    "rounds",    "devices",     "tasks",      "done",
-    "failed",    "skipped",     "cancelled",  "threw or failed",
-    "contained", "failed",      "late",       "forgotten",
-    "full",      "other",       "recoveries", "cancels",
-    "shutdowns", "hasty ones",  "waits",      "timed out",
-    "callbacks", "descriptors", "traces",     "parks",
-    "wakes",     "spins"};
+    "rounds",        "devices",         "tasks",      "done",        "failed",    "skipped",
+    "cancelled",     "threw or failed", "contained",  "failed",      "late",      "forgotten",
+    "full",          "other",           "recoveries", "cancels",     "shutdowns", "hasty ones",
+    "waits",         "timed out",       "callbacks",  "descriptors", "traces",    "issued",
+    "beside others", "dropped",         "failed",     "parks",       "wakes",     "spins"};
 
 }  // namespace
 
@@ -45,6 +43,7 @@ std::string Tally::to_string() const {
   line("refused submits", {full, refused});
   line("hosts", {recoveries, cancels, shutdowns, hasty_shutdowns, waits, late_waits});
   line("seen", {callbacks, descriptors, traces});
+  line("ended later", {late, late_beside, late_dropped, late_failed});
   line("workers", {parks, wakes, spins});
   return text;
 }

@@ -38,6 +38,11 @@ enum class Count : std::uint8_t {
   callbacks,
   descriptors,
   traces,
+  // Tasks that end later.
+  late,          ///< issued
+  late_beside,   ///< those among these that others were in flight beside
+  late_dropped,  ///< Completions
+  late_failed,   ///< at the end
   // What workers of threaded devices did.
   parks,
   wakes,

@@ -31,8 +31,8 @@ void expect_clean_round(std::uint64_t seed, Tally& tally) {
   tally += result.tally;
 }
 
-// S1, S2, S4, S6, S7, S9, S11, S12, S13, S15, S20: order, one consumer, no waiter left behind,
-// every task ends once, all callbacks are called
+// S1, S2, S4, S6, S7, S9, S11, S12, S13, S15, S17, S20, S23: order, one consumer, no waiter left
+// behind, every task ends once, whoever ends it, all callbacks are called, traces nest
 TEST(StressTest, RandomGraphsEndAndAddUp) {
   Tally tally;
   const std::uint64_t seed = test::from_environment("HEDDLE_TEST_SEED", 0);
@@ -42,8 +42,9 @@ TEST(StressTest, RandomGraphsEndAndAddUp) {
     expect_clean_round(k, tally);
   std::fputs(tally.to_string().c_str(), stdout);
   using enum Count;
-  for (const Count hit : {done, failed, skipped, cancelled, thrown, contained, foreign_failed, full,
-                          refused, shutdowns, callbacks, descriptors, traces}) {
+  for (const Count hit :
+       {done, failed, skipped, cancelled, thrown, contained, foreign_failed, full, refused,
+        shutdowns, callbacks, descriptors, traces, late, late_beside, late_dropped, late_failed}) {
     EXPECT_GT(tally[hit], 0u) << "count " << static_cast<int>(hit);
   }
   EXPECT_EQ(tally[tasks], tally[done] + tally[failed] + tally[skipped] + tally[cancelled]);
@@ -79,6 +80,19 @@ TEST(StressChecksTest, NoticeWhatIsBroken) {
               ElementsAre(HasSubstr("its event says: ok")));
   EXPECT_THAT(after([](auto& f) { f.tasks[1].status = {}; }),
               ElementsAre(HasSubstr("did not run")));
+  EXPECT_THAT(after([](auto& f) { f.tasks[0].reports = 1; }), ElementsAre(HasSubstr("expected 0")));
+  EXPECT_THAT(after([](auto& f) { f.tasks[0].ends_later = true; }),
+              ElementsAre(HasSubstr("reported 0 times, expected 1")));
+}
+
+// S23: what was in flight behind a failure may have run well
+TEST(StressChecksTest, TasksInFlightMayBeSkippedThoughTheyRan) {
+  DeviceFacts facts = clean();
+  facts.tasks[1] = {2, true, Status(ErrorCode::device_failed, "skipped"), 1, true, true, 1};
+  EXPECT_THAT(check(facts), IsEmpty());
+  facts.tasks[1].ran_well = false;
+  facts.tasks[1].status = {};
+  EXPECT_THAT(check(facts), ElementsAre(HasSubstr("its event says: ok")));
 }
 
 TEST(StressChecksTest, NoticeATraceThatDoesNotNest) {
