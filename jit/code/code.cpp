@@ -16,6 +16,7 @@
 #include "jit/describe/program_text.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/stop_checks.hpp"
+#include "jit/schedule/contraction.hpp"
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/system/inside.hpp"

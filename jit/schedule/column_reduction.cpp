@@ -1,10 +1,14 @@
-// Reductions along columns, a lane each. Pure; any thread.
+// See schedule/column_reduction.hpp.
+#include "jit/schedule/column_reduction.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/lanes.hpp"
+#include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/tiles.hpp"
 
 namespace heddle::jit {
 namespace {

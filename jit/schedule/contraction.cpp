@@ -12,6 +12,8 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/contraction_tile.hpp"
+#include "jit/schedule/tiles.hpp"
+#include "jit/schedule/transpose.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {

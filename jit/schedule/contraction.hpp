@@ -5,8 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "heddle/code.hpp"
 #include "jit/loop/loop.hpp"
-#include "jit/schedule/schedule.hpp"
+#include "jit/schedule/scheduling.hpp"
 #include "jit/vector/target.hpp"
 
 namespace heddle::jit {
@@ -77,5 +78,10 @@ struct ContractionPlan {
 /// Nothing, and no scratch, where sums would have to be turned in memory.
 [[nodiscard]] std::optional<Block> build_contraction(Scheduling& in, const Contraction& c,
                                                      const ContractionPlan& plan);
+
+/// A nest that is a contraction.
+[[nodiscard]] std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest);
+/// Throws invalid_argument where a tile that the user asked for is none, or exceeds the registers.
+void check_tile(const ContractionTile& tile, const Target& target);
 
 }  // namespace heddle::jit

@@ -6,6 +6,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/schedule/contraction.hpp"
+#include "jit/schedule/tiles.hpp"
 
 namespace heddle::jit {
 

@@ -1,9 +1,12 @@
-// Elementwise code in vectors. Pure; any thread.
+// See schedule/elementwise.hpp.
+#include "jit/schedule/elementwise.hpp"
+
 #include <algorithm>
 
 #include "jit/loop/rewrite.hpp"
-#include "jit/loop/verify.hpp"
 #include "jit/schedule/lanes.hpp"
+#include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/tiles.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
@@ -31,20 +34,6 @@ std::int64_t vectors_at_once(const Block& body) {
 }
 
 }  // namespace
-
-/// The loop may run as lanes, and all of it would be vector code.
-bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes) {
-  const Block alone{lanes};
-  if (!broken_mark(alone).empty()) return false;
-  return plan_lanes(in.lowered.loop.buffers, alone, in.target).vectors.contains(lanes->var);
-}
-
-/// body at `at`, its own locals renamed.
-Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at) {
-  Substitution by;
-  by.vars[var] = at;
-  return copied(in, body, std::move(by));
-}
 
 bool is_elementwise(const Scheduling& in, const StmtPtr& nest) {
   if (nest->kind != StmtKind::loop) return false;

@@ -1,12 +1,12 @@
-// Fusion: loops one after another that run over the same extent become one, where what the first
-// makes or reads is used by the second while it is still in cache. Pure; any thread.
+// See schedule/fuse.hpp.
+#include "jit/schedule/fuse.hpp"
+
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "jit/loop/rewrite.hpp"
-#include "jit/schedule/schedule.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {

@@ -1,9 +1,6 @@
-// Values that several iterations or statements share are computed once: before the nest into
-// scratch, where the loops that they depend on are loops of their own; before the innermost loop
-// that they do not depend on, as a local, where what they read is made by the nest; and before the
-// first of the statements that have them in common. Compilers cannot: the stores between may change
-// what is loaded, for all they know, and vector code spells out instructions that they do not see
-// through. Every value keeps its bits. Pure; any thread.
+// See schedule/hoist.hpp.
+#include "jit/schedule/hoist.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -12,7 +9,6 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/contraction.hpp"
-#include "jit/schedule/schedule.hpp"
 #include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {

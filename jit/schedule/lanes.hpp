@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "jit/schedule/schedule.hpp"
+#include "jit/schedule/scheduling.hpp"
 
 namespace heddle::jit {
 

@@ -1,6 +1,6 @@
-// Rows ahead: where several loops go over the rows of a large input, one row after another, the
-// first of them waits for memory, and the others find the row in the cache. The busiest of those
-// fetches the next row meanwhile. Pure; any thread.
+// See schedule/prefetch.hpp.
+#include "jit/schedule/prefetch.hpp"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,7 +8,6 @@
 #include <span>
 
 #include "jit/loop/rewrite.hpp"
-#include "jit/schedule/schedule.hpp"
 #include "jit/vector/lanes.hpp"
 #include "jit/vector/value_cost.hpp"
 

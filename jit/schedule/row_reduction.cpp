@@ -1,4 +1,6 @@
-// Reductions along rows: several vectors of sums, folded pairwise. Pure; any thread.
+// See schedule/row_reduction.hpp.
+#include "jit/schedule/row_reduction.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -145,36 +147,6 @@ class RowReduction {
 };
 
 }  // namespace
-
-std::optional<Reduction> match_reduction(const StmtPtr& declare, const StmtPtr& nest) {
-  if (declare->kind != StmtKind::declare || !declare->dims.empty()) return std::nullopt;
-  Reduction found;
-  found.declare = declare;
-  StmtPtr inner = nest;
-  while (inner->kind == StmtKind::loop && inner->mark == LoopMark::serial && inner->from == 0 &&
-         inner->to > 0 && inner->body.size() == 1) {
-    found.loops.push_back(inner);
-    inner = StmtPtr(inner->body[0]);
-  }
-  if (found.loops.empty() || inner->kind != StmtKind::assign || inner->local != declare->local)
-    return std::nullopt;
-  const Value& next = *inner->value;
-  if (next.kind != ValueKind::op || next.args.size() != 2) return std::nullopt;
-  if (next.op != Op::add && next.op != Op::mul && next.op != Op::max && next.op != Op::min)
-    return std::nullopt;
-  const auto is_sum = [&](const ValuePtr& v) {
-    return v->kind == ValueKind::local && v->local == declare->local;
-  };
-  if (is_sum(next.args[0]) == is_sum(next.args[1])) return std::nullopt;
-  found.op = next.op;
-  found.term_first = is_sum(next.args[1]);
-  found.term = next.args[found.term_first ? 0 : 1];
-  bool again = false;
-  walk(*found.term, [&](const Value& v) {
-    again = again || (v.kind == ValueKind::local && v.local == declare->local);
-  });
-  return again ? std::nullopt : std::optional(found);
-}
 
 std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
                                             const StmtPtr& nest) {

@@ -1,13 +1,22 @@
-// See schedule/schedule.hpp: the order of classes, and what they share.
+// See schedule/schedule.hpp: the order of the steps.
 #include "jit/schedule/schedule.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "heddle/status.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/contraction.hpp"
+#include "jit/schedule/elementwise.hpp"
+#include "jit/schedule/fuse.hpp"
+#include "jit/schedule/hoist.hpp"
+#include "jit/schedule/prefetch.hpp"
+#include "jit/schedule/row_reduction.hpp"
+#include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/stream.hpp"
+#include "jit/schedule/terms.hpp"
+#include "jit/schedule/transpose.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
@@ -109,60 +118,6 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
 }
 
 }  // namespace
-
-Fresh::Fresh(const Loop& loop) {
-  walk(loop.body, [this](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::loop) next_var = std::max(next_var, stmt.var + 1);
-    if (stmt.kind == StmtKind::declare) next_local = std::max(next_local, stmt.local + 1);
-  });
-}
-
-void Scheduling::drop_scratch(std::size_t from) {
-  const auto kept = static_cast<std::ptrdiff_t>(from);
-  lowered.loop.buffers.erase(lowered.loop.buffers.begin() + kept, lowered.loop.buffers.end());
-  lowered.tensors.erase(lowered.tensors.begin() + kept, lowered.tensors.end());
-}
-
-BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
-  Tensor tensor(label, type, std::move(dims));
-  lowered.loop.buffers.push_back({Role::scratch, tensor.type()});
-  lowered.tensors.push_back(std::move(tensor));
-  return static_cast<BufferId>(lowered.loop.buffers.size() - 1);
-}
-
-std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size) {
-  const std::int64_t tiles = (extent + size - 1) / size;
-  const std::int64_t large = (extent + tiles - 1) / tiles;
-  const std::int64_t small = tiles * large - extent;  // tiles that are one shorter
-  std::vector<Segment> segments{{0, tiles - small, large}};
-  if (small > 0) segments.push_back({(tiles - small) * large, small, large - 1});
-  return segments;
-}
-
-std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size) {
-  std::vector<Segment> segments;
-  const std::int64_t whole = extent / size;
-  if (whole > 0) segments.push_back({0, whole, size});
-  if (extent % size > 0) segments.push_back({whole * size, 1, extent % size});
-  return segments;
-}
-
-bool is_straight(const Block& body) {
-  return std::ranges::all_of(body, [](const StmtPtr& stmt) {
-    return (stmt->kind == StmtKind::declare && stmt->dims.empty()) ||
-           stmt->kind == StmtKind::assign || stmt->kind == StmtKind::store ||
-           stmt->kind == StmtKind::comment;
-  });
-}
-
-Block copied(Scheduling& in, const Block& body, Substitution by) {
-  for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in.fresh.local();
-  }
-  Block result;
-  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
-  return result;
-}
 
 Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without,
                  const std::optional<ContractionTile>& tile) {

@@ -1,11 +1,11 @@
-// Which stores pass the caches by (non-temporal): fetching lines that are overwritten whole costs a
-// third of the memory's bandwidth. Pure; any thread.
+// See schedule/stream.hpp.
+#include "jit/schedule/stream.hpp"
+
 #include <algorithm>
 #include <vector>
 
 #include "jit/loop/address.hpp"
 #include "jit/loop/rewrite.hpp"
-#include "jit/schedule/schedule.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {

@@ -1,11 +1,10 @@
-// Sums whose terms are computed by several statements get them by one, which is the form that
-// schedules know: recomputed intermediates leave such statements. What is dear and met twice in a
-// term becomes a local again afterwards (share_values). Pure; any thread.
+// See schedule/terms.hpp.
+#include "jit/schedule/terms.hpp"
+
 #include <algorithm>
 #include <map>
 
 #include "jit/loop/rewrite.hpp"
-#include "jit/schedule/schedule.hpp"
 
 namespace heddle::jit {
 namespace {

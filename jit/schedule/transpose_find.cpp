@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "jit/loop/rewrite.hpp"
-#include "jit/schedule/schedule.hpp"
+#include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/transpose.hpp"
 #include "jit/value/int128.hpp"
 #include "jit/vector/lanes.hpp"

@@ -13,6 +13,7 @@
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/contraction.hpp"
+#include "jit/schedule/schedule.hpp"
 #include "jit/vector/lanes.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"

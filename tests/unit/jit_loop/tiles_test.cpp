@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "jit/schedule/contraction.hpp"
+#include "jit/schedule/tiles.hpp"
 #include "support/random_contraction.hpp"
 
 namespace heddle::jit::testing {

@@ -1,0 +1,15 @@
+// Elementwise code in vectors. Pure; any thread.
+#pragma once
+
+#include <optional>
+
+#include "jit/schedule/scheduling.hpp"
+
+namespace heddle::jit {
+
+/// An innermost loop of straight-line code. Every element keeps its bits.
+[[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
+/// Whether schedule_elementwise() takes all innermost loops of the nest, were they long enough.
+[[nodiscard]] bool is_elementwise(const Scheduling& in, const StmtPtr& nest);
+
+}  // namespace heddle::jit

@@ -1,0 +1,48 @@
+// See schedule/scheduling.hpp.
+#include "jit/schedule/scheduling.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "heddle/tensor.hpp"
+
+namespace heddle::jit {
+
+Fresh::Fresh(const Loop& loop) {
+  walk(loop.body, [this](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::loop) next_var = std::max(next_var, stmt.var + 1);
+    if (stmt.kind == StmtKind::declare) next_local = std::max(next_local, stmt.local + 1);
+  });
+}
+
+void Scheduling::drop_scratch(std::size_t from) {
+  const auto kept = static_cast<std::ptrdiff_t>(from);
+  lowered.loop.buffers.erase(lowered.loop.buffers.begin() + kept, lowered.loop.buffers.end());
+  lowered.tensors.erase(lowered.tensors.begin() + kept, lowered.tensors.end());
+}
+
+BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
+  Tensor tensor(label, type, std::move(dims));
+  lowered.loop.buffers.push_back({Role::scratch, tensor.type()});
+  lowered.tensors.push_back(std::move(tensor));
+  return static_cast<BufferId>(lowered.loop.buffers.size() - 1);
+}
+
+bool is_straight(const Block& body) {
+  return std::ranges::all_of(body, [](const StmtPtr& stmt) {
+    return (stmt->kind == StmtKind::declare && stmt->dims.empty()) ||
+           stmt->kind == StmtKind::assign || stmt->kind == StmtKind::store ||
+           stmt->kind == StmtKind::comment;
+  });
+}
+
+Block copied(Scheduling& in, const Block& body, Substitution by) {
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in.fresh.local();
+  }
+  Block result;
+  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
+}  // namespace heddle::jit

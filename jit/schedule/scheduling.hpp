@@ -1,0 +1,45 @@
+// What the steps of a schedule share: the kernel that they rewrite and add to, and straight-line
+// code. A step named schedule_...() gives the statements that take the place of a nest, or nothing
+// where the nest is not of its class. One thread at a time for each kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "heddle/code.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/lower/lower.hpp"
+#include "jit/vector/target.hpp"
+
+namespace heddle::jit {
+
+/// Numbers that no variable and no local of a kernel has.
+struct Fresh {
+  VarId next_var = 0;
+  LocalId next_local = 0;
+  explicit Fresh(const Loop& loop);
+  [[nodiscard]] VarId var() noexcept { return next_var++; }
+  [[nodiscard]] LocalId local() noexcept { return next_local++; }
+};
+
+/// What schedules add to: scratch buffers, and numbers.
+struct Scheduling {
+  Lowered& lowered;
+  const Target& target;
+  Fresh fresh;
+  std::optional<ContractionTile> tile;  ///< that the user asked for
+  /// Scratch of this type.
+  BufferId add_scratch(const char* label, DType type, Dims dims);
+  /// Forgets scratch from this buffer on, the latest.
+  void drop_scratch(std::size_t from);
+  /// Bytes of local blocks that nests scheduled from here on may have together: they share a stack.
+  std::int64_t block_bytes_left = block_bytes_max;
+};
+
+/// Declarations of scalars, assignments and stores; comments.
+[[nodiscard]] bool is_straight(const Block& body);
+/// Straight-line code with `by` put in, its own locals renamed.
+[[nodiscard]] Block copied(Scheduling& in, const Block& body, Substitution by);
+
+}  // namespace heddle::jit
