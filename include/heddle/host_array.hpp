@@ -44,8 +44,9 @@ class HostArray {
   /// Random numbers, uniform in [0, 1), from Threefry-2x32-20 with this seed: the same everywhere.
   /// Floating dtypes only.
   static HostArray uniform(ArrayType type, std::uint64_t seed);
-  /// Maps a file of raw row-major elements, copy-on-write. Throws not_found, or invalid_argument
-  /// when the byte size is not that of the type (both sizes named).
+  /// Maps a regular file of raw row-major elements, copy-on-write. Throws not_found, or
+  /// invalid_argument when it is another kind of file, or when its byte size is not that of the
+  /// type (both sizes named).
   static HostArray map_file(ArrayType type, const std::filesystem::path& path);
 
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }

@@ -131,7 +131,8 @@ HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
 
 HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path) {
   const std::size_t bytes = bytes_of(type);
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: a pipe without a writer must not hang us.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     throw Error(ErrorCode::not_found,
                 fmt::format("cannot open '{}' for host array {}: {}", path.string(),

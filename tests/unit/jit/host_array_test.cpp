@@ -1,6 +1,7 @@
 // Host arrays: initialisers, element access, rendering.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <fstream>
@@ -11,6 +12,7 @@
 namespace heddle {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -87,6 +89,21 @@ TEST(HostArrayTest, MapsAFileCopyOnWrite) {
   EXPECT_EQ(code_of([&] { HostArray::map_file(ArrayType{f32, {3}}, path); }), ErrorCode::not_found);
   EXPECT_EQ(code_of([] { HostArray::map_file(ArrayType{f32, {3}}, "/"); }),
             ErrorCode::invalid_argument);
+}
+
+// D4, bad input: a pipe that nobody writes to holds nobody up
+TEST(HostArrayTest, MapsNoPipe) {
+  const std::string path = testing::TempDir() + "heddle_map.pipe";
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  try {
+    HostArray::map_file(ArrayType{u8, {1}}, path);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("u8[1]"), HasSubstr("regular file")));
+  }
+  std::remove(path.c_str());
 }
 
 // D4: borrowed memory is the caller's own
