@@ -86,7 +86,7 @@ class Event {
   /// deadline, and with one for others of that domain; a full queue is `exhausted`. What a callback
   /// throws goes to the log. A callback within 64 others runs after these, or before its
   /// thread waits. In a forked child, where nobody ends what it inherited, it is called at once,
-  /// with `unavailable`.
+  /// with `unavailable`. Throws Error(invalid_argument) for a callback or executor that is empty.
   void then(std::function<void(const Status&)> callback) const;
   void then(const Executor& executor, std::function<void(const Status&)> callback) const;
   /// A descriptor (eventfd) that is readable once done. Each call makes one, and a pending event

@@ -15,6 +15,18 @@
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle {
+namespace {
+
+/// Nobody could be told later that an empty function was given: the call itself says so.
+template <class F>
+void require_callable(const F& function, const char* what, const Event& event) {
+  if (function) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("Event::then() for {}: the {} is empty (expected a function)",
+                          event.to_string(), what));
+}
+
+}  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   if (this != &other) {
@@ -50,6 +62,7 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 }
 
 void Event::then(std::function<void(const Status&)> callback) const {
+  require_callable(callback, "callback", *this);
   if (!done() && place_.timeline->in_forked_child()) {
     return sched::run_nested(
         [why = place_.timeline->fork_refusal(), callback = std::move(callback)] { callback(why); });
@@ -65,6 +78,8 @@ void Event::then(std::function<void(const Status&)> callback) const {
 }
 
 void Event::then(const Executor& executor, std::function<void(const Status&)> callback) const {
+  require_callable(executor, "executor", *this);
+  require_callable(callback, "callback", *this);
   then([executor, callback = std::move(callback)](const Status& status) {
     executor([callback, status] { callback(status); });
   });

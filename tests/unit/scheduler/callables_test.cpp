@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "heddle/scheduler.hpp"
+#include "tests/support/failure.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -51,6 +52,33 @@ TEST_P(CallablesTest, NullPointersFailTheirTask) {
   const Event empty = device.submit("empty", std::function<void()>(), contain);
   EXPECT_EQ(empty.wait().code(), ErrorCode::device_failed);
   EXPECT_TRUE(device.await().ok());
+}
+
+// S7, bad input: of an empty callback or executor the call itself tells, before and after the end
+TEST_P(CallablesTest, EmptyCallbacksAndExecutorsAreRefused) {
+  const TaskDevice device = open("work");
+  const auto refused = [](const Event& event) {
+    const std::function<void(const Status&)> none, callback = [](const Status&) {};
+    const Event::Executor here = [](const std::function<void()>& call) { call(); };
+    const std::pair<const char*, std::function<void()>> calls[] = {
+        {"callback is empty", [&] { event.then(none); }},
+        {"callback is empty", [&] { event.then(here, none); }},
+        {"executor is empty", [&] { event.then(Event::Executor(), callback); }}};
+    for (const auto& [told, call] : calls) {
+      const Status status = failure(call);
+      EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(text(status), AllOf(HasSubstr(event.to_string()), HasSubstr(told),
+                                      HasSubstr("expected a function")));
+    }
+  };
+  sched::ExternalTimeline gate("gate");
+  const Event pending = gate.next();
+  refused(pending);
+  EXPECT_TRUE(gate.signal(pending.ticket()).ok());
+  refused(pending);
+  const Event done = device.submit("task", [] {});
+  EXPECT_TRUE(done.wait().ok());
+  refused(done);
 }
 
 // S4: a policy that is none is refused, by whoever is given it
