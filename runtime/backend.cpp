@@ -119,6 +119,14 @@ void check(const BackendOptions& options) {
                 fmt::format("BackendOptions::scheduling.workers is {} (expected 1 to {})", *workers,
                             sched::workers_max));
   }
+  const SchedulerOptions& asked = options.scheduling;
+  for (const auto& [name, spin] : {std::pair("device.spin", asked.device.spin),
+                                   std::pair("profile.spin", std::optional(asked.profile.spin))}) {
+    if (!spin || spin->count() >= 0) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::scheduling.{} is {} ns (expected 0 or more)", name,
+                            spin->count()));
+  }
   if (options.bytes_max == std::uint64_t{0}) {
     throw Error(ErrorCode::invalid_argument,
                 "BackendOptions::bytes_max is 0 (expected 1 or more; unset, the machine bounds "

@@ -22,7 +22,8 @@ struct MachineProfile {
   /// (0.3 to 1 us) between two looks, `start_looks` at most.
   std::uint32_t start_tasks = 64, start_pauses = 24, start_looks = 16;
   /// The time that a thread without work looks for it before it sleeps. About that of a wake: it
-  /// then loses at most a factor of two against sleeping at once, and against never.
+  /// then loses at most a factor of two against sleeping at once, and against never. Below 0 it is
+  /// refused when a scheduler or backend is opened.
   std::chrono::nanoseconds spin{50'000};
 
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;

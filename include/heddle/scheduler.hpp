@@ -54,7 +54,8 @@ struct SchedulerOptions {
 class Scheduler {
  public:
   /// Throws Error(invalid_argument) for 0 workers or more than workers_max, for a watchdog's limit
-  /// that is not positive, and for a malformed HEDDLE_LOG (see set_log_level()).
+  /// that is not positive, for a profile whose spin is negative, and for a malformed HEDDLE_LOG
+  /// (see set_log_level()).
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
   /// for a queue_size of 0 or above queue_size_max, more than that in flight, a negative spin, a

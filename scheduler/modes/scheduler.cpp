@@ -105,6 +105,11 @@ Scheduler::Scheduler(SchedulerOptions options) {
                             "unset, there is no watchdog)",
                             options.name, options.watchdog->count()));
   }
+  if (options.profile.spin.count() < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("scheduler '{}': profile.spin {} ns (expected 0 or more)", options.name,
+                            options.profile.spin.count()));
+  }
   throw_if_failed(sched::read_log_level());
   const auto core = std::make_shared<sched::SchedulerCore>();
   core->options = std::move(options);

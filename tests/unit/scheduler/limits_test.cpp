@@ -79,6 +79,16 @@ TEST_P(LimitsTest, NegativeSpinsAreRefused) {
               testing::ThrowsMessage<Error>(HasSubstr("'work': spin -1 ns (expected 0 or more)")));
 }
 
+// S5: nor does a scheduler take them for all its devices
+TEST(SchedulerLimitsTest, ProfilesOfNegativeSpinsAreRefused) {
+  SchedulerOptions o;
+  o.name = "busy";
+  o.profile.spin = std::chrono::nanoseconds(-1);
+  const Status status = failure([&] { static_cast<void>(Scheduler(o)); });
+  EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(text(status), HasSubstr("'busy': profile.spin -1 ns (expected 0 or more)"));
+}
+
 // S4, S15: where there is no memory for a device, a queue that is no longer than usual is not to
 // blame
 TEST(DeviceMemoryTest, LongQueuesAloneAreToBlame) {
