@@ -73,24 +73,18 @@ void check_sum(std::span<const std::byte> bytes, const Image& image, const LoadO
 
 /// The library's bytes in an anonymous file that nobody can change any more.
 FileDescriptor seal(const Image& image, const LoadOptions& options) {
-  const auto fail = [](const char* what) {
-    throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, errno_text(errno)));
+  const auto fail = [](const char* what, int error) {
+    throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, errno_text(error)));
   };
   const std::string name = "heddle:" + options.name.substr(0, 200);
   FileDescriptor fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) fail("memfd_create");
-  for (std::size_t at = 0; at < image.bytes().size();) {
-    const ssize_t n = write(fd.get(), image.bytes().data() + at, image.bytes().size() - at);
-    if (n > 0) {
-      at += static_cast<std::size_t>(n);
-    } else if (errno != EINTR) {
-      fail("writing the library to memory");
-    }
-  }
+  if (!fd) fail("memfd_create", errno);
+  if (const int error = files::write_all(fd.get(), image.bytes()); error != 0)
+    fail("writing the library to memory", error);
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-    fail("sealing the library");
+    fail("sealing the library", errno);
   void* mapped = mmap(nullptr, image.bytes().size(), PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (mapped == MAP_FAILED) fail("mapping the library");
+  if (mapped == MAP_FAILED) fail("mapping the library", errno);
   const std::unique_ptr<void, Unmap> mapping(mapped, Unmap{image.bytes().size()});
   check_sum({static_cast<const std::byte*>(mapped), image.bytes().size()}, image, options);
   return fd;
@@ -100,7 +94,8 @@ FileDescriptor seal(const Image& image, const LoadOptions& options) {
 void keep_library(const Image& image, const std::string& path) {
   const std::string temporary = path + "-" + std::to_string(getpid());
   files::write_file(temporary,
-                    {reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size()});
+                    {reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size()},
+                    files::dump_dir_advice);
   std::error_code error;
   std::filesystem::rename(temporary, path, error);
   if (error)

@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "files/descriptor.hpp"
 #include "heddle/status.hpp"
@@ -96,8 +97,8 @@ void write_perf_map(const std::vector<NamedFunction>& functions) {
   if (!file || fstat(file.get(), &about) != 0) fail("cannot open " + path.string());
   errno = EPERM;
   if (!S_ISREG(about.st_mode) || about.st_uid != geteuid()) fail("cannot use " + path.string());
-  if (write(file.get(), lines.data(), lines.size()) != static_cast<ssize_t>(lines.size()))
-    fail("cannot write " + path.string());
+  errno = files::write_all(file.get(), std::as_bytes(std::span(lines)));
+  if (errno != 0) fail("cannot write " + path.string());
 }
 
 }  // namespace heddle::dev

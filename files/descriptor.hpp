@@ -1,6 +1,9 @@
-// Descriptors that close themselves, and the words of the system's errors. Any thread.
+// Descriptors that close themselves, writing to them, and the words of the system's errors. Any
+// thread.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -31,7 +34,11 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// The text of an errno value.
+/// The text of an errno value. That of a file that may not be so large names the limit.
 [[nodiscard]] std::string errno_text(int error);
+
+/// Writes all, from where the file stands. Returns errno's value, 0 when all is written. What is
+/// beyond the process's limit of file sizes is EFBIG, and never SIGXFSZ, which ends the process.
+[[nodiscard]] int write_all(int fd, std::span<const std::byte> bytes) noexcept;
 
 }  // namespace heddle::files

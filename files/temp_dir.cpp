@@ -27,20 +27,10 @@ namespace {
 
 constexpr std::size_t file_stem_max = 100;
 
-[[noreturn]] void fail(const char* what, const fs::path& path, int error, const char* advice = "") {
+[[noreturn]] void fail(const char* what, const fs::path& path, int error,
+                       std::string_view advice = "") {
   throw Error(ErrorCode::unavailable,
               fmt::format("{} '{}': {}{}", what, path.string(), errno_text(error), advice));
-}
-
-void write_all(int fd, const fs::path& path, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n > 0) {
-      text.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno != EINTR) {
-      fail("cannot write", path, errno);
-    }
-  }
 }
 
 /// A directory of ours that nobody else can write; empty and a reason otherwise.
@@ -182,8 +172,7 @@ TempDir::TempDir(const fs::path& where) {
   const auto make = [&root](std::string_view prefix) {
     std::string pattern = (root / prefix).string() + "XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) {
-      fail("cannot make a temporary directory in", root, errno,
-           " (set HEDDLE_TEMP_DIR or TMPDIR to a writable directory)");
+      fail("cannot make a temporary directory in", root, errno, temp_dir_advice);
     }
     return fs::path(pattern);
   };
@@ -208,11 +197,14 @@ TempDir::~TempDir() {
   if (!path_.empty()) remove_whole(path_, std::move(lock_));
 }
 
-void write_file(const fs::path& path, std::string_view text) {
+void write_file(const fs::path& path, std::string_view text, std::string_view advice) {
   const FileDescriptor fd(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd) fail("cannot create", path, errno);
-  write_all(fd.get(), path, text);
+  if (!fd) fail("cannot create", path, errno, advice);
+  const int error = write_all(fd.get(), std::as_bytes(std::span(text)));
+  if (error == 0) return;
+  unlink(path.c_str());  // half a file is no use, and takes the room
+  fail("cannot write", path, error, advice);
 }
 
 std::vector<std::byte> read_file(const fs::path& path, std::size_t bytes_max) {
@@ -267,10 +259,9 @@ void dump(const fs::path& folder, std::string_view unit_name, std::string_view e
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    fail("cannot make the directory of dumps", folder, error.value(),
-         " (set HEDDLE_DUMP_DIR to a writable directory, or unset it)");
+    fail("cannot make the directory of dumps", folder, error.value(), dump_dir_advice);
   }
-  write_file(folder / fmt::format("{}.{}", file_stem(unit_name), extension), text);
+  write_file(folder / fmt::format("{}.{}", file_stem(unit_name), extension), text, dump_dir_advice);
 }
 
 std::string file_stem(std::string_view name) {

@@ -43,8 +43,16 @@ class TempDir {
 /// Where temporary directories are made: where was asked for, else /tmp.
 [[nodiscard]] std::filesystem::path temp_root(const std::filesystem::path& asked);
 
-/// Creates or replaces a file of mode 0600. Throws Error(unavailable) naming file and reason.
-void write_file(const std::filesystem::path& path, std::string_view text);
+/// What to do where such a directory, or a file in it, cannot be made or written.
+inline constexpr std::string_view temp_dir_advice =
+    " (set HEDDLE_TEMP_DIR or TMPDIR to a writable directory with room)";
+inline constexpr std::string_view dump_dir_advice =
+    " (set HEDDLE_DUMP_DIR to a writable directory with room, or unset it)";
+
+/// Creates or replaces a file of mode 0600. Throws Error(unavailable) naming file and reason, with
+/// `advice`; then half a file is not left.
+void write_file(const std::filesystem::path& path, std::string_view text,
+                std::string_view advice = {});
 /// Reads a whole regular file. Throws Error(unavailable) naming file and reason, exhausted above
 /// `bytes_max`.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path,

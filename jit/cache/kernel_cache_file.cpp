@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -69,18 +68,6 @@ bool read_all(int fd, void* to, std::size_t bytes, CacheTrouble& trouble) {
       return false;
     } else if (errno != EINTR) {
       trouble = refused(&KernelCacheCounters::unreadable, "read");
-      return false;
-    }
-  }
-  return true;
-}
-
-bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    } else if (errno != EINTR) {
       return false;
     }
   }
@@ -275,20 +262,16 @@ std::vector<std::byte> cache_entry_head(const CompileKey& key, std::string_view 
 
 bool write_cache_file(int directory, const std::string& name,
                       std::span<const std::span<const std::byte>> parts, CacheTrouble& trouble) {
-  std::uint64_t bytes = 0;
-  for (const auto& part : parts) bytes += part.size();
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
-    // Writing it would raise SIGXFSZ, which ends the process.
-    trouble = {&KernelCacheCounters::full, "files may not be that large (ulimit -f)"};
-    return false;
-  }
   std::string temporary;
   const FileDescriptor file = make_temporary(directory, temporary, trouble);
   if (!file) return false;
-  bool written = true;
-  for (const auto& part : parts) written = written && write_all(file.get(), part);
-  if (written && renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) return true;
+  int error = 0;
+  for (const auto& part : parts) {
+    if (error == 0) error = files::write_all(file.get(), part);
+  }
+  if (error == 0 && renameat(directory, temporary.c_str(), directory, name.c_str()) == 0)
+    return true;
+  if (error != 0) errno = error;
   trouble =
       refused(out_of_space(errno) ? &KernelCacheCounters::full : &KernelCacheCounters::unwritable,
               "a file in it cannot be written");

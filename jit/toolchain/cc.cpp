@@ -88,7 +88,7 @@ class CcToolchain final : public Toolchain {
     const std::string stem = file_stem(unit.name);
     const auto source_path = directory.path() / (stem + ".c");
     const auto library_path = directory.path() / (stem + ".so");
-    write_file(source_path, source);
+    write_file(source_path, source, files::temp_dir_advice);
     Command command = command_for(source_path, library_path);
     // What the compiler drops when it is killed goes with our directory.
     command.environment.push_back("TMPDIR=" + directory.path().string());
@@ -226,11 +226,18 @@ class CcToolchain final : public Toolchain {
                                   const RunResult& result, const Status& cause) const {
     throw Error(
         code,
-        fmt::format("cc could not compile unit '{:.200}': {}\n  command: {}\n  {}\n  output: {}",
-                    unit.name, what, fmt::join(command.argv, " "),
+        fmt::format("cc could not compile unit '{:.200}': {}{}\n  command: {}\n  {}\n  output: {}",
+                    unit.name, what, lacks_room(result.output) ? files::temp_dir_advice : "",
+                    fmt::join(command.argv, " "),
                     keep_source(options_.temp_dir, unit.name, "c", source),
                     result.output.empty() ? "(none)" : result.output),
         cause);
+  }
+
+  /// Whether a program says, in the language of environment(), that files did not fit.
+  static bool lacks_room(const std::string& output) {
+    return output.find(errno_text(ENOSPC)) != std::string::npos ||
+           output.find(errno_text(EDQUOT)) != std::string::npos;
   }
 
   ToolOptions options_;

@@ -239,11 +239,25 @@ TEST(CcFaultsTest, AFullTempDirectoryIsAnError) {
   const Status status = compile_failure(*compiler);
   EXPECT_TRUE(status.code() == ErrorCode::compile_failed || status.code() == ErrorCode::unavailable)
       << status.to_string();
-  EXPECT_THAT(status.to_string(), HasSubstr("o space left"));
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("o space left"), HasSubstr("HEDDLE_TEMP_DIR")));
   EXPECT_EQ(scratch.leftovers(), 0);
   EXPECT_EQ(mount("none", scratch.temp().c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
   expect_works(*compiler);
   EXPECT_EQ(umount2(scratch.temp().c_str(), MNT_DETACH), 0);
+}
+
+TEST(CcFaultsTest, AFullDirectoryIsToldWithItsSetting) {
+  // J10, bad input: full for the compiler's programs, and for heddle's own dumps
+  FaultyCc faulty("echo 'x.s: Fatal error: No space left on device' >&2; exit 1");
+  EXPECT_THAT(compile_failure(*make_cc_compiler(faulty.options)).to_string(),
+              HasSubstr("set HEDDLE_TEMP_DIR or TMPDIR"));
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  options.dump_dir = scratch.path() / "dumps";
+  std::filesystem::create_directories(options.dump_dir / "bad.c");  // nor is there room for a file
+  const Status status = compile_failure(*make_cc_compiler(options));
+  EXPECT_EQ(status.code(), ErrorCode::unavailable);
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("bad.c"), HasSubstr("set HEDDLE_DUMP_DIR")));
 }
 
 TEST(CcFaultsTest, KeptSourcesAreBounded) {

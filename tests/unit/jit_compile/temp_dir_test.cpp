@@ -1,9 +1,11 @@
 // Temporary directories: they go with their makers, however those end, and never before.
 #include "files/temp_dir.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,14 +16,19 @@
 #include <set>
 #include <vector>
 
+#include "adder.hpp"
 #include "child_process.hpp"
 #include "jit/system/process.hpp"
+#include "jit/toolchain/toolchain.hpp"
 #include "scratch.hpp"
+#include "tests/support/failure.hpp"
 
 namespace heddle::jit::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 /// A process that makes a temporary directory with a file in it, and then does nothing.
 class DirectoryMaker {
@@ -161,6 +168,82 @@ TEST(TempDirTest, MakersAndSweepersNeverMeet) {
     const TempDir last(scratch.options().temp_dir);
     EXPECT_EQ(scratch.leftovers(), 1);
   }
+  EXPECT_EQ(scratch.leftovers(), 0);
+}
+
+/// Files of this process may have so many bytes while it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+bool is_member(int (*read)(sigset_t*)) {
+  sigset_t set;
+  return read(&set) == 0 && sigismember(&set, SIGXFSZ) == 1;
+}
+bool is_blocked() {
+  return is_member([](sigset_t* set) { return pthread_sigmask(SIG_BLOCK, nullptr, set); });
+}
+bool is_pending() { return is_member(sigpending); }
+
+TEST(FileSizeLimitTest, IsAnErrorThatNamesIt) {
+  // J10, bad input: not SIGXFSZ, which ends the process; and half a file is not left
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "file";
+  const auto refused = [&] {
+    return failure([&] {
+      const FileSizeLimit small(1000);
+      write_file(path, std::string(3000, 'x'), files::temp_dir_advice);
+    });
+  };
+  const Status status = refused();
+  EXPECT_EQ(status.code(), ErrorCode::unavailable);
+  EXPECT_THAT(status.to_string(),
+              AllOf(HasSubstr(path.string()), HasSubstr("ulimit -f"), HasSubstr("TEMP_DIR")));
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_FALSE(is_blocked());
+  EXPECT_FALSE(is_pending());
+  // One that the host holds up stays its own.
+  sigset_t signal, before;
+  sigemptyset(&signal);
+  sigaddset(&signal, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &signal, &before);
+  raise(SIGXFSZ);
+  EXPECT_FALSE(refused().ok());
+  EXPECT_TRUE(is_pending());
+  int taken = 0;
+  EXPECT_EQ(sigwait(&signal, &taken), 0);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST(FileSizeLimitTest, IsNoEndOfAHostThatCompilesOrLoads) {
+  // J10, bad input
+  const Scratch scratch;
+  const auto compiler = make_cc_compiler(scratch.options());
+  const auto refused = [](const std::function<void()>& call) {
+    return failure([&] {
+      const FileSizeLimit small(500);
+      call();
+    });
+  };
+  const auto told = AllOf(HasSubstr("ulimit -f"), HasSubstr("HEDDLE_TEMP_DIR"));
+  EXPECT_THAT(refused([&] { static_cast<void>(compiler->compile(adder_unit(5))); }).to_string(),
+              told);
+  const auto compiled = compiler->compile(adder_unit(6));
+  dev::LoadOptions options;
+  options.temp_dir = scratch.temp();
+  EXPECT_THAT(refused([&] { static_cast<void>(loaded(*compiled, options)); }).to_string(), told);
+  EXPECT_EQ(run_adder(*compiled), 7);
   EXPECT_EQ(scratch.leftovers(), 0);
 }
 
