@@ -71,6 +71,10 @@ std::optional<std::string> user_cache_dir() {
   return std::nullopt;
 }
 
+constexpr const char* no_cache_dir =
+    "neither HEDDLE_CACHE_DIR nor a home directory is known; set HEDDLE_CACHE_DIR, or HOME to an "
+    "absolute path";
+
 /// How a variable becomes an option that is not set.
 using Take = void (*)(const char* name, BackendOptions& options);
 
@@ -262,7 +266,10 @@ BackendOptions with_environment(BackendOptions options) {
 
 jit::KernelCache::Options kernel_cache_options(const BackendOptions& options) {
   jit::KernelCache::Options cache;
-  if (options.cache.value_or(false)) cache.directory = options.cache_dir.value_or("");
+  if (options.cache.value_or(false)) {
+    cache.directory = options.cache_dir.value_or("");
+    cache.absence = no_cache_dir;
+  }
   if (options.cache_bytes_max) cache.bytes_max = *options.cache_bytes_max;
   cache.warn = [](const std::string& line) { log(LogLevel::warn, line); };
   return cache;
@@ -279,8 +286,10 @@ std::vector<Setting> settings() {
   std::vector<Setting> result;
   for (const Variable& v : variables) {
     const auto value = get(v.name);
+    const bool no_place = std::string_view(v.name) == "HEDDLE_CACHE_DIR" && !user_cache_dir();
+    const std::string fallback = no_place ? fmt::format("none: {}", no_cache_dir) : v.fallback;
     result.push_back(
-        {v.name, value.value_or(v.fallback), value ? "environment" : "default", v.meaning});
+        {v.name, value.value_or(fallback), value ? "environment" : "default", v.meaning});
   }
   return result;
 }

@@ -108,8 +108,7 @@ CacheReport run_cache_action(CacheAction action, const std::uint64_t* bytes_max,
   const std::string directory = options.directory.string();
   if (directory.empty()) {
     throw Error(ErrorCode::failed_precondition,
-                "there is no kernel cache: HEDDLE_CACHE is off, or neither HEDDLE_CACHE_DIR nor a "
-                "home directory is known");
+                fmt::format("there is no kernel cache: {}", options.absence));
   }
   KernelCache cache(options);
   if (action == CacheAction::prune)

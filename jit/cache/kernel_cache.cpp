@@ -302,7 +302,7 @@ KernelCacheInfo KernelCache::info() const {
   result.directory = options_.directory.string();
   result.bytes_max = options_.bytes_max;
   if (!enabled()) {
-    result.refusal = "switched off";
+    result.refusal = options_.absence;
     return result;
   }
   CacheTrouble trouble;

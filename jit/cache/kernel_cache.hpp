@@ -55,6 +55,8 @@ class KernelCache {
     std::uint64_t bytes_max = std::uint64_t{256} << 20;
     /// Gets one line for each kind of trouble, once.
     std::function<void(const std::string&)> warn{};
+    /// Why there is no directory.
+    std::string absence = "HEDDLE_CACHE or the program switched it off";
   };
 
   explicit KernelCache(Options options);

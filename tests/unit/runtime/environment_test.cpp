@@ -123,7 +123,11 @@ TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
        [](BackendOptions& o) { o.scheduling.workers = 4'000'000'000; }},
       {"virtual_devices is 4097 (expected 1 to 4096)",
        [](BackendOptions& o) { o.virtual_devices = 4097; }},
-      {"bytes_max is 0 ", [](BackendOptions& o) { o.bytes_max = 0; }}};
+      {"device.spin is -1 ns (expected 0 or more)",
+       [](BackendOptions& o) { o.scheduling.device.spin = std::chrono::nanoseconds(-1); }},
+      {"profile.spin is -2 ns (expected 0 or more)",
+       [](BackendOptions& o) { o.scheduling.profile.spin = std::chrono::nanoseconds(-2); }},
+      {"bytes_max is 0 (expected 1 ", [](BackendOptions& o) { o.bytes_max = 0; }}};
   for (const auto& [told, set] : cases) {
     BackendOptions options;
     options.name = "sync_cc";
@@ -131,7 +135,7 @@ TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
     const Status status = failure([&] { static_cast<void>(Backend::open(options)); });
     EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(status.to_string(),
-                AllOf(HasSubstr("BackendOptions::"), HasSubstr(told), HasSubstr("expected 1 ")));
+                AllOf(HasSubstr("BackendOptions::"), HasSubstr(told), HasSubstr("expected ")));
   }
 }
 
@@ -239,6 +243,24 @@ TEST(EnvironmentTest, RelativeCachesAreRefused) {
   EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(status.to_string(), AllOf(HasSubstr("BackendOptions::cache_dir"),
                                         HasSubstr("'cache'"), HasSubstr("absolute path")));
+}
+
+// J11, bad input: without a home there is no cache, which is not switched off
+TEST(EnvironmentTest, WithoutAHomeThereIsNoCacheAndWhyIsSaid) {
+  const Variable on("HEDDLE_CACHE", "on"), nowhere("HEDDLE_CACHE_DIR", "");
+  for (const char* const home : {"", "relative/home"}) {
+    const Variable at("HOME", home), xdg("XDG_CACHE_HOME", home);
+    const KernelCacheInfo info = kernel_cache_info();
+    EXPECT_EQ(info.directory, "");
+    EXPECT_THAT(info.refusal, AllOf(HasSubstr("nor a home directory is known"),
+                                    HasSubstr("set HEDDLE_CACHE_DIR")));
+    for (const Setting& setting : settings()) {
+      if (setting.name == "HEDDLE_CACHE_DIR")
+        EXPECT_THAT(setting.value, AllOf(HasSubstr("none"), HasSubstr(info.refusal)));
+    }
+  }
+  const Variable off("HEDDLE_CACHE", "off");
+  EXPECT_THAT(kernel_cache_info().refusal, HasSubstr("switched it off"));
 }
 
 // The values reach what they are for
