@@ -57,6 +57,7 @@ class Program {
   Program& comment(std::string text);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// All that was appended, comments included.
   [[nodiscard]] const std::vector<Statement>& statements() const noexcept { return statements_; }
   /// Whether nothing was appended. Compiling refuses such a program, and one of comments alone.
   [[nodiscard]] bool empty() const noexcept { return statements_.empty(); }
@@ -67,6 +68,7 @@ class Program {
   /// Tensors read before they are assigned, in order of first appearance.
   [[nodiscard]] std::vector<Tensor> reads_before_writing() const;
   /// The same program over other tensors; each replacement must have the type of what it replaces.
+  /// Throws Error(invalid_argument) for other types, and for a tensor that is to be replaced twice.
   [[nodiscard]] Program substitute(
       const std::vector<std::pair<Tensor, Tensor>>& replacements) const;
   /// Index notation, one statement a line. Where a statement would be long because it uses some of

@@ -140,7 +140,15 @@ std::vector<Tensor> Program::reads_before_writing() const {
 }
 
 Program Program::substitute(const Replacements& replacements) const {
+  std::unordered_map<Tensor, Tensor> known;
   for (const auto& [from, to] : replacements) {
+    if (const auto [first, added] = known.emplace(from, to); !added) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("cannot put '{}' in the place of '{}', which '{}' is to take already; "
+                      "name each tensor to replace once",
+                      to.label(), from.label(), first->second.label()));
+    }
     if (from.type() != to.type()) {
       throw Error(
           ErrorCode::invalid_argument,

@@ -221,6 +221,17 @@ TEST(ProgramTest, SubstitutesTensorsOfTheSameType) {
               AllOf(HasSubstr("'wide'"), HasSubstr("'a'")));
 }
 
+// Bad input: none of two replacements of one tensor is silently left out
+TEST(ProgramTest, ReplacingATensorTwiceIsRefused) {
+  const Tensor a("a", f32, {4}), b("b", f32, {4}), c("c", f32, {4}), d("d", f32, {4});
+  Index i;
+  Program p("p");
+  p << (b(i) = a(i));
+  EXPECT_THAT(refusal([&] { static_cast<void>(p.substitute({{a, c}, {b, c}, {a, d}})); }),
+              AllOf(HasSubstr("'a'"), HasSubstr("'c'"), HasSubstr("'d'"), HasSubstr("once")));
+  EXPECT_EQ(p.substitute({{a, c}, {b, d}}).tensors(), (std::vector<Tensor>{c, d}));
+}
+
 // Bad input: depth is bounded, so that no walk overflows the stack
 TEST(ProgramTest, DeepExpressionsAreRefusedNotCrashed) {
   const Tensor a("a", f32, {4});
