@@ -30,7 +30,9 @@ class Hardware;  // below
 struct DeviceStatistics {
   std::uint64_t bytes_in_use = 0;
   std::uint64_t bytes_peak = 0;
-  std::uint64_t bytes_cached = 0;  ///< kept for reuse; given back where memory gets short
+  /// Kept for reuse; given back where heddle itself gets short of memory. That others in the
+  /// process, or on the machine, do is not noticed.
+  std::uint64_t bytes_cached = 0;
   std::uint64_t launches = 0;
   std::uint64_t copies = 0;           ///< device-to-device copies, those of merges left out
   std::uint64_t merges_copied = 0;    ///< merges whose source was copied

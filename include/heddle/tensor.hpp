@@ -48,7 +48,7 @@ namespace heddle {
 /// Any other two clash: the second is refused, and both places are named.
 enum class MemoryMode : std::uint8_t {
   unset,                 ///< no wish: decided per program
-  effectively_constant,  ///< never changes: inlined, or kept as a hosted constant
+  effectively_constant,  ///< never changes: inlined, or a hosted constant; no mode for set_host()
   virtual_,              ///< never stored: recomputed where it is read
   never_virtual,         ///< stored somehow
   local,                 ///< scratch of one run
@@ -117,7 +117,8 @@ class Tensor {
   /// Throws invalid_argument for a negative extent, a size that overflows 63 bits, or a number that
   /// is no DType.
   Tensor(std::string label, DType dtype, Dims dims);
-  /// A tensor with host storage: type and values come from `host`.
+  /// A tensor with host storage: type and values come from `host`. The mode must be a hosted one,
+  /// as set_host() says.
   Tensor(std::string label, HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
          std::source_location where = std::source_location::current());
   Tensor(const Tensor&) = default;
@@ -139,8 +140,9 @@ class Tensor {
   /// The place that asked for the present mode, "file:line"; empty while unset.
   [[nodiscard]] std::string mode_provenance() const;
 
-  /// Gives host storage, for what is compiled later; its type must equal type(). Sets a hosted
-  /// mode.
+  /// Gives host storage, for what is compiled later; its type must equal type(). Sets `mode`,
+  /// which must be a hosted one: throws Error(invalid_argument) for others, effectively_constant
+  /// included, and for another type.
   const Tensor& set_host(HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
                          std::source_location where = std::source_location::current()) const;
   /// The host storage; nullopt when there is none.

@@ -10,7 +10,8 @@
 //
 // Other names of one statement are its indices. Operations are those of heddle/program.hpp, under
 // the names of jit/value/ops.hpp, the operators of C, and dtypes, which convert. merge(g)(i) reads
-// the merge buffer.
+// the merge buffer. Names begin with an ASCII letter or '_', and go on with these and digits;
+// operators and calls nest up to 200 deep; integers are below 2^63.
 #pragma once
 
 #include <string>
