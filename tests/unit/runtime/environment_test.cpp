@@ -255,8 +255,8 @@ TEST(EnvironmentTest, WithoutAHomeThereIsNoCacheAndWhyIsSaid) {
     EXPECT_THAT(info.refusal, AllOf(HasSubstr("nor a home directory is known"),
                                     HasSubstr("set HEDDLE_CACHE_DIR")));
     for (const Setting& setting : settings()) {
-      if (setting.name == "HEDDLE_CACHE_DIR")
-        EXPECT_THAT(setting.value, AllOf(HasSubstr("none"), HasSubstr(info.refusal)));
+      if (setting.name != "HEDDLE_CACHE_DIR") continue;
+      EXPECT_THAT(setting.value, AllOf(HasSubstr("none"), HasSubstr(info.refusal)));
     }
   }
   const Variable off("HEDDLE_CACHE", "off");
