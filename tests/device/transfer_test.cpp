@@ -88,7 +88,7 @@ TEST_P(TransferTest, MemoryIsCountedAlignedAndReused) {
 
 // D3, bad input: no memory is `exhausted`, names tensor and bytes, and everything stays usable
 TEST_P(TransferTest, OutOfMemoryNamesTheTensorAndLeavesAllUsable) {
-  const Tensor huge("huge", f32, {std::int64_t{1} << 58}), small("small", f32, {2});
+  const Tensor huge("huge", f32, {std::int64_t{1} << 58}), fitting("small", f32, {2});
   Index i;
   Program p("p"), q("q");
   p << (huge(i) += 1.0);
@@ -97,9 +97,9 @@ TEST_P(TransferTest, OutOfMemoryNamesTheTensorAndLeavesAllUsable) {
   EXPECT_EQ(refused.code(), ErrorCode::exhausted);
   EXPECT_THAT(text(refused),
               AllOf(HasSubstr("'huge'"), HasSubstr(std::to_string(std::int64_t{1} << 60))));
-  const Routine fine = filler(device, small, 3);
+  const Routine fine = filler(device, fitting, 3);
   fine.schedule();
-  EXPECT_THAT(fine.context().read<float>(small), ElementsAre(3, 3));
+  EXPECT_THAT(fine.context().read<float>(fitting), ElementsAre(3, 3));
 }
 
 // D4, O39, O40: host storage; nothing to do is told apart; memory is touched when the task runs
