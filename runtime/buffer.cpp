@@ -117,7 +117,7 @@ void BufferState::order(std::uint64_t timeline, bool overwrites, sched::TaskNote
     if (use.done() && (overwrites || !first)) continue;
     note.come_after(use, heeded && !overwrites);
   }
-  uses_.reserve(uses_.size() + 1);
+  if (std::ranges::none_of(uses_, on(timeline))) uses_.reserve(uses_.size() + 1);
 }
 
 Event* BufferState::last_plain_use(std::uint64_t timeline) noexcept {

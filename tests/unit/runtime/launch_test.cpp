@@ -83,6 +83,22 @@ TEST_P(LaunchTest, SchedulingAllocatesNothing) {
   EXPECT_EQ(counting.device.statistics().launches, 3001u);
 }
 
+// D16: nor where one that is looked at closely follows another that has not ended
+TEST_P(LaunchTest, SchedulingBehindOthersAllocatesNothing) {
+  const Backend backend = Backend::open(GetParam());
+  const Counting counting(backend);
+  ScheduleOptions contained;
+  contained.contain = true;
+  EXPECT_TRUE(counting.schedule(contained).wait().ok());
+  sched::ExternalTimeline gate("gate");
+  counting.device.wait(gate.next());
+  const std::uint64_t before = allocations();
+  for (int k = 0; k < 3; ++k) static_cast<void>(counting.schedule(contained));
+  EXPECT_EQ(allocations(), before);
+  EXPECT_TRUE(gate.signal(1).ok());
+  counting.device.await();
+}
+
 // D17: each launch is before a donation, and what the new owner finds has it, or is refused,
 // whoever donates and however the launches were scheduled so far
 TEST(LaunchRaceTest, LaunchesAreBeforeADonationOrAfterIt) {
