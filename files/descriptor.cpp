@@ -55,6 +55,8 @@ int write_all(int fd, std::span<const std::byte> bytes) noexcept {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
     if (n > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else if (n == 0) {
+      return EIO;  // nothing is taken, and no error is told
     } else if (errno != EINTR) {
       const int error = errno;
       held_up.note(error);

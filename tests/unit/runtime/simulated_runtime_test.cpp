@@ -147,7 +147,7 @@ TEST_F(SimulatedRuntimeTest, TheModelWantsEndsThatFit) {
   EXPECT_THAT(model.check(), HasSubstr("whose values it took, did not"));
 }
 
-// S18, S16: threads are as before; the seed has devices of two domains tell of ends in turns
+// S18, S16: threads are as before; in some seeds devices of two domains tell of ends in turns
 TEST_F(SimulatedRuntimeTest, LeavesNoDomainBehind) {
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     EXPECT_TRUE(stress::simulate_runtime(stress::runtime_options(seed)).status.ok());
