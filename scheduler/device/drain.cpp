@@ -10,7 +10,6 @@
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
 #include "scheduler/observe/log.hpp"
-#include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
 
@@ -20,7 +19,7 @@ bool Drain::may_shut_down() const noexcept {
 
 /// What is left ends only after the callback that this is called in.
 bool Drain::is_told_here() const noexcept {
-  return TellsEnds::here() != 0 && sched::is_told_here(last());
+  return sched::is_told_here(last());
 }
 
 Event Drain::last() const noexcept { return device_.timeline->event(admission_.lane().tickets()); }
