@@ -127,6 +127,11 @@ void check(const BackendOptions& options) {
                 fmt::format("BackendOptions::scheduling.{} is {} ns (expected 0 or more)", name,
                             spin->count()));
   }
+  if (options.sync && *options.sync > Sync::manual) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("BackendOptions::sync is {} (expected a value of Sync)",
+                            static_cast<int>(*options.sync)));
+  }
   if (options.bytes_max == std::uint64_t{0}) {
     throw Error(ErrorCode::invalid_argument,
                 "BackendOptions::bytes_max is 0 (expected 1 or more; unset, the machine bounds "

@@ -34,14 +34,6 @@ BufferState::BufferState(std::shared_ptr<const Memory> block,
       ledger(std::move(guard)),
       memory(std::move(block)) {}
 
-namespace {
-
-auto on(std::uint64_t timeline) noexcept {
-  return [timeline](const Event& use) noexcept { return use.device_id() == timeline; };
-}
-
-}  // namespace
-
 bool ended_well(const Event& event) noexcept {
   return event.done() && sched::Timeline::outcome_of(event).status.ok();
 }
@@ -64,8 +56,6 @@ bool keep_until_ended(const std::shared_ptr<const Memory>& memory, const std::ve
 
 }  // namespace
 
-bool BufferState::Former::over() const noexcept { return heeded ? ended_well(use) : use.done(); }
-
 std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
   std::vector<Event> under_way;
   std::shared_ptr<const Memory> kept;
@@ -80,7 +70,7 @@ std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
                       bytes, *device, taken_at.function_name(), taken_at.file_name(),
                       taken_at.line()));
     }
-    std::ranges::remove_copy_if(uses_, std::back_inserter(under_way), &Event::done);
+    under_way = hazards_.under_way();
     next = next_owner();
     kept = std::exchange(memory, nullptr);
     taken_at = where;
@@ -97,50 +87,8 @@ std::shared_ptr<BufferState> BufferState::next_owner() const {
   auto next = std::make_shared<BufferState>(memory, physical, device, ledger);
   next->constant = constant;
   next->constant_id = constant_id;
-  for (const Event& use : uses_) next->former_.push_back({use, true});
-  for (const auto& [use, heeded] : former_) {
-    // An owner that had a use was told of former failures, or has overwritten what they left.
-    if (std::ranges::none_of(uses_, on(use.device_id())))
-      next->former_.push_back({use, heeded && uses_.empty()});
-  }
-  std::erase_if(next->former_, &Former::over);
+  next->hazards_ = hazards_.of_next_owner();
   return next;
-}
-
-void BufferState::order(std::uint64_t timeline, bool overwrites, sched::TaskNote& note) {
-  const bool first = std::ranges::none_of(uses_, on(timeline));
-  std::erase_if(former_, &Former::over);
-  if (former_.empty()) std::erase_if(uses_, ended_well);  // else they tell where it was told of
-  for (const auto& [use, heeded] : former_) {
-    if (on(timeline)(use)) continue;  // it comes after that anyway
-    // An earlier use here does not stand for it while it runs: it may have ended without its gate.
-    if (use.done() && (overwrites || !first)) continue;
-    note.come_after(use, heeded && !overwrites);
-  }
-  if (std::ranges::none_of(uses_, on(timeline))) uses_.reserve(uses_.size() + 1);
-}
-
-Event* BufferState::last_plain_use(std::uint64_t timeline) noexcept {
-  if (!memory || !former_.empty()) return nullptr;
-  const auto last = std::ranges::find_if(uses_, on(timeline));
-  return last == uses_.end() ? nullptr : &*last;
-}
-
-void BufferState::note_use(const Event& event, bool overwrites) noexcept {
-  const auto here = on(event.device_id());
-  if (overwrites) {
-    for (Former& former : former_) former.heeded = false;
-  }
-  if (const auto last = std::ranges::find_if(uses_, here); last != uses_.end()) {
-    *last = event;
-  } else {
-    uses_.push_back(event);  // order() made room
-  }
-}
-
-void BufferState::begin_with(const Event& first_values) {
-  former_.push_back({first_values, false});
-  uses_.clear();  // it was the only one
 }
 
 std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::size_t bytes,

@@ -8,17 +8,13 @@
 #include <optional>
 #include <source_location>
 #include <string>
-#include <vector>
 
 #include "devices/device.hpp"
 #include "devices/memory_pool.hpp"
 #include "heddle/device.hpp"
 #include "heddle/program.hpp"
+#include "runtime/hazards.hpp"
 #include "runtime/ledger.hpp"
-
-namespace heddle::sched {
-struct TaskNote;
-}
 
 namespace heddle::rt {
 
@@ -38,8 +34,8 @@ struct Memory {
   ~Memory();
 };
 
-/// What is behind Buffer: a right to memory, which donation takes away. It knows the last use of
-/// the memory on each timeline, so that a next owner can come after those.
+/// What is behind Buffer: a right to memory, which donation takes away. It knows the uses of the
+/// memory that next ones come after, a next owner's among them.
 class BufferState {
  public:
   /// The memory of a virtual device, by name.
@@ -65,29 +61,13 @@ class BufferState {
   /// Hands the memory on; until all uses so far have ended it is kept besides. Throws
   /// failed_precondition where it was given away before, naming the place.
   [[nodiscard]] std::shared_ptr<BufferState> donate(std::source_location where);
-  /// What a next use on `timeline` has to come after: uses of former owners elsewhere.
-  /// `overwrites`: it writes all of the memory and reads none. Under the lock, which the caller
-  /// keeps until note_use(). Throws std::bad_alloc.
-  void order(std::uint64_t timeline, bool overwrites, sched::TaskNote& note);
-  /// Where order() has nothing to say of a next use on `timeline`: the last one there, to be set to
-  /// that use. Null: it has. Under the lock.
-  [[nodiscard]] Event* last_plain_use(std::uint64_t timeline) noexcept;
-  /// That use was accepted; on its timeline it is the last so far. Under the lock.
-  void note_use(const Event& event, bool overwrites) noexcept;
-  /// Uses on other timelines come after this one, which gives the memory its first values however
-  /// it ends.
-  void begin_with(const Event& first_values);
+  /// What a next use comes after. Under the lock.
+  [[nodiscard]] Hazards& hazards() noexcept { return hazards_; }
 
  private:
-  struct Former {
-    Event use;
-    bool heeded;  // its failure is one of what this owner finds in the memory
-    [[nodiscard]] bool over() const noexcept;
-  };
   [[nodiscard]] std::shared_ptr<BufferState> next_owner() const;
 
-  std::vector<Event> uses_;     // the last of each timeline
-  std::vector<Former> former_;  // those of former owners, one of each timeline; or the first values
+  Hazards hazards_;
   std::shared_ptr<const Memory> lent_;  // kept for uses where no memory was left for other means
 };
 

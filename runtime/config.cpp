@@ -132,6 +132,13 @@ void take_queue_size(const char* name, BackendOptions& options) {
   if (!queue_size) queue_size = number<std::uint32_t>(name, 1, sched::queue_size_max);
 }
 
+void take_sync(const char* name, BackendOptions& options) {
+  const auto text = get_word(name);
+  if (!text || options.sync) return;
+  if (*text != "automatic" && *text != "manual") refuse(name, *text, "automatic or manual");
+  options.sync = *text == "manual" ? Sync::manual : Sync::automatic;
+}
+
 void take_spin(const char* name, BackendOptions& options) {
   auto& spin = options.scheduling.device.spin;
   if (!spin) spin = time_between<std::chrono::nanoseconds, 0, 1'000'000'000>(name);
@@ -183,6 +190,7 @@ constexpr Variable variables[] = {
      "bytes of memory that each virtual device may take, those kept for reuse included",
      take<&Options::bytes_max, number_between<std::uint64_t, 1, any_bytes>>},
     {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device", take_queue_size},
+    {"HEDDLE_SYNC", "automatic", "manual: order between devices is the caller's", take_sync},
     {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps", take_spin},
 };
 

@@ -35,6 +35,10 @@ void require_open(const DeviceState& device) {
 
 }  // namespace rt
 
+std::string_view name(Sync sync) noexcept {
+  return sync == Sync::automatic ? "automatic" : "manual";
+}
+
 const std::string& Device::name() const noexcept { return state_->execution->name; }
 int Device::ordinal() const noexcept { return state_->ordinal; }
 int Device::subordinal() const noexcept { return state_->subordinal; }
@@ -137,6 +141,7 @@ Device Hardware::new_virtual_device() const {
       fmt::format("{}:{}.{}", backend_->spec.name, ordinal_, state->subordinal);
   state->execution->shared_name = std::make_shared<const std::string>(state->execution->name);
   state->execution->physical = backend_->physical[ordinal];
+  state->execution->sync = backend_->options.sync.value_or(Sync::automatic);
   if (Status status = rt::Stream::open(state->execution->physical, &state->execution->queue);
       !status.ok()) {
     throw Error(status.code(), "no queue for device " + state->execution->name, status);

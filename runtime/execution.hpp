@@ -9,6 +9,7 @@
 
 #include "devices/device.hpp"
 #include "devices/memory_pool.hpp"
+#include "heddle/device.hpp"
 #include "runtime/ledger.hpp"
 #include "runtime/merge_slot.hpp"
 #include "runtime/spares.hpp"
@@ -25,6 +26,7 @@ struct Execution {
   std::shared_ptr<Stream> queue;
   Staging staging;
   std::shared_ptr<dev::MemoryPool> pool;
+  Sync sync = Sync::automatic;  ///< constant
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
   Spares spares;

@@ -100,14 +100,21 @@ class Launch final : public Operation {
 sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) {
   if (linked.accesses.ledgers().size() != 1) return {};
   const std::uint64_t timeline = device.timeline->id();
-  const auto& buffers = linked.accesses.buffers();
-  for (const Accesses::Whole& each : buffers) {
-    if (each.buffer->last_plain_use(timeline) == nullptr) return {};
+  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
+  const auto& touches = linked.accesses.touches();
+  const bool automatic = device.execution->sync == Sync::automatic;
+  const auto record = [&](const Accesses::Touch& each) {
+    return each.buffer->memory == nullptr
+               ? nullptr
+               : each.buffer->hazards().plain(
+                     {timeline, disturbances, each.range, each.use, automatic});
+  };
+  for (const Accesses::Touch& each : touches) {
+    if (record(each) == nullptr) return {};
   }
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
-  for (const Accesses::Whole& each : buffers)
-    *each.buffer->last_plain_use(timeline) = ticket.event();
+  for (const Accesses::Touch& each : touches) record(each)->becomes(ticket.event(), disturbances);
   linked.launches.begin();
   return ticket;
 }

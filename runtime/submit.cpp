@@ -20,32 +20,46 @@ namespace {
 
 BufferState& state_of(const Access& access) noexcept { return *Inside::of(access.view->buffer()); }
 
+/// For messages.
+std::string text_of(const Access& access) {
+  const std::string type = access.view->type().to_string();
+  return access.tensor != nullptr
+             ? fmt::format("tensor '{}' {}", access.tensor->label(), type)
+             : fmt::format("a buffer {} of {}", type, *state_of(access).device);
+}
+
 /// Under the lock.
 Status donated(const Access& access, std::string_view user) {
   const std::source_location& at = state_of(access).taken_at;
-  const std::string what = access.tensor != nullptr
-                               ? fmt::format("the memory of tensor '{}' {}", access.tensor->label(),
-                                             access.view->type().to_string())
-                               : fmt::format("a buffer {} of {}", access.view->type().to_string(),
-                                             *state_of(access).device);
   return Status(ErrorCode::failed_precondition,
-                fmt::format("{} uses {}, which was donated: taken in '{}' ({}:{}); use the buffer "
-                            "that donate() gave there",
-                            user, what, at.function_name(), at.file_name(), at.line()));
+                fmt::format("{} uses {}{}, which was donated: taken in '{}' ({}:{}); use the "
+                            "buffer that donate() gave there",
+                            user, access.tensor != nullptr ? "the memory of " : "", text_of(access),
+                            at.function_name(), at.file_name(), at.line()));
+}
+
+Status not_written(const Access& access, std::string_view user, const Event& write) {
+  return Status(ErrorCode::failed_precondition,
+                fmt::format("{} reads {}, which was not written: what should have done so ended "
+                            "badly; write all of it anew first",
+                            user, text_of(access)),
+                write.status());  // which the caller is told
 }
 
 }  // namespace
 
 void Accesses::add(Access access) {
   list_.push_back(access);
-  Whole whole{&state_of(access), access.use, access};
-  if (whole.use == Use::overwrite && access.view->num_bytes() != whole.buffer->bytes)
-    whole.use = Use::change;
-  const auto at = std::ranges::find(buffers_, whole.buffer, &Whole::buffer);
-  if (at == buffers_.end()) {
-    buffers_.push_back(whole);
-    add(*whole.buffer->ledger);
-  } else if (at->use != whole.use) {
+  BufferState& buffer = state_of(access);
+  const std::size_t begin = access.view->offset();
+  const Range range{begin, begin + access.view->num_bytes()};
+  const auto same = [&](const Touch& touch) {
+    return touch.buffer == &buffer && touch.range == range;
+  };
+  if (const auto at = std::ranges::find_if(touches_, same); at == touches_.end()) {
+    touches_.push_back({&buffer, range, access.use, access});
+    add(*buffer.ledger);
+  } else if (at->use != access.use) {
     at->use = Use::change;
   }
 }
@@ -57,7 +71,7 @@ void Accesses::add(Ledger& ledger) {
 
 void Accesses::clear() noexcept {
   list_.clear();
-  buffers_.clear();
+  touches_.clear();
   ledgers_.clear();
 }
 
@@ -115,8 +129,8 @@ class Door final : public sched::TicketGuard {
   void leave(const Event* taken) noexcept override {
     std::shared_ptr<Load> before;  // goes after the locks
     if (taken != nullptr) {
-      for (const Accesses::Whole& each : accesses_->buffers())
-        each.buffer->note_use(*taken, each.use == Use::overwrite);
+      for (const Accesses::Touch& each : accesses_->touches())
+        each.buffer->hazards().note(*taken, next(each), alone_);
       if (linked_ != nullptr) {
         linked_->launches.begin();
         device_.execution->ledger->claim();
@@ -136,6 +150,7 @@ class Door final : public sched::TicketGuard {
 
   Event submit(const sched::TaskOps& ops, void* from, const sched::SubmitOptions& options) {
     require_open(device_);
+    contain_ = options.contain;
     Event event = TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
     if (event.accepted()) return event;
     Status why = event.status();
@@ -159,19 +174,27 @@ class Door final : public sched::TicketGuard {
 
   Status look_at_buffers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
     if (context_ != nullptr && context_->locked_routine() == nullptr) refuse_finalised(*context_);
-    if (kept_ != nullptr) kept_->reserve(accesses_->buffers().size() + 1);
-    for (const Accesses::Whole& each : accesses_->buffers()) {
-      if (!each.buffer->memory) {
-        return donated(each.named,
-                       fmt::format("'{}' on {}", label_.c_str(), device_.execution->name));
-      }
+    disturbances_ = sched::disturbances(*device_.timeline);
+    const std::vector<Accesses::Touch>& touches = accesses_->touches();
+    if (kept_ != nullptr) kept_->reserve(touches.size() + 1);
+    for (const Accesses::Touch& each : touches) {
+      if (!each.buffer->memory) return donated(each.named, user());
       if (kept_ != nullptr) kept_->push_back(each.buffer->memory);
-      each.buffer->order(device_.timeline->id(), each.use == Use::overwrite, note);
+      const auto broken = each.buffer->hazards().order(next(each), touches.size(), note);
+      if (broken) return not_written(each.named, user(), *broken);
     }
     if (more) kept_->push_back(std::move(more));
+    alone_ = contain_ || !note.after.empty();  // what it comes after may have been contained
     return {};
   }
 
+  [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
+    return {device_.timeline->id(), disturbances_, touch.range, touch.use,
+            device_.execution->sync == Sync::automatic};
+  }
+  [[nodiscard]] std::string user() const {
+    return fmt::format("'{}' on {}", label_.c_str(), device_.execution->name);
+  }
   void unlock_ledgers() noexcept {
     for (Ledger* const each : accesses_->ledgers()) each->unlock();
   }
@@ -225,6 +248,8 @@ class Door final : public sched::TicketGuard {
   const ContextState* context_ = nullptr;
   std::vector<std::shared_ptr<const Memory>>* kept_ = nullptr;  // or:
   const Linked* linked_ = nullptr;
+  bool contain_ = false, alone_ = false;
+  std::uint64_t disturbances_ = 0;  // when it was looked at
 };
 
 Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options) {

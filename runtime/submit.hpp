@@ -17,12 +17,6 @@ struct Execution;
 struct Linked;
 struct MergeSlot;
 
-enum class Use : std::uint8_t {
-  read,
-  change,     ///< writes some of it, or reads it too
-  overwrite,  ///< writes all of it before it reads any
-};
-
 /// A use of the bytes of a view. Points to what the caller keeps during the call.
 struct Access {
   const BufferView* view;
@@ -42,21 +36,22 @@ class Accesses {
   /// Whether a byte of the view is written.
   [[nodiscard]] bool writes(const BufferView& view) const noexcept;
 
-  /// All uses of one buffer together. What is an overwrite for a view into it is a change of it.
-  struct Whole {
+  /// All uses of the same bytes of a buffer together.
+  struct Touch {
     BufferState* buffer;
+    Range range;
     Use use;
     Access named;  ///< one of them, for messages
   };
-  /// Each buffer once, in the order in which they were added: a task waits in it for what it comes
-  /// after, which no address decides, so that a simulation brings the same again.
-  [[nodiscard]] const std::vector<Whole>& buffers() const noexcept { return buffers_; }
+  /// In the order in which they were added: a task waits in it for what it comes after, which no
+  /// address decides, so that a simulation brings the same again.
+  [[nodiscard]] const std::vector<Touch>& touches() const noexcept { return touches_; }
   /// Those of the buffers, each once, in the order in which all threads lock them.
   [[nodiscard]] const std::vector<Ledger*>& ledgers() const noexcept { return ledgers_; }
 
  private:
   std::vector<Access> list_;
-  std::vector<Whole> buffers_;
+  std::vector<Touch> touches_;
   std::vector<Ledger*> ledgers_;
 };
 

@@ -216,7 +216,7 @@ void submit_first(const DeviceState& device, sched::Label label, const BufferVie
   const Event event =
       submit(device, {label, std::move(values), only(view, Use::overwrite, tensor)});
   const std::lock_guard lock(*buffer.ledger);
-  buffer.begin_with(event);
+  buffer.hazards().begin_with(event, {0, buffer.bytes});
 }
 
 }  // namespace

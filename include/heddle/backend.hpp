@@ -56,6 +56,8 @@ struct BackendOptions {
   /// Where tasks of the devices run (S15); unset: as the backend's row says (BackendSpec::mode).
   /// With a Simulation's scheduler it is `simulated`, and may stay unset.
   std::optional<sched::Mode> mode{};
+  /// Order between its devices and others (D9); unset: HEDDLE_SYNC, else automatic.
+  std::optional<Sync> sync{};
   /// Bytes that each virtual device may take, with those that it keeps for reuse. Besides, all
   /// devices whose memory is the host's together take no more than the machine has and its cgroups
   /// and RLIMIT_AS allow.

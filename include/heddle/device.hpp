@@ -9,6 +9,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heddle/scheduler.hpp"
@@ -22,6 +23,13 @@ class BufferState;
 
 #pragma GCC visibility push(default)
 namespace heddle {
+
+/// Who sees to the order between uses of one memory on different devices.
+enum class Sync : std::uint8_t {
+  automatic,  ///< heddle: each use comes after those before it that it reads, or would disturb
+  manual,     ///< the caller, by events: but for uses of a donor, which come first all the same
+};
+[[nodiscard]] std::string_view name(Sync sync) noexcept;
 
 class Backend;   // heddle/backend.hpp
 class Hardware;  // below

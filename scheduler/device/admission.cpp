@@ -62,6 +62,10 @@ Event TicketGuard::submit(const TaskDevice& device, Label label, const TaskOps& 
                                                              &guard);
 }
 
+std::uint64_t disturbances(const TaskDevice& device) noexcept {
+  return DeviceCore::in(device).control().disturbances();
+}
+
 PlainTicket::PlainTicket(const TaskDevice& device) noexcept : core_(&DeviceCore::in(device)) {
   const auto slot = core_->reserve_plainly();
   place_ = slot.callable;
@@ -77,7 +81,7 @@ void PlainTicket::publish(Label label, const TaskOps& ops) const noexcept {
 /// hold locks of its own, and a simulation must not leave this fiber meanwhile.
 std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool full,
                                          TicketGuard& guard, Status& why) noexcept {
-  if (note.after) note.after->resize(asked);  // without those of an earlier try
+  note.after.shrink(asked);  // without those of an earlier try
   why = guard.enter(note);
   if (!why.ok()) return 0;
   const std::uint64_t ticket = full ? 0 : reserve(producer_number());
@@ -135,7 +139,7 @@ Event Admission::submit_carefully(Label label, TaskNote& note, const TaskOps& op
   note.own_status = options.contain && options.own_status;
   if (device_.options.record_sites) note.site = options.site.value_or(label.site());
   if (Status why = gather_after(note, options); !why.ok()) return refuse(std::move(why));
-  const std::size_t asked = note.after ? note.after->size() : 0;
+  const std::size_t asked = note.after.size();
   while (true) {
     if (Status status = check(); !status.ok()) return refuse(std::move(status));
     Hooks* const simulation = device_.simulated ? hooks() : nullptr;
@@ -167,7 +171,7 @@ Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& 
   Hooks* const simulation = device_.simulated ? hooks() : nullptr;
   if (simulation != nullptr) simulation->point_in_submit();
   if (trace::submits_on()) trace::record_point(trace::Kind::submit, device_.id, ticket);
-  if (note.contain || note.is_wait || note.after || device_.options.record_sites) {
+  if (note.contain || note.is_wait || !note.after.empty() || device_.options.record_sites) {
     lane_.publish(ticket, label.c_str(), ops, from, note);
   } else {
     lane_.publish(ticket, label.c_str(), ops, from);

@@ -137,7 +137,7 @@ bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept
   }
   Status refusal;
   bool contained = false;
-  if (note.after && !gate_open(ticket, note, refusal, contained)) return false;
+  if (!note.after.empty() && !gate_open(ticket, note, refusal, contained)) return false;
   waits_.leave_gate();
   trace_.begin();
   if (refusal.ok()) {
@@ -198,7 +198,7 @@ void Consumer::begin_late(std::uint64_t ticket) noexcept {
   waits_.leave_gate();
   // Before the completer, which waits for nothing, has the task.
   auto after = std::move(lane_.note(ticket).after);
-  late_ends_->begin(ticket, handed_over_ == ticket ? std::move(after) : nullptr);
+  late_ends_->begin(ticket, handed_over_ == ticket ? std::move(after) : AwaitedList());
 }
 
 /// `planted`: ok, or what fails it in its place.
@@ -220,7 +220,7 @@ void Consumer::issue(std::uint64_t ticket, Status planted) noexcept {
 bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
                          bool& contained) noexcept {
   const bool ahead = late_ends_ && lane_.look(ticket).ops().finish != nullptr;
-  for (const Awaited& each : *note.after) {
+  for (const Awaited& each : note.after) {
     const Event until = ahead ? late_ends_->gate_of(each.event) : each.event;
     if (!pass_gate(ticket, note, each, until, refusal, contained)) return false;
     if (!refusal.ok()) return true;
@@ -228,7 +228,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
   if (!ahead) return true;
   // Nothing holds it up here any more.
   bool handed = false;
-  for (const Awaited& each : *note.after) {
+  for (const Awaited& each : note.after) {
     if (!each.event.done() && late_ends_->hand_over(each.event)) {
       handed = true;
       continue;

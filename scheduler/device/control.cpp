@@ -87,6 +87,8 @@ Status Control::recover(const Lane<>& lane) noexcept {
     last_poison_ = std::exchange(poison_, {});
     skip_reason_ = {};
     ++epoch_;
+    // relaxed, here and below: see disturbances(); first, so that what is submitted after it knows.
+    disturbances_.fetch_add(1, std::memory_order_relaxed);
     health_.heal();
   }
   device_.timeline->tell_unseen(failed);
@@ -99,6 +101,8 @@ void Control::cancel(const Lane<>& lane) noexcept {
     const std::lock_guard lock(mutex_);
     running = stop_source_;
     stop_source_used_ = true;
+    // relaxed: see disturbances(); first, as above.
+    disturbances_.fetch_add(1, std::memory_order_relaxed);
     health_.cancel(lane.tickets());
     device_.timeline->attract();
   }

@@ -2,6 +2,7 @@
 // controllers and the consumer agree on under one lock. Any thread, unless said otherwise.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -47,6 +48,11 @@ class alignas(tuning::line_bytes) Control {
 
   // Cancels.
 
+  /// How often tasks were cancelled, or skipped before a recovery. Any thread.
+  [[nodiscard]] std::uint64_t disturbances() const noexcept {
+    // relaxed: pairs with the additions, which the caller comes after by other means, or races.
+    return disturbances_.load(std::memory_order_relaxed);
+  }
   /// The tickets taken so far are not begun, and the running task is asked to stop.
   void cancel(const Lane<>& lane) noexcept;
   /// What comes before `ticket` has ended. The consumer, before it looks at that one.
@@ -64,6 +70,7 @@ class alignas(tuning::line_bytes) Control {
   [[nodiscard]] std::stop_source& stop_source_of(std::uint64_t ticket) noexcept;
 
   Health<> health_;  // changed with mutex_ held
+  std::atomic<std::uint64_t> disturbances_{0};
   const Identity& device_;
   mutable std::mutex mutex_;  // guards what follows
   Status poison_;

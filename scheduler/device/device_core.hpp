@@ -64,6 +64,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Event record() noexcept;
   Status await(Deadline deadline) noexcept;
   [[nodiscard]] bool is_idle() const noexcept { return admission_.drained(); }
+  [[nodiscard]] const Control& control() const noexcept { return control_; }
   [[nodiscard]] Status status() const noexcept { return control_.status(); }
   Status recover() noexcept { return control_.recover(admission_.lane()); }
   void cancel_pending() noexcept;

@@ -99,7 +99,7 @@ void Ending::destroy(std::uint64_t ticket) noexcept {
 }
 
 void Ending::finish(std::uint64_t ticket, trace::Ended ended) noexcept {
-  if (lane_.note(ticket).after) {
+  if (!lane_.note(ticket).after.empty()) {
     waits_.leave_gate();
     lane_.note(ticket).after.reset();
   }

@@ -28,7 +28,7 @@ std::uint64_t LateEnds::begins_after(std::uint64_t ticket) const noexcept {
   return lane_.look(ticket).ops().finish == nullptr ? ticket - 1 : in_flight_.room_after(ticket);
 }
 
-void LateEnds::begin(std::uint64_t ticket, std::unique_ptr<std::vector<Awaited>> handed) noexcept {
+void LateEnds::begin(std::uint64_t ticket, AwaitedList handed) noexcept {
   Entry& mine = entry(ticket);
   mine.handed = std::move(handed);
   mine.awaited = false;
@@ -72,7 +72,8 @@ bool LateEnds::hand_over(const Event& event) noexcept {
 
 void LateEnds::issued(std::uint64_t ticket, Status failure) noexcept {
   Entry& mine = entry(ticket);
-  if (mine.handed && !mine.awaited) {  // a wait alone: it has ended when the hardware is past that
+  if (!mine.handed.empty() &&
+      !mine.awaited) {  // a wait alone: it has ended when the hardware is past that
     mine.awaited = true;
     hand_over_->queue->end({device_.core.shared_from_this(), ticket});
   }
@@ -105,10 +106,8 @@ void LateEnds::reported(std::uint64_t ticket, Status status) noexcept {
 /// hardware waited for has to end first; look_again() follows.
 bool LateEnds::end(std::uint64_t ticket) noexcept {
   Entry& mine = entry(ticket);
-  if (mine.handed &&
-      !std::ranges::all_of(*mine.handed, [](const Awaited& each) { return each.event.done(); })) {
+  if (!std::ranges::all_of(mine.handed, [](const Awaited& each) { return each.event.done(); }))
     return false;
-  }
   const char* const label = lane_.at(ticket).label;
   TaskContext context;
   context.device = &device_.core;
@@ -137,9 +136,9 @@ bool LateEnds::end(std::uint64_t ticket) noexcept {
     return true;
   }
   bool refused = mine.how == How::refused;
-  if (handed) {
+  if (!handed.empty()) {
     // As at a gate, and whatever the task says, which found nothing good.
-    Status bad = ending_.refusal_by(*handed, ticket, note, contained);
+    Status bad = ending_.refusal_by(handed, ticket, note, contained);
     refused = !bad.ok();
     if (refused) why = std::move(bad);
   }

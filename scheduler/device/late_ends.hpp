@@ -37,7 +37,7 @@ class LateEnds {
   [[nodiscard]] std::uint64_t begins_after(std::uint64_t ticket) const noexcept;
   /// The next ticket, whose task will be issued, or not run at all. `handed`: what it comes after,
   /// some of which the hardware waits for; null: it waits for nothing.
-  void begin(std::uint64_t ticket, std::unique_ptr<std::vector<Awaited>> handed) noexcept;
+  void begin(std::uint64_t ticket, AwaitedList handed) noexcept;
   /// What a gate waits for on account of `event`, where hardware can wait for the rest: that it is
   /// issued. Else `event` itself.
   [[nodiscard]] Event gate_of(const Event& event) const noexcept;
@@ -81,10 +81,10 @@ class LateEnds {
     std::atomic<const char*> label{nullptr};
     std::atomic<std::int64_t> since_ns{0};
     How how = How::issued;
-    bool awaited = false;                          // somebody will report it
-    bool contained = false;                        // see Ending
-    Status why;                                    // why it ends so
-    std::unique_ptr<std::vector<Awaited>> handed;  // ends before it; null: nothing has to
+    bool awaited = false;    // somebody will report it
+    bool contained = false;  // see Ending
+    Status why;              // why it ends so
+    AwaitedList handed;      // ends before it
     Status reported;
     std::uint64_t stamp = 0;  // when it began; 0: not traced
   };

@@ -36,6 +36,10 @@ class TicketGuard {
   }
 };
 
+/// How often tasks of the device were cancelled or skipped by a recovery so far: while it is equal,
+/// what was submitted in between runs, or fails, or the device is poisoned.
+[[nodiscard]] std::uint64_t disturbances(const TaskDevice& device) noexcept;
+
 /// A ticket taken as TaskDevice::submit() takes it without options, where nothing is to be looked
 /// at or waited for: else there is none, and TicketGuard::submit() will tell. Whoever has one
 /// publishes its task at once: all later tasks of the device wait for it.

@@ -11,7 +11,6 @@
 // compare-exchange from then on, in the same ring and the same order.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -23,30 +22,22 @@
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/atomic.hpp"
+#include "scheduler/protocol/awaited.hpp"
 #include "scheduler/protocol/bias.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
 
-/// What a task comes after.
-struct Awaited {
-  Event event;
-  bool heeded = true;  ///< when it ended badly, the task is skipped
-};
-
 /// What is to be known about some tasks, apart from the slots so that these are one line each.
 struct TaskNote {
   bool contain = false;
-  bool own_status = false;  ///< if contained: its event gives what the task said, unwrapped
-  bool is_wait = false;     ///< TaskDevice::wait(): a failed event poisons the device
-  std::unique_ptr<std::vector<Awaited>> after{};  ///< null: starts as soon as its turn comes
+  bool own_status = false;      ///< if contained: its event gives what the task said, unwrapped
+  bool is_wait = false;         ///< TaskDevice::wait(): a failed event poisons the device
+  AwaitedList after{};          ///< empty: starts as soon as its turn comes
   std::source_location site{};  ///< that submitted it, on devices that record sites
 
   /// Throws std::bad_alloc.
-  void come_after(const Event& event, bool heeded = true) {
-    if (!after) after = std::make_unique<std::vector<Awaited>>();
-    after->push_back({event, heeded});
-  }
+  void come_after(const Event& event, bool heeded = true) { after.add(event, heeded); }
 };
 
 /// What a slot says to the consumer that looks for a ticket in it: `head` without that ticket's

@@ -199,6 +199,9 @@ TEST_P(FailuresTest, ThrowingTraceHookFailsItsRunOnly) {
   EXPECT_THAT(text(run.schedule({}, bad).wait()),
               AllOf(HasSubstr("'traced'"), HasSubstr("no room for traces")));
   EXPECT_EQ(calls, 1);
+  EXPECT_THAT(text(failure([&] { run.schedule(); })),
+              AllOf(HasSubstr("'x'"), HasSubstr("not written"), HasSubstr("no room for traces")));
+  run.context().write(x, std::vector<std::int32_t>(4));
   EXPECT_TRUE(run.schedule().wait().ok());
 }
 
@@ -289,16 +292,13 @@ TEST_P(FailuresTest, WhatHeddleAsksForItselfStaysUnseen) {
     std::function<Event(const Setup&)> breaks;
     std::function<void(const Setup&)> asks;
   };
-  const Case cases[] = {{broken_run,
-                         [&](const Setup& s) {
-                           s.view().to_host(s.other, std::as_writable_bytes(std::span(values)));
-                           s.view().to_host(s.other, std::as_writable_bytes(std::span(values)));
-                         }},
-                        {broken_run, [&](const Setup& s) { static_cast<void>(s.buffer.donate()); }},
-                        {broken_run, [&](const Setup& s) { s.device.submit("refused", [] {}); }},
-                        {broken_load, [&](const Setup& s) {
-                           EXPECT_FALSE(failure([&] { s.consumer.schedule(); }).ok());
-                         }}};
+  const Case cases[] = {
+      {broken_run,
+       [&](const Setup& s) { s.view().from_host(s.other, std::as_bytes(std::span(values))); }},
+      {broken_run, [&](const Setup& s) { static_cast<void>(s.buffer.donate()); }},
+      {broken_run, [&](const Setup& s) { s.device.submit("refused", [] {}); }},
+      {broken_load,
+       [&](const Setup& s) { EXPECT_FALSE(failure([&] { s.consumer.schedule(); }).ok()); }}};
   Index i;
   CompileOptions traced;
   traced.trace_values = true;

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 RuntimeHosts::RuntimeHosts(World& world)
     : world_(world), programs_(runtime_programs()), host_(std::make_shared<Right>()) {
-  host_->memory = world_.model().add_memory(num_cells);
+  host_->memory = world_.model().add_memory(num_cells, false);
   Request values;
   values.name = "host storage";
   values.to = {host_->memory, 0};

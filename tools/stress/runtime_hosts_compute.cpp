@@ -137,7 +137,7 @@ void RuntimeHosts::load() {
   if (!source || seat->slot.claimed) return;
   const Part from = *source->parts[number_of(tensor)];
   const Part loaded{std::make_shared<Right>()};
-  loaded.right->memory = world_.model().add_memory(num_cells);
+  loaded.right->memory = world_.model().add_memory(num_cells, false);
   World::Work work{seat, {{from.right, false}}, copy_request("load_merge", loaded, from)};
   work.finalized = [source] { return source->finalized; };
   const auto mode = draw(2) == 0 ? MergeMode::copy : MergeMode::stream;

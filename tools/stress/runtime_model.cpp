@@ -7,8 +7,9 @@
 
 namespace heddle::stress {
 
-std::size_t RuntimeModel::add_memory(std::size_t cells) {
+std::size_t RuntimeModel::add_memory(std::size_t cells, bool buffer) {
   memories_.emplace_back(cells);
+  buffers_.push_back(buffer);
   return memories_.size() - 1;
 }
 
@@ -28,6 +29,21 @@ std::string RuntimeModel::check() {
       return fmt::format("{} ({}) ended well, and {}, whose values it took, did not", request.name,
                          request.event.to_string(), request.needs.to_string());
     }
+    if (request.not_written) {
+      if (missing_for(request) == Missing::no) {
+        return fmt::format("{} was refused, as if what it reads had not been written",
+                           request.name);
+      }
+      continue;
+    }
+    if (well && automatic_ && missing_for(request) == Missing::yes) {
+      return fmt::format("{} ({}) ended well, and reads what was not written", request.name,
+                         request.event.to_string());
+    }
+    if (!well && request.kind != Request::Kind::read) {
+      if (has_event) miss(request, Missing::yes);
+      if (request.perhaps_bad) miss(request, Missing::maybe);
+    }
     if (well && request.kind == Request::Kind::read) {
       if (std::string broken = compare(request); !broken.empty()) return broken;
     } else if (well) {
@@ -43,11 +59,15 @@ void RuntimeModel::take_effect(const Request& request) {
   switch (request.kind) {
     case Request::Kind::values: {
       Cells cells;
-      for (std::size_t k = 0; k < num_cells; ++k) cells[k] = {request.numbers[k], true};
+      for (std::size_t k = 0; k < num_cells; ++k)
+        cells[k] = {request.numbers[k], true, Missing::no};
       return set(request.to, cells);
     }
-    case Request::Kind::copy:
-      return set(request.to, get(request.from));
+    case Request::Kind::copy: {
+      Cells cells = get(request.from);
+      for (Cell& cell : cells) cell.missing = Missing::no;
+      return set(request.to, cells);
+    }
     case Request::Kind::compute: {
       const Cells once = computed(request, get(request.to));
       set(request.to, once);
@@ -64,7 +84,7 @@ RuntimeModel::Cells RuntimeModel::computed(const Request& request, const Cells& 
   Cells result = before;
   for (std::size_t k = 0; k < num_cells; ++k) {
     if (formula.one_row && k != request.row) continue;
-    Cell sum{formula.constant, true};
+    Cell sum{formula.constant, true, Missing::no};
     for (std::size_t o = 0; o < num_operands; ++o) {
       if (formula.factors[o] == 0) continue;
       const Cell cell = get(request.operands[o])[k];
@@ -77,7 +97,33 @@ RuntimeModel::Cells RuntimeModel::computed(const Request& request, const Cells& 
 }
 
 void RuntimeModel::forget(const Request& request) {
-  if (request.kind != Request::Kind::read) set(request.to, Cells());
+  if (request.kind == Request::Kind::read) return;
+  Cells cells = get(request.to);
+  for (Cell& cell : cells) cell.known = false;
+  set(request.to, cells);
+}
+
+void RuntimeModel::miss(const Request& request, Missing missing) {
+  if (!buffers_.at(request.to.memory)) return;
+  Cells cells = get(request.to);
+  for (Cell& cell : cells) cell.missing = std::max(cell.missing, missing);
+  set(request.to, cells);
+}
+
+/// In what it reads, with what it changes in part.
+RuntimeModel::Missing RuntimeModel::missing_for(const Request& request) const {
+  Missing most = Missing::no;
+  const auto look = [&](const Slice& slice) {
+    for (const Cell& cell : get(slice)) most = std::max(most, cell.missing);
+  };
+  if (request.kind == Request::Kind::read || request.kind == Request::Kind::copy)
+    look(request.from);
+  if (request.kind != Request::Kind::compute) return most;
+  for (std::size_t o = 0; o < num_operands; ++o) {
+    if (request.formula->factors[o] != 0) look(request.operands[o]);
+  }
+  if (!request.formula->overwrites()) look(request.to);
+  return most;
 }
 
 RuntimeModel::Cells RuntimeModel::get(const Slice& slice) const {

@@ -44,14 +44,21 @@ struct Request {
   enum class End : std::uint8_t { took_effect, did_not, anything } end = End::did_not;
   /// Where it did not end well, it may have taken effect, in part or whole.
   bool partly = false;
+  /// What has no event was perhaps accepted, and has ended badly.
+  bool perhaps_bad = false;
   /// When it ended well, so did this.
   Event needs{};
+  /// It was refused, as it would read what a write that ended badly should have left.
+  bool not_written = false;
 };
 
 class RuntimeModel {
  public:
-  /// A memory of so many cells, of which nothing is known. Its number.
-  std::size_t add_memory(std::size_t cells);
+  /// `automatic`: nothing reads what was not written, whoever waits for what.
+  void use(bool automatic) { automatic_ = automatic; }
+  /// A memory of so many cells, of which nothing is known. Its number. `buffer`: what was not
+  /// written there is refused.
+  std::size_t add_memory(std::size_t cells, bool buffer = true);
   /// The request takes effect after those that were added before. Stays where it is.
   Request& add(Request request);
 
@@ -61,14 +68,18 @@ class RuntimeModel {
   [[nodiscard]] std::uint64_t compared() const noexcept { return compared_; }
 
  private:
+  enum class Missing : std::uint8_t { no, maybe, yes };
   struct Cell {
     std::uint64_t value = 0;
     bool known = false;
+    Missing missing = Missing::no;  ///< what the last write should have left
   };
   using Cells = std::array<Cell, num_cells>;
 
   void take_effect(const Request& request);
   void forget(const Request& request);
+  void miss(const Request& request, Missing missing);
+  [[nodiscard]] Missing missing_for(const Request& request) const;
   [[nodiscard]] Cells computed(const Request& request, const Cells& before) const;
   [[nodiscard]] Cells get(const Slice& slice) const;
   void set(const Slice& slice, const Cells& cells);
@@ -76,7 +87,9 @@ class RuntimeModel {
 
   std::deque<Request> requests_;
   std::vector<std::vector<Cell>> memories_;
+  std::vector<bool> buffers_;  // which of them are
   std::uint64_t compared_ = 0;
+  bool automatic_ = false;
 };
 
 }  // namespace heddle::stress

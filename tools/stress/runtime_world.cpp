@@ -38,7 +38,12 @@ class Claims {
 }  // namespace
 
 World::World(Simulation& simulation, std::function<void(const std::string&)> tell)
-    : simulation_(simulation), tell_(std::move(tell)), hardware_(simulation) {}
+    : simulation_(simulation),
+      tell_(std::move(tell)),
+      hardware_(simulation),
+      automatic_(simulation.random(2) == 0) {
+  model_.use(automatic_);
+}
 
 World*& World::current() {
   static thread_local World* world = nullptr;
@@ -64,6 +69,7 @@ void World::open_backend() {
   options.name = backend_name;
   options.scheduler = simulation_.scheduler();
   options.cache = false;
+  options.sync = automatic_ ? Sync::automatic : Sync::manual;
   options.scheduling.device.queue_size = std::uint32_t{1} << draw(6);
   options.scheduling.device.full =
       draw(2) == 0 ? sched::FullPolicy::block : sched::FullPolicy::fail;
@@ -138,6 +144,7 @@ std::vector<Event> World::comes_after(const Work& work) const {
   std::vector<Event> events_before;
   const std::uint64_t here = work.seat->device.timeline().id();
   for (const Touch& touch : work.touches) {
+    if (automatic_ && touch.right->view) continue;  // of memory of the host's the order is ours
     for (const Right::Use& use : touch.right->uses) {
       const bool matters = (touch.writes || use.writes) && use.event.device_id() != here;
       if (matters && !use.event.done()) events_before.push_back(use.event);
@@ -188,6 +195,9 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
   if (!status.ok()) {
     ++refused;
     if (work.waits && ahead) request.end = Request::End::anything;
+    request.perhaps_bad = work.waits;
+    request.not_written = status.message().find("not written") != std::string_view::npos;
+    if (status.code() == ErrorCode::failed_precondition && request.not_written) return false;
     const bool may = must_be_refused || work.may_be_refused || lacks_something();
     if (status.code() == ErrorCode::failed_precondition && may) return false;
     expect(

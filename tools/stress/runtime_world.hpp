@@ -133,6 +133,7 @@ class World {
   Simulation& simulation_;
   const std::function<void(const std::string&)> tell_;
   PlayedHardware hardware_;
+  const bool automatic_;  // heddle sees to the order between devices
   RuntimeModel model_;
   std::vector<Event> events_;      // some
   std::vector<PlayedKind> kinds_;  // what the backend that is being opened has

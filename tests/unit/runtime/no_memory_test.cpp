@@ -71,6 +71,11 @@ TEST_F(RuntimeNoMemoryTest, UsesOfBuffersAreRefusedWherever) {
       } catch (const std::bad_alloc&) {
       }
       for (const Device& one : {device, other}) EXPECT_TRUE(one.timeline().recover().ok());
+      // What one that failed should have written.
+      EXPECT_TRUE(run.schedule().wait().ok());
+      consumer.context().write(x, values);
+      const auto zeros = std::as_bytes(std::span(values));
+      EXPECT_TRUE(BufferView(mine, x.type()).from_host(device, zeros).wait().ok());
     }
     failed += failures > 1 ? 1 : 0;
   }

@@ -1,0 +1,129 @@
+// See hazards.hpp.
+#include "runtime/hazards.hpp"
+
+#include <algorithm>
+
+#include "runtime/buffer_state.hpp"
+#include "scheduler/protocol/lane.hpp"
+
+namespace heddle::rt {
+namespace {
+
+/// More records of one timeline than that are looked through for those that can go.
+constexpr std::size_t records_many = 16;
+
+/// Nothing has to come after it, and nothing that it should have left is missing.
+bool is_over(const Hazards::Record& record) noexcept {
+  return record.event.done() && (!record.writes || !record.heeded || ended_well(record.event));
+}
+
+bool writes(Use use) noexcept { return use != Use::read; }
+
+/// On its own timeline it ended well, or will before `next`, or else `next` will not run.
+bool is_sure(const Hazards::Record& record, const Hazards::Next& next) noexcept {
+  return !record.alone && record.disturbances == next.disturbances;
+}
+
+bool concerns(const Hazards::Record& record, const Hazards::Next& next) noexcept {
+  return (next.automatic || record.former) && record.range.overlaps(next.range) &&
+         (record.writes || writes(next.use));
+}
+
+/// `next` reads what the record's use writes.
+bool is_read_by(const Hazards::Record& record, const Hazards::Next& next) noexcept {
+  return record.writes && record.heeded && next.use != Use::overwrite;
+}
+
+}  // namespace
+
+std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::TaskNote& note) {
+  const bool many = records_.size() > records_many;
+  std::erase_if(records_, [&](const Record& record) {
+    const bool plain = !record.former && record.event.device_id() == next.timeline;
+    return (many || !plain) && is_over(record);
+  });
+  for (const Record& record : records_) {
+    if (!concerns(record, next)) continue;
+    const bool heeds = is_read_by(record, next);
+    const bool here = record.event.device_id() == next.timeline;
+    if (here && (!heeds || is_sure(record, next))) continue;
+    if (!record.event.done()) {
+      note.come_after(record.event, heeds);
+    } else if (heeds && !ended_well(record.event)) {
+      return record.event;
+    }
+  }
+  records_.reserve(3 * (records_.size() + uses));
+  return std::nullopt;
+}
+
+Hazards::Record* Hazards::plain(const Next& next) noexcept {
+  Record* mine = nullptr;
+  for (Record& record : records_) {
+    if (record.former) return nullptr;
+    if (record.event.device_id() != next.timeline) {
+      if (next.automatic) return nullptr;
+      continue;
+    }
+    if (!is_sure(record, next) && concerns(record, next) && is_read_by(record, next))
+      return nullptr;
+    if (record.range == next.range && record.writes == writes(next.use)) mine = &record;
+  }
+  return mine;
+}
+
+/// Of what these bytes held, nothing is missing any more. There is room for two more records of
+/// each one.
+void Hazards::renew(const Range& range) noexcept {
+  for (std::size_t k = records_.size(); k-- > 0;) {
+    const Record whole = records_[k];
+    if (!whole.writes || !whole.heeded || !whole.range.overlaps(range)) continue;
+    const Range inside{std::max(whole.range.begin, range.begin),
+                       std::min(whole.range.end, range.end)};
+    records_[k].range = inside;
+    records_[k].heeded = false;
+    for (const Range& rest :
+         {Range{whole.range.begin, inside.begin}, Range{inside.end, whole.range.end}}) {
+      if (rest.begin == rest.end) continue;
+      records_.push_back(whole);
+      records_.back().range = rest;
+    }
+  }
+}
+
+void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
+  if (next.use == Use::overwrite) renew(next.range);
+  const bool writing = writes(next.use);
+  std::erase_if(records_, [&](const Record& before) {
+    const bool mine = !before.former && before.event.device_id() == next.timeline;
+    return mine && (writing ? next.range.covers(before.range)
+                            : !before.writes && before.range == next.range);
+  });
+  // order() made room
+  records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
+}
+
+void Hazards::begin_with(const Event& first_values, Range range) {
+  records_.clear();  // it was the only one
+  records_.push_back({first_values, range, 0, true, true, false, false});
+}
+
+std::vector<Event> Hazards::under_way() const {
+  std::vector<Event> found;
+  for (const Record& record : records_) {
+    if (!record.event.done()) found.push_back(record.event);
+  }
+  return found;
+}
+
+Hazards Hazards::of_next_owner() const {
+  Hazards next;
+  for (const Record& record : records_) {
+    if (is_over(record)) continue;
+    next.records_.push_back(record);
+    next.records_.back().former = true;
+  }
+  return next;
+}
+
+}  // namespace heddle::rt

@@ -1,0 +1,92 @@
+// Hazards: which uses of a memory a next use comes after: read after write, write after read and
+// write after write, by ranges of bytes, between the timelines of devices. On one timeline tasks
+// run in order anyway. The lock that guards a memory's owner guards its hazards.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "heddle/event.hpp"
+
+namespace heddle::sched {
+struct TaskNote;
+}
+
+namespace heddle::rt {
+
+enum class Use : std::uint8_t {
+  read,
+  change,     ///< writes some of it, or reads it too
+  overwrite,  ///< writes all of it before it reads any
+};
+
+/// Bytes of a memory.
+struct Range {
+  std::size_t begin = 0, end = 0;
+  [[nodiscard]] bool overlaps(const Range& other) const noexcept {
+    return std::max(begin, other.begin) < std::min(end, other.end);
+  }
+  [[nodiscard]] bool covers(const Range& other) const noexcept {
+    return begin <= other.begin && other.end <= end;
+  }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+class Hazards {
+ public:
+  /// A use that is about to take a ticket.
+  struct Next {
+    std::uint64_t timeline;
+    std::uint64_t disturbances;  ///< of that timeline's device so far, see sched::disturbances()
+    Range range;
+    Use use;
+    bool automatic;  ///< it comes after uses of its own owner, too
+  };
+  /// A use of the memory that matters to later ones.
+  struct Record {
+    Event event;
+    Range range;
+    std::uint64_t disturbances;
+    bool writes;
+    bool former;  ///< of a former owner, or the first values
+    bool heeded;  ///< what it should have written is not there if it ended badly
+    bool alone;   ///< it may end badly, and its device go on
+
+    /// A later one like it. A write leaves values again, whatever was missing.
+    void becomes(const Event& later, std::uint64_t disturbances_then) noexcept {
+      event = later;
+      disturbances = disturbances_then;
+      alone = false;
+    }
+  };
+
+  /// Notes what `next` comes after. A write that ended badly, whose values it would read: then it
+  /// cannot be. The caller keeps the lock until note(), which it may call `uses` times. Throws
+  /// std::bad_alloc.
+  [[nodiscard]] std::optional<Event> order(const Next& next, std::size_t uses,
+                                           sched::TaskNote& note);
+  /// Where order() has nothing to say: the record that is to be this use from then on. Null: it
+  /// has.
+  [[nodiscard]] Record* plain(const Next& next) noexcept;
+  /// That use was accepted; on its timeline it is the last so far.
+  void note(const Event& event, const Next& next, bool alone) noexcept;
+  /// Uses on other timelines come after this one, which gives the memory its first values however
+  /// it ends, whatever the order is.
+  void begin_with(const Event& first_values, Range range);
+
+  /// Those that have not ended.
+  [[nodiscard]] std::vector<Event> under_way() const;
+  [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
+  /// What a next owner finds, whose uses come after them all.
+  [[nodiscard]] Hazards of_next_owner() const;
+
+ private:
+  void renew(const Range& range) noexcept;
+
+  std::vector<Record> records_;
+};
+
+}  // namespace heddle::rt

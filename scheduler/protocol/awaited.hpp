@@ -1,0 +1,86 @@
+// What a task comes after. Two events need no memory beside the task's note. One thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "heddle/event.hpp"
+
+namespace heddle::sched {
+
+struct Awaited {
+  Event event;
+  bool heeded = true;  ///< when it ended badly, the task is skipped
+};
+
+/// Each event once. Zero bytes are an empty list.
+class AwaitedList {
+ public:
+  AwaitedList() = default;
+  AwaitedList(AwaitedList&& other) noexcept { *this = std::move(other); }
+  AwaitedList& operator=(AwaitedList&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    few_ = std::exchange(other.few_, {});
+    many_ = std::exchange(other.many_, nullptr);
+    count_ = std::exchange(other.count_, 0);
+    return *this;
+  }
+  ~AwaitedList() = default;
+
+  /// Heeded where it is so once. Throws std::bad_alloc.
+  void add(const Event& event, bool heeded) {
+    const auto same = [&](const Awaited& each) {
+      return each.event.device_id() == event.device_id() && each.event.ticket() == event.ticket();
+    };
+    if (const auto at = std::ranges::find_if(*this, same); at != end()) {
+      at->heeded = at->heeded || heeded;
+    } else if (many_) {
+      many_->push_back({event, heeded});
+      ++count_;
+    } else if (count_ < few_.size()) {
+      few_[count_++] = {event, heeded};
+    } else {
+      auto all = std::make_unique<std::vector<Awaited>>(begin(), end());
+      all->push_back({event, heeded});
+      few_ = {};
+      many_ = std::move(all);
+      ++count_;
+    }
+  }
+  /// Leaves the first `count`, which are there.
+  void shrink(std::size_t count) noexcept {
+    if (many_) {
+      many_->erase(many_->begin() + static_cast<std::ptrdiff_t>(count), many_->end());
+    } else {
+      std::fill(few_.begin() + count, few_.end(), Awaited());
+    }
+    count_ = count;
+  }
+  void reset() noexcept {
+    if (count_ == 0) return;
+    few_ = {};
+    many_ = nullptr;
+    count_ = 0;
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] Awaited* begin() noexcept { return many_ ? many_->data() : few_.data(); }
+  [[nodiscard]] Awaited* end() noexcept { return begin() + count_; }
+  [[nodiscard]] const Awaited* begin() const noexcept {
+    return many_ ? many_->data() : few_.data();
+  }
+  [[nodiscard]] const Awaited* end() const noexcept { return begin() + count_; }
+
+ private:
+  std::array<Awaited, 2> few_;
+  std::unique_ptr<std::vector<Awaited>> many_;  // all of them, where those are more
+  std::size_t count_ = 0;
+};
+
+}  // namespace heddle::sched

@@ -1,0 +1,192 @@
+// Order between devices without a word about it: each kind of use that comes after one elsewhere.
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+/// Work on two devices over one memory. The first one is held up, so that what comes after it can
+/// only be right by waiting.
+class OrderingTest : public Conformance {
+ protected:
+  OrderingTest() {
+    device.await();
+    other.await();
+  }
+  static BufferView whole(const Buffer& of, const ArrayType& type) { return {of, type}; }
+  Routine filler(const Device& on, const BufferView& at, double value) const {
+    Program p("fill");
+    Index i;
+    p << (t(i) = Expr(value));
+    return Context(on).with(t, at).link(backend.compile(p));
+  }
+  Routine adder(const Device& on, const BufferView& at, double value) const {
+    Program p("add");
+    Index i;
+    p << (t(i) += value);
+    return Context(on).with(t, at).link(backend.compile(p));
+  }
+  void hold(const Device& held) { held.wait(gate.next()); }
+  void go_on() { EXPECT_TRUE(gate.signal(++opened).ok()); }
+  std::vector<float> read(const Device& by, const BufferView& at) const {
+    std::vector<float> values(4);
+    throw_if_failed(at.to_host(by, std::as_writable_bytes(std::span(values))).wait());
+    return values;
+  }
+
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor t{"t", f32, {4}};
+  const Buffer buffer = Buffer::allocate(device, t.type());
+  const BufferView view = whole(buffer, t.type());
+  sched::ExternalTimeline gate{"gate"};
+  std::uint64_t opened = 0;
+};
+HEDDLE_CONFORMANCE_SUITE(OrderingTest);
+
+// D9: read after write: routines, host access, copies, merges
+TEST_P(OrderingTest, ReadsComeAfterWrites) {
+  const Buffer spare = Buffer::allocate(other, t.type());
+  Program add("add");
+  Index i;
+  add << (t(i) += merge(t)(i));
+  const Routine consumer =
+      Context(other).with(t, whole(spare, t.type())).link(backend.compile(add));
+  const Routine writer = filler(device, view, 3), again = adder(other, view, 1);
+  other.await();
+  const std::function<Event()> reads[] = {
+      [&] { return again.schedule(); },
+      [&] { return whole(spare, t.type()).copy_from(other, view); },
+      [&] { return merge(consumer, writer.context(), MergeMode::copy); },
+      [&] { return merge(consumer, writer.context(), MergeMode::stream); }};
+  const float found[] = {4, 3, 6, 9};
+  for (std::size_t k = 0; k < std::size(reads); ++k) {
+    hold(device);
+    writer.schedule();
+    const Event last = reads[k]();
+    EXPECT_FALSE(last.wait_for(5ms).ok());
+    go_on();
+    EXPECT_TRUE(last.wait().ok());
+    EXPECT_THAT(read(other, k == 0 ? view : whole(spare, t.type())), Each(found[k])) << k;
+  }
+  hold(device);
+  writer.schedule();
+  std::vector<float> values(4);
+  const Event last = view.to_host(other, std::as_writable_bytes(std::span(values)));
+  EXPECT_FALSE(last.wait_for(5ms).ok());
+  go_on();
+  EXPECT_TRUE(last.wait().ok());
+  EXPECT_THAT(values, Each(3));
+}
+
+// D9: write after read, and after write; the readers need not end well
+TEST_P(OrderingTest, WritesComeAfterReadsAndWrites) {
+  const Routine writer = filler(other, view, 7);
+  const Routine fives = filler(device, view, 5);
+  std::vector<float> values(4);
+  fives.schedule();
+  other.await();
+  hold(device);
+  view.to_host(device, std::as_writable_bytes(std::span(values)));
+  const Event second = writer.schedule();
+  EXPECT_FALSE(second.wait_for(5ms).ok());
+  go_on();
+  EXPECT_TRUE(second.wait().ok());
+  EXPECT_THAT(values, Each(5));
+  hold(device);
+  fives.schedule();
+  const Event third = writer.schedule();
+  EXPECT_FALSE(third.wait_for(5ms).ok());
+  go_on();
+  EXPECT_TRUE(third.wait().ok());
+  EXPECT_THAT(read(device, view), Each(7));
+  hold(device);
+  const Event cancelled = view.to_host(device, std::as_writable_bytes(std::span(values)));
+  const Event last = writer.schedule();
+  device.cancel_pending();
+  go_on();
+  EXPECT_EQ(cancelled.wait().code(), ErrorCode::cancelled);
+  EXPECT_TRUE(last.wait().ok());
+}
+
+// D9: bytes that no two share need no order
+TEST_P(OrderingTest, OtherBytesAreNotWaitedFor) {
+  const ArrayType half{f32, {2}};
+  const BufferView low(buffer, half, 0), high(buffer, half, 8);
+  const std::vector<float> ones{1, 1}, twos{2, 2};
+  hold(device);
+  const Event held = low.from_host(device, std::as_bytes(std::span(ones)));
+  EXPECT_TRUE(high.from_host(other, std::as_bytes(std::span(twos))).wait().ok());
+  EXPECT_FALSE(held.done());
+  go_on();
+  EXPECT_THAT(read(other, view), testing::ElementsAre(1, 1, 2, 2));
+}
+
+// D9: what was not written is refused by name, on each device, until it is written
+TEST_P(OrderingTest, WhatWasNotWrittenIsRefused) {
+  const Routine writer = filler(device, view, 3), reader = adder(other, view, 1);
+  const Routine own = adder(device, view, 1);
+  other.await();
+  hold(device);
+  const Event bad = writer.schedule();
+  device.cancel_pending();
+  go_on();
+  EXPECT_EQ(bad.wait().code(), ErrorCode::cancelled);
+  for (const Routine& run : {reader, own}) {
+    EXPECT_THAT(text(failure([&] { run.schedule(); })),
+                AllOf(HasSubstr("'add'"), HasSubstr("'t'"), HasSubstr("not written"),
+                      HasSubstr("cancelled")));
+  }
+  EXPECT_TRUE(writer.schedule().wait().ok());
+  EXPECT_TRUE(reader.schedule().wait().ok());
+  EXPECT_THAT(read(device, view), Each(4));
+}
+
+// D9: two hosts that schedule on two devices at once give one order or the other
+TEST_P(OrderingTest, HostsAtOnceGiveOneOrder) {
+  const Buffer second = Buffer::allocate(other, t.type());
+  const BufferView there = whole(second, t.type());
+  constexpr int rounds = 200;
+  std::thread host([&] {
+    for (int k = 0; k < rounds; ++k) there.copy_from(other, view);
+  });
+  const Routine here = adder(device, view, 1);
+  for (int k = 0; k < rounds; ++k) {
+    here.schedule();
+    view.copy_from(device, there);
+  }
+  host.join();
+  device.await();
+  other.await();
+  const std::vector<float> values = read(device, view);
+  EXPECT_THAT(values, Each(values[0])) << "no task saw half of another";
+}
+
+// D9: with sync manual the order is the caller's
+TEST_P(OrderingTest, ManualWaitsForNothing) {
+  BackendOptions options;
+  options.name = GetParam();
+  options.sync = Sync::manual;
+  const Backend manual = Backend::open(options);
+  const Device one = manual.physical_device(0).new_virtual_device();
+  const Device two = manual.physical_device(0).new_virtual_device();
+  const Buffer mine = Buffer::allocate(one, t.type());
+  one.await();
+  hold(one);
+  const std::vector<float> ones(4, 1);
+  const Event held = whole(mine, t.type()).from_host(one, std::as_bytes(std::span(ones)));
+  EXPECT_THAT(read(two, whole(mine, t.type())), Each(0));
+  EXPECT_FALSE(held.done());
+  go_on();
+  EXPECT_TRUE(held.wait().ok());
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,210 @@
+// The rules of hazards by themselves: which uses a next one comes after, and what is refused.
+#include "runtime/hazards.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "scheduler/protocol/lane.hpp"
+
+namespace heddle {
+namespace {
+
+using rt::Hazards;
+using rt::Range;
+using rt::Use;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A timeline whose tickets end when the test says so.
+class Host {
+ public:
+  explicit Host(const char* name) : timeline_(name), id_(next().device_id()) {
+    EXPECT_TRUE(timeline_.signal(1).ok());
+  }
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  Event next() { return timeline_.next(); }
+  void end(const Event& event, ErrorCode code = ErrorCode::ok) {
+    const Status status = code == ErrorCode::ok ? Status() : Status(code, "broken");
+    EXPECT_TRUE(timeline_.signal(event.ticket(), status).ok());
+  }
+
+ private:
+  sched::ExternalTimeline timeline_;
+  const std::uint64_t id_;
+};
+
+/// Uses of one memory.
+class HazardsTest : public testing::Test {
+ protected:
+  struct Seen {
+    std::vector<EventId> waits;
+    std::vector<bool> heeded;
+    bool refused = false;
+  };
+  static Hazards::Next next(const Host& on, Use use, Range range = {0, 16}, bool automatic = true,
+                            std::uint64_t disturbances = 0) {
+    return {on.id(), disturbances, range, use, automatic};
+  }
+  /// What a next use would come after.
+  Seen order(const Hazards::Next& next) {
+    sched::TaskNote note;
+    Seen seen;
+    seen.refused = hazards.order(next, 1, note).has_value();
+    for (const sched::Awaited& each : note.after) {
+      seen.waits.push_back(each.event.id());
+      seen.heeded.push_back(each.heeded);
+    }
+    return seen;
+  }
+  /// A use that is accepted.
+  Event use(Host& on, Use how, Range range = {0, 16}, bool contained = false) {
+    const Hazards::Next mine = next(on, how, range);
+    sched::TaskNote note;
+    EXPECT_FALSE(hazards.order(mine, 1, note));
+    const Event event = on.next();
+    hazards.note(event, mine, contained);
+    return event;
+  }
+
+  Host here{"here"}, there{"there"}, third{"third"};
+  Hazards hazards;
+};
+
+// D9: a read comes after the write on another device, and only if that ended well
+TEST_F(HazardsTest, ReadAfterWrite) {
+  const Event write = use(here, Use::overwrite);
+  const Seen seen = order(next(there, Use::read));
+  EXPECT_THAT(seen.waits, ElementsAre(write.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(true));
+  EXPECT_THAT(order(next(here, Use::read)).waits, IsEmpty()) << "its own device has an order";
+  here.end(write);
+  EXPECT_THAT(order(next(there, Use::read)).waits, IsEmpty()) << "it ended well";
+}
+
+// D9: a write comes after reads on all other devices, however they end, and not after its own
+TEST_F(HazardsTest, WriteAfterRead) {
+  const Event one = use(here, Use::read), two = use(there, Use::read);
+  use(third, Use::read);
+  EXPECT_THAT(order(next(here, Use::read)).waits, IsEmpty()) << "reads disturb no reads";
+  const Seen seen = order(next(third, Use::change));
+  EXPECT_THAT(seen.waits, ElementsAre(one.id(), two.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(false, false));
+}
+
+// D9: a write comes after a write: one that reads too, or leaves some of it, if that ended well
+TEST_F(HazardsTest, WriteAfterWrite) {
+  const Event write = use(here, Use::change);
+  EXPECT_THAT(order(next(there, Use::change)).heeded, ElementsAre(true));
+  const Seen seen = order(next(there, Use::overwrite));
+  EXPECT_THAT(seen.waits, ElementsAre(write.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(false));
+}
+
+// D9: bytes that no two uses share need no order
+TEST_F(HazardsTest, Ranges) {
+  const Event low = use(here, Use::overwrite, {0, 8}), high = use(here, Use::overwrite, {8, 16});
+  EXPECT_THAT(order(next(there, Use::read, {0, 8})).waits, ElementsAre(low.id()));
+  EXPECT_THAT(order(next(there, Use::read, {8, 12})).waits, ElementsAre(high.id()));
+  EXPECT_THAT(order(next(there, Use::overwrite, {7, 9})).waits, ElementsAre(low.id(), high.id()));
+  EXPECT_THAT(order(next(there, Use::read, {4, 4})).waits, IsEmpty()) << "no bytes";
+}
+
+// D9: a write on a third device stands for none before it: it may have been cancelled
+TEST_F(HazardsTest, LaterWritesStandForNone) {
+  const Event read = use(here, Use::read);
+  const Event write = use(there, Use::overwrite);
+  EXPECT_THAT(order(next(third, Use::overwrite)).waits, ElementsAre(read.id(), write.id()));
+}
+
+// D9: what a write left that ended badly is refused, until it is written anew
+TEST_F(HazardsTest, BadWritesAreRefused) {
+  here.end(use(here, Use::overwrite), ErrorCode::internal);
+  EXPECT_TRUE(order(next(there, Use::read)).refused);
+  EXPECT_TRUE(order(next(there, Use::change)).refused);
+  EXPECT_FALSE(order(next(there, Use::read, {16, 32})).refused);
+  EXPECT_FALSE(order(next(there, Use::overwrite)).refused);
+  const Event anew = use(there, Use::overwrite);
+  EXPECT_FALSE(order(next(third, Use::read)).refused);
+  there.end(anew);
+  EXPECT_FALSE(order(next(here, Use::read)).refused);
+}
+
+// D9: byte by byte: of what is written anew nothing is missing, of the rest all is
+TEST_F(HazardsTest, BadWritesAreRefusedByRange) {
+  here.end(use(here, Use::overwrite, {4, 12}), ErrorCode::internal);
+  there.end(use(there, Use::overwrite, {6, 8}));
+  EXPECT_FALSE(order(next(third, Use::read, {6, 8})).refused);
+  EXPECT_FALSE(order(next(third, Use::read, {0, 4})).refused);
+  EXPECT_TRUE(order(next(third, Use::read, {4, 6})).refused);
+  EXPECT_TRUE(order(next(third, Use::read, {8, 9})).refused);
+  there.end(use(there, Use::overwrite, {0, 16}));
+  EXPECT_FALSE(order(next(third, Use::read)).refused);
+}
+
+// D9: on its own device too, once it was cancelled, recovered from, or contained
+TEST_F(HazardsTest, BadWritesOfItsOwnDevice) {
+  const Event write = use(here, Use::overwrite);
+  EXPECT_THAT(order(next(here, Use::read, {0, 16}, true, 1)).waits, ElementsAre(write.id()));
+  EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 16}, true, 1)), nullptr);
+  here.end(write, ErrorCode::cancelled);
+  EXPECT_TRUE(order(next(here, Use::read, {0, 16}, true, 1)).refused);
+  const Event contained = use(here, Use::overwrite, {0, 16}, true);
+  const Seen seen = order(next(here, Use::read));
+  EXPECT_THAT(seen.waits, ElementsAre(contained.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(true));
+}
+
+// D16: again and again on one device, nothing is looked at; another's use ends that
+TEST_F(HazardsTest, PlainUses) {
+  EXPECT_EQ(hazards.plain(next(here, Use::read)), nullptr) << "nobody has used it";
+  use(here, Use::change);
+  EXPECT_EQ(hazards.plain(next(here, Use::read)), nullptr) << "it was not read";
+  use(here, Use::read);
+  for (const Use how : {Use::read, Use::change, Use::overwrite}) {
+    Hazards::Record* const record = hazards.plain(next(here, how));
+    ASSERT_NE(record, nullptr);
+    record->becomes(here.next(), 0);
+  }
+  EXPECT_EQ(order(next(there, Use::overwrite)).waits.size(), 2U) << "the last read and write";
+  EXPECT_EQ(hazards.plain(next(there, Use::read)), nullptr);
+  EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 8})), nullptr) << "other bytes";
+  use(there, Use::read);
+  EXPECT_EQ(hazards.plain(next(here, Use::change)), nullptr);
+  EXPECT_NE(hazards.plain(next(here, Use::change, {0, 16}, false)), nullptr) << "manual";
+}
+
+// D9, D17: manual, only uses of former owners come before
+TEST_F(HazardsTest, Manual) {
+  const Event write = use(here, Use::overwrite);
+  EXPECT_THAT(order(next(there, Use::read, {0, 16}, false)).waits, IsEmpty());
+  hazards = hazards.of_next_owner();
+  EXPECT_THAT(order(next(there, Use::read, {0, 16}, false)).waits, ElementsAre(write.id()));
+  EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 16}, false)), nullptr);
+}
+
+// D2: first values come first, however they end
+TEST_F(HazardsTest, FirstValues) {
+  const Event values = here.next();
+  hazards.begin_with(values, {0, 16});
+  const Seen seen = order(next(there, Use::read, {0, 8}, false));
+  EXPECT_THAT(seen.waits, ElementsAre(values.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(false));
+  here.end(values, ErrorCode::cancelled);
+  EXPECT_FALSE(order(next(there, Use::read)).refused);
+}
+
+// What was kept does not grow with what was done
+TEST_F(HazardsTest, ForgetsWhatIsOver) {
+  for (std::size_t k = 0; k < 1000; ++k) {
+    here.end(use(here, Use::overwrite, {k, k + 1}));
+  }
+  use(here, Use::read);
+  EXPECT_LE(hazards.size(), 20U);
+}
+
+}  // namespace
+}  // namespace heddle
