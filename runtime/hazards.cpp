@@ -11,6 +11,8 @@ namespace {
 
 /// More records of one timeline than that are looked through for those that can go.
 constexpr std::size_t records_many = 16;
+/// Room for a last use, or two, however they are cut.
+constexpr std::size_t room_min = 6;
 
 /// Nothing has to come after it, and nothing that it should have left is missing.
 bool is_over(const Hazards::Record& record) noexcept {
@@ -53,8 +55,16 @@ std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::T
       return record.event;
     }
   }
-  records_.reserve(3 * (records_.size() + uses));
+  make_room(uses);
   return std::nullopt;
+}
+
+/// For as many uses, each of which may cut every record in three.
+void Hazards::make_room(std::size_t uses) {
+  const std::size_t needed = records_.size() * (1 + 2 * uses) + uses;
+  // Doubled, so that a buffer that comes to have one use more now and then has room in time.
+  if (needed > records_.capacity())
+    records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
 }
 
 Hazards::Record* Hazards::plain(const Next& next) noexcept {

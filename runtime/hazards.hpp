@@ -84,6 +84,7 @@ class Hazards {
   [[nodiscard]] Hazards of_next_owner() const;
 
  private:
+  void make_room(std::size_t uses);
   void renew(const Range& range) noexcept;
 
   std::vector<Record> records_;

@@ -58,6 +58,11 @@ void Accesses::add(Access access) {
   };
   if (const auto at = std::ranges::find_if(touches_, same); at == touches_.end()) {
     touches_.push_back({&buffer, range, access.use, access});
+    const auto of_it = [&](const Touch& touch) { return touch.buffer == &buffer; };
+    const auto among = static_cast<std::size_t>(std::ranges::count_if(touches_, of_it));
+    for (Touch& touch : touches_) {
+      if (of_it(touch)) touch.among = among;
+    }
     add(*buffer.ledger);
   } else if (at->use != access.use) {
     at->use = Use::change;
@@ -180,7 +185,7 @@ class Door final : public sched::TicketGuard {
     for (const Accesses::Touch& each : touches) {
       if (!each.buffer->memory) return donated(each.named, user());
       if (kept_ != nullptr) kept_->push_back(each.buffer->memory);
-      const auto broken = each.buffer->hazards().order(next(each), touches.size(), note);
+      const auto broken = each.buffer->hazards().order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
     }
     if (more) kept_->push_back(std::move(more));

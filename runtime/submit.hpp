@@ -41,7 +41,8 @@ class Accesses {
     BufferState* buffer;
     Range range;
     Use use;
-    Access named;  ///< one of them, for messages
+    Access named;           ///< one of them, for messages
+    std::size_t among = 1;  ///< touches of that buffer
   };
   /// In the order in which they were added: a task waits in it for what it comes after, which no
   /// address decides, so that a simulation brings the same again.
