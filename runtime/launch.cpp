@@ -50,11 +50,11 @@ class Launch final : public Operation {
     if (spare != nullptr) return std::unique_ptr<Launch>(static_cast<Launch*>(spare));
     return std::make_unique<Launch>();
   }
-  /// What is launched, and with what. Throws as bind_statics() does.
-  void fill(std::shared_ptr<const Linked> linked, BindingsView bindings, const Trace& trace) {
+  /// What is launched, and with what. Throws as Statics::take() does.
+  void fill(std::shared_ptr<const Linked> linked, const Statics& statics, const Trace& trace) {
     linked_ = std::move(linked);
     statics_.resize(Inside::of(linked_->code)->signature().statics.size());
-    bind_statics(linked_->code, bindings, statics_);
+    statics.take(linked_->code, statics_);
     trace_ = trace;
   }
 
@@ -154,11 +154,11 @@ Event submit_small(const ContextState& context, const Linked& linked, SmallLaunc
 }
 
 Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
-                    BindingsView bindings, const Trace& trace, const MergeSource* source,
+                    const Statics& statics, const Trace& trace, const MergeSource* source,
                     const sched::SubmitOptions& options) {
   const Linked& code = *linked;  // the task keeps it while it is being submitted
   auto launch = Launch::make(*code.execution);
-  launch->fill(std::move(linked), bindings, trace);
+  launch->fill(std::move(linked), statics, trace);
   if (!Inside::of(code.code)->signature().merge)
     return submit(*context.device,
                   {code.label, std::move(launch), code.accesses, nullptr, &context}, options);

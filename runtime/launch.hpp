@@ -8,6 +8,7 @@
 #include <span>
 
 #include "runtime/merge.hpp"
+#include "runtime/statics.hpp"
 
 namespace heddle::rt {
 
@@ -33,14 +34,16 @@ static_assert(sizeof(SmallLaunch) <= sched::task_bytes_max);
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,
                    const sched::SubmitOptions& options);
 
-/// Values in the order of the code's signature; each bound once and inside its bounds, else throws
-/// invalid_argument, naming it.
-void bind_statics(const Code& code, BindingsView bindings, std::span<std::int64_t> values);
+/// What is behind Call.
+struct CallState {
+  Routine routine;
+  BoundStatics statics;
+};
 
 /// Any launch. `source`: what merge() brings; null: its code merges what the device's buffer holds,
 /// if it merges.
 Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
-                    BindingsView bindings, const std::function<void(const TracedValue&)>& trace,
+                    const Statics& statics, const std::function<void(const TracedValue&)>& trace,
                     const MergeSource* source, const sched::SubmitOptions& options);
 
 }  // namespace heddle::rt

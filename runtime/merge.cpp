@@ -283,7 +283,7 @@ Event merge(const Routine& consumer, const Context& source, MergeMode mode, Bind
   launch.after = options.after;
   launch.full = options.full;
   launch.deadline = options.deadline;
-  return rt::schedule(*Inside::of(consumer), bindings, launch, &brought, where);
+  return rt::schedule(*Inside::of(consumer), rt::Statics(bindings), launch, &brought, where);
 }
 
 }  // namespace heddle

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "runtime/context_state.hpp"
+#include "runtime/statics.hpp"
 #include "runtime/transfer.hpp"
 
 namespace heddle::rt {
@@ -59,8 +60,8 @@ Event submit_consumer(const ContextState& context, const Linked& consumer, Merge
                       const MergeSource* source, std::unique_ptr<Operation> launch,
                       const sched::SubmitOptions& options);
 
-/// Binds and launches; `source`: what merge() brings.
-Event schedule(const RoutineState& routine, BindingsView bindings, const ScheduleOptions& options,
+/// Launches; `source`: what merge() brings.
+Event schedule(const RoutineState& routine, const Statics& statics, const ScheduleOptions& options,
                const MergeSource* source, const std::source_location& where);
 
 }  // namespace heddle::rt

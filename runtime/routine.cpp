@@ -1,8 +1,5 @@
-// Routines: binding static indices and launching.
+// Routines: launching them.
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <span>
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
@@ -15,12 +12,6 @@ namespace heddle {
 namespace rt {
 namespace {
 
-[[noreturn]] void refuse_binding(const Code& code, const StaticIndex& index,
-                                 const std::string& why) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("routine '{}': static index '{}' {}", code.name(), index.label(), why));
-}
-
 /// Nothing but when and where: no event to wait for, no trace, no other way to be queued.
 bool is_plain(const ScheduleOptions& options) noexcept {
   return options.after.empty() && !options.trace && !options.contain && !options.full;
@@ -28,36 +19,7 @@ bool is_plain(const ScheduleOptions& options) noexcept {
 
 }  // namespace
 
-void bind_statics(const Code& code, BindingsView bindings, std::span<std::int64_t> values) {
-  const jit::CodeData& data = *Inside::of(code);
-  const std::vector<jit::StaticBounds>& statics = data.signature().statics;
-  for (auto at = bindings.begin(); at != bindings.end(); ++at) {
-    const auto& [index, value] = *at;
-    std::size_t k = 0;
-    while (k < statics.size() && !(data.static_index(k) == index)) ++k;
-    if (k == statics.size()) refuse_binding(code, index, "is bound, but the routine has none such");
-    if (std::any_of(bindings.begin(), at,
-                    [&](const auto& before) { return before.first == index; }))
-      refuse_binding(code, index, "is bound twice");
-    if (const std::string mistake = value.mistake(); !mistake.empty())
-      refuse_binding(code, index, "is bound to " + mistake);
-    values[k] = value.now();
-  }
-  for (std::size_t k = 0; k < statics.size(); ++k) {
-    const StaticIndex& index = data.static_index(k);
-    if (std::ranges::none_of(bindings, [&](const auto& bound) { return bound.first == index; })) {
-      refuse_binding(code, index, "is not bound; give its value: schedule({{index, value}})");
-    }
-    const jit::StaticBounds& bounds = statics[k];
-    if (values[k] >= bounds.lowest && values[k] <= bounds.highest) continue;
-    const std::string range = bounds.lowest > bounds.highest
-                                  ? "no value fits its uses"
-                                  : fmt::format("expected {} to {}", bounds.lowest, bounds.highest);
-    refuse_binding(code, index, fmt::format("is bound to {} ({})", values[k], range));
-  }
-}
-
-Event schedule(const RoutineState& routine, BindingsView bindings, const ScheduleOptions& options,
+Event schedule(const RoutineState& routine, const Statics& statics, const ScheduleOptions& options,
                const MergeSource* source, const std::source_location& where) {
   const DeviceState& device = *routine.context->device;
   sched::log_made(LogLevel::debug, [&] {
@@ -67,7 +29,7 @@ Event schedule(const RoutineState& routine, BindingsView bindings, const Schedul
   const bool small = routine.small && !options.trace;
   SmallLaunch launch;
   if (small) {
-    bind_statics(routine.code, bindings, launch.statics);
+    statics.take(routine.code, launch.statics);
     Event event;
     if (is_plain(options) && submit_plainly(*routine.context, launch, event)) return event;
   }
@@ -80,7 +42,7 @@ Event schedule(const RoutineState& routine, BindingsView bindings, const Schedul
                             "CompileOptions::trace_values",
                             routine.code.name()));
   }
-  return submit_launch(*routine.context, std::move(linked), bindings, options.trace, source,
+  return submit_launch(*routine.context, std::move(linked), statics, options.trace, source,
                        submit_options(options, where));
 }
 
@@ -99,7 +61,19 @@ Code Routine::code() const { return state_->code; }
 
 Event Routine::schedule(BindingsView bindings, const ScheduleOptions& options,
                         std::source_location where) const {
-  return rt::schedule(*state_, bindings, options, nullptr, where);
+  return rt::schedule(*state_, rt::Statics(bindings), options, nullptr, where);
+}
+
+Call Routine::prepare(BindingsView bindings) const {
+  return Inside::make<Call>(std::make_shared<const rt::CallState>(
+      rt::CallState{*this, rt::BoundStatics(state_->code, bindings)}));
+}
+
+Routine Call::routine() const { return state_->routine; }
+
+Event Call::schedule(const ScheduleOptions& options, std::source_location where) const {
+  return rt::schedule(*Inside::of(state_->routine), rt::Statics(state_->statics), options, nullptr,
+                      where);
 }
 
 std::string Routine::to_string() const {

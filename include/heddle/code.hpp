@@ -89,6 +89,8 @@ class Code {
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] bool is_shared() const noexcept;
   [[nodiscard]] std::optional<Tensor> merge_tensor() const;
+  /// Those that the program uses, in the order in which schedule() takes values by position. That
+  /// order is the program's own, the same in each process.
   [[nodiscard]] std::vector<StaticIndex> statics() const;
   /// The tensors whose values it takes from the context that it is linked in: it reads them before
   /// it assigns them, and they have no host storage to begin with. What to give

@@ -15,6 +15,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "heddle/code.hpp"
@@ -23,6 +24,7 @@
 #include "heddle/program.hpp"
 
 namespace heddle::rt {
+struct CallState;
 struct ContextState;
 struct RoutineState;
 }  // namespace heddle::rt
@@ -30,6 +32,7 @@ struct RoutineState;
 #pragma GCC visibility push(default)
 namespace heddle {
 
+class Call;
 class Routine;
 class RoutineBatch;
 
@@ -74,6 +77,8 @@ class BoundValue {
   [[nodiscard]] std::string mistake() const;
   /// The number, or what the cell holds now. There must be no mistake.
   [[nodiscard]] std::int64_t now() const noexcept { return cell_ == nullptr ? value_ : *cell_; }
+  /// Null where it is a number.
+  [[nodiscard]] const std::int64_t* cell() const noexcept { return cell_; }
 
  private:
   enum class Kind : std::uint8_t { number, large, cell };
@@ -87,18 +92,29 @@ using Binding = std::pair<StaticIndex, BoundValue>;
 using Bindings = std::vector<Binding>;
 
 /// What a call is given as bindings: braces in the call itself, for which no memory is taken, or a
-/// vector. Not to be kept beyond the call.
+/// vector. By index, {{row, 3}}, in any order; or by position, {3, &cell}: a value for each of
+/// Code::statics(), in that order, for which no index is looked for. Not to be kept beyond the
+/// call.
 class BindingsView {
  public:
   BindingsView() = default;
   BindingsView(std::initializer_list<Binding> braces) noexcept  // NOLINT: {{row, 3}}
-      : all_(braces.begin(), braces.size()) {}
-  BindingsView(const Bindings& bindings) noexcept : all_(bindings) {}  // NOLINT: a vector will do
-  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return all_.end(); }
+      : given_(std::span(braces.begin(), braces.size())) {}
+  BindingsView(std::initializer_list<BoundValue> braces) noexcept  // NOLINT: {3, &cell}
+      : given_(std::span(braces.begin(), braces.size())) {}
+  BindingsView(const Bindings& bindings) noexcept  // NOLINT: a vector will do
+      : given_(std::span(bindings)) {}
+  /// By position: a vector, an array or a span of std::int64_t.
+  template <std::convertible_to<std::span<const std::int64_t>> Values>
+  BindingsView(const Values& values) noexcept  // NOLINT: such a vector will do, too
+      : given_(std::span<const std::int64_t>(values)) {}
+
+  using Given = std::variant<std::span<const Binding>, std::span<const BoundValue>,
+                             std::span<const std::int64_t>>;
+  [[nodiscard]] const Given& given() const noexcept { return given_; }
 
  private:
-  std::span<const Binding> all_;
+  Given given_;
 };
 
 /// One store to memory in a traced run. A tensor that is recomputed where it is read, or lives for
@@ -241,6 +257,9 @@ class Routine {
   /// donated (D17); context, device or backend was finalised. A refused submission throws.
   Event schedule(BindingsView bindings = {}, const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
+  /// For who schedules it again and again with the same bindings. They are checked here, as by
+  /// schedule().
+  [[nodiscard]] Call prepare(BindingsView bindings = {}) const;
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -248,6 +267,24 @@ class Routine {
   explicit Routine(std::shared_ptr<const rt::RoutineState> state) noexcept
       : state_(std::move(state)) {}
   std::shared_ptr<const rt::RoutineState> state_;
+};
+
+/// A routine with its bindings, made by Routine::prepare(). A shared immutable handle, as Routine
+/// is.
+class Call {
+ public:
+  Call(const Call&) = default;
+  Call& operator=(const Call&) = default;
+  [[nodiscard]] Routine routine() const;
+  /// As Routine::schedule() with those bindings, of which only cells are looked at again: they are
+  /// read, and their values checked, each time.
+  Event schedule(const ScheduleOptions& options = {},
+                 std::source_location where = std::source_location::current()) const;
+
+ private:
+  friend struct Inside;
+  explicit Call(std::shared_ptr<const rt::CallState> state) noexcept : state_(std::move(state)) {}
+  std::shared_ptr<const rt::CallState> state_;
 };
 
 /// Routines of a batch; positions are kept, excluded ones are empty.

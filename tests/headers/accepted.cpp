@@ -41,4 +41,17 @@ enum Row { first, second };
   return p;
 }
 
+[[maybe_unused]] void values(const Routine& routine, const StaticIndex& row, std::size_t n) {
+  const std::int64_t cell = 2, both[] = {1, 2};
+  routine.schedule();
+  routine.schedule({}, {.contain = true});
+  routine.schedule({{row, 3}});
+  routine.schedule({{row, n}, {row, &cell}});
+  routine.schedule({3});
+  routine.schedule({3, n, &cell});
+  routine.schedule(both);
+  routine.prepare({{row, &cell}}).schedule();
+  routine.prepare().schedule({.contain = true});
+}
+
 }  // namespace
