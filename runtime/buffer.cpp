@@ -12,6 +12,7 @@
 #include "runtime/buffer_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/submit.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/protocol/lane.hpp"
@@ -207,8 +208,8 @@ BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
 
 namespace {
 
-sched::SubmitOptions at(const std::source_location& where) {
-  sched::SubmitOptions options;
+rt::SubmitOptions at(const std::source_location& where) {
+  rt::SubmitOptions options;
   options.site = where;
   return options;
 }

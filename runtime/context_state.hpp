@@ -117,11 +117,12 @@ struct RoutineState {
 /// How a transfer (TransferOptions) or a run (ScheduleOptions) is submitted that was asked for at
 /// `where`.
 template <class Options>
-[[nodiscard]] sched::SubmitOptions submit_options(const Options& options,
-                                                  const std::source_location& where) {
-  sched::SubmitOptions submit;
+[[nodiscard]] SubmitOptions submit_options(const Options& options,
+                                           const std::source_location& where) {
+  SubmitOptions submit;
   submit.after = options.after;
   if constexpr (requires { options.contain; }) submit.contain = options.contain;
+  submit.sync = options.sync;
   submit.full = options.full;
   submit.deadline = options.deadline;
   submit.site = where;

@@ -148,14 +148,14 @@ bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& even
 }
 
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,
-                   const sched::SubmitOptions& options) {
+                   const SubmitOptions& options) {
   launch.linked = &linked;
   return submit_counted(context, linked, SmallLaunch::ops, &launch, options);
 }
 
 Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
                     const Statics& statics, const Trace& trace, const MergeSource* source,
-                    const sched::SubmitOptions& options) {
+                    const SubmitOptions& options) {
   const Linked& code = *linked;  // the task keeps it while it is being submitted
   auto launch = Launch::make(*code.execution);
   launch->fill(std::move(linked), statics, trace);

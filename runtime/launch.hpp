@@ -32,7 +32,7 @@ static_assert(sizeof(SmallLaunch) <= sched::task_bytes_max);
 [[nodiscard]] bool submit_plainly(const ContextState& context, SmallLaunch launch,
                                   Event& event) noexcept;
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,
-                   const sched::SubmitOptions& options);
+                   const SubmitOptions& options);
 
 /// What is behind Call.
 struct CallState {
@@ -44,6 +44,6 @@ struct CallState {
 /// if it merges.
 Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
                     const Statics& statics, const std::function<void(const TracedValue&)>& trace,
-                    const MergeSource* source, const sched::SubmitOptions& options);
+                    const MergeSource* source, const SubmitOptions& options);
 
 }  // namespace heddle::rt

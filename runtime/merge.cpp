@@ -196,7 +196,7 @@ Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
 }
 
 Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
-                  const sched::SubmitOptions& options) {
+                  const SubmitOptions& options) {
   Loading loading{std::make_shared<Load>(Load{*source.tensor, source.mode, std::nullopt}), nullptr};
   if (borrow) {
     loading.load->borrowed = *source.view;
@@ -220,7 +220,7 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
 
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
                       const MergeSource* source, std::unique_ptr<Operation> launch,
-                      const sched::SubmitOptions& options) {
+                      const SubmitOptions& options) {
   Consumes consumes(consumer, read, source);
   return submit(*context.device,
                 {consumer.label, std::move(launch), consumer.accesses, &consumes, &context},
@@ -281,6 +281,7 @@ Event merge(const Routine& consumer, const Context& source, MergeMode mode, Bind
   const rt::MergeSource brought{&expected, from.get(), mode};
   ScheduleOptions launch;
   launch.after = options.after;
+  launch.sync = options.sync;
   launch.full = options.full;
   launch.deadline = options.deadline;
   return rt::schedule(*Inside::of(consumer), rt::Statics(bindings), launch, &brought, where);

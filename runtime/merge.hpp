@@ -53,12 +53,12 @@ void require_mode(const Code& consumer, MergeMode mode);
 
 /// Loads the merge buffer.
 Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
-                  const sched::SubmitOptions& options);
+                  const SubmitOptions& options);
 /// Schedules `launch`, of a consumer that reads its merge entry as `read` says; that is
 /// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
                       const MergeSource* source, std::unique_ptr<Operation> launch,
-                      const sched::SubmitOptions& options);
+                      const SubmitOptions& options);
 
 /// Launches; `source`: what merge() brings.
 Event schedule(const RoutineState& routine, const Statics& statics, const ScheduleOptions& options,

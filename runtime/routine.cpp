@@ -12,9 +12,11 @@ namespace heddle {
 namespace rt {
 namespace {
 
-/// Nothing but when and where: no event to wait for, no trace, no other way to be queued.
+/// Nothing but when and where: no event to wait for, no trace, no other way to be queued or
+/// ordered.
 bool is_plain(const ScheduleOptions& options) noexcept {
-  return options.after.empty() && !options.trace && !options.contain && !options.full;
+  return options.after.empty() && !options.trace && !options.contain && !options.sync &&
+         !options.full;
 }
 
 }  // namespace

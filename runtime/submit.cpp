@@ -89,7 +89,7 @@ bool Accesses::writes(const BufferView& view) const noexcept {
 /// Holds what a task touches while it takes its ticket.
 class Door final : public sched::TicketGuard {
  public:
-  static Event submit(const DeviceState& device, Work& work, const sched::SubmitOptions& options) {
+  static Event submit(const DeviceState& device, Work& work, const SubmitOptions& options) {
     work.operation->execution_ = device.execution;
     const bool runs_ahead =
         device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
@@ -100,7 +100,7 @@ class Door final : public sched::TicketGuard {
     return door.submit(runs_ahead ? ahead : to_the_end, &work.operation, options);
   }
   static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
-                      void* from, const sched::SubmitOptions& options) {
+                      void* from, const SubmitOptions& options) {
     Door door(*context.device, linked.label, linked.accesses);
     door.context_ = &context;
     door.linked_ = &linked;
@@ -153,9 +153,15 @@ class Door final : public sched::TicketGuard {
   Door(const DeviceState& device, sched::Label label, const Accesses& accesses)
       : device_(device), label_(label), accesses_(&accesses) {}
 
-  Event submit(const sched::TaskOps& ops, void* from, const sched::SubmitOptions& options) {
+  Event submit(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
     require_open(device_);
+    if (options.sync && *options.sync > Sync::manual) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: sync is {} (expected a value of Sync)", user(),
+                              static_cast<int>(*options.sync)));
+    }
     contain_ = options.contain;
+    automatic_ = options.sync.value_or(device_.execution->sync) == Sync::automatic;
     Event event = TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
     if (event.accepted()) return event;
     Status why = event.status();
@@ -194,8 +200,7 @@ class Door final : public sched::TicketGuard {
   }
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
-    return {device_.timeline->id(), disturbances_, touch.range, touch.use,
-            device_.execution->sync == Sync::automatic};
+    return {device_.timeline->id(), disturbances_, touch.range, touch.use, automatic_};
   }
   [[nodiscard]] std::string user() const {
     return fmt::format("'{}' on {}", label_.c_str(), device_.execution->name);
@@ -253,16 +258,16 @@ class Door final : public sched::TicketGuard {
   const ContextState* context_ = nullptr;
   std::vector<std::shared_ptr<const Memory>>* kept_ = nullptr;  // or:
   const Linked* linked_ = nullptr;
-  bool contain_ = false, alone_ = false;
+  bool contain_ = false, alone_ = false, automatic_ = true;
   std::uint64_t disturbances_ = 0;  // when it was looked at
 };
 
-Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options) {
+Event submit(const DeviceState& device, Work work, const SubmitOptions& options) {
   return Door::submit(device, work, options);
 }
 
 Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
-                     void* from, const sched::SubmitOptions& options) {
+                     void* from, const SubmitOptions& options) {
   return Door::submit(context, linked, ops, from, options);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,11 @@ class MergeUse {
   ~MergeUse() = default;
 };
 
+/// How a work is submitted.
+struct SubmitOptions : sched::SubmitOptions {
+  std::optional<Sync> sync{};  ///< unset: as its device's backend says
+};
+
 /// One task: what it does, and all that it touches. Points to what the caller keeps during the
 /// call.
 struct Work {
@@ -140,12 +146,12 @@ struct Work {
 /// held while it waits for room in the queue. Throws Error when it is refused: failed_precondition
 /// naming tensor, taker and place where a buffer was donated, or the context, device or backend
 /// that was finalised; what the merge use says; else what the scheduler does.
-Event submit(const DeviceState& device, Work work, const sched::SubmitOptions& options = {});
+Event submit(const DeviceState& device, Work work, const SubmitOptions& options = {});
 
 /// As submit(), of a launch of that context's routine, which it holds by being counted there. The
 /// queue has the task itself, not in memory of its own: `ops` make it from `from`.
 Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
-                     void* from, const sched::SubmitOptions& options);
+                     void* from, const SubmitOptions& options);
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
 /// `user` would use it.

@@ -248,7 +248,7 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
 }
 
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                       const Tensor* tensor, const sched::SubmitOptions& options) {
+                       const Tensor* tensor, const SubmitOptions& options) {
   Move move =
       plan_move(*device.execution, host_place(host), place_of(view), host.bytes, "from_host");
   return submit(device,
@@ -258,7 +258,7 @@ Event submit_from_host(const DeviceState& device, const BufferView& view, HostMe
 }
 
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                     const Tensor* tensor, const sched::SubmitOptions& options) {
+                     const Tensor* tensor, const SubmitOptions& options) {
   Move move = plan_move(*device.execution, place_of(view), host_place(host), host.bytes, "to_host");
   return submit(device,
                 {"to_host", std::make_unique<Moving>(std::move(move), std::move(host.array)),
@@ -267,7 +267,7 @@ Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemo
 }
 
 Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
-                  const Tensor* tensor, const sched::SubmitOptions& options) {
+                  const Tensor* tensor, const SubmitOptions& options) {
   Move move = plan_move(*device.execution, place_of(from), place_of(to), to.num_bytes(),
                         tensor != nullptr ? "copy of" : "copy of " + from.to_string(), tensor);
   Accesses accesses;

@@ -8,6 +8,7 @@
 #include "devices/device.hpp"
 #include "heddle/routine.hpp"
 #include "runtime/staging.hpp"
+#include "runtime/submit.hpp"
 
 namespace heddle::rt {
 
@@ -73,12 +74,12 @@ struct HostMemory {
 /// On the device's timeline: all of the view from or to host memory of as many bytes, touched when
 /// the task runs. `tensor`: for messages; null where none is known.
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                       const Tensor* tensor, const sched::SubmitOptions& options = {});
+                       const Tensor* tensor, const SubmitOptions& options = {});
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
-                     const Tensor* tensor, const sched::SubmitOptions& options = {});
+                     const Tensor* tensor, const SubmitOptions& options = {});
 /// All of `from` into `to`, which is as large. A tensor's are counted as copies of the device.
 Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
-                  const Tensor* tensor, const sched::SubmitOptions& options);
+                  const Tensor* tensor, const SubmitOptions& options);
 
 /// What a context gives: its view of the tensor. Throws not_found, naming tensor and context.
 [[nodiscard]] std::shared_ptr<const BufferView> require_source(const Tensor& tensor,

@@ -53,9 +53,9 @@ struct Transfer {
 };
 
 struct TransferOptions {
-  /// Events that the destination waits for first. That nothing reads what another device still
-  /// writes is the caller's to ensure.
-  std::vector<Event> after{};
+  std::vector<Event> after{};  ///< events that the destination waits for first
+  /// Order between this transfer and uses on other devices (D9); unset: as the backend says.
+  std::optional<Sync> sync{};
   /// What happens where the destination's queue is full; unset: as its backend says.
   std::optional<sched::FullPolicy> full{};
   Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
@@ -135,6 +135,8 @@ struct ScheduleOptions {
   /// Whether a failure ends this run and those that list its event alone; see
   /// sched::SubmitOptions::contain.
   bool contain = false;
+  /// Order between this run and uses on other devices (D9); unset: as the backend says.
+  std::optional<Sync> sync{};
   /// What happens where the queue is full; unset: as the backend says.
   std::optional<sched::FullPolicy> full{};
   Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline

@@ -188,5 +188,53 @@ TEST_P(OrderingTest, ManualWaitsForNothing) {
   EXPECT_TRUE(held.wait().ok());
 }
 
+// D9: manual for one schedule or one transfer: that one waits for nothing, others do
+TEST_P(OrderingTest, OneMayBeManual) {
+  const Buffer spare = Buffer::allocate(other, t.type());
+  const Routine writer = filler(device, view, 3), reader = adder(other, view, 1);
+  const Context there = Context(other).with(t, whole(spare, t.type()));
+  other.await();
+  hold(device);
+  writer.schedule();
+  EXPECT_TRUE(copy(t, writer.context(), there, {.sync = Sync::manual}).event.wait().ok());
+  const Event waits = copy(t, writer.context(), there).event;
+  EXPECT_FALSE(waits.wait_for(5ms).ok());
+  go_on();
+  EXPECT_TRUE(waits.wait().ok());
+  EXPECT_THAT(there.read<float>(t), Each(3));
+  hold(device);
+  writer.schedule();
+  EXPECT_TRUE(reader.schedule({}, {.sync = Sync::manual}).wait().ok());
+  const Event last = reader.schedule();
+  EXPECT_FALSE(last.wait_for(5ms).ok());
+  go_on();
+  EXPECT_TRUE(last.wait().ok());
+  EXPECT_THAT(read(device, view), Each(4));
+  EXPECT_THAT(text(failure([&] { reader.schedule({}, {.sync = static_cast<Sync>(9)}); })),
+              AllOf(HasSubstr("'add'"), HasSubstr("sync is 9")));
+}
+
+// D9: or automatic, where others are manual
+TEST_P(OrderingTest, OneMayBeAutomatic) {
+  BackendOptions options;
+  options.name = GetParam();
+  options.sync = Sync::manual;
+  const Backend manual = Backend::open(options);
+  const Device one = manual.physical_device(0).new_virtual_device();
+  const Device two = manual.physical_device(0).new_virtual_device();
+  const Buffer mine = Buffer::allocate(one, t.type());
+  const Context there = Context(two).with(t, whole(Buffer::allocate(two, t.type()), t.type()));
+  const Routine writer = filler(one, whole(mine, t.type()), 3);
+  two.await();
+  writer.schedule();
+  hold(one);
+  writer.schedule();
+  const Event waits = copy(t, writer.context(), there, {.sync = Sync::automatic}).event;
+  EXPECT_FALSE(waits.wait_for(5ms).ok());
+  go_on();
+  EXPECT_TRUE(waits.wait().ok());
+  EXPECT_THAT(there.read<float>(t), Each(3));
+}
+
 }  // namespace
 }  // namespace heddle

@@ -222,6 +222,7 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
       {"HEDDLE_SPIN_NS", "-5"},        {"HEDDLE_SPIN_NS", "10us"},
       {"HEDDLE_VIRTUAL_DEVICES", "0"}, {"HEDDLE_COMPILE_TIMEOUT", "1e3"},
       {"HEDDLE_CACHE_DIR", "cache"},   {"HEDDLE_CACHE_DIR", "~/.cache"},
+      {"HEDDLE_SYNC", "never"},        {"HEDDLE_SYNC", "0"},
       {"HEDDLE_LOG", "loud"},          {"HEDDLE_QUEUE_SIZE", "9999999999999999999999"}};
   for (const auto& [name, value] : bad) {
     const Variable set(name, value);
