@@ -1,9 +1,10 @@
-// What a task comes after. Two events need no memory beside the task's note. One thread at a time.
+// What a task comes after. Four events need no memory beside the task's note. One thread at a time.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,7 +18,8 @@ struct Awaited {
   bool heeded = true;  ///< when it ended badly, the task is skipped
 };
 
-/// Each event once. Zero bytes are an empty list.
+/// Each event once; of those of one timeline that are not heeded, the last. Zero bytes are an empty
+/// list.
 class AwaitedList {
  public:
   AwaitedList() = default;
@@ -34,12 +36,20 @@ class AwaitedList {
 
   /// Heeded where it is so once. Throws std::bad_alloc.
   void add(const Event& event, bool heeded) {
-    const auto same = [&](const Awaited& each) {
-      return each.event.device_id() == event.device_id() && each.event.ticket() == event.ticket();
-    };
-    if (const auto at = std::ranges::find_if(*this, same); at != end()) {
-      at->heeded = at->heeded || heeded;
-    } else if (many_) {
+    for (Awaited& each : *this) {
+      if (each.event.device_id() != event.device_id()) continue;
+      const std::uint64_t ticket = each.event.ticket();
+      if (ticket == event.ticket()) {
+        each.heeded = each.heeded || heeded;
+        return;
+      }
+      if (!heeded && ticket > event.ticket()) return;  // once `each` has ended, so has it
+      if (!each.heeded && ticket < event.ticket()) {
+        each = {event, heeded};
+        return;
+      }
+    }
+    if (many_) {
       many_->push_back({event, heeded});
       ++count_;
     } else if (count_ < few_.size()) {
@@ -78,7 +88,7 @@ class AwaitedList {
   [[nodiscard]] const Awaited* end() const noexcept { return begin() + count_; }
 
  private:
-  std::array<Awaited, 2> few_;
+  std::array<Awaited, 4> few_;
   std::unique_ptr<std::vector<Awaited>> many_;  // all of them, where those are more
   std::size_t count_ = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "heddle/heddle.hpp"
 #include "scheduler/protocol/lane.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 
 namespace heddle {
 namespace {
@@ -106,7 +107,7 @@ TEST_F(HazardsTest, WriteAfterWrite) {
 
 // D9: bytes that no two uses share need no order
 TEST_F(HazardsTest, Ranges) {
-  const Event low = use(here, Use::overwrite, {0, 8}), high = use(here, Use::overwrite, {8, 16});
+  const Event low = use(here, Use::overwrite, {0, 8}), high = use(third, Use::overwrite, {8, 16});
   EXPECT_THAT(order(next(there, Use::read, {0, 8})).waits, ElementsAre(low.id()));
   EXPECT_THAT(order(next(there, Use::read, {8, 12})).waits, ElementsAre(high.id()));
   EXPECT_THAT(order(next(there, Use::overwrite, {7, 9})).waits, ElementsAre(low.id(), high.id()));
@@ -169,7 +170,8 @@ TEST_F(HazardsTest, PlainUses) {
     ASSERT_NE(record, nullptr);
     record->becomes(here.next(), 0);
   }
-  EXPECT_EQ(order(next(there, Use::overwrite)).waits.size(), 2U) << "the last read and write";
+  EXPECT_EQ(hazards.size(), 2U) << "the last read and write";
+  EXPECT_EQ(order(next(there, Use::overwrite)).waits.size(), 1U) << "the later of them";
   EXPECT_EQ(hazards.plain(next(there, Use::read)), nullptr);
   EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 8})), nullptr) << "other bytes";
   use(there, Use::read);
@@ -195,6 +197,44 @@ TEST_F(HazardsTest, FirstValues) {
   EXPECT_THAT(seen.heeded, ElementsAre(false));
   here.end(values, ErrorCode::cancelled);
   EXPECT_FALSE(order(next(there, Use::read)).refused);
+}
+
+// D16: noting what was ordered takes no memory, however many records it splits
+TEST_F(HazardsTest, NotingTakesNoMemory) {
+  std::vector<Host> others;
+  for (int k = 0; k < 6; ++k) others.emplace_back("other");
+  for (Host& other : others) use(other, Use::change);
+  const Hazards::Next parts[] = {next(here, Use::overwrite, {2, 4}),
+                                 next(here, Use::overwrite, {6, 8}),
+                                 next(here, Use::overwrite, {3, 7})};
+  sched::TaskNote note;
+  for (const Hazards::Next& part : parts) EXPECT_FALSE(hazards.order(part, std::size(parts), note));
+  const Event event = here.next();
+  const std::uint64_t before = allocations();
+  for (const Hazards::Next& part : parts) hazards.note(event, part, false);
+  EXPECT_EQ(allocations(), before);
+  EXPECT_GT(hazards.size(), 30U);
+}
+
+// D9: of what is not heeded the last on each timeline stands for those before it
+TEST_F(HazardsTest, OneWaitForEachTimeline) {
+  Hazards second, third_one;
+  const auto ordered = [&](Use how) {
+    sched::TaskNote note;
+    for (Hazards* const each : {&second, &hazards, &third_one})
+      EXPECT_FALSE(each->order(next(there, how), 1, note));
+    std::vector<std::pair<EventId, bool>> seen;
+    for (const sched::Awaited& each : note.after) seen.emplace_back(each.event.id(), each.heeded);
+    return seen;
+  };
+  const Event first = use(here, Use::change);
+  const Event middle = here.next();
+  second.note(middle, next(here, Use::read), false);
+  const Event last = here.next();
+  third_one.note(last, next(here, Use::read), false);
+  EXPECT_THAT(ordered(Use::overwrite), ElementsAre(testing::Pair(last.id(), false)));
+  EXPECT_THAT(ordered(Use::change),
+              ElementsAre(testing::Pair(last.id(), false), testing::Pair(first.id(), true)));
 }
 
 // What was kept does not grow with what was done
