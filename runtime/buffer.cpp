@@ -88,6 +88,8 @@ std::shared_ptr<BufferState> BufferState::next_owner() const {
   auto next = std::make_shared<BufferState>(memory, physical, device, ledger);
   next->constant = constant;
   next->constant_id = constant_id;
+  // relaxed: the ledger is locked.
+  next->is_fresh.store(is_fresh.load(std::memory_order_relaxed), std::memory_order_relaxed);
   next->hazards_ = hazards_.of_next_owner();
   return next;
 }
@@ -169,10 +171,10 @@ Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
                 fmt::format("buffer {}: extents must be 0 or more and its bytes fit 63 bits",
                             type.to_string()));
   }
-  Buffer buffer(rt::allocate(*Inside::of(device)->execution, static_cast<std::size_t>(*bytes),
-                             "a buffer " + type.to_string()));
-  rt::submit_zeros(*Inside::of(device), BufferView(buffer, type));
-  return buffer;
+  auto state = rt::allocate(*Inside::of(device)->execution, static_cast<std::size_t>(*bytes),
+                            "a buffer " + type.to_string());
+  state->begin_with_zeros();
+  return Inside::make<Buffer>(std::move(state));
 }
 
 std::size_t Buffer::num_bytes() const noexcept { return state_->bytes; }

@@ -2,6 +2,7 @@
 // locked where that is said.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,6 +54,14 @@ class BufferState {
   /// Set before others know the buffer.
   std::string constant;
   std::uint64_t constant_id = 0;
+  /// Its bytes are to be 0, and are not yet: the task of its first use sees to that (D2). Set
+  /// before others know the buffer; taken away once, with the ledger locked. Whoever has not locked
+  /// it may find `true` for too long.
+  std::atomic<bool> is_fresh{false};
+  void begin_with_zeros() noexcept {
+    // relaxed: nobody knows it yet.
+    is_fresh.store(bytes > 0, std::memory_order_relaxed);
+  }
 
   const std::shared_ptr<Ledger> ledger;  ///< guards what follows: of the device that it is of
   std::shared_ptr<const Memory> memory;  ///< null: donated

@@ -11,8 +11,8 @@ namespace {
 
 /// More records of one timeline than that are looked through for those that can go.
 constexpr std::size_t records_many = 16;
-/// Room for a last use, or two, however they are cut.
-constexpr std::size_t room_min = 6;
+/// Room for the first use and a last one, or two, however they are cut.
+constexpr std::size_t room_min = 8;
 
 /// Nothing has to come after it, and nothing that it should have left is missing.
 bool is_over(const Hazards::Record& record) noexcept {
@@ -59,9 +59,9 @@ std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::T
   return std::nullopt;
 }
 
-/// For as many uses, each of which may cut every record in three.
+/// For as many uses, each of which may cut every record in three, and first values.
 void Hazards::make_room(std::size_t uses) {
-  const std::size_t needed = records_.size() * (1 + 2 * uses) + uses;
+  const std::size_t needed = records_.size() * (1 + 2 * uses) + uses + 1;
   // Doubled, so that a buffer that comes to have one use more now and then has room in time.
   if (needed > records_.capacity())
     records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
@@ -70,14 +70,14 @@ void Hazards::make_room(std::size_t uses) {
 Hazards::Record* Hazards::plain(const Next& next) noexcept {
   Record* mine = nullptr;
   for (Record& record : records_) {
-    if (record.former) return nullptr;
     if (record.event.device_id() != next.timeline) {
-      if (next.automatic) return nullptr;
+      if (next.automatic || record.former) return nullptr;
       continue;
     }
     if (!is_sure(record, next) && concerns(record, next) && is_read_by(record, next))
       return nullptr;
-    if (record.range == next.range && record.writes == writes(next.use)) mine = &record;
+    const bool same = record.range == next.range && record.writes == writes(next.use);
+    if (same && !record.former) mine = &record;
   }
   return mine;
 }
@@ -113,9 +113,8 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
   records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
 }
 
-void Hazards::begin_with(const Event& first_values, Range range) {
-  records_.clear();  // it was the only one
-  records_.push_back({first_values, range, 0, true, true, false, false});
+void Hazards::begin_with(const Event& first_values, Range range) noexcept {
+  records_.push_back({first_values, range, 0, true, true, false, false});  // order() made room
 }
 
 std::vector<Event> Hazards::under_way() const {

@@ -74,8 +74,8 @@ class Hazards {
   /// That use was accepted; on its timeline it is the last so far.
   void note(const Event& event, const Next& next, bool alone) noexcept;
   /// Uses on other timelines come after this one, which gives the memory its first values however
-  /// it ends, whatever the order is.
-  void begin_with(const Event& first_values, Range range);
+  /// it ends, whatever the order is. order() was asked before.
+  void begin_with(const Event& first_values, Range range) noexcept;
 
   /// Those that have not ended.
   [[nodiscard]] std::vector<Event> under_way() const;

@@ -51,8 +51,6 @@ class Linker {
     auto linked =
         make_linked(code_, std::move(steps), std::move(entries), parent_->device->execution);
     note_accesses(*linked);
-    for (const auto& [view, entry] : fresh_)
-      submit_zeros(*parent_->device, view, data_.tensor(entry));
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
     sched::log_made(LogLevel::debug, [&] {
@@ -136,16 +134,14 @@ class Linker {
     }
   }
 
-  /// Memory of an entry's own.
-  BufferView make_buffer(std::size_t k, bool overwritten) {
+  /// Memory of an entry's own, contents undefined.
+  BufferView make_buffer(std::size_t k) const {
     const ArrayType& type = data_.signature().entries[k].type;
     const Tensor* const tensor = data_.tensor(k);
     auto memory = allocate(*parent_->device->execution, static_cast<std::size_t>(*type.num_bytes()),
                            fmt::format("tensor '{}' {}", data_.label(k), type.to_string()),
                            tensor == nullptr ? 0 : tensor->id());
-    BufferView view(Inside::make<Buffer>(std::move(memory)), type);
-    if (!overwritten) fresh_.emplace_back(view, k);
-    return view;
+    return {Inside::make<Buffer>(std::move(memory)), type};
   }
 
   void require_assignable(const Tensor& tensor, const BufferView& view) const {
@@ -200,7 +196,9 @@ class Linker {
       return view;
     }
     if (host && !entry.overwrites_whole) return upload(k, *host, false);
-    return make_buffer(k, entry.overwrites_whole);
+    BufferView view = make_buffer(k);
+    Inside::of(view.buffer())->begin_with_zeros();
+    return view;
   }
 
   bool host_memory() const {
@@ -209,7 +207,7 @@ class Linker {
   }
 
   BufferView upload(std::size_t k, const HostArray& host, bool constant) {
-    BufferView view = make_buffer(k, true);
+    BufferView view = make_buffer(k);
     submit_first_values(*parent_->device, view, host, *data_.tensor(k), constant);
     return view;
   }
@@ -221,7 +219,7 @@ class Linker {
       if (entry.role == jit::Role::merge) {
         entries.emplace_back();
       } else if (entry.role == jit::Role::scratch) {
-        entries.emplace_back(make_buffer(k, entry.overwrites_whole));
+        entries.emplace_back(make_buffer(k));
       } else {
         entries.emplace_back(place(k));
         if (entry.writes) require_assignable(*data_.tensor(k), *entries.back());
@@ -317,8 +315,7 @@ class Linker {
   const LinkOptions& options_;
   const std::shared_ptr<const Contents> prior_;  // the parent's
   std::shared_ptr<ContextState> child_;
-  std::shared_ptr<Contents> contents_;                     // the child's, until it has them
-  std::vector<std::pair<BufferView, std::size_t>> fresh_;  // to be zero-filled, and whose entry
+  std::shared_ptr<Contents> contents_;  // the child's, until it has them
 };
 
 }  // namespace

@@ -37,7 +37,8 @@ Event schedule(const RoutineState& routine, const Statics& statics, const Schedu
   }
   std::shared_ptr<const Linked> linked = routine.context->routine();
   if (!linked) refuse_finalised(*routine.context);
-  if (small) return submit_small(*routine.context, *linked, launch, submit_options(options, where));
+  if (small && !uses_fresh(linked->accesses))
+    return submit_small(*routine.context, *linked, launch, submit_options(options, where));
   if (options.trace && !Inside::of(routine.code)->options.trace_values) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("routine '{}' was compiled without value tracing; compile with "

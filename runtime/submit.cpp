@@ -20,6 +20,11 @@ namespace {
 
 BufferState& state_of(const Access& access) noexcept { return *Inside::of(access.view->buffer()); }
 
+bool may_be_fresh(const BufferState& buffer) noexcept {
+  // relaxed: it is looked at again with the ledger locked.
+  return buffer.is_fresh.load(std::memory_order_relaxed);
+}
+
 /// For messages.
 std::string text_of(const Access& access) {
   const std::string type = access.view->type().to_string();
@@ -96,7 +101,8 @@ class Door final : public sched::TicketGuard {
     Door door(device, work.label, work.accesses);
     door.merge_ = work.merge;
     door.context_ = work.context;
-    door.kept_ = &work.operation->kept_;
+    door.first_values_ = work.first_values;
+    door.operation_ = work.operation.get();
     return door.submit(runs_ahead ? ahead : to_the_end, &work.operation, options);
   }
   static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
@@ -108,7 +114,10 @@ class Door final : public sched::TicketGuard {
   }
 
   Status enter(sched::TaskNote& note) noexcept override {
-    if (kept_ != nullptr) kept_->clear();  // what an earlier try left; before the locks
+    if (operation_ != nullptr) {  // what an earlier try left; before the locks
+      operation_->kept_.clear();
+      operation_->fresh_.clear();
+    }
     if (merge_ != nullptr) slot().mutex.lock();
     Status why;
     try {
@@ -118,6 +127,7 @@ class Door final : public sched::TicketGuard {
         accesses_ = &needs.accesses;
         more = std::move(needs.memory);
       }
+      if (operation_ != nullptr && !first_values_) find_fresh();
       why = enter_ledgers(std::move(more), note);
     } catch (const Error& e) {
       why = e.status();
@@ -134,8 +144,7 @@ class Door final : public sched::TicketGuard {
   void leave(const Event* taken) noexcept override {
     std::shared_ptr<Load> before;  // goes after the locks
     if (taken != nullptr) {
-      for (const Accesses::Touch& each : accesses_->touches())
-        each.buffer->hazards().note(*taken, next(each), alone_);
+      note_use(*taken);
       if (linked_ != nullptr) {
         linked_->launches.begin();
         device_.execution->ledger->claim();
@@ -187,16 +196,52 @@ class Door final : public sched::TicketGuard {
     if (context_ != nullptr && context_->locked_routine() == nullptr) refuse_finalised(*context_);
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
-    if (kept_ != nullptr) kept_->reserve(touches.size() + 1);
+    if (operation_ != nullptr) operation_->kept_.reserve(touches.size() + 1);
     for (const Accesses::Touch& each : touches) {
       if (!each.buffer->memory) return donated(each.named, user());
-      if (kept_ != nullptr) kept_->push_back(each.buffer->memory);
+      if (operation_ != nullptr) operation_->kept_.push_back(each.buffer->memory);
       const auto broken = each.buffer->hazards().order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
     }
-    if (more) kept_->push_back(std::move(more));
+    if (more) operation_->kept_.push_back(std::move(more));
     alone_ = contain_ || !note.after.empty();  // what it comes after may have been contained
     return {};
+  }
+
+  /// What zeros take is had before the ledgers are locked, as it may be a queue.
+  void find_fresh() {
+    auto& fresh = operation_->fresh_;
+    for (const Accesses::Touch& each : accesses_->touches()) {
+      if (!may_be_fresh(*each.buffer)) continue;
+      const bool whole = each.use == Use::overwrite && each.range.covers({0, each.buffer->bytes});
+      const auto at = std::ranges::find(fresh, each.buffer, &Operation::Fresh::buffer);
+      if (at == fresh.end()) {
+        const Place place{each.buffer->physical, each.buffer->data, each.buffer->device};
+        fresh.push_back({place.data, each.buffer->bytes, queue_for(*device_.execution, place),
+                         whole, each.buffer});
+      } else {
+        at->overwritten = at->overwritten && whole;
+      }
+    }
+  }
+
+  void note_use(const Event& taken) noexcept {
+    if (operation_ != nullptr) {
+      // Those of others, which came first, are not fresh any more.
+      std::erase_if(operation_->fresh_, [](const Operation::Fresh& each) {
+        // relaxed: the ledger is locked.
+        return !each.buffer->is_fresh.exchange(false, std::memory_order_relaxed);
+      });
+      for (const Operation::Fresh& each : operation_->fresh_)
+        each.buffer->hazards().begin_with(taken, {0, each.buffer->bytes});
+    }
+    for (const Accesses::Touch& each : accesses_->touches()) {
+      if (first_values_) {
+        each.buffer->hazards().begin_with(taken, each.range);
+      } else {
+        each.buffer->hazards().note(taken, next(each), alone_);
+      }
+    }
   }
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
@@ -222,13 +267,49 @@ class Door final : public sched::TicketGuard {
   static void destroy(void* callable) noexcept {
     Operation& operation = *static_cast<std::unique_ptr<Operation>*>(callable)->release();
     operation.kept_.clear();
+    operation.fresh_.clear();
     operation.retire(std::move(operation.execution_));
   }
   static void pass_over(void* callable) noexcept {
+    for (const Operation::Fresh& each : of(callable).fresh_)
+      log_missing(*of(callable).execution_, zero(of(callable), each));
     of(callable).pass_over(*of(callable).execution_);
   }
+  static Status zero(const Operation& operation, const Operation::Fresh& fresh) noexcept {
+    const auto& own = operation.execution_->queue;
+    return Move{Route::fill, fresh.data, nullptr, fresh.bytes, own, {}, fresh.queue}.run();
+  }
+  static Status run_after_zeros(Operation& operation) {
+    for (const Operation::Fresh& each : operation.fresh_) {
+      if (each.overwritten) continue;
+      Status status = zero(operation, each);
+      // The host's code would look at them at once.
+      if (status.ok() && operation.host_takes_part())
+        status = operation.execution_->queue->settle();
+      if (!status.ok()) return status;
+    }
+    return operation.run(*operation.execution_);
+  }
+  /// It does not overwrite that after all; what it did of it is gone, as if it had not begun.
+  static void zero_overwritten(const Operation& operation) noexcept {
+    for (const Operation::Fresh& each : operation.fresh_) {
+      if (each.overwritten)
+        static_cast<void>(zero(operation, each));  // how it fails is told already
+    }
+  }
+  static Status begin(Operation& operation) {
+    Status status;
+    try {
+      status = run_after_zeros(operation);
+    } catch (...) {
+      zero_overwritten(operation);
+      throw;
+    }
+    if (!status.ok()) zero_overwritten(operation);
+    return status;
+  }
   static bool run(void* callable, Status& failure) {
-    failure = of(callable).run(*of(callable).execution_);
+    failure = begin(of(callable));
     if (failure.ok()) destroy(callable);
     return failure.ok();
   }
@@ -237,7 +318,7 @@ class Door final : public sched::TicketGuard {
     sched::Completion end = completion_of_running_task();
     Stream& queue = *of(callable).execution_->queue;
     try {
-      failure = of(callable).run(*of(callable).execution_);
+      failure = begin(of(callable));
     } catch (...) {
       queue.end(std::move(end));
       throw;
@@ -256,8 +337,9 @@ class Door final : public sched::TicketGuard {
   const Accesses* accesses_;  // from enter() on with what is merged
   MergeUse* merge_ = nullptr;
   const ContextState* context_ = nullptr;
-  std::vector<std::shared_ptr<const Memory>>* kept_ = nullptr;  // or:
+  Operation* operation_ = nullptr;  // or:
   const Linked* linked_ = nullptr;
+  bool first_values_ = false;
   bool contain_ = false, alone_ = false, automatic_ = true;
   std::uint64_t disturbances_ = 0;  // when it was looked at
 };
@@ -269,6 +351,11 @@ Event submit(const DeviceState& device, Work work, const SubmitOptions& options)
 Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                      void* from, const SubmitOptions& options) {
   return Door::submit(context, linked, ops, from, options);
+}
+
+bool uses_fresh(const Accesses& accesses) noexcept {
+  return std::ranges::any_of(
+      accesses.touches(), [](const Accesses::Touch& each) { return may_be_fresh(*each.buffer); });
 }
 
 void require_live(const Access& access, std::string_view user) {

@@ -17,6 +17,7 @@ struct DeviceState;
 struct Execution;
 struct Linked;
 struct MergeSlot;
+class Stream;
 
 /// A use of the bytes of a view. Points to what the caller keeps during the call.
 struct Access {
@@ -86,8 +87,18 @@ class Operation {
   /// Instead of its destruction, once nothing needs what it does any more.
   virtual void retire(std::shared_ptr<Execution> /*execution*/) noexcept { delete this; }
 
+  /// Memory that this is the first to use.
+  struct Fresh {
+    std::byte* data;
+    std::size_t bytes;
+    std::shared_ptr<Stream> queue;  ///< that reaches it
+    bool overwritten;               ///< whole, if it runs: it needs zeros only where it does not
+    BufferState* buffer;            ///< while it is being submitted
+  };
+
   std::shared_ptr<Execution> execution_;
   std::vector<std::shared_ptr<const Memory>> kept_;  // all that it accesses, until it ended
+  std::vector<Fresh> fresh_;
 };
 
 /// The operation that calls `run`, which is given the execution and gives a Status.
@@ -140,6 +151,8 @@ struct Work {
   MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
   /// Whose routine it launches, which has the ledger of its device among its accesses; null: none.
   const ContextState* context = nullptr;
+  /// It gives what it touches its first values, however it ends.
+  bool first_values = false;
 };
 
 /// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is
@@ -148,10 +161,14 @@ struct Work {
 /// that was finalised; what the merge use says; else what the scheduler does.
 Event submit(const DeviceState& device, Work work, const SubmitOptions& options = {});
 
-/// As submit(), of a launch of that context's routine, which it holds by being counted there. The
-/// queue has the task itself, not in memory of its own: `ops` make it from `from`.
+/// As submit(), of a launch of that context's routine, which it holds by being counted there; not
+/// where it uses_fresh(). The queue has the task itself, not in memory of its own: `ops` make it
+/// from `from`.
 Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                      void* from, const SubmitOptions& options);
+
+/// Whether one of the buffers may be fresh: the work that uses it then is an operation.
+[[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
 /// `user` would use it.

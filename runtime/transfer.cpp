@@ -40,7 +40,12 @@ std::string_view name_of(const Place& place) {
   return place.device ? std::string_view(*place.device) : "the host";
 }
 
-/// A queue that reaches a device's memory: the task's own one where that does.
+bool is_in_host_memory(const Place& place) noexcept {
+  return place.space() == dev::host_memory_space;
+}
+
+}  // namespace
+
 std::shared_ptr<Stream> queue_for(Execution& by, const Place& place) {
   if (place.space() == by.physical->properties().memory_space) return by.queue;
   std::shared_ptr<Stream> queue;
@@ -48,11 +53,14 @@ std::shared_ptr<Stream> queue_for(Execution& by, const Place& place) {
   return queue;
 }
 
-bool is_in_host_memory(const Place& place) noexcept {
-  return place.space() == dev::host_memory_space;
+void log_missing(Execution& execution, Status status) noexcept {
+  Status done = execution.queue->settle();
+  if (status.ok()) status = std::move(done);
+  if (status.ok()) return;
+  sched::log_made(LogLevel::error, [&] {
+    return fmt::format("{}: memory has no first values: {}", execution.name, status.to_string());
+  });
 }
-
-}  // namespace
 
 bool overlap(const BufferView& a, const BufferView& b) noexcept {
   const BufferState& one = *Inside::of(a.buffer());
@@ -192,41 +200,13 @@ class FirstValues final : public Moving {
     if (memory_.use_count() == 1) return {};  // nobody but this task has it: nobody can read them
     return Moving::run(execution);
   }
-  void pass_over(Execution& execution) noexcept override {
-    Status status = run(execution);
-    Status done = execution.queue->settle();
-    if (status.ok()) status = std::move(done);
-    if (!status.ok()) {
-      sched::log_made(LogLevel::error, [&] {
-        return fmt::format("{}: memory has no first values: {}", execution.name,
-                           status.to_string());
-      });
-    }
-  }
+  void pass_over(Execution& execution) noexcept override { log_missing(execution, run(execution)); }
 
  private:
   const std::weak_ptr<const Memory> memory_;
 };
 
-/// The view is of fresh memory, which nobody knows yet.
-void submit_first(const DeviceState& device, sched::Label label, const BufferView& view, Move move,
-                  std::shared_ptr<const HostArray> host, const Tensor* tensor) {
-  BufferState& buffer = *Inside::of(view.buffer());
-  auto values = std::make_unique<FirstValues>(std::move(move), std::move(host), buffer.memory);
-  const Event event =
-      submit(device, {label, std::move(values), only(view, Use::overwrite, tensor)});
-  const std::lock_guard lock(*buffer.ledger);
-  buffer.hazards().begin_with(event, {0, buffer.bytes});
-}
-
 }  // namespace
-
-void submit_zeros(const DeviceState& device, const BufferView& view, const Tensor* tensor) {
-  if (view.num_bytes() == 0) return;
-  const auto& queue = device.execution->queue;
-  const Move move{Route::fill, place_of(view).data, nullptr, view.num_bytes(), queue, {}, queue};
-  submit_first(device, "zero", view, move, nullptr, tensor);
-}
 
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
                          const Tensor& tensor, bool constant) {
@@ -244,7 +224,12 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
   }
   Move move =
       plan_move(*device.execution, host_place({values->data(), bytes}), to, bytes, "from_host");
-  submit_first(device, "from_host", view, std::move(move), std::move(values), &tensor);
+  auto first = std::make_unique<FirstValues>(std::move(move), std::move(values),
+                                             Inside::of(view.buffer())->memory);
+  const Accesses accesses = only(view, Use::overwrite, &tensor);
+  Work work{"from_host", std::move(first), accesses};
+  work.first_values = true;
+  submit(device, std::move(work));
 }
 
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,

@@ -12,9 +12,6 @@
 
 namespace heddle::rt {
 
-struct DeviceState;
-struct Execution;
-
 /// Where bytes lie: in the memory of a device, or the host's. Its user keeps the memory.
 struct Place {
   std::shared_ptr<dev::PhysicalDevice> physical{};  ///< null: an array of the host
@@ -39,6 +36,10 @@ enum class Route : std::uint8_t {
 };
 /// Decided by the two devices and, where they are one, by whether the bytes overlap.
 [[nodiscard]] Route route(const Place& from, const Place& to, std::size_t bytes) noexcept;
+
+/// A queue that reaches a device's memory: the own one of `by` where that does. Throws `exhausted`,
+/// or what the device says that makes no queue.
+[[nodiscard]] std::shared_ptr<Stream> queue_for(Execution& by, const Place& place);
 
 /// A transfer with all that it takes, decided and taken when it is submitted.
 struct Move {
@@ -65,6 +66,10 @@ struct Move {
 [[nodiscard]] Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t bytes,
                              std::string_view what, const Tensor* tensor = nullptr);
 
+/// First values that were asked for in the place of a task that was not to run: waits for them. So
+/// it went, which nobody else is told of.
+void log_missing(Execution& execution, Status status) noexcept;
+
 /// Host memory of a transfer; `array` keeps it when it is a tensor's own.
 struct HostMemory {
   void* data = nullptr;
@@ -86,13 +91,10 @@ Event submit_copy(const DeviceState& device, const BufferView& from, const Buffe
                                                                const Context& source,
                                                                std::string_view what);
 
-/// Gives fresh memory, which nobody knows yet, zeros: a task of the device. What the memory held
-/// before is never seen: uses on other timelines come after that, and a task that is skipped or
-/// cancelled puts them there all the same.
-void submit_zeros(const DeviceState& device, const BufferView& view,
-                  const Tensor* tensor = nullptr);
-/// Likewise those of a host array as they are now; at once where the memory is the host's.
-/// `constant`: nobody changes the array, so it can be read later.
+/// Gives memory that nobody knows yet the values of a host array as they are now: at once where it
+/// is the host's, else in a task of the device. Then uses on other timelines come after that, and a
+/// task that is skipped or cancelled puts them there all the same. `constant`: nobody changes the
+/// array, so it can be read later.
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
                          const Tensor& tensor, bool constant);
 

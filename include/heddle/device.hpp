@@ -144,10 +144,11 @@ class Buffer {
  public:
   Buffer(const Buffer&) = default;
   Buffer& operator=(const Buffer&) = default;
-  /// Zero-filled by a task of the device; the first use on another one waits for that. Throws
-  /// exhausted naming the bytes, their bound and the largest holders, and invalid_argument on
-  /// overflow. It waits for nothing: the memory of a buffer that is gone is free once the tasks
-  /// that were submitted with it have ended, so await() the device where memory is tight.
+  /// Zeros, which the task of its first use begins with; later ones on other devices come after
+  /// that. Throws exhausted naming the bytes, their bound and the largest holders, and
+  /// invalid_argument on overflow. It waits for nothing: the memory of a buffer that is gone is
+  /// free once the tasks that were submitted with it have ended, so await() the device where memory
+  /// is tight.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once its memory was donated.

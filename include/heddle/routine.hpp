@@ -154,8 +154,8 @@ class Context {
   Context(const Context&) = default;
   Context& operator=(const Context&) = default;
 
-  /// Links code: tensors that it needs and the context lacks get memory (zero-filled unless the
-  /// code overwrites them whole). The routine's context is a child; this one does not change.
+  /// Links code: tensors that it needs and the context lacks get memory (zeros, which their first
+  /// use begins with). The routine's context is a child; this one does not change.
   /// Throws not_found for a missing prior tensor, exhausted naming tensor and bytes,
   /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, for
   /// two tensors that share memory which the code writes, for donated memory, or after

@@ -1,4 +1,7 @@
 // Memory of devices: counted by tensor, reused, freed in timeline order, bounded.
+#include <atomic>
+#include <thread>
+
 #include "tests/device/backends.hpp"
 
 namespace heddle {
@@ -133,13 +136,30 @@ TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
 class FirstValuesTest : public MemoryTest {
  protected:
   FirstValuesTest() {
-    {
-      const BufferView dirty(Buffer::allocate(device, type), type);
-      EXPECT_TRUE(dirty.from_host(device, bytes(std::vector<float>(1000, 7))).wait().ok());
-    }
-    device.await();
-    EXPECT_GT(device.statistics().bytes_cached, 0u);
+    static_cast<void>(dirty_view(device));
     device.wait(opened);
+  }
+  static Backend open_with(Sync sync) {
+    BackendOptions options;
+    options.name = GetParam();
+    options.sync = sync;
+    return Backend::open(options);
+  }
+  /// Not used yet, where something else was before.
+  BufferView dirty_view(const Device& on) const {
+    {
+      const BufferView before(Buffer::allocate(on, type), type);
+      EXPECT_TRUE(before.from_host(on, bytes(std::vector<float>(1000, 7))).wait().ok());
+    }
+    on.await();
+    EXPECT_GT(on.statistics().bytes_cached, 0u);
+    return {Buffer::allocate(on, type), type};
+  }
+  Code compile(double by) const {
+    Index i;
+    Program p("add");
+    p << (sum(i) += by);
+    return backend.compile(p);
   }
   std::vector<float> values_of(const BufferView& view, const Device& reader) {
     std::vector<float> values(1000, -1);
@@ -150,17 +170,32 @@ class FirstValuesTest : public MemoryTest {
   void open() { EXPECT_TRUE(gate.signal(opened.ticket()).ok()); }
 
   const ArrayType type{f32, {1000}};
+  const Tensor sum{"sum", f32, {1000}};
   sched::ExternalTimeline gate{"gate"};
   const Event opened = gate.next();
 };
 HEDDLE_CONFORMANCE_SUITE(FirstValuesTest);
 
-// D2, S11: a failure before them skips the tasks that put them there, which do so all the same
+// D2: memory that is taken costs no task: its first use begins with them
+TEST_P(FirstValuesTest, TakingMemorySubmitsNothing) {
+  const Code add = compile(1);
+  const std::uint64_t before = device.timeline().counters().submitted;
+  const BufferView view(Buffer::allocate(device, type), type);
+  const Routine routine = Context(device).link(add);
+  EXPECT_EQ(device.timeline().counters().submitted, before);
+  open();
+  EXPECT_TRUE(routine.schedule().wait().ok());
+  EXPECT_THAT(routine.context().read<float>(sum), Each(1));
+  EXPECT_THAT(values_of(view, device), Each(0));
+  EXPECT_EQ(device.timeline().counters().submitted, before + 3);
+}
+
+// D2, S11: a failure before them skips the task that puts them there, which does so all the same
 TEST_P(FirstValuesTest, AreThereAfterAFailureAndAfterRecovery) {
   const Event failed = device.submit("fails", [] { throw std::runtime_error("before"); });
   const BufferView view(Buffer::allocate(device, type), type);
-  Tensor sum("sum", f32, {1000});
-  sum.set_mode(MemoryMode::on_device);
+  std::vector<float> unread(1000);
+  const Event skipped = view.to_host(device, std::as_writable_bytes(std::span(unread)));
   const Tensor ones("ones", HostArray::of({1000}, std::vector<float>(1000, 1)),
                     MemoryMode::hosted_nonconstant);
   Index i;
@@ -170,6 +205,7 @@ TEST_P(FirstValuesTest, AreThereAfterAFailureAndAfterRecovery) {
   open();
   EXPECT_FALSE(failed.wait().ok());
   device.recover();
+  EXPECT_FALSE(skipped.status().ok());
   EXPECT_THAT(values_of(view, device), Each(0));
   EXPECT_TRUE(routine.schedule().wait().ok());
   EXPECT_THAT(routine.context().read<float>(sum), Each(1));
@@ -178,23 +214,114 @@ TEST_P(FirstValuesTest, AreThereAfterAFailureAndAfterRecovery) {
 // D2, S12
 TEST_P(FirstValuesTest, AreThereAfterTheyWereCancelled) {
   const BufferView view(Buffer::allocate(device, type), type);
+  std::vector<float> unread(1000);
+  const Event first = view.to_host(device, std::as_writable_bytes(std::span(unread)));
   device.cancel_pending();
+  EXPECT_EQ(first.wait().code(), ErrorCode::cancelled);
   device.await();
   EXPECT_THAT(values_of(view, backend.physical_device(0).new_virtual_device()), Each(0));
   EXPECT_THAT(values_of(view, device), Each(0));
 }
 
-// D2: another device waits for them, so that they overwrite nothing that it wrote
+// D2: a reader on another device waits for the one whose task puts them there, in every sync
 TEST_P(FirstValuesTest, OtherDevicesComeAfterThem) {
-  const Device other = backend.physical_device(0).new_virtual_device();
-  const BufferView view(Buffer::allocate(device, type), type);
-  const std::vector<float> twos(1000, 2);
-  const Event written = view.from_host(other, bytes(twos));
-  EXPECT_FALSE(written.done());
+  for (const Sync sync : {Sync::automatic, Sync::manual}) {
+    const Backend opened_so = open_with(sync);
+    const Device first = opened_so.physical_device(0).new_virtual_device();
+    const Device other = opened_so.physical_device(0).new_virtual_device();
+    const BufferView view = dirty_view(first);
+    sched::ExternalTimeline hold("hold");
+    first.wait(hold.next());
+    std::vector<float> ours(1000, -1), theirs(1000, -1);
+    const Event here = view.to_host(first, std::as_writable_bytes(std::span(ours)));
+    const Event there = view.to_host(other, std::as_writable_bytes(std::span(theirs)));
+    EXPECT_FALSE(there.done());
+    EXPECT_TRUE(hold.signal(1).ok());
+    EXPECT_TRUE(there.wait().ok());
+    EXPECT_TRUE(here.wait().ok());
+    EXPECT_THAT(ours, Each(0));
+    EXPECT_THAT(theirs, Each(0));
+  }
   open();
-  EXPECT_TRUE(written.wait().ok());
-  device.await();
-  EXPECT_THAT(values_of(view, device), Each(2));
+}
+
+// D2: of several devices whose first uses race, one puts them there, and the others come after it
+TEST_P(FirstValuesTest, OneOfThoseThatRacePutsThemThere) {
+  open();
+  const ArrayType half{f32, {500}};
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const std::vector<float> ones(500, 1), twos(500, 2);
+  constexpr int rounds = 300;
+  std::vector<BufferView> views;
+  for (int k = 0; k < rounds; ++k) views.push_back(dirty_view(device));
+  std::atomic<int> arrived = 0;
+  const auto write = [&](const Device& by, std::size_t offset, const std::vector<float>& values) {
+    for (int k = 0; k < rounds; ++k) {
+      const BufferView part(views[k].buffer(), half, offset);
+      ++arrived;
+      while (arrived < 2 * (k + 1)) continue;
+      part.from_host(by, bytes(values));
+    }
+  };
+  std::thread writer([&] { write(other, 0, ones); });
+  write(device, 2000, twos);
+  writer.join();
+  other.await();
+  for (const BufferView& view : views) {
+    const std::vector<float> found = values_of(view, device);
+    ASSERT_THAT(std::span(found).first(500), Each(1));
+    ASSERT_THAT(std::span(found).last(500), Each(2));
+  }
+}
+
+// D2: what the first routine overwrites whole begins with them too, though that needs none where it
+// runs
+TEST_P(FirstValuesTest, AreThereBeforeAWholeOverwrite) {
+  open();
+  const Backend manual = open_with(Sync::manual);
+  const Device own = manual.physical_device(0).new_virtual_device();
+  Tensor out("out", f32, {1000});
+  Index i;
+  Program p("fill");
+  p << (out(i) = 3);
+  static_cast<void>(dirty_view(own));
+  const Routine fill = Context(own).link(manual.compile(p));
+  const Context unread = Context(own).link(manual.compile(p)).context();
+  EXPECT_THAT(unread.read<float>(out), Each(0));
+  sched::ExternalTimeline hold("hold");
+  own.wait(hold.next());
+  const Event cancelled = fill.schedule();
+  own.cancel_pending();
+  EXPECT_TRUE(hold.signal(1).ok());
+  EXPECT_EQ(cancelled.wait().code(), ErrorCode::cancelled);
+  EXPECT_THAT(fill.context().read<float>(out), Each(0));
+  EXPECT_TRUE(fill.schedule().wait().ok());
+  EXPECT_THAT(fill.context().read<float>(out), Each(3));
+}
+
+// D2, D17: a new owner finds them, and whoever merges or copies
+TEST_P(FirstValuesTest, AreThereForWhoeverUsesItFirst) {
+  open();
+  const Device other = backend.physical_device(0).new_virtual_device();
+  EXPECT_THAT(values_of({dirty_view(device).buffer().donate(), type}, other), Each(0));
+  const BufferView copied = dirty_view(other);
+  EXPECT_TRUE(copied.copy_from(other, dirty_view(device)).wait().ok());
+  EXPECT_THAT(values_of(copied, device), Each(0));
+  Tensor to("to", f32, {1000});
+  to.set_mode(MemoryMode::on_device);
+  Index i;
+  Program p("gather");
+  p << (to(i) = merge(sum)(i) + 1);
+  const Routine gather = Context(other).link(backend.compile(p));
+  for (const MergeMode mode : {MergeMode::copy, MergeMode::stream}) {
+    for (const bool loads : {false, true}) {
+      const Context source = Context(device).with(sum, dirty_view(device));
+      if (loads) load_merge(gather, source, mode);
+      const Event merged = loads ? gather.schedule() : merge(gather, source, mode);
+      EXPECT_TRUE(merged.wait().ok());
+      EXPECT_THAT(gather.context().read<float>(to), Each(1));
+    }
+  }
 }
 
 }  // namespace

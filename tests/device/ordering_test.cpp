@@ -21,6 +21,13 @@ class OrderingTest : public Conformance {
     device.await();
     other.await();
   }
+  /// It has been used, so that no first values come before what follows.
+  Buffer used_buffer(const Device& on) const {
+    const std::vector<float> zeros(4);
+    Buffer made = Buffer::allocate(on, t.type());
+    EXPECT_TRUE(whole(made, t.type()).from_host(on, std::as_bytes(std::span(zeros))).wait().ok());
+    return made;
+  }
   static BufferView whole(const Buffer& of, const ArrayType& type) { return {of, type}; }
   Routine filler(const Device& on, const BufferView& at, double value) const {
     Program p("fill");
@@ -44,7 +51,7 @@ class OrderingTest : public Conformance {
 
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor t{"t", f32, {4}};
-  const Buffer buffer = Buffer::allocate(device, t.type());
+  const Buffer buffer = used_buffer(device);
   const BufferView view = whole(buffer, t.type());
   sched::ExternalTimeline gate{"gate"};
   std::uint64_t opened = 0;
@@ -53,7 +60,7 @@ HEDDLE_CONFORMANCE_SUITE(OrderingTest);
 
 // D9: read after write: routines, host access, copies, merges
 TEST_P(OrderingTest, ReadsComeAfterWrites) {
-  const Buffer spare = Buffer::allocate(other, t.type());
+  const Buffer spare = used_buffer(other);
   Program add("add");
   Index i;
   add << (t(i) += merge(t)(i));
@@ -151,7 +158,7 @@ TEST_P(OrderingTest, WhatWasNotWrittenIsRefused) {
 
 // D9: two hosts that schedule on two devices at once give one order or the other
 TEST_P(OrderingTest, HostsAtOnceGiveOneOrder) {
-  const Buffer second = Buffer::allocate(other, t.type());
+  const Buffer second = used_buffer(other);
   const BufferView there = whole(second, t.type());
   constexpr int rounds = 200;
   std::thread host([&] {
@@ -177,8 +184,7 @@ TEST_P(OrderingTest, ManualWaitsForNothing) {
   const Backend manual = Backend::open(options);
   const Device one = manual.physical_device(0).new_virtual_device();
   const Device two = manual.physical_device(0).new_virtual_device();
-  const Buffer mine = Buffer::allocate(one, t.type());
-  one.await();
+  const Buffer mine = used_buffer(one);
   hold(one);
   const std::vector<float> ones(4, 1);
   const Event held = whole(mine, t.type()).from_host(one, std::as_bytes(std::span(ones)));

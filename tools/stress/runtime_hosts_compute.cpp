@@ -53,7 +53,7 @@ void RuntimeHosts::note_linked(Place& child, const Formula& formula) {
       Request first = copy_request("first values", part, {host_});
       first.end = Request::End::took_effect;
       world_.model().add(first);
-    } else if (formula.to != tensor || !formula.overwrites()) {
+    } else {
       world_.zero(part);
     }
     child.parts[k] = part;

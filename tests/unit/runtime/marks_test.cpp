@@ -20,9 +20,10 @@ using testing::HasSubstr;
 class MarksTest : public AsynchronousFixture {
  protected:
   MarksTest() {
-    device.await();
-    other.await();
+    for (const Routine& run : {here, there}) begin(run);
   }
+  /// It has been used: no zeros come before what follows.
+  void begin(const Routine& run) const { run.context().write(x, std::vector<float>(4)); }
   /// A launch of the routine on `device`, without waiting for anybody.
   Event launch() const { return here.schedule(); }
   Event copy_after(const Event& event, const Routine& to) const {
@@ -73,7 +74,7 @@ TEST_F(MarksTest, WaitsOfDevicesAreTheHardwares) {
 TEST_F(MarksTest, WaitsHaveMarks) {
   const Device third = backend.physical_device(0).new_virtual_device();
   const Routine far = Context(third).link(code);
-  third.await();
+  begin(far);
   physical->hold();
   const Event waited = other.wait(launch());
   const Event second = copy_after(waited, far);
@@ -96,8 +97,7 @@ TEST_F(MarksTest, TwoDevicesOfOneDomain) {
   const Device far = far_backend.physical_device(0).new_virtual_device();
   const Routine from = Context(near).link(compile(near_backend, x, 3));
   const Routine to = Context(far).link(compile(far_backend, x, 3));
-  near.await();
-  far.await();
+  for (const Routine& run : {from, to}) begin(run);
   near_physical->hold();
   const Event made = from.schedule();
   const Event copied = copy(x, from.context(), to.context(), {.after = {made}}).event;
@@ -121,7 +121,7 @@ TEST_F(MarksTest, OtherWaitsAreTheSchedulers) {
   const Backend far_backend = open_held(far_physical);
   const Device far = far_backend.physical_device(0).new_virtual_device();
   const Routine to = Context(far).link(compile(far_backend, x, 1));
-  far.await();
+  begin(to);
   physical->hold();
   const Event first = launch();
   const Event second = to.schedule({}, {.after = {first}});
@@ -183,7 +183,7 @@ TEST_F(MarksTest, HandlesMayGoWhileTheHardwareWaits) {
   {
     const Device third = backend.physical_device(0).new_virtual_device();
     const Routine far = Context(third).link(code);
-    third.await();
+    begin(far);
     physical->hold();
     last = copy_after(launch(), far);
     wait_until_asked(2);
@@ -223,7 +223,7 @@ TEST_F(MarksTest, RefusedMarksEndTheWaitsOfTasks) {
   const Backend far_backend = open_held(far_physical);
   const Device far = far_backend.physical_device(0).new_virtual_device();
   const Routine to = Context(far).link(compile(far_backend, x, 1));
-  far.await();
+  begin(to);
   physical->fail_record();  // in the queue of `device`'s memory that `far` reads by
   const Event staged = copy(x, here.context(), to.context()).event;
   EXPECT_THAT(staged.wait().to_string(), HasSubstr("takes no mark"));
