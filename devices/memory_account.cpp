@@ -5,18 +5,18 @@
 #include <map>
 #include <utility>
 
-#include "devices/memory_pool.hpp"
+#include "devices/memory_cache.hpp"
 
 namespace heddle::dev {
 
-void MemoryAccount::join(MemoryPool& pool) {
+void MemoryAccount::join(MemoryCache& cache) {
   const std::lock_guard lock(mutex_);
-  pools_.push_back(&pool);
+  caches_.push_back(&cache);
 }
 
-void MemoryAccount::leave(MemoryPool& pool) noexcept {
+void MemoryAccount::leave(MemoryCache& cache) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase(pools_, &pool);
+  std::erase(caches_, &cache);
 }
 
 bool MemoryAccount::take(std::uint64_t bytes) noexcept {
@@ -37,7 +37,7 @@ void MemoryAccount::give_back(std::uint64_t bytes) noexcept {
 
 void MemoryAccount::trim() const noexcept {
   const std::lock_guard lock(mutex_);
-  for (MemoryPool* const pool : pools_) pool->trim();
+  for (MemoryCache* const cache : caches_) cache->trim(LastUses::over);
 }
 
 std::string MemoryAccount::refusal(std::uint64_t bytes) const {
@@ -51,9 +51,9 @@ std::string MemoryAccount::refusal(std::uint64_t bytes) const {
   std::vector<std::pair<MemoryHolder, std::string>> holders;
   {
     const std::lock_guard lock(mutex_);
-    for (const MemoryPool* const pool : pools_) {
-      for (MemoryHolder& holder : pool->holders()) {
-        if (holder.in_use > 0) holders.emplace_back(std::move(holder), pool->name());
+    for (const MemoryCache* const cache : caches_) {
+      for (MemoryHolder& holder : cache->holders()) {
+        if (holder.in_use > 0) holders.emplace_back(std::move(holder), cache->name());
       }
     }
   }

@@ -1,4 +1,5 @@
-// MemoryAccount: a bound that several pools share, and what they have taken of it. Any thread.
+// MemoryAccount: a bound that several virtual devices share, and what they have taken of it. Any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 
 namespace heddle::dev {
 
-class MemoryPool;
+class MemoryCache;
 
 /// A holder of memory: a tensor on a device, or buffers without one.
 struct MemoryHolder {
@@ -32,13 +33,13 @@ class MemoryAccount {
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  void join(MemoryPool& pool);
-  void leave(MemoryPool& pool) noexcept;
+  void join(MemoryCache& cache);
+  void leave(MemoryCache& cache) noexcept;
 
   /// false: it would pass the bound, and nothing is taken.
   [[nodiscard]] bool take(std::uint64_t bytes) noexcept;
   void give_back(std::uint64_t bytes) noexcept;
-  /// Its pools give what they keep for reuse back to their devices.
+  /// What is kept for reuse and used by no task goes back to the devices.
   void trim() const noexcept;
   /// Why a block of so many bytes was refused: the bound, what is taken of it, and the largest
   /// holders. Throws std::bad_alloc.
@@ -47,8 +48,8 @@ class MemoryAccount {
  private:
   const std::function<MemoryLimit()> limit_;
   std::atomic<std::uint64_t> taken_{0};  // bytes of blocks, those kept for reuse included
-  mutable std::mutex mutex_;             // never taken while a pool's is held
-  std::vector<MemoryPool*> pools_;       // guarded by mutex_
+  mutable std::mutex mutex_;             // never taken while a cache's is held
+  std::vector<MemoryCache*> caches_;     // guarded by mutex_
 };
 
 /// What bounds memory of `device`: the host's memory, which all devices in its memory space share

@@ -1,201 +1,112 @@
-// Size classes, bounds and accounting of device memory.
+// Size classes, blocks and their lists.
 #include "devices/memory_pool.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <limits>
-#include <new>
+
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace heddle::dev {
 namespace {
 
-constexpr std::size_t smallest = 64;
-/// Holders that are remembered though they have nothing any more.
-constexpr std::size_t holders_max = 1024;
-/// More is refused by every device, and rounding it up would overflow.
-constexpr std::size_t bytes_max = std::numeric_limits<std::size_t>::max() / 4;
+/// Blocks of a list that are looked at: asking of an event costs some nanoseconds.
+constexpr int looked_at_max = 8;
 
-std::size_t round_up(std::size_t bytes, std::size_t step) noexcept {
+constexpr std::size_t round_up(std::size_t bytes, std::size_t step) noexcept {
   return (bytes + step - 1) / step * step;
 }
 
 }  // namespace
 
-MemoryPool::MemoryPool(std::shared_ptr<PhysicalDevice> device, MemoryPoolOptions options)
-    : device_(std::move(device)), options_(std::move(options)), accounts_(accounts_of(*device_)) {
-  if (options_.own.source)
-    accounts_.push_back(std::make_shared<MemoryAccount>([own = options_.own] { return own; }));
-  try {
-    for (const auto& account : accounts_) account->join(*this);
-  } catch (...) {
-    leave();
-    throw;
+SizeClass SizeClass::of(std::size_t bytes) noexcept {
+  constexpr std::size_t equal = 4 * smallest;  // up to here they are `smallest` apart
+  if (bytes <= equal) {
+    const std::size_t size = round_up(bytes, smallest);
+    return {size / smallest - 1, size};
   }
+  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1));
+  const std::size_t step = std::size_t{1} << (power - 3);
+  const std::size_t size = round_up(bytes, step);
+  return {4 * (power - std::bit_width(equal) + 1) + size / step - 5, size};
 }
 
-MemoryPool::~MemoryPool() {
-  leave();
-  trim();
+Block::~Block() {
+  forbid_touches(false);
+  source->device->release(data, size);
+  for (const auto& account : source->accounts) account->give_back(size);
+  if (!share) return;
+  if (share->bound) share->bound->give_back(size);
+  // relaxed: a number for people.
+  if (kept) share->kept.fetch_sub(size, std::memory_order_relaxed);
 }
 
-void MemoryPool::leave() noexcept {
-  for (const auto& account : accounts_) account->leave(*this);
-}
-
-std::size_t MemoryPool::size_class(std::size_t bytes) noexcept {
-  if (bytes <= smallest) return smallest;
-  if (bytes > bytes_max) return bytes;
-  return round_up(bytes, std::max(smallest, std::bit_ceil(bytes) / 8));
-}
-
-Status MemoryPool::allocate(std::size_t bytes, void** data, const Holder& holder) noexcept {
-  *data = nullptr;
-  if (bytes == 0) return {};
-  try {
-    return allocate_block(bytes, data, holder);
-  } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::exhausted, "no host memory to keep account of a block");
+void Block::tell_sanitizer([[maybe_unused]] bool forbidden) const noexcept {
+#ifdef ASAN_POISON_MEMORY_REGION
+  if (source->device->properties().memory_space != host_memory_space) return;
+  if (forbidden) {
+    ASAN_POISON_MEMORY_REGION(data, size);
+  } else {
+    ASAN_UNPOISON_MEMORY_REGION(data, size);
   }
+#endif
 }
 
-Status MemoryPool::allocate_block(std::size_t bytes, void** data, const Holder& holder) {
-  std::size_t size = size_class(bytes);
-  *data = take_cached(size);
-  if (*data == nullptr) {
-    Status status = take_fresh(size, data);
-    const std::size_t least = bytes > bytes_max ? bytes : round_up(bytes, smallest);
-    if (!status.ok() && least < size) {
-      size = least;
-      status = take_fresh(size, data);
+bool Wanted::will_do(const Block& block) const noexcept {
+  return last_uses == LastUses::any || std::ranges::all_of(block.last_uses, [&](const Event& use) {
+           return (last_uses == LastUses::ordered && use.device_id() == timeline) || use.done();
+         });
+}
+
+BlockList::~BlockList() {
+  while (take({LastUses::any, 0})) continue;
+}
+
+void BlockList::push(BlockRef block) noexcept {
+  block->next = std::exchange(first_, block.block_);
+  block.block_ = nullptr;  // the list keeps it
+}
+
+BlockRef BlockList::take(const Wanted& wanted) noexcept {
+  int looked_at = 0;
+  for (Block** at = &first_; *at != nullptr && looked_at < looked_at_max; ++looked_at) {
+    if (wanted.will_do(**at)) {
+      BlockRef taken;
+      taken.block_ = std::exchange(*at, (*at)->next);
+      return taken;
     }
-    if (!status.ok()) return status;
-  }
-  try {
-    note(*data, bytes, size, holder);
-  } catch (...) {
-    give_back(*data, size);
-    *data = nullptr;
-    throw;
+    at = &(*at)->next;
   }
   return {};
 }
 
-void* MemoryPool::take_cached(std::size_t size) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto at = free_.find(size);
-  if (at == free_.end() || at->second.empty()) return nullptr;
-  void* const data = at->second.back();
-  at->second.pop_back();
-  use_.cached -= size;
-  return data;
-}
-
-Status MemoryPool::take_fresh(std::size_t size, void** data) {
-  const MemoryAccount* bound = take_from_accounts(size);
-  if (bound != nullptr) {
-    bound->trim();
-    bound = take_from_accounts(size);
-  }
-  if (bound != nullptr) return Status(ErrorCode::exhausted, bound->refusal(size));
-  Status status = device_->allocate(size, data);
-  if (!status.ok()) {
-    trim_all();
-    status = device_->allocate(size, data);
-  }
-  if (status.ok()) return status;
-  for (const auto& account : accounts_) account->give_back(size);
-  // The host has no more, though the bounds would allow it: it helps to name the largest holders.
-  if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
-  return Status(ErrorCode::exhausted, accounts_.front()->refusal(size), std::move(status));
-}
-
-/// The account that has no room; null when all have.
-MemoryAccount* MemoryPool::take_from_accounts(std::size_t size) noexcept {
-  for (auto at = accounts_.begin(); at != accounts_.end(); ++at) {
-    if ((*at)->take(size)) continue;
-    MemoryAccount* const bound = at->get();
-    while (at != accounts_.begin()) (*--at)->give_back(size);
-    return bound;
-  }
-  return nullptr;
-}
-
-void MemoryPool::trim_all() noexcept {
-  trim();
-  for (const auto& account : accounts_) account->trim();
-}
-
-void MemoryPool::give_back(void* data, std::size_t size) noexcept {
-  device_->release(data, size);
-  for (const auto& account : accounts_) account->give_back(size);
-}
-
-void MemoryPool::note(void* data, std::size_t bytes, std::size_t size, const Holder& holder) {
-  const std::lock_guard lock(mutex_);
-  const auto at = holders_.try_emplace(holder).first;
-  blocks_.emplace(data, Block{bytes, size, at});
-  Count& count = at->second;
-  count.in_use += bytes;
-  count.peak = std::max(count.peak, count.in_use);
-  use_.in_use += bytes;
-  use_.peak = std::max(use_.peak, use_.in_use);
-}
-
-void MemoryPool::release(void* data) noexcept {
-  if (data == nullptr) return;
-  std::size_t size = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto at = blocks_.find(data);
-    const Block block = at->second;
-    blocks_.erase(at);
-    use_.in_use -= block.bytes;
-    block.holder->second.in_use -= block.bytes;
-    if (block.holder->second.in_use == 0 && holders_.size() > holders_max)
-      holders_.erase(block.holder);
-    size = block.size;
-    if (size == size_class(block.bytes)) {
-      try {
-        free_[size].push_back(data);
-        use_.cached += size;
-        return;
-      } catch (...) {  // no memory to remember it by: it goes back
-      }
+void BlockList::move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept {
+  for (Block** at = &first_; *at != nullptr;) {
+    Block* const block = *at;
+    if (block->share.get() != &share || !wanted.will_do(*block)) {
+      at = &block->next;
+      continue;
     }
+    *at = block->next;
+    block->next = std::exchange(to.first_, block);
   }
-  give_back(data, size);
 }
 
-MemoryUse MemoryPool::use() const noexcept {
+void MemoryPool::put(BlockRef block) noexcept {
+  const std::size_t number = SizeClass::of(block->size).number;
   const std::lock_guard lock(mutex_);
-  return use_;
+  lists_[number].push(std::move(block));
 }
 
-std::vector<MemoryHolder> MemoryPool::holders() const {
-  std::vector<MemoryHolder> result;
-  {
-    const std::lock_guard lock(mutex_);
-    result.reserve(holders_.size());
-    for (const auto& [holder, count] : holders_)
-      result.push_back({holder.second, count.in_use, count.peak});
-  }
-  // Equal ones by name, so that two looks at the same use say the same.
-  std::ranges::sort(result, [](const MemoryHolder& a, const MemoryHolder& b) {
-    return a.in_use != b.in_use ? a.in_use > b.in_use : a.label < b.label;
-  });
-  return result;
+BlockRef MemoryPool::take(SizeClass size, const Wanted& wanted) noexcept {
+  const std::lock_guard lock(mutex_);
+  return lists_[size.number].take(wanted);
 }
 
-void MemoryPool::trim() noexcept {
-  std::map<std::size_t, std::vector<void*>> cached;
-  {
-    const std::lock_guard lock(mutex_);
-    cached.swap(free_);
-    use_.cached = 0;
-  }
-  for (const auto& [size, blocks] : cached) {
-    for (void* const block : blocks) give_back(block, size);
-  }
+void MemoryPool::move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (BlockList& list : lists_) list.move_to(to, share, wanted);
 }
 
 }  // namespace heddle::dev

@@ -1,88 +1,164 @@
-// MemoryPool: a device's memory, reused and accounted. First touch of fresh memory is up to 100
-// times slower than reuse (docs/performance.md), so released blocks are kept by size class. Any
-// thread.
+// Blocks of memory, and MemoryPool: those that no buffer has, for whichever device of their memory
+// space asks next. First touch of fresh memory is up to 100 times slower than reuse
+// (docs/performance.md), so blocks are kept by size class. Any thread.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <unordered_map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "devices/device.hpp"
 #include "devices/memory_account.hpp"
+#include "heddle/event.hpp"
 
 namespace heddle::dev {
 
-struct MemoryUse {
-  std::uint64_t in_use = 0;  ///< bytes of live buffers, as asked for
-  std::uint64_t peak = 0;    ///< the most that in_use has been
-  std::uint64_t cached = 0;  ///< bytes kept for reuse
+/// Four size classes per power of two, at least 64 bytes.
+struct SizeClass {
+  static constexpr std::size_t count = 220;
+  /// More is refused by every device, and rounding it up would overflow.
+  static constexpr std::size_t bytes_max = std::size_t{1} << 62;
+  static constexpr std::size_t smallest = 64;
+
+  std::size_t number;
+  std::size_t size;  ///< of its blocks
+
+  /// The least whose blocks hold that many bytes, from 1 to bytes_max.
+  [[nodiscard]] static SizeClass of(std::size_t bytes) noexcept;
 };
 
-struct MemoryPoolOptions {
-  std::string name;  ///< the virtual device's: messages say it
-  MemoryLimit own;   ///< bounds this pool alone
+/// Where blocks come from, and all accounts that they are in.
+struct BlockSource {
+  std::shared_ptr<PhysicalDevice> device;
+  std::vector<std::shared_ptr<MemoryAccount>> accounts;
 };
 
-class MemoryPool {
- public:
-  explicit MemoryPool(std::shared_ptr<PhysicalDevice> device, MemoryPoolOptions options = {});
-  ~MemoryPool();
-  MemoryPool(const MemoryPool&) = delete;
-  MemoryPool& operator=(const MemoryPool&) = delete;
+/// What a virtual device has: its own bound, if there is one, and bytes of blocks that no buffer
+/// has any more and no other device took.
+struct Share {
+  std::shared_ptr<MemoryAccount> bound;
+  std::atomic<std::uint64_t> kept{0};
+};
 
-  /// For whom a block is: tensors by id, which is 0 for buffers without one, and by label.
-  using Holder = std::pair<std::uint64_t, std::string>;
-  /// A block of at least `bytes` (0 gives a null block), contents undefined. Where a bound would be
-  /// passed or the device has none, all pools that share the bound give back what they keep, before
-  /// it says `exhausted`: what bounds it, and the largest holders.
-  [[nodiscard]] Status allocate(std::size_t bytes, void** data, const Holder& holder = {}) noexcept;
-  void release(void* data) noexcept;
+struct HolderCount;
 
-  [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
-  [[nodiscard]] MemoryUse use() const noexcept;
-  /// Those that have memory, and a thousand of those that had; most in use first. Throws
-  /// std::bad_alloc.
-  [[nodiscard]] std::vector<MemoryHolder> holders() const;
-  /// Gives all cached blocks back to the device.
-  void trim() noexcept;
+/// Bytes that a device gave. Goes back there with the last that keeps it. Whoever has it, a buffer
+/// or the list of a pool or cache, changes it.
+struct Block {
+  Block(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes)
+      : source(std::move(from)), data(at), size(bytes) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
 
-  /// The size that `bytes` are rounded up to: four classes per power of two, at least 64. Where a
-  /// bound leaves no room for that, a block has its bytes alone, rounded up to 64.
-  [[nodiscard]] static std::size_t size_class(std::size_t bytes) noexcept;
+  const std::shared_ptr<const BlockSource> source;
+  void* const data;
+  const std::size_t size;
+  std::shared_ptr<Share> share;   ///< whose it is, or was last
+  std::vector<Event> last_uses;   ///< of the last buffer: a next one's uses come after them
+  std::size_t asked = 0;          ///< bytes, by its buffer
+  HolderCount* holder = nullptr;  ///< who asked last, as far as a cache remembers
+  bool kept = false;              ///< it counts in the share
+  Block* next = nullptr;          ///< in a list
+
+  /// AddressSanitizer takes every touch for a mistake, until it is told otherwise.
+  void forbid_touches(bool forbidden) const noexcept {
+    if constexpr (with_address_sanitizer) tell_sanitizer(forbidden);
+  }
 
  private:
-  struct Count {
-    std::uint64_t in_use = 0, peak = 0;
-  };
-  struct Block {
-    std::size_t bytes;  ///< as asked for
-    std::size_t size;
-    std::map<Holder, Count>::iterator holder;
-  };
+  friend class BlockRef;
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr bool with_address_sanitizer = true;
+#elif defined(__has_feature)
+  static constexpr bool with_address_sanitizer = __has_feature(address_sanitizer);
+#else
+  static constexpr bool with_address_sanitizer = false;
+#endif
+  void tell_sanitizer(bool forbidden) const noexcept;
+  ~Block();
+  std::atomic<std::uint32_t> references_{0};
+};
 
-  Status allocate_block(std::size_t bytes, void** data, const Holder& holder);
-  [[nodiscard]] void* take_cached(std::size_t size) noexcept;
-  Status take_fresh(std::size_t size, void** data);
-  [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size) noexcept;
-  void trim_all() noexcept;
-  void leave() noexcept;
-  void give_back(void* data, std::size_t size) noexcept;
-  void note(void* data, std::size_t bytes, std::size_t size, const Holder& holder);
+/// Keeps a block.
+class BlockRef {
+ public:
+  BlockRef() = default;
+  explicit BlockRef(Block* block) noexcept : block_(block) {
+    // relaxed: whoever makes one has another, or the only one.
+    if (block_ != nullptr) block_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  BlockRef(const BlockRef& other) noexcept : BlockRef(other.block_) {}
+  BlockRef(BlockRef&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  BlockRef& operator=(BlockRef other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~BlockRef() {
+    // acq_rel: all that was done with it, by whoever kept it (pairs with itself), comes before it
+    // goes.
+    if (block_ != nullptr && block_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete block_;
+  }
+  [[nodiscard]] Block* operator->() const noexcept { return block_; }
+  [[nodiscard]] Block& operator*() const noexcept { return *block_; }
+  explicit operator bool() const noexcept { return block_ != nullptr; }
 
-  const std::shared_ptr<PhysicalDevice> device_;
-  const MemoryPoolOptions options_;
-  std::vector<std::shared_ptr<MemoryAccount>> accounts_;
-  mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>>
-      free_;                                 // guarded by mutex_, as all below; by size class
-  std::unordered_map<void*, Block> blocks_;  // in use
-  std::map<Holder, Count> holders_;
-  MemoryUse use_;
+ private:
+  friend class BlockList;
+  Block* block_ = nullptr;
+};
+
+/// Which last uses a block may have.
+enum class LastUses : std::uint8_t {
+  over,     ///< that have ended: it may be touched here and now
+  ordered,  ///< or are of the same timeline: whatever its tasks do comes after them
+  any,      ///< whatever they are: it goes where it came from
+};
+
+/// Which blocks will do for somebody whose uses are tasks of a timeline.
+struct Wanted {
+  LastUses last_uses;
+  std::uint64_t timeline;
+  [[nodiscard]] bool will_do(const Block& block) const noexcept;
+};
+
+/// Blocks of one size class, the one that came last first. Takes no memory.
+class BlockList {
+ public:
+  BlockList() = default;
+  BlockList(const BlockList&) = delete;
+  BlockList& operator=(const BlockList&) = delete;
+  ~BlockList();
+
+  void push(BlockRef block) noexcept;
+  /// One that will do, of those that came last; none: there is none.
+  [[nodiscard]] BlockRef take(const Wanted& wanted) noexcept;
+  /// Moves those of the share that will do to `to`.
+  void move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept;
+  [[nodiscard]] Block* first() const noexcept { return first_; }
+
+ private:
+  Block* first_ = nullptr;
+};
+
+/// One for all devices of a backend whose memory is in one space.
+class MemoryPool {
+ public:
+  void put(BlockRef block) noexcept;
+  /// Null where there is none of that class.
+  [[nodiscard]] BlockRef take(SizeClass size, const Wanted& wanted) noexcept;
+  /// As BlockList::move_to(), of all classes.
+  void move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::array<BlockList, SizeClass::count> lists_;  // guarded by mutex_
 };
 
 }  // namespace heddle::dev

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "devices/memory_pool.hpp"
 #include "heddle/backend.hpp"
 #include "jit/code/code.hpp"
 #include "runtime/compiling.hpp"
@@ -31,6 +32,14 @@ struct BackendState {
     std::weak_ptr<sched::DeviceCore> timeline;
   };
 
+  /// Of the device's memory space. Under the lock. Throws std::bad_alloc.
+  [[nodiscard]] std::shared_ptr<dev::MemoryPool> pool_of(const dev::PhysicalDevice& device) {
+    std::weak_ptr<dev::MemoryPool>& known = pools[device.properties().memory_space];
+    auto pool = known.lock();
+    if (!pool) known = pool = std::make_shared<dev::MemoryPool>();
+    return pool;
+  }
+
   BackendSpec spec;
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
@@ -42,6 +51,8 @@ struct BackendState {
   std::mutex mutex;
   std::vector<int> opened;      // virtual devices per physical one, ever; guarded by mutex
   std::vector<Opened> devices;  // those that have not gone; guarded by mutex
+  /// Memory that is kept, by memory space, while a device of it is open; guarded by mutex.
+  std::map<std::uint64_t, std::weak_ptr<dev::MemoryPool>> pools;
   std::atomic<bool> finalized{false};
 };
 

@@ -20,108 +20,105 @@
 namespace heddle::rt {
 
 Memory::~Memory() {
-  if (pool && data != nullptr) pool->release(data);
+  if (gone_ || !block_) return;
+  std::erase_if(block_->last_uses, [](const Event& use) { return use.done(); });
+  cache_->release(block_);
+}
+
+std::span<const Event> Memory::former_uses() const noexcept {
+  return block_ ? std::span<const Event>(block_->last_uses) : std::span<const Event>();
+}
+
+void Memory::let_go(const Hazards& uses) const noexcept {
+  gone_ = true;
+  if (!block_) return;
+  block_->last_uses.clear();
+  try {
+    uses.add_under_way(block_->last_uses);
+  } catch (const std::bad_alloc&) {
+    return cache_->forget(block_);
+  }
+  cache_->release(block_);
 }
 
 BufferState::BufferState(std::shared_ptr<const Memory> block,
                          std::shared_ptr<dev::PhysicalDevice> physical_device,
                          std::shared_ptr<const std::string> device_name,
-                         std::shared_ptr<Ledger> guard)
+                         std::shared_ptr<Ledger> guard, Hazards former)
     : physical(std::move(physical_device)),
       device(std::move(device_name)),
       data(static_cast<std::byte*>(block->data)),
       bytes(block->bytes),
       borrowed(block->host.has_value()),
       ledger(std::move(guard)),
-      memory(std::move(block)) {}
+      memory(std::move(block)),
+      hazards_(std::move(former)) {}
+
+BufferState::~BufferState() {
+  if (memory) memory->let_go(hazards_);
+}
 
 bool ended_well(const Event& event) noexcept {
   return event.done() && sched::Timeline::outcome_of(event).status.ok();
 }
 
-namespace {
-
-/// false: there is no memory for that, or this is a forked child, where nothing tells of an end.
-bool keep_until_ended(const std::shared_ptr<const Memory>& memory, const std::vector<Event>& uses) {
-  const auto is_forked = [](const Event& use) {
-    return sched::Timeline::of(use)->in_forked_child();
-  };
-  if (std::ranges::any_of(uses, is_forked)) return false;
-  try {
-    for (const Event& use : uses) sched::Timeline::call(use, [memory] {});
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-}
-
-}  // namespace
-
 std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
-  std::vector<Event> under_way;
-  std::shared_ptr<const Memory> kept;
-  std::shared_ptr<BufferState> next;
-  {
-    const std::lock_guard lock(*ledger);
-    if (!memory) {
-      throw Error(
-          ErrorCode::failed_precondition,
-          fmt::format("a buffer of {} bytes on {} was donated before: taken in '{}' ({}:{}); "
-                      "use the buffer that donate() gave there",
-                      bytes, *device, taken_at.function_name(), taken_at.file_name(),
-                      taken_at.line()));
-    }
-    under_way = hazards_.under_way();
-    next = next_owner();
-    kept = std::exchange(memory, nullptr);
-    taken_at = where;
+  const std::lock_guard lock(*ledger);
+  if (!memory) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("a buffer of {} bytes on {} was donated before: taken in '{}' ({}:{}); "
+                            "use the buffer that donate() gave there",
+                            bytes, *device, taken_at.function_name(), taken_at.file_name(),
+                            taken_at.line()));
   }
-  // After the lock: of a use that has ended meanwhile it goes here and now.
-  if (!keep_until_ended(kept, under_way)) {
-    const std::lock_guard lock(*ledger);
-    lent_ = std::move(kept);  // until this goes, which is not before they have ended
-  }
+  auto next = next_owner();
+  memory = nullptr;
+  taken_at = where;
   return next;
 }
 
 std::shared_ptr<BufferState> BufferState::next_owner() const {
-  auto next = std::make_shared<BufferState>(memory, physical, device, ledger);
+  auto next =
+      std::make_shared<BufferState>(memory, physical, device, ledger, hazards_.of_next_owner());
   next->constant = constant;
   next->constant_id = constant_id;
   // relaxed: the ledger is locked.
   next->is_fresh.store(is_fresh.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  next->hazards_ = hazards_.of_next_owner();
   return next;
 }
 
 std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::size_t bytes,
-                                              const std::string& what, std::uint64_t tensor) {
-  auto memory = std::make_shared<Memory>();
-  if (Status status = execution.pool->allocate(bytes, &memory->data, {tensor, what});
+                                              const std::string& what, std::uint64_t tensor,
+                                              dev::LastUses may_have) {
+  dev::BlockRef block;
+  if (Status status = execution.memory->allocate(bytes, &block, {tensor, what}, may_have);
       !status.ok()) {
     throw Error(status.code(),
                 fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name, what,
-                            bytes, execution.pool->use().in_use),
+                            bytes, execution.memory->use().in_use),
                 status);
   }
-  memory->pool = execution.pool;
-  memory->bytes = bytes;
-  return memory;
+  try {
+    return std::make_shared<Memory>(execution.memory, block, bytes);
+  } catch (...) {
+    execution.memory->release(std::move(block));
+    throw;
+  }
 }
 
 std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
-                                      const std::string& what, std::uint64_t tensor) {
-  return std::make_shared<BufferState>(allocate_memory(execution, bytes, what, tensor),
-                                       execution.physical, execution.shared_name, execution.ledger);
+                                      const std::string& what, std::uint64_t tensor,
+                                      dev::LastUses may_have) {
+  auto memory = allocate_memory(execution, bytes, what, tensor, may_have);
+  Hazards hazards;
+  hazards.begin_after(memory->former_uses(), {0, bytes});
+  return std::make_shared<BufferState>(std::move(memory), execution.physical, execution.shared_name,
+                                       execution.ledger, std::move(hazards));
 }
 
 std::shared_ptr<BufferState> borrow(const Execution& execution, const HostArray& host) {
-  auto memory = std::make_shared<Memory>();
-  memory->host = host;
-  memory->data = host.data();
-  memory->bytes = host.num_bytes();
-  return std::make_shared<BufferState>(std::move(memory), execution.physical, execution.shared_name,
-                                       execution.ledger);
+  return std::make_shared<BufferState>(std::make_shared<Memory>(host), execution.physical,
+                                       execution.shared_name, execution.ledger);
 }
 
 bool reaches(const Execution& execution, const BufferState& buffer) noexcept {
@@ -171,10 +168,8 @@ Buffer Buffer::allocate(const Device& device, const ArrayType& type) {
                 fmt::format("buffer {}: extents must be 0 or more and its bytes fit 63 bits",
                             type.to_string()));
   }
-  auto state = rt::allocate(*Inside::of(device)->execution, static_cast<std::size_t>(*bytes),
-                            "a buffer " + type.to_string());
-  state->begin_with_zeros();
-  return Inside::make<Buffer>(std::move(state));
+  return Inside::make<Buffer>(rt::allocate_zeros(
+      *Inside::of(device), static_cast<std::size_t>(*bytes), "a buffer " + type.to_string()));
 }
 
 std::size_t Buffer::num_bytes() const noexcept { return state_->bytes; }

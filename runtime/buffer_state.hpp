@@ -8,10 +8,11 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 
 #include "devices/device.hpp"
-#include "devices/memory_pool.hpp"
+#include "devices/memory_cache.hpp"
 #include "heddle/device.hpp"
 #include "heddle/program.hpp"
 #include "runtime/hazards.hpp"
@@ -21,29 +22,51 @@ namespace heddle::rt {
 
 struct Execution;
 
-/// A block of memory: kept by its buffer, and by every task that uses it until that ended. It goes
-/// back to the pool with the last of them, so nothing that was accepted can touch it afterwards.
-struct Memory {
-  std::shared_ptr<dev::MemoryPool> pool;  ///< null: borrowed from a host array
-  std::optional<HostArray> host;          ///< keeps borrowed host memory
-  void* data = nullptr;
-  std::size_t bytes = 0;
-
-  Memory() = default;
+/// Memory that a buffer, or something like it, was given: kept by that, and by every task that uses
+/// it until that ended. Its block is free for others once that lets it go, who come after the
+/// tasks.
+class Memory {
+ public:
+  /// Borrowed.
+  explicit Memory(HostArray array)
+      : data(array.data()), bytes(array.num_bytes()), host(std::move(array)) {}
+  Memory(std::shared_ptr<dev::MemoryCache> from, dev::BlockRef taken, std::size_t num_bytes)
+      : data(taken ? taken->data : nullptr),
+        bytes(num_bytes),
+        cache_(std::move(from)),
+        block_(std::move(taken)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
+  /// Lets it go, if that has not happened: all that used it has ended.
   ~Memory();
+
+  void* const data;
+  const std::size_t bytes;
+  const std::optional<HostArray> host{};  ///< keeps borrowed host memory
+
+  /// What uses of the block come after: those of who had it before.
+  [[nodiscard]] std::span<const Event> former_uses() const noexcept;
+  /// Once, by the last who can ask for uses: it comes after these.
+  void let_go(const Hazards& uses) const noexcept;
+
+ private:
+  const std::shared_ptr<dev::MemoryCache> cache_{};  // null: borrowed
+  const dev::BlockRef block_{};
+  mutable bool gone_ = false;
 };
 
 /// What is behind Buffer: a right to memory, which donation takes away. It knows the uses of the
 /// memory that next ones come after, a next owner's among them.
 class BufferState {
  public:
-  /// The memory of a virtual device, by name.
+  /// The memory of a virtual device, by name. `former`: what uses come after from the start.
   BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
-              std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger);
+              std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger,
+              Hazards former = {});
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
+  /// The memory is free for others, if it has not been given away: they come after its uses.
+  ~BufferState();
 
   const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
   const std::shared_ptr<const std::string> device;      ///< name of the virtual one
@@ -67,8 +90,8 @@ class BufferState {
   std::shared_ptr<const Memory> memory;  ///< null: donated
   std::source_location taken_at;         ///< where donate() was called
 
-  /// Hands the memory on; until all uses so far have ended it is kept besides. Throws
-  /// failed_precondition where it was given away before, naming the place.
+  /// Hands the memory on. Throws failed_precondition where it was given away before, naming the
+  /// place.
   [[nodiscard]] std::shared_ptr<BufferState> donate(std::source_location where);
   /// What a next use comes after. Under the lock.
   [[nodiscard]] Hazards& hazards() noexcept { return hazards_; }
@@ -77,7 +100,6 @@ class BufferState {
   [[nodiscard]] std::shared_ptr<BufferState> next_owner() const;
 
   Hazards hazards_;
-  std::shared_ptr<const Memory> lent_;  // kept for uses where no memory was left for other means
 };
 
 /// Asked by heddle itself: the failure is still to be seen by somebody (S10).
@@ -91,14 +113,15 @@ void require_reach(const BufferView& view, const Execution& execution);
 void require_writable(const BufferView& view);
 
 /// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and the largest
-/// holders. `tensor`: the id of the one that it is for.
-[[nodiscard]] std::shared_ptr<const Memory> allocate_memory(const Execution& execution,
-                                                            std::size_t bytes,
-                                                            const std::string& what,
-                                                            std::uint64_t tensor = 0);
-[[nodiscard]] std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t bytes,
-                                                    const std::string& what,
-                                                    std::uint64_t tensor = 0);
+/// holders. `tensor`: the id of the one that it is for. Tasks of the device come after what used it
+/// before; others that touch it do not, but where it `may_have` no such uses.
+[[nodiscard]] std::shared_ptr<const Memory> allocate_memory(
+    const Execution& execution, std::size_t bytes, const std::string& what,
+    std::uint64_t tensor = 0, dev::LastUses may_have = dev::LastUses::ordered);
+/// All that uses the buffer comes after that.
+[[nodiscard]] std::shared_ptr<BufferState> allocate(
+    const Execution& execution, std::size_t bytes, const std::string& what,
+    std::uint64_t tensor = 0, dev::LastUses may_have = dev::LastUses::ordered);
 /// A buffer of the array's own memory, for a device that shares it.
 [[nodiscard]] std::shared_ptr<BufferState> borrow(const Execution& execution,
                                                   const HostArray& host);

@@ -40,7 +40,8 @@ struct LinkedStep {
 };
 
 /// What a launch needs: kept by the handles of its routine, and by the tasks, so it keeps code and
-/// buffers alive while they are queued. Made by make_linked().
+/// memory while they are queued. The buffers go with the last handle: then nobody can schedule it.
+/// Made by make_linked().
 struct Linked {
   Code code;
   std::vector<LinkedStep> steps;
@@ -50,10 +51,11 @@ struct Linked {
   sched::Label label;
   std::vector<heddle_kernel_buffer> buffers{};  ///< per entry; empty for the merge entry
   Accesses accesses{};  ///< those of `entries`; with the ledger of its device
+  std::vector<std::shared_ptr<const Memory>> memories{};  ///< of `entries`
   /// Launches in the queue that hold it by being counted; they begin with that ledger locked.
   mutable sched::SplitCount<> launches{};
 };
-/// Goes with its last handle or launch, whichever is later.
+/// Goes with its last handle or launch, whichever is later. All that it has is filled in by then.
 [[nodiscard]] std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
                                                   std::vector<std::optional<BufferView>> entries,
                                                   std::shared_ptr<Execution> execution);

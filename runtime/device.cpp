@@ -74,7 +74,7 @@ Event Device::refused(const Event& event) const noexcept {
 
 DeviceStatistics Device::statistics() const noexcept {
   const rt::Execution& execution = *state_->execution;
-  const dev::MemoryUse memory = execution.pool->use();
+  const dev::MemoryUse memory = execution.memory->use();
   // relaxed: numbers for people; they pair with the counts in tasks.
   constexpr auto order = std::memory_order_relaxed;
   return {memory.in_use,
@@ -88,10 +88,12 @@ DeviceStatistics Device::statistics() const noexcept {
 
 std::vector<TensorMemory> Device::memory() const {
   std::vector<TensorMemory> result;
-  for (dev::MemoryHolder& holder : state_->execution->pool->holders())
+  for (dev::MemoryHolder& holder : state_->execution->memory->holders())
     result.push_back({std::move(holder.label), holder.in_use, holder.peak});
   return result;
 }
+
+void Device::trim() const noexcept { state_->execution->memory->trim(); }
 
 std::string Device::to_string() const {
   const DeviceStatistics s = statistics();
@@ -146,13 +148,14 @@ Device Hardware::new_virtual_device() const {
       !status.ok()) {
     throw Error(status.code(), "no queue for device " + state->execution->name, status);
   }
-  dev::MemoryPoolOptions memory{state->execution->name, {}};
+  state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
+  dev::MemoryCacheOptions memory{state->execution->name, state->timeline->id(), {}};
   if (const auto most = backend_->options.bytes_max)
     memory.own = {*most, std::make_shared<const std::string>(
                              "BackendOptions::bytes_max or HEDDLE_BYTES_MAX")};
-  state->execution->pool =
-      std::make_shared<dev::MemoryPool>(state->execution->physical, std::move(memory));
-  state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
+  state->execution->memory =
+      std::make_shared<dev::MemoryCache>(backend_->pool_of(*state->execution->physical),
+                                         state->execution->physical, std::move(memory));
   if (state->execution->queue->runs_ahead())
     sched::HardwareQueue::give(*state->timeline, state->execution->queue);
   std::erase_if(backend_->devices, [](const rt::BackendState::Opened& device) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "devices/device.hpp"
-#include "devices/memory_pool.hpp"
+#include "devices/memory_cache.hpp"
 #include "heddle/device.hpp"
 #include "runtime/ledger.hpp"
 #include "runtime/merge_slot.hpp"
@@ -25,8 +25,8 @@ struct Execution {
   std::shared_ptr<dev::PhysicalDevice> physical;
   std::shared_ptr<Stream> queue;
   Staging staging;
-  std::shared_ptr<dev::MemoryPool> pool;
-  Sync sync = Sync::automatic;  ///< constant
+  std::shared_ptr<dev::MemoryCache> memory;  ///< set when its timeline is there
+  Sync sync = Sync::automatic;               ///< constant
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
   Spares spares;

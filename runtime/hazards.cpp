@@ -105,7 +105,9 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
   if (next.use == Use::overwrite) renew(next.range);
   const bool writing = writes(next.use);
   std::erase_if(records_, [&](const Record& before) {
-    const bool mine = !before.former && before.event.device_id() == next.timeline;
+    // Of what has no values to heed, who comes after this write comes after that too.
+    const bool alike = writing ? !before.former || !before.heeded : !before.former;
+    const bool mine = alike && before.event.device_id() == next.timeline;
     return mine && (writing ? next.range.covers(before.range)
                             : !before.writes && before.range == next.range);
   });
@@ -113,16 +115,29 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
   records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
 }
 
+void Hazards::begin_after(std::span<const Event> uses, Range range) {
+  for (const Event& use : uses) {
+    if (!use.done()) records_.push_back({use, range, 0, true, true, false, false});
+  }
+}
+
 void Hazards::begin_with(const Event& first_values, Range range) noexcept {
+  std::erase_if(records_, [&](const Record& before) {
+    return before.event.device_id() == first_values.device_id();
+  });
   records_.push_back({first_values, range, 0, true, true, false, false});  // order() made room
 }
 
-std::vector<Event> Hazards::under_way() const {
-  std::vector<Event> found;
+void Hazards::add_under_way(std::vector<Event>& uses) const {
   for (const Record& record : records_) {
-    if (!record.event.done()) found.push_back(record.event);
+    if (record.event.done()) continue;
+    const auto same = std::ranges::find(uses, record.event.device_id(), &Event::device_id);
+    if (same == uses.end()) {
+      uses.push_back(record.event);
+    } else if (same->ticket() < record.event.ticket()) {
+      *same = record.event;
+    }
   }
-  return found;
 }
 
 Hazards Hazards::of_next_owner() const {

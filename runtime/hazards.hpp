@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "heddle/event.hpp"
@@ -73,12 +74,15 @@ class Hazards {
   [[nodiscard]] Record* plain(const Next& next) noexcept;
   /// That use was accepted; on its timeline it is the last so far.
   void note(const Event& event, const Next& next, bool alone) noexcept;
+  /// Uses of the memory's bytes come after these, whatever the order is: of who had them before.
+  void begin_after(std::span<const Event> uses, Range range);
   /// Uses on other timelines come after this one, which gives the memory its first values however
   /// it ends, whatever the order is. order() was asked before.
   void begin_with(const Event& first_values, Range range) noexcept;
 
-  /// Those that have not ended.
-  [[nodiscard]] std::vector<Event> under_way() const;
+  /// Adds those that have not ended, the latest of each timeline. Throws std::bad_alloc where there
+  /// is no room.
+  void add_under_way(std::vector<Event>& uses) const;
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   /// What a next owner finds, whose uses come after them all.
   [[nodiscard]] Hazards of_next_owner() const;

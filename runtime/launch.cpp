@@ -23,10 +23,12 @@ using Trace = std::function<void(const TracedValue&)>;
 void construct(void* to, void* from) noexcept {
   ::new (to) SmallLaunch(*static_cast<const SmallLaunch*>(from));
 }
-void destroy(void* callable) noexcept {
-  const Linked* const linked = static_cast<SmallLaunch*>(callable)->linked;
+/// One launch of it has ended.
+void count_end(const Linked* linked) noexcept {
   if (linked->launches.end()) delete linked;
 }
+
+void destroy(void* callable) noexcept { count_end(static_cast<SmallLaunch*>(callable)->linked); }
 bool run(void* callable, Status& failure) {
   static sched::NeverDestroyed<const Trace> no_trace;
   const auto& launch = *static_cast<const SmallLaunch*>(callable);
@@ -51,8 +53,8 @@ class Launch final : public Operation {
     return std::make_unique<Launch>();
   }
   /// What is launched, and with what. Throws as Statics::take() does.
-  void fill(std::shared_ptr<const Linked> linked, const Statics& statics, const Trace& trace) {
-    linked_ = std::move(linked);
+  void fill(const Linked& linked, const Statics& statics, const Trace& trace) {
+    linked_ = &linked;
     statics_.resize(Inside::of(linked_->code)->signature().statics.size());
     statics.take(linked_->code, statics_);
     trace_ = trace;
@@ -82,11 +84,11 @@ class Launch final : public Operation {
     trace_ = nullptr;
     merge_.clear();
     merges_ = false;
-    linked_.reset();
+    count_end(linked_);
     execution->spares.give(*this);  // and may go with the execution
   }
 
-  std::shared_ptr<const Linked> linked_;
+  const Linked* linked_ = nullptr;  // held by being counted there, once the launch is accepted
   std::vector<std::int64_t> statics_;
   Trace trace_;
   MergeRead merge_;
@@ -153,17 +155,16 @@ Event submit_small(const ContextState& context, const Linked& linked, SmallLaunc
   return submit_counted(context, linked, SmallLaunch::ops, &launch, options);
 }
 
-Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
-                    const Statics& statics, const Trace& trace, const MergeSource* source,
-                    const SubmitOptions& options) {
-  const Linked& code = *linked;  // the task keeps it while it is being submitted
-  auto launch = Launch::make(*code.execution);
-  launch->fill(std::move(linked), statics, trace);
-  if (!Inside::of(code.code)->signature().merge)
+Event submit_launch(const ContextState& context, const Linked& linked, const Statics& statics,
+                    const Trace& trace, const MergeSource* source, const SubmitOptions& options) {
+  auto launch = Launch::make(*linked.execution);
+  launch->fill(linked, statics, trace);
+  if (!Inside::of(linked.code)->signature().merge)
     return submit(*context.device,
-                  {code.label, std::move(launch), code.accesses, nullptr, &context}, options);
+                  {linked.label, std::move(launch), linked.accesses, nullptr, &context, &linked},
+                  options);
   MergeRead& read = launch->merging();
-  return submit_consumer(context, code, read, source, std::move(launch), options);
+  return submit_consumer(context, linked, read, source, std::move(launch), options);
 }
 
 }  // namespace heddle::rt

@@ -42,8 +42,8 @@ struct CallState {
 
 /// Any launch. `source`: what merge() brings; null: its code merges what the device's buffer holds,
 /// if it merges.
-Event submit_launch(const ContextState& context, std::shared_ptr<const Linked> linked,
-                    const Statics& statics, const std::function<void(const TracedValue&)>& trace,
-                    const MergeSource* source, const SubmitOptions& options);
+Event submit_launch(const ContextState& context, const Linked& linked, const Statics& statics,
+                    const std::function<void(const TracedValue&)>& trace, const MergeSource* source,
+                    const SubmitOptions& options);
 
 }  // namespace heddle::rt

@@ -134,14 +134,21 @@ class Linker {
     }
   }
 
-  /// Memory of an entry's own, contents undefined.
-  BufferView make_buffer(std::size_t k) const {
+  /// Memory of an entry's own: what makes it is given bytes, text and tensor.
+  template <class Make>
+  BufferView make_buffer(std::size_t k, const Make& make) const {
     const ArrayType& type = data_.signature().entries[k].type;
     const Tensor* const tensor = data_.tensor(k);
-    auto memory = allocate(*parent_->device->execution, static_cast<std::size_t>(*type.num_bytes()),
-                           fmt::format("tensor '{}' {}", data_.label(k), type.to_string()),
-                           tensor == nullptr ? 0 : tensor->id());
-    return {Inside::make<Buffer>(std::move(memory)), type};
+    return {
+        Inside::make<Buffer>(make(static_cast<std::size_t>(*type.num_bytes()),
+                                  fmt::format("tensor '{}' {}", data_.label(k), type.to_string()),
+                                  tensor == nullptr ? 0 : tensor->id())),
+        type};
+  }
+  BufferView make_buffer(std::size_t k, dev::LastUses may_have = dev::LastUses::ordered) const {
+    return make_buffer(k, [&](std::size_t bytes, const std::string& what, std::uint64_t tensor) {
+      return allocate(*parent_->device->execution, bytes, what, tensor, may_have);
+    });
   }
 
   void require_assignable(const Tensor& tensor, const BufferView& view) const {
@@ -196,9 +203,9 @@ class Linker {
       return view;
     }
     if (host && !entry.overwrites_whole) return upload(k, *host, false);
-    BufferView view = make_buffer(k);
-    Inside::of(view.buffer())->begin_with_zeros();
-    return view;
+    return make_buffer(k, [&](std::size_t bytes, const std::string& what, std::uint64_t id) {
+      return allocate_zeros(*parent_->device, bytes, what, id);
+    });
   }
 
   bool host_memory() const {
@@ -207,7 +214,8 @@ class Linker {
   }
 
   BufferView upload(std::size_t k, const HostArray& host, bool constant) {
-    BufferView view = make_buffer(k);
+    // In memory of the host's they are put there now.
+    BufferView view = make_buffer(k, host_memory() ? dev::LastUses::over : dev::LastUses::ordered);
     submit_first_values(*parent_->device, view, host, *data_.tensor(k), constant);
     return view;
   }
@@ -285,7 +293,11 @@ class Linker {
       const std::optional<BufferView>& view = linked.entries[k];
       linked.buffers.push_back(
           {view ? place_of(*view).data : nullptr, view ? view->num_bytes() : 0});
-      if (view) linked.accesses.add({&*view, use_of(data.signature().entries[k]), data.tensor(k)});
+      if (!view) continue;
+      linked.accesses.add({&*view, use_of(data.signature().entries[k]), data.tensor(k)});
+      const BufferState& buffer = *Inside::of(view->buffer());
+      const std::lock_guard lock(*buffer.ledger);
+      linked.memories.push_back(buffer.memory);  // null: donated meanwhile, so it is never launched
     }
     for (LinkedStep& step : linked.steps) {
       const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
@@ -324,7 +336,9 @@ std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
                                     std::vector<std::optional<BufferView>> entries,
                                     std::shared_ptr<Execution> execution) {
   struct LetGo {
-    void operator()(const Linked* linked) const noexcept {
+    void operator()(Linked* linked) const noexcept {
+      linked->accesses.clear();
+      linked->entries.clear();
       if (linked->launches.let_go()) delete linked;
     }
   };

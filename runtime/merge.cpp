@@ -222,9 +222,10 @@ Event submit_consumer(const ContextState& context, const Linked& consumer, Merge
                       const MergeSource* source, std::unique_ptr<Operation> launch,
                       const SubmitOptions& options) {
   Consumes consumes(consumer, read, source);
-  return submit(*context.device,
-                {consumer.label, std::move(launch), consumer.accesses, &consumes, &context},
-                options);
+  return submit(
+      *context.device,
+      {consumer.label, std::move(launch), consumer.accesses, &consumes, &context, &consumer},
+      options);
 }
 
 }  // namespace heddle::rt

@@ -35,7 +35,7 @@ Event schedule(const RoutineState& routine, const Statics& statics, const Schedu
     Event event;
     if (is_plain(options) && submit_plainly(*routine.context, launch, event)) return event;
   }
-  std::shared_ptr<const Linked> linked = routine.context->routine();
+  const std::shared_ptr<const Linked> linked = routine.context->routine();
   if (!linked) refuse_finalised(*routine.context);
   if (small && !uses_fresh(linked->accesses))
     return submit_small(*routine.context, *linked, launch, submit_options(options, where));
@@ -45,7 +45,7 @@ Event schedule(const RoutineState& routine, const Statics& statics, const Schedu
                             "CompileOptions::trace_values",
                             routine.code.name()));
   }
-  return submit_launch(*routine.context, std::move(linked), statics, options.trace, source,
+  return submit_launch(*routine.context, *linked, statics, options.trace, source,
                        submit_options(options, where));
 }
 

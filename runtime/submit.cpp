@@ -101,6 +101,7 @@ class Door final : public sched::TicketGuard {
     Door door(device, work.label, work.accesses);
     door.merge_ = work.merge;
     door.context_ = work.context;
+    door.linked_ = work.linked;
     door.first_values_ = work.first_values;
     door.operation_ = work.operation.get();
     return door.submit(runs_ahead ? ahead : to_the_end, &work.operation, options);
@@ -147,7 +148,7 @@ class Door final : public sched::TicketGuard {
       note_use(*taken);
       if (linked_ != nullptr) {
         linked_->launches.begin();
-        device_.execution->ledger->claim();
+        if (operation_ == nullptr) device_.execution->ledger->claim();
       }
       if (merge_ != nullptr) {
         before = slot().load;
@@ -337,8 +338,8 @@ class Door final : public sched::TicketGuard {
   const Accesses* accesses_;  // from enter() on with what is merged
   MergeUse* merge_ = nullptr;
   const ContextState* context_ = nullptr;
-  Operation* operation_ = nullptr;  // or:
   const Linked* linked_ = nullptr;
+  Operation* operation_ = nullptr;  // null: only that keeps memory
   bool first_values_ = false;
   bool contain_ = false, alone_ = false, automatic_ = true;
   std::uint64_t disturbances_ = 0;  // when it was looked at

@@ -151,6 +151,8 @@ struct Work {
   MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
   /// Whose routine it launches, which has the ledger of its device among its accesses; null: none.
   const ContextState* context = nullptr;
+  /// That routine, which the operation holds by being counted there; null: none.
+  const Linked* linked = nullptr;
   /// It gives what it touches its first values, however it ends.
   bool first_values = false;
 };

@@ -232,6 +232,46 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
   submit(device, std::move(work));
 }
 
+namespace {
+
+/// By a task of the device, which comes after what uses the memory yet, if its queue takes one now.
+bool submit_zeros(const DeviceState& device, const std::shared_ptr<BufferState>& state) {
+  const auto& queue = device.execution->queue;
+  const BufferView view(Inside::make<Buffer>(state),
+                        {u8, {static_cast<std::int64_t>(state->bytes)}});
+  const Accesses accesses = only(view, Use::overwrite, nullptr);
+  Work work{"zero",
+            std::make_unique<FirstValues>(
+                Move{Route::fill, state->data, nullptr, state->bytes, queue, {}, queue}, nullptr,
+                state->memory),
+            accesses};
+  work.first_values = true;
+  SubmitOptions options;
+  options.full = sched::FullPolicy::fail;
+  try {
+    submit(device, std::move(work), options);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device, std::size_t bytes,
+                                            const std::string& what, std::uint64_t tensor) {
+  auto state = allocate(*device.execution, bytes, what, tensor);
+  if (state->hazards().size() > 0) {
+    // A task of another device might be the first that uses it: were that passed over, it would
+    // put zeros there without a wait for what uses the memory yet.
+    if (submit_zeros(device, state)) return state;
+    state.reset();
+    state = allocate(*device.execution, bytes, what, tensor, dev::LastUses::over);
+  }
+  state->begin_with_zeros();
+  return state;
+}
+
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
                        const Tensor* tensor, const SubmitOptions& options) {
   Move move =

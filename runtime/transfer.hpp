@@ -97,5 +97,10 @@ Event submit_copy(const DeviceState& device, const BufferView& from, const Buffe
 /// array, so it can be read later.
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
                          const Tensor& tensor, bool constant);
+/// As allocate(); it begins with zeros (D2).
+[[nodiscard]] std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device,
+                                                          std::size_t bytes,
+                                                          const std::string& what,
+                                                          std::uint64_t tensor = 0);
 
 }  // namespace heddle::rt

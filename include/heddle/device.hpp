@@ -36,10 +36,12 @@ class Hardware;  // below
 
 /// Bytes of device memory, and how transfers went, since the device was opened.
 struct DeviceStatistics {
-  std::uint64_t bytes_in_use = 0;
-  std::uint64_t bytes_peak = 0;
-  /// Kept for reuse; given back where heddle itself gets short of memory. That others in the
-  /// process, or on the machine, do is not noticed.
+  std::uint64_t bytes_in_use = 0;  ///< of buffers that somebody has, as asked for
+  std::uint64_t bytes_peak = 0;    ///< the most of these
+  /// Rounded up, of buffers that are gone: kept for reuse, by the device's own tasks at once, by
+  /// other devices of the backend and the memory space once all that used them has ended. Given
+  /// back by trim(), and where heddle itself gets short of memory. That others in the process, or
+  /// on the machine, do is not noticed.
   std::uint64_t bytes_cached = 0;
   std::uint64_t launches = 0;
   std::uint64_t copies = 0;           ///< device-to-device copies, those of merges left out
@@ -100,6 +102,9 @@ class Device {
   /// The tensors that have memory on this device, and a thousand of those that had, most in use
   /// first. Hosted constants that are read in place take none.
   [[nodiscard]] std::vector<TensorMemory> memory() const;
+  /// Gives what it keeps for reuse back to the system (DeviceStatistics::bytes_cached), where tasks
+  /// use some of that yet, once they have ended.
+  void trim() const noexcept;
   [[nodiscard]] std::string to_string() const;
   friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }
 
@@ -138,8 +143,8 @@ class Hardware {
   int ordinal_;
 };
 
-/// Device memory: a shared handle, freed when the last handle and the last task that uses it are
-/// gone (D2). It has one owner at any time (D17).
+/// Device memory: a shared handle, freed in timeline order when the last handle is gone (D2). It
+/// has one owner at any time (D17).
 class Buffer {
  public:
   Buffer(const Buffer&) = default;
@@ -147,8 +152,8 @@ class Buffer {
   /// Zeros, which the task of its first use begins with; later ones on other devices come after
   /// that. Throws exhausted naming the bytes, their bound and the largest holders, and
   /// invalid_argument on overflow. It waits for nothing: the memory of a buffer that is gone is
-  /// free once the tasks that were submitted with it have ended, so await() the device where memory
-  /// is tight.
+  /// free for its own device at once, for others, and where other devices used it, once all tasks
+  /// that use it have ended: await() these devices where memory is tight.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once its memory was donated.

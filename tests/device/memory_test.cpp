@@ -84,8 +84,8 @@ TEST_P(MemoryTest, IsFreedInTimelineOrder) {
     view.from_host(device, bytes(sevens));
     view.to_host(device, std::as_writable_bytes(std::span(read)));
   }
-  EXPECT_EQ(device.statistics().bytes_in_use, 4000u);
-  EXPECT_EQ(device.statistics().bytes_cached, 0u);
+  EXPECT_EQ(device.statistics().bytes_in_use, 0u);
+  EXPECT_GE(device.statistics().bytes_cached, 4000u);
   // Another device of this memory, which does not wait, gets none of it.
   const Device other = backend.physical_device(0).new_virtual_device();
   const BufferView theirs(Buffer::allocate(other, {f32, {1000}}), {f32, {1000}});

@@ -178,20 +178,22 @@ Backend open_idle() {
   return Backend::open(options);
 }
 
-// D2: memory that is given away while a launch of its owner is queued is free once that has ended,
-// where its new owner went before, whether or not its former one is there
+// D2: memory that is given away while a launch of its owner is queued goes once that has ended,
+// where its new owner and the routine went before
 TEST(LaunchMemoryTest, IsFreeAfterItsLastUser) {
   const Backend backend = open_idle();
-  const Counting counting(backend);
+  Counting counting(backend);
   for (int round = 0; round < 2; ++round) {  // the second one is scheduled without a lock
     EXPECT_TRUE(counting.schedule().wait().ok());
   }
   static_cast<void>(counting.schedule());
-  const std::uint64_t before = counting.device.statistics().bytes_in_use;
   static_cast<void>(counting.buffer.donate());
-  EXPECT_EQ(counting.device.statistics().bytes_in_use, before) << "the launch is queued";
+  counting.routine.reset();
+  EXPECT_EQ(counting.device.statistics().bytes_in_use, 0u);
+  counting.device.trim();
+  EXPECT_GT(counting.device.statistics().bytes_cached, 0u) << "the launch is queued";
   counting.device.await();
-  EXPECT_LT(counting.device.statistics().bytes_in_use, before);
+  EXPECT_EQ(counting.device.statistics().bytes_cached, 0u);
 }
 
 // D2: wherever memory ends in a donation, launches that are queued keep what they use
@@ -199,18 +201,24 @@ TEST(LaunchMemoryTest, IsKeptWhereDonationsGetNone) {
   const Backend backend = open_idle();
   int given = 0;
   for (std::uint64_t granted = 0; granted < 12; ++granted) {
-    const Counting counting(backend);
+    Counting counting(backend);
     static_cast<void>(counting.schedule());
-    const std::uint64_t before = counting.device.statistics().bytes_in_use;
+    bool gave = false;
     try {
       const NoMemory none(granted);
       static_cast<void>(counting.buffer.donate());
-      ++given;
+      gave = true;
     } catch (const std::bad_alloc&) {
       EXPECT_TRUE(counting.buffer.live());
     }
-    EXPECT_EQ(counting.device.statistics().bytes_in_use, before) << granted << " granted";
+    counting.routine.reset();
+    counting.device.trim();
+    const DeviceStatistics queued = counting.device.statistics();
+    EXPECT_EQ(queued.bytes_in_use, gave ? 0u : 8u) << granted << " granted";
+    EXPECT_EQ(queued.bytes_cached, gave ? 192u : 128u) << granted << " granted";
     counting.device.await();
+    EXPECT_EQ(counting.device.statistics().bytes_cached, 0u) << granted << " granted";
+    given += gave ? 1 : 0;
   }
   EXPECT_GT(given, 0);
 }
@@ -219,7 +227,7 @@ TEST(LaunchMemoryTest, IsKeptWhereDonationsGetNone) {
 // schedules alone: it locks nothing from then on either
 TEST(LaunchMemoryTest, WorkersThatFreeItTakeNoLock) {
   const Backend backend = Backend::open("cc");
-  const Counting counting(backend);
+  Counting counting(backend);
   rt::Ledger& ledger = *Inside::of(counting.device)->execution->ledger;
   const auto schedules_alone = [&] {
     const bool alone = ledger.try_lock_alone();
@@ -232,15 +240,15 @@ TEST(LaunchMemoryTest, WorkersThatFreeItTakeNoLock) {
   sched::ExternalTimeline gate("gate");
   counting.device.wait(gate.next());
   static_cast<void>(counting.schedule());
-  const std::uint64_t before = counting.device.statistics().bytes_in_use;
   static_cast<void>(counting.buffer.donate());
-  EXPECT_EQ(counting.device.statistics().bytes_in_use, before);
+  counting.routine.reset();
+  counting.device.trim();
+  EXPECT_GT(counting.device.statistics().bytes_cached, 0u);
   EXPECT_TRUE(gate.signal(1).ok());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (counting.device.statistics().bytes_in_use == before &&
-         std::chrono::steady_clock::now() < end)
+  while (counting.device.statistics().bytes_cached > 0 && std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
-  EXPECT_LT(counting.device.statistics().bytes_in_use, before);
+  EXPECT_EQ(counting.device.statistics().bytes_cached, 0u);
   EXPECT_TRUE(schedules_alone());
 }
 

@@ -1,0 +1,304 @@
+// Taking, keeping and giving back blocks; bounds; accounting.
+#include "devices/memory_cache.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace heddle::dev {
+namespace {
+
+/// Holders that are remembered though they have nothing any more.
+constexpr std::size_t holders_max = 1024;
+/// Room for the last uses of a block: those of as many devices are remembered without more memory.
+constexpr std::size_t usual_uses = 4;
+
+/// What a block has at least.
+std::size_t exact(std::size_t bytes) noexcept {
+  constexpr std::size_t step = SizeClass::smallest;
+  return bytes > SizeClass::bytes_max ? bytes : (bytes + step - 1) / step * step;
+}
+
+/// A block that others can take.
+bool is_of_a_class(const Block& block) noexcept {
+  return block.size <= SizeClass::bytes_max && SizeClass::of(block.size).size == block.size;
+}
+
+}  // namespace
+
+MemoryCache::MemoryCache(std::shared_ptr<MemoryPool> pool, std::shared_ptr<PhysicalDevice> device,
+                         MemoryCacheOptions options)
+    : pool_(std::move(pool)),
+      options_(std::move(options)),
+      source_(std::make_shared<const BlockSource>(BlockSource{device, accounts_of(*device)})),
+      accounts_(source_->accounts) {
+  if (options_.own.source) {
+    share_->bound = std::make_shared<MemoryAccount>([own = options_.own] { return own; });
+    accounts_.push_back(share_->bound);
+  }
+  try {
+    for (const auto& account : accounts_) account->join(*this);
+  } catch (...) {
+    leave();
+    throw;
+  }
+}
+
+MemoryCache::~MemoryCache() {
+  leave();
+  trim();
+}
+
+void MemoryCache::leave() noexcept {
+  for (const auto& account : accounts_) account->leave(*this);
+}
+
+Status MemoryCache::allocate(std::size_t bytes, BlockRef* block, const Holder& holder,
+                             LastUses may_have) noexcept {
+  *block = {};
+  if (bytes == 0) return {};
+  try {
+    return allocate_block(bytes, block, holder, may_have);
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "no host memory to keep account of a block");
+  }
+}
+
+Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Holder& holder,
+                                   LastUses may_have) {
+  BlockRef found;
+  Status status;
+  if (bytes <= SizeClass::bytes_max) {
+    const SizeClass size = SizeClass::of(bytes);
+    const Wanted wanted{may_have, options_.timeline};
+    found = take_at_hand(size, wanted, bytes, holder);
+    if (found) {
+      *block = std::move(found);
+      return {};
+    }
+    found = take_kept(size, wanted);
+    if (!found) status = take_fresh(size.size, &found);
+    if (!found && exact(bytes) < size.size) status = take_fresh(exact(bytes), &found);
+    if (!found) found = take_larger(size, wanted);
+  } else {
+    status = take_fresh(bytes, &found);
+  }
+  if (!found) return status;
+  try {
+    const std::lock_guard lock(mutex_);
+    note(*found, bytes, holder);
+  } catch (...) {
+    count_kept(*found);
+    if (is_of_a_class(*found)) pool_->put(std::move(found));
+    throw;
+  }
+  *block = std::move(found);
+  return {};
+}
+
+/// The way of most: one lock, and no search for the holder where that is the same again.
+BlockRef MemoryCache::take_at_hand(SizeClass size, const Wanted& wanted, std::size_t bytes,
+                                   const Holder& holder) {
+  if (size.number >= at_hand_classes) return {};
+  const std::lock_guard lock(mutex_);
+  BlockRef block = at_hand_[size.number].take(wanted);
+  if (!block) return {};
+  try {
+    note(*block, bytes, holder);
+  } catch (...) {
+    at_hand_[size.number].push(std::move(block));
+    throw;
+  }
+  at_hand_bytes_ -= size.size;
+  block->forbid_touches(false);
+  return block;
+}
+
+BlockRef MemoryCache::take_kept(SizeClass size, const Wanted& wanted) noexcept {
+  BlockRef block = pool_->take(size, wanted);
+  if (block && !make_ours(*block)) {
+    pool_->put(std::move(block));
+    return {};
+  }
+  return block;
+}
+
+/// Where there is nothing else.
+BlockRef MemoryCache::take_larger(SizeClass size, const Wanted& wanted) noexcept {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (size.number < at_hand_classes) {
+        if (BlockRef block = at_hand_[size.number].take(wanted)) {
+          at_hand_bytes_ -= size.size;
+          block->forbid_touches(false);
+          return block;
+        }
+      }
+    }
+    if (BlockRef block = take_kept(size, wanted)) return block;
+    if (size.size >= SizeClass::bytes_max) return {};
+    size = SizeClass::of(size.size + 1);
+  }
+}
+
+/// false: its own bound has no room for it.
+bool MemoryCache::make_ours(Block& block) noexcept {
+  if (block.share != share_) {
+    if (share_->bound && !share_->bound->take(block.size)) return false;
+    if (block.share->bound) block.share->bound->give_back(block.size);
+  }
+  // relaxed: a number for people.
+  if (block.kept) block.share->kept.fetch_sub(block.size, std::memory_order_relaxed);
+  block.kept = false;
+  block.share = share_;
+  block.forbid_touches(false);
+  return true;
+}
+
+Status MemoryCache::take_fresh(std::size_t size, BlockRef* block) {
+  const MemoryAccount* bound = take_from_accounts(size);
+  if (bound != nullptr) {
+    bound->trim();
+    bound = take_from_accounts(size);
+  }
+  if (bound != nullptr) return Status(ErrorCode::exhausted, bound->refusal(size));
+  void* data = nullptr;
+  Status status = source_->device->allocate(size, &data);
+  if (!status.ok()) {
+    trim(LastUses::over);
+    for (const auto& account : accounts_) account->trim();
+    status = source_->device->allocate(size, &data);
+  }
+  if (status.ok()) {
+    try {
+      *block = BlockRef(new Block(source_, data, size));
+    } catch (...) {
+      source_->device->release(data, size);
+      for (const auto& account : accounts_) account->give_back(size);
+      throw;
+    }
+    (*block)->share = share_;
+    (*block)->last_uses.reserve(usual_uses);
+    return {};
+  }
+  for (const auto& account : accounts_) account->give_back(size);
+  // The host has no more, though the bounds would allow it: it helps to name the largest holders.
+  if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
+  return Status(ErrorCode::exhausted, accounts_.front()->refusal(size), std::move(status));
+}
+
+/// The account that has no room; null when all have.
+MemoryAccount* MemoryCache::take_from_accounts(std::size_t size) noexcept {
+  for (auto at = accounts_.begin(); at != accounts_.end(); ++at) {
+    if ((*at)->take(size)) continue;
+    MemoryAccount* const bound = at->get();
+    while (at != accounts_.begin()) (*--at)->give_back(size);
+    return bound;
+  }
+  return nullptr;
+}
+
+/// Under the lock.
+void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
+  if (block.holder == nullptr || *block.holder->holder != holder) {
+    const auto at = holders_.try_emplace(holder).first;
+    forget_holder(block);
+    at->second.holder = &at->first;
+    ++at->second.blocks;
+    block.holder = &at->second;
+  }
+  block.asked = bytes;
+  HolderCount& count = *block.holder;
+  count.in_use += bytes;
+  count.peak = std::max(count.peak, count.in_use);
+  in_use_ += bytes;
+  peak_ = std::max(peak_, in_use_);
+}
+
+/// Under the lock.
+void MemoryCache::forget_holder(Block& block) noexcept {
+  HolderCount* const count = std::exchange(block.holder, nullptr);
+  if (count == nullptr) return;
+  --count->blocks;
+  if (count->blocks == 0 && holders_.size() > holders_max) holders_.erase(*count->holder);
+}
+
+/// Under the lock: its buffer is gone.
+void MemoryCache::gone(Block& block) noexcept {
+  in_use_ -= block.asked;
+  block.holder->in_use -= block.asked;
+}
+
+/// It is not at hand any more.
+void MemoryCache::count_kept(Block& block) noexcept {
+  block.kept = true;
+  // relaxed: a number for people.
+  block.share->kept.fetch_add(block.size, std::memory_order_relaxed);
+}
+
+void MemoryCache::release(BlockRef block) noexcept {
+  if (!block) return;
+  const bool reusable = is_of_a_class(*block);
+  if (reusable && block->last_uses.empty()) block->forbid_touches(true);
+  {
+    const std::lock_guard lock(mutex_);
+    gone(*block);
+    if (reusable && block->size <= at_hand_block_max &&
+        at_hand_bytes_ + block->size <= at_hand_max) {
+      at_hand_bytes_ += block->size;
+      at_hand_[SizeClass::of(block->size).number].push(std::move(block));
+      return;
+    }
+    forget_holder(*block);
+  }
+  count_kept(*block);
+  if (reusable) pool_->put(std::move(block));
+}
+
+void MemoryCache::forget(BlockRef block) noexcept {
+  if (!block) return;
+  {
+    const std::lock_guard lock(mutex_);
+    gone(*block);
+    forget_holder(*block);
+  }
+  count_kept(*block);
+}
+
+MemoryUse MemoryCache::use() const noexcept {
+  const std::lock_guard lock(mutex_);
+  // relaxed: a number for people.
+  return {in_use_, peak_, at_hand_bytes_ + share_->kept.load(std::memory_order_relaxed)};
+}
+
+std::vector<MemoryHolder> MemoryCache::holders() const {
+  std::vector<MemoryHolder> result;
+  {
+    const std::lock_guard lock(mutex_);
+    result.reserve(holders_.size());
+    for (const auto& [holder, count] : holders_)
+      result.push_back({holder.second, count.in_use, count.peak});
+  }
+  // Equal ones by name, so that two looks at the same use say the same.
+  std::ranges::sort(result, [](const MemoryHolder& a, const MemoryHolder& b) {
+    return a.in_use != b.in_use ? a.in_use > b.in_use : a.label < b.label;
+  });
+  return result;
+}
+
+void MemoryCache::trim(LastUses having) noexcept {
+  const Wanted wanted{having, options_.timeline};
+  BlockList trimmed;  // goes after the locks
+  {
+    const std::lock_guard lock(mutex_);
+    for (BlockList& list : at_hand_) list.move_to(trimmed, *share_, wanted);
+    for (Block* block = trimmed.first(); block != nullptr; block = block->next) {
+      at_hand_bytes_ -= block->size;
+      forget_holder(*block);
+      count_kept(*block);
+    }
+  }
+  pool_->move_to(trimmed, *share_, wanted);
+}
+
+}  // namespace heddle::dev

@@ -1,0 +1,178 @@
+// Memory of buffers that are gone while tasks use it yet: who has it next, and what each finds.
+#include <chrono>
+#include <thread>
+
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::Each;
+
+/// A device whose tasks wait until told to go on, the last of them reads a buffer that is gone.
+class ReusedMemoryTest : public Conformance {
+ protected:
+  ReusedMemoryTest() {
+    const BufferView sevens = filled(7);
+    device.wait(opened);
+    read = sevens.to_host(device, std::as_writable_bytes(std::span(seen)));
+  }
+  static std::span<const std::byte> bytes(const std::vector<float>& values) {
+    return std::as_bytes(std::span(values));
+  }
+  BufferView filled(float value) const {
+    BufferView view(Buffer::allocate(device, type), type);
+    const std::vector<float> values(1000, value);
+    EXPECT_TRUE(view.from_host(device, bytes(values)).wait().ok());
+    return view;
+  }
+  /// One that the first routine fills, so that it gets no zeros before.
+  Routine filler(const Device& on, float value) const {
+    Tensor t("t", f32, {1000});
+    t.set_mode(MemoryMode::on_device);
+    Index i;
+    Program p("fill");
+    p << (t(i) = Expr(value));
+    return Context(on).link(backend.compile(p));
+  }
+  void open() { EXPECT_TRUE(gate.signal(opened.ticket()).ok()); }
+
+  const ArrayType type{f32, {1000}};
+  sched::ExternalTimeline gate{"gate"};
+  const Event opened = gate.next();
+  std::vector<float> seen = std::vector<float>(1000, -1);
+  Event read;
+};
+HEDDLE_CONFORMANCE_SUITE(ReusedMemoryTest);
+
+// D2: memory of a buffer that is gone is taken at once by its own device, whose tasks use it yet,
+// however often, and each finds what it should
+TEST_P(ReusedMemoryTest, IsTakenAtOnceByItsOwnDevice) {
+  const std::uint64_t kept = device.statistics().bytes_cached;
+  EXPECT_GE(kept, 4000u);
+  std::vector<std::vector<float>> results(5, std::vector<float>(1000, -1));
+  std::vector<float> zeros(1000, -1);
+  const std::vector<float> ones(1000, 1);
+  std::vector<Event> events;
+  for (std::size_t round = 0; round < results.size(); ++round) {
+    const BufferView view(Buffer::allocate(device, type), type);
+    EXPECT_EQ(device.statistics().bytes_cached, 0u) << round;
+    EXPECT_EQ(device.statistics().bytes_in_use, 4000u) << round;
+    if (round == 0) view.to_host(device, std::as_writable_bytes(std::span(zeros)));
+    view.from_host(device, bytes(ones));
+    events.push_back(view.to_host(device, std::as_writable_bytes(std::span(results[round]))));
+  }
+  EXPECT_EQ(device.statistics().bytes_cached, kept);
+  EXPECT_FALSE(read.done());
+  open();
+  device.await();
+  EXPECT_THAT(seen, Each(7));
+  EXPECT_THAT(zeros, Each(0));
+  for (const auto& result : results) EXPECT_THAT(result, Each(1));
+}
+
+// D2: likewise that of tensors whose routine is gone, with launches in the queue
+TEST_P(ReusedMemoryTest, MemoryOfLaunchesIsTakenAtOnce) {
+  static_cast<void>(filler(device, 5).schedule());
+  EXPECT_EQ(device.statistics().bytes_in_use, 0u);
+  const std::uint64_t kept = device.statistics().bytes_cached;
+  const Routine next = filler(device, 6);
+  static_cast<void>(next.schedule());
+  EXPECT_LT(device.statistics().bytes_cached, kept);
+  open();
+  device.await();
+  EXPECT_THAT(seen, Each(7));
+  EXPECT_THAT(next.context().read<float>(next.context().tensors()[0]), Each(6));
+}
+
+// D2: another device that is the first to use such memory comes after what uses it yet
+TEST_P(ReusedMemoryTest, OtherDevicesComeAfterItsUses) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Routine fills = filler(device, 6);
+  EXPECT_EQ(device.statistics().bytes_cached, 0u);
+  const Context& context = fills.context();
+  const BufferView view = context.view(context.tensors()[0]);
+  const std::vector<float> twos(1000, 2);
+  const Event written = view.from_host(other, bytes(twos));
+  static_cast<void>(written.wait_for(std::chrono::milliseconds(20)));
+  EXPECT_FALSE(written.done());
+  open();
+  EXPECT_TRUE(written.wait().ok());
+  device.await();
+  EXPECT_THAT(seen, Each(7));
+  EXPECT_THAT(context.read<float>(context.tensors()[0]), Each(2));
+}
+
+// D2, S12: nor does it touch that before where its task is cancelled
+TEST_P(ReusedMemoryTest, CancelledUsesOfOthersTouchNothingBefore) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const BufferView view(Buffer::allocate(device, type), type);
+  EXPECT_EQ(device.statistics().bytes_cached, 0u);
+  std::vector<float> values(1000, -1);
+  const Event first = view.to_host(other, std::as_writable_bytes(std::span(values)));
+  other.cancel_pending();
+  EXPECT_EQ(first.wait().code(), ErrorCode::cancelled);
+  EXPECT_FALSE(read.done());
+  open();
+  device.await();
+  EXPECT_THAT(seen, Each(7));
+  EXPECT_TRUE(view.to_host(device, std::as_writable_bytes(std::span(values))).wait().ok());
+  EXPECT_THAT(values, Each(0));
+}
+
+// D2: what the tasks of a buffer that is gone should have written is missed by nobody
+TEST_P(ReusedMemoryTest, FailuresOfFormerUsesConcernNobody) {
+  sched::ExternalTimeline failing("failing");
+  TransferOptions after;
+  after.after = {failing.next()};
+  Event failed;
+  {
+    const Tensor t("t", HostArray(type), MemoryMode::hosted_nonconstant);
+    const BufferView gone(Buffer::allocate(device, type), type);
+    EXPECT_EQ(device.statistics().bytes_cached, 0u);
+    failed = Context(device).with(t, gone).from_host(t, after).event;
+  }
+  const BufferView view(Buffer::allocate(device, type), type);
+  EXPECT_EQ(device.statistics().bytes_cached, 0u);
+  open();
+  EXPECT_TRUE(failing.signal(1, Status(ErrorCode::internal, "it was to be written")).ok());
+  EXPECT_FALSE(failed.wait().ok());
+  device.recover();
+  std::vector<float> values(1000, -1);
+  EXPECT_TRUE(view.to_host(device, std::as_writable_bytes(std::span(values))).wait().ok());
+  EXPECT_THAT(values, Each(0));
+  EXPECT_THAT(seen, Each(7));
+}
+
+// D2, D4: first values of host storage, which are put there by the call, harm no task
+TEST_P(ReusedMemoryTest, FirstValuesAtTheCallGetOtherMemory) {
+  const Tensor t("t", HostArray::of({1000}, std::vector<float>(1000, 4)),
+                 MemoryMode::hosted_nonconstant);
+  Index i;
+  Program p("add");
+  p << (t(i) += 1.0);
+  const Routine add = Context(device).link(backend.compile(p));
+  EXPECT_TRUE(add.schedule().accepted());
+  open();
+  device.await();
+  EXPECT_THAT(seen, Each(7));
+  EXPECT_THAT(add.context().read<float>(t), Each(5));
+}
+
+// D2: what is kept goes back when it is asked for, with its last use
+TEST_P(ReusedMemoryTest, TrimmedMemoryGoesAfterItsUses) {
+  EXPECT_GE(device.statistics().bytes_cached, 4000u);
+  device.trim();
+  EXPECT_GE(device.statistics().bytes_cached, 4000u);  // by the task
+  const BufferView view(Buffer::allocate(device, type), type);
+  EXPECT_GE(device.statistics().bytes_cached, 4000u);
+  open();
+  device.await();
+  for (int k = 0; k < 5000 && device.statistics().bytes_cached > 0; ++k)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(device.statistics().bytes_cached, 0u);
+  EXPECT_THAT(seen, Each(7));
+}
+
+}  // namespace
+}  // namespace heddle
