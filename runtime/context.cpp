@@ -52,6 +52,36 @@ void ContextState::finalize() const noexcept {
   gone.swap(contents_);
 }
 
+std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
+                                    std::vector<std::optional<BufferView>> entries,
+                                    std::shared_ptr<Execution> execution) {
+  struct LetGo {
+    void operator()(Linked* linked) const noexcept {
+      linked->accesses.clear();
+      linked->entries.clear();
+      if (linked->launches.let_go()) delete linked;
+    }
+  };
+  const auto label = sched::Label::intern(code.name());
+  std::shared_ptr<Linked> linked(new Linked{std::move(code), std::move(steps), std::move(entries),
+                                            std::move(execution), label},
+                                 LetGo());
+  linked->accesses.add(*linked->execution->ledger);
+  return linked;
+}
+
+std::shared_ptr<ContextState> child_of(const std::shared_ptr<const ContextState>& parent,
+                                       std::shared_ptr<const Contents> contents,
+                                       std::optional<Tensor> expected_merge) {
+  auto child = std::make_shared<ContextState>();
+  child->device = parent->device;
+  child->parent = parent;
+  child->label = parent->label;
+  child->expected_merge = std::move(expected_merge);
+  child->fill(std::move(contents));
+  return child;
+}
+
 void refuse_finalised(const ContextState& context) {
   throw Error(ErrorCode::failed_precondition,
               fmt::format("context '{}' was finalised; link into another", context.label));

@@ -45,10 +45,11 @@ struct LinkedStep {
 struct Linked {
   Code code;
   std::vector<LinkedStep> steps;
-  std::vector<std::optional<BufferView>>
-      entries;  ///< per signature entry; the merge entry is empty
+  /// Per signature entry; the merge entry and scratch are empty.
+  std::vector<std::optional<BufferView>> entries;
   std::shared_ptr<Execution> execution;
   sched::Label label;
+  std::shared_ptr<const Memory> scratch{};      ///< null: it has none
   std::vector<heddle_kernel_buffer> buffers{};  ///< per entry; empty for the merge entry
   Accesses accesses{};  ///< those of `entries`; with the ledger of its device
   std::vector<std::shared_ptr<const Memory>> memories{};  ///< of `entries`

@@ -12,6 +12,7 @@
 #include "heddle/device.hpp"
 #include "runtime/ledger.hpp"
 #include "runtime/merge_slot.hpp"
+#include "runtime/scratch.hpp"
 #include "runtime/spares.hpp"
 #include "runtime/staging.hpp"
 #include "runtime/stream.hpp"
@@ -29,6 +30,7 @@ struct Execution {
   Sync sync = Sync::automatic;               ///< constant
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
+  Scratch scratch;
   Spares spares;
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
 };

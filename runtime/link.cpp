@@ -46,10 +46,16 @@ class Linker {
     std::vector<std::optional<BufferView>> entries = place_entries();
     note_hidden();
     check_overlaps(entries);
+    auto scratch = parent_->device->execution->scratch.take(
+        *parent_->device->execution, data_.core->scratch.bytes,
+        fmt::format("the scratch of routine '{}'", code_.name()));
+    std::vector<heddle_kernel_buffer> buffers = buffers_of(entries, scratch.get());
     std::vector<LinkedStep> steps = load_steps(jit::specialise(
-        data_, addresses(entries), spread_over(parent_->device->backend->compiles)));
+        data_, addresses(buffers), spread_over(parent_->device->backend->compiles)));
     auto linked =
         make_linked(code_, std::move(steps), std::move(entries), parent_->device->execution);
+    linked->scratch = std::move(scratch);
+    linked->buffers = std::move(buffers);
     note_accesses(*linked);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
@@ -224,10 +230,8 @@ class Linker {
     std::vector<std::optional<BufferView>> entries;
     for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
       const jit::SignatureEntry& entry = data_.signature().entries[k];
-      if (entry.role == jit::Role::merge) {
+      if (!stored(k)) {
         entries.emplace_back();
-      } else if (entry.role == jit::Role::scratch) {
-        entries.emplace_back(make_buffer(k));
       } else {
         entries.emplace_back(place(k));
         if (entry.writes) require_assignable(*data_.tensor(k), *entries.back());
@@ -286,13 +290,29 @@ class Linker {
     return entry.overwrites_whole ? Use::overwrite : Use::change;
   }
 
-  /// What a launch hands to its kernels, and what it touches.
+  /// What a launch hands to its kernels.
+  std::vector<heddle_kernel_buffer> buffers_of(
+      const std::vector<std::optional<BufferView>>& entries, const Memory* scratch) const {
+    std::vector<heddle_kernel_buffer> buffers;
+    for (std::size_t k = 0; k < entries.size(); ++k) {
+      const jit::SignatureEntry& entry = data_.signature().entries[k];
+      if (entries[k]) {
+        buffers.push_back({place_of(*entries[k]).data, entries[k]->num_bytes()});
+      } else if (entry.role == jit::Role::scratch && scratch != nullptr) {
+        buffers.push_back({static_cast<std::byte*>(scratch->data) + data_.core->scratch.offsets[k],
+                           static_cast<std::uint64_t>(*entry.type.num_bytes())});
+      } else {
+        buffers.push_back({});
+      }
+    }
+    return buffers;
+  }
+
+  /// What a launch touches that others may, too.
   static void note_accesses(Linked& linked) {
     const jit::CodeData& data = *Inside::of(linked.code);
     for (std::size_t k = 0; k < linked.entries.size(); ++k) {
       const std::optional<BufferView>& view = linked.entries[k];
-      linked.buffers.push_back(
-          {view ? place_of(*view).data : nullptr, view ? view->num_bytes() : 0});
       if (!view) continue;
       linked.accesses.add({&*view, use_of(data.signature().entries[k]), data.tensor(k)});
       const BufferState& buffer = *Inside::of(view->buffer());
@@ -309,13 +329,13 @@ class Linker {
 
   /// Postponed code may have its addresses built in, where the device's memory is the host's (O23).
   std::vector<std::optional<std::uint64_t>> addresses(
-      const std::vector<std::optional<BufferView>>& entries) const {
+      const std::vector<heddle_kernel_buffer>& buffers) const {
     std::vector<std::optional<std::uint64_t>> result;
-    for (const auto& view : entries) {
-      if (!view || !host_memory() || view->num_bytes() == 0) {
+    for (const heddle_kernel_buffer& buffer : buffers) {
+      if (!host_memory() || buffer.bytes == 0) {
         result.emplace_back();
       } else {
-        result.emplace_back(reinterpret_cast<std::uintptr_t>(place_of(*view).data));
+        result.emplace_back(reinterpret_cast<std::uintptr_t>(buffer.data));
       }
     }
     return result;
@@ -331,36 +351,6 @@ class Linker {
 };
 
 }  // namespace
-
-std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
-                                    std::vector<std::optional<BufferView>> entries,
-                                    std::shared_ptr<Execution> execution) {
-  struct LetGo {
-    void operator()(Linked* linked) const noexcept {
-      linked->accesses.clear();
-      linked->entries.clear();
-      if (linked->launches.let_go()) delete linked;
-    }
-  };
-  const auto label = sched::Label::intern(code.name());
-  std::shared_ptr<Linked> linked(new Linked{std::move(code), std::move(steps), std::move(entries),
-                                            std::move(execution), label},
-                                 LetGo());
-  linked->accesses.add(*linked->execution->ledger);
-  return linked;
-}
-
-std::shared_ptr<ContextState> child_of(const std::shared_ptr<const ContextState>& parent,
-                                       std::shared_ptr<const Contents> contents,
-                                       std::optional<Tensor> expected_merge) {
-  auto child = std::make_shared<ContextState>();
-  child->device = parent->device;
-  child->parent = parent;
-  child->label = parent->label;
-  child->expected_merge = std::move(expected_merge);
-  child->fill(std::move(contents));
-  return child;
-}
 
 Routine link(const std::shared_ptr<const ContextState>& context, const Code& code,
              const LinkOptions& options) {

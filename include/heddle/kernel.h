@@ -14,7 +14,8 @@ extern "C" {
 #define HEDDLE_KERNEL_ABI 2u
 
 /* One buffer entry of a kernel, in the order of its signature. `data` points at the first
- * element. */
+ * element. Entries of scratch share bytes where one is used last before the other is used first, in
+ * the order of the loop's statements: a compiler must not be told that they are apart. */
 typedef struct heddle_kernel_buffer {
   void* data;
   uint64_t bytes;

@@ -11,6 +11,7 @@
 #include "heddle/status.hpp"
 #include "jit/cache/program_key.hpp"
 #include "jit/code/kernels.hpp"
+#include "jit/code/memory_plan.hpp"
 #include "jit/code/stages.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
@@ -214,6 +215,7 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
     }
     core->steps.emplace_back(std::move(kernel));
   }
+  core->scratch = plan_scratch(core->signature, core->steps);
   code.core = core;
   return core;
 }

@@ -2,6 +2,7 @@
 // names alone have one. Immutable once it is made; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -53,11 +54,18 @@ struct NumberedLoop {
   std::vector<std::uint32_t> statics;  ///< per Loop::statics, their places in CodeData::statics
 };
 
+/// Places in one block of memory.
+struct MemoryPlan {
+  std::vector<std::size_t> offsets{};  ///< multiples of 64
+  std::size_t bytes = 0;               ///< of all
+};
+
 struct Core {
   NumberedLoop unoptimized, scheduled;
   Signature signature;
   std::vector<MemoryMode> placements;  ///< per CodeData::tensors, but for the merge tensor
   std::vector<Step> steps;
+  MemoryPlan scratch;  ///< see plan_scratch()
 };
 
 }  // namespace heddle::jit

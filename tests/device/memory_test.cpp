@@ -1,6 +1,9 @@
 // Memory of devices: counted by tensor, reused, freed in timeline order, bounded.
 #include <atomic>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/device/backends.hpp"
 
@@ -130,6 +133,74 @@ TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
   const Routine then = Context(first).link(next);
   EXPECT_TRUE(then.schedule().wait().ok());
   EXPECT_EQ(then.context().read<float>(more)[9'999], 1);
+}
+
+/// Routines with an array that they keep to themselves, of `count` elements.
+class ScratchTest : public MemoryTest {
+ protected:
+  struct Doubling {
+    Tensor x, y;
+    Code code;
+  };
+  Doubling doubling(std::int64_t count) const {
+    const Tensor x("x", f32, {count}), y("y", f32, {count});
+    Tensor t("t", f32, {count});
+    t.set_mode(MemoryMode::local);
+    const Index i("i", count);
+    Program p("double" + std::to_string(count));
+    p << (t(i) = x(i) * 2) << (y(i) = t(count - 1 - i) + t(i));
+    return {x, y, backend.compile(p)};
+  }
+  static std::uint64_t scratch_of(const Device& on) {
+    std::uint64_t bytes_in_use = 0;
+    for (const TensorMemory& memory : on.memory()) {
+      if (memory.label.find("the scratch of") != std::string::npos)
+        bytes_in_use += memory.bytes_in_use;
+    }
+    return bytes_in_use;
+  }
+};
+HEDDLE_CONFORMANCE_SUITE(ScratchTest);
+
+// D2: routines of a device share their scratch; one that needs more has it replaced for those that
+// come, and the last one takes it along
+TEST_P(ScratchTest, RoutinesOfADeviceShareIt) {
+  const Doubling less = doubling(1000), more = doubling(4000);
+  std::optional<Routine> first = Context(device).link(less.code);
+  const std::uint64_t small = scratch_of(device);
+  EXPECT_GE(small, 4000u);
+  EXPECT_LT(small, 4064u);
+  std::optional<Routine> second = Context(device).link(less.code);
+  EXPECT_EQ(scratch_of(device), small);
+  std::optional<Routine> third = Context(device).link(more.code);
+  const std::uint64_t large = scratch_of(device) - small;
+  EXPECT_GE(large, 16'000u);
+  const Routine fourth = Context(device).link(less.code);  // has the larger one
+  EXPECT_EQ(scratch_of(device), small + large);
+  const std::vector<std::pair<const Routine*, const Doubling*>> all{
+      {&*first, &less}, {&*second, &less}, {&*third, &more}, {&fourth, &less}};
+  for (int round = 0; round < 5; ++round) {
+    float value = static_cast<float>(round);
+    for (const auto& [routine, of] : all) {
+      const auto count = static_cast<std::size_t>(of->x.num_elements());
+      routine->context().write(of->x, std::vector<float>(count, ++value));
+    }
+    for (int run = 0; run < 3; ++run) {
+      for (const auto& [routine, of] : all) routine->schedule();
+    }
+    value = static_cast<float>(round);
+    for (const auto& [routine, of] : all)
+      EXPECT_THAT(routine->context().read<float>(of->y), Each(4 * ++value));
+  }
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Routine elsewhere = Context(other).link(less.code);
+  EXPECT_EQ(scratch_of(other), small);
+  for (int k = 0; k < 3; ++k) third->schedule();
+  first.reset();
+  second.reset();
+  third.reset();
+  device.await();
+  EXPECT_EQ(scratch_of(device), large);
 }
 
 /// Fresh memory that held something else, on a device whose tasks wait until told to go on.

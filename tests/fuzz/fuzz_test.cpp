@@ -12,12 +12,14 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "heddle/status.hpp"
+#include "jit/code/memory_plan.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/lower/lower.hpp"
@@ -114,14 +116,27 @@ Expected interpreted(const Subject& subject) {
   return expected;
 }
 
-/// What the kernel does to the same arrays.
+MemoryPlan scratch_of(const Subject& subject, const Signature& signature) {
+  std::vector<std::uint32_t> entries(signature.entries.size());
+  std::iota(entries.begin(), entries.end(), 0U);
+  const Step step = KernelStep{subject.after.verified, nullptr, std::move(entries), {}};
+  return plan_scratch(signature, {&step, 1});
+}
+
+/// What the kernel does to the same arrays. Its scratch lies where a routine's does: entries that
+/// are not alive at once share bytes.
 std::vector<HostArray> compiled(const Subject& subject, heddle_kernel_function function) {
   const Signature signature = make_signature(subject.after);
+  const MemoryPlan plan = scratch_of(subject, signature);
+  const HostArray scratch({u8, {static_cast<std::int64_t>(plan.bytes)}});
+  std::memset(scratch.data(), 0xa5, plan.bytes);
   std::vector<HostArray> arrays;
   std::vector<heddle_kernel_buffer> entries;
   for (std::size_t k = 0; k < subject.after.tensors.size(); ++k) {
     HostArray array = array_before(subject, signature, k);
-    entries.push_back({array.data(), array.num_bytes()});
+    const bool is_scratch = signature.entries[k].role == Role::scratch;
+    void* const place = static_cast<std::byte*>(scratch.data()) + plan.offsets[k];
+    entries.push_back({is_scratch ? place : array.data(), array.num_bytes()});
     arrays.push_back(std::move(array));
   }
   call_kernel(function, entries, statics_of(subject.after, subject.random));
@@ -177,7 +192,7 @@ struct Seen {
   }
 };
 
-// J3, J5, B3: all dtypes, operations, accumulations, subscripts, memory modes; every bit
+// J3, J5, B3, D2: all dtypes, operations, accumulations, subscripts, memory modes; every bit
 TEST(FuzzTest, CompiledEqualsInterpreted) {
   ToolOptions options;
   options.compile_timeout = std::chrono::minutes(10);

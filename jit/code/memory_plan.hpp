@@ -1,0 +1,39 @@
+// Where the scratch of a code lies: entries that are not alive at once share bytes. Pure; any
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "jit/code/core.hpp"
+
+namespace heddle::jit {
+
+/// Bytes that hold something from one place of a code on to another, both included.
+struct Lifetime {
+  std::size_t bytes = 0;
+  std::size_t first = 0, last = 0;
+  [[nodiscard]] bool meets(const Lifetime& other) const noexcept {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+/// Lifetimes that meet have bytes of their own. Greedy: the largest first, each as low as it fits
+/// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+[[nodiscard]] MemoryPlan pack(std::span<const Lifetime> lifetimes);
+/// No plan has less: the most bytes that are alive at one place.
+[[nodiscard]] std::size_t most_alive(std::span<const Lifetime> lifetimes);
+
+/// From where on to where each entry is used: the places are the steps, and the statements of the
+/// top level of kernels. Those that no step uses have no bytes.
+[[nodiscard]] std::vector<Lifetime> lifetimes_of(const Signature& signature,
+                                                 std::span<const Step> steps);
+
+/// For each entry of a signature, those of role scratch alone: others have offset 0. A kernel may
+/// be given scratch that overlaps: nothing that compiles kernels is told that entries are apart, so
+/// what a statement loads is loaded before a later one stores.
+[[nodiscard]] MemoryPlan plan_scratch(const Signature& signature, std::span<const Step> steps);
+
+}  // namespace heddle::jit
