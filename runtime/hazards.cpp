@@ -128,6 +128,10 @@ void Hazards::begin_with(const Event& first_values, Range range) noexcept {
   records_.push_back({first_values, range, 0, true, true, false, false});  // order() made room
 }
 
+void Hazards::forget_ended() noexcept {
+  std::erase_if(records_, [](const Record& record) { return record.event.done(); });
+}
+
 void Hazards::add_under_way(std::vector<Event>& uses) const {
   for (const Record& record : records_) {
     if (record.event.done()) continue;

@@ -80,6 +80,8 @@ class Hazards {
   /// it ends, whatever the order is. order() was asked before.
   void begin_with(const Event& first_values, Range range) noexcept;
 
+  /// What has ended is nothing to come after, and what it should have left is there.
+  void forget_ended() noexcept;
   /// Adds those that have not ended, the latest of each timeline. Throws std::bad_alloc where there
   /// is no room.
   void add_under_way(std::vector<Event>& uses) const;

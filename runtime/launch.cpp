@@ -108,8 +108,7 @@ sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) 
   const auto record = [&](const Accesses::Touch& each) {
     return each.buffer->memory == nullptr
                ? nullptr
-               : each.buffer->hazards().plain(
-                     {timeline, disturbances, each.range, each.use, automatic});
+               : each.hazards->plain({timeline, disturbances, each.range, each.use, automatic});
   };
   for (const Accesses::Touch& each : touches) {
     if (record(each) == nullptr) return {};

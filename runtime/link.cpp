@@ -10,6 +10,7 @@
 #include "runtime/compiling.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/host_uses.hpp"
 #include "runtime/launch.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
@@ -206,6 +207,7 @@ class Linker {
       buffer.constant =
           fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
       buffer.constant_id = tensor.id();
+      if (buffer.borrowed) note_constant(*parent_->device->execution, *host, buffer, tensor);
       return view;
     }
     if (host && !entry.overwrites_whole) return upload(k, *host, false);

@@ -11,6 +11,7 @@
 #include "runtime/context_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/host_uses.hpp"
 #include "runtime/merge_slot.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
@@ -27,6 +28,10 @@ bool may_be_fresh(const BufferState& buffer) noexcept {
 
 /// For messages.
 std::string text_of(const Access& access) {
+  if (access.view == nullptr) {
+    return fmt::format("the host storage of tensor '{}' {}", access.tensor->label(),
+                       access.tensor->type().to_string());
+  }
   const std::string type = access.view->type().to_string();
   return access.tensor != nullptr
              ? fmt::format("tensor '{}' {}", access.tensor->label(), type)
@@ -43,33 +48,44 @@ Status donated(const Access& access, std::string_view user) {
                             at.function_name(), at.file_name(), at.line()));
 }
 
+}  // namespace
+
 Status not_written(const Access& access, std::string_view user, const Event& write) {
   return Status(ErrorCode::failed_precondition,
                 fmt::format("{} reads {}, which was not written: what should have done so ended "
-                            "badly; write all of it anew first",
-                            user, text_of(access)),
+                            "badly; write all of it anew first{}",
+                            user, text_of(access),
+                            access.view == nullptr ? ", and if the host does, say so with "
+                                                     "HostArray::set_written()"
+                                                   : ""),
                 write.status());  // which the caller is told
 }
-
-}  // namespace
 
 void Accesses::add(Access access) {
   list_.push_back(access);
   BufferState& buffer = state_of(access);
   const std::size_t begin = access.view->offset();
   const Range range{begin, begin + access.view->num_bytes()};
-  const auto same = [&](const Touch& touch) {
-    return touch.buffer == &buffer && touch.range == range;
+  touch({&buffer.hazards(), &buffer, nullptr, range, access.use, access}, *buffer.ledger);
+}
+
+void Accesses::add(HostUses& host, std::size_t bytes, Use use, const Tensor& tensor) {
+  touch({&host.hazards, nullptr, &host, {0, bytes}, use, {nullptr, use, &tensor}}, host.ledger);
+}
+
+void Accesses::touch(const Touch& touch, Ledger& ledger) {
+  const auto same = [&](const Touch& other) {
+    return other.hazards == touch.hazards && other.range == touch.range;
   };
   if (const auto at = std::ranges::find_if(touches_, same); at == touches_.end()) {
-    touches_.push_back({&buffer, range, access.use, access});
-    const auto of_it = [&](const Touch& touch) { return touch.buffer == &buffer; };
+    touches_.push_back(touch);
+    const auto of_it = [&](const Touch& other) { return other.hazards == touch.hazards; };
     const auto among = static_cast<std::size_t>(std::ranges::count_if(touches_, of_it));
-    for (Touch& touch : touches_) {
-      if (of_it(touch)) touch.among = among;
+    for (Touch& each : touches_) {
+      if (of_it(each)) each.among = among;
     }
-    add(*buffer.ledger);
-  } else if (at->use != access.use) {
+    add(ledger);
+  } else if (at->use != touch.use) {
     at->use = Use::change;
   }
 }
@@ -199,9 +215,13 @@ class Door final : public sched::TicketGuard {
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
     if (operation_ != nullptr) operation_->kept_.reserve(touches.size() + 1);
     for (const Accesses::Touch& each : touches) {
-      if (!each.buffer->memory) return donated(each.named, user());
-      if (operation_ != nullptr) operation_->kept_.push_back(each.buffer->memory);
-      const auto broken = each.buffer->hazards().order(next(each), each.among, note);
+      if (each.buffer != nullptr) {
+        if (!each.buffer->memory) return donated(each.named, user());
+        if (operation_ != nullptr) operation_->kept_.push_back(each.buffer->memory);
+      } else if (each.use != Use::read) {
+        if (Status why = host_writable(*each.host, *each.named.tensor); !why.ok()) return why;
+      }
+      const auto broken = each.hazards->order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
     }
     if (more) operation_->kept_.push_back(std::move(more));
@@ -213,7 +233,7 @@ class Door final : public sched::TicketGuard {
   void find_fresh() {
     auto& fresh = operation_->fresh_;
     for (const Accesses::Touch& each : accesses_->touches()) {
-      if (!may_be_fresh(*each.buffer)) continue;
+      if (each.buffer == nullptr || !may_be_fresh(*each.buffer)) continue;
       const bool whole = each.use == Use::overwrite && each.range.covers({0, each.buffer->bytes});
       const auto at = std::ranges::find(fresh, each.buffer, &Operation::Fresh::buffer);
       if (at == fresh.end()) {
@@ -237,10 +257,10 @@ class Door final : public sched::TicketGuard {
         each.buffer->hazards().begin_with(taken, {0, each.buffer->bytes});
     }
     for (const Accesses::Touch& each : accesses_->touches()) {
-      if (first_values_) {
-        each.buffer->hazards().begin_with(taken, each.range);
+      if (first_values_ && each.buffer != nullptr) {
+        each.hazards->begin_with(taken, each.range);
       } else {
-        each.buffer->hazards().note(taken, next(each), alone_);
+        each.hazards->note(taken, next(each), alone_);
       }
     }
   }

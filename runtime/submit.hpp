@@ -15,13 +15,14 @@ namespace heddle::rt {
 struct ContextState;
 struct DeviceState;
 struct Execution;
+struct HostUses;
 struct Linked;
 struct MergeSlot;
 class Stream;
 
 /// A use of the bytes of a view. Points to what the caller keeps during the call.
 struct Access {
-  const BufferView* view;
+  const BufferView* view;  ///< null: the host storage of the tensor
   Use use;
   const Tensor* tensor;  ///< for messages; null: none is known
 };
@@ -30,21 +31,24 @@ struct Access {
 class Accesses {
  public:
   void add(Access access);
+  /// Of all of the host storage of a tensor.
+  void add(HostUses& host, std::size_t bytes, Use use, const Tensor& tensor);
   /// Has it locked too.
   void add(Ledger& ledger);
   /// Keeps its room.
   void clear() noexcept;
-  [[nodiscard]] const std::vector<Access>& list() const noexcept { return list_; }
   /// Whether a byte of the view is written.
   [[nodiscard]] bool writes(const BufferView& view) const noexcept;
 
-  /// All uses of the same bytes of a buffer together.
+  /// All uses of the same bytes together.
   struct Touch {
-    BufferState* buffer;
+    Hazards* hazards;
+    BufferState* buffer;  ///< whose bytes they are; null:
+    HostUses* host;       ///< they are the host's
     Range range;
     Use use;
     Access named;           ///< one of them, for messages
-    std::size_t among = 1;  ///< touches of that buffer
+    std::size_t among = 1;  ///< touches of that memory
   };
   /// In the order in which they were added: a task waits in it for what it comes after, which no
   /// address decides, so that a simulation brings the same again.
@@ -53,7 +57,9 @@ class Accesses {
   [[nodiscard]] const std::vector<Ledger*>& ledgers() const noexcept { return ledgers_; }
 
  private:
-  std::vector<Access> list_;
+  void touch(const Touch& touch, Ledger& ledger);
+
+  std::vector<Access> list_;  // of views
   std::vector<Touch> touches_;
   std::vector<Ledger*> ledgers_;
 };
@@ -171,6 +177,9 @@ Event submit_counted(const ContextState& context, const Linked& linked, const sc
 
 /// Whether one of the buffers may be fresh: the work that uses it then is an operation.
 [[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;
+
+/// Why `user` cannot read what `write`, which ended badly, should have left.
+[[nodiscard]] Status not_written(const Access& access, std::string_view user, const Event& write);
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
 /// `user` would use it.

@@ -13,6 +13,7 @@
 #include "runtime/context_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/host_uses.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/observe/log.hpp"
 
@@ -172,12 +173,6 @@ Status Move::stage() const noexcept {
 
 namespace {
 
-Accesses only(const BufferView& view, Use use, const Tensor* tensor) {
-  Accesses accesses;
-  accesses.add({&view, use, tensor});
-  return accesses;
-}
-
 /// One move.
 class Moving : public Operation {
  public:
@@ -206,12 +201,30 @@ class FirstValues final : public Moving {
   const std::weak_ptr<const Memory> memory_;
 };
 
+/// All of a view and, if it is known, of the host memory that it comes from or goes to.
+class Moved {
+ public:
+  Moved(const BufferView& view, Use of_view, const HostArray* host, const Tensor* tensor) {
+    accesses_.add({&view, of_view, tensor});
+    if (host == nullptr) return;
+    host_ = uses_of(*host);
+    accesses_.add(*host_, host->num_bytes(), of_view == Use::read ? Use::overwrite : Use::read,
+                  *tensor);
+  }
+  [[nodiscard]] const Accesses& accesses() const noexcept { return accesses_; }
+
+ private:
+  std::shared_ptr<HostUses> host_;
+  Accesses accesses_;
+};
+
 }  // namespace
 
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
                          const Tensor& tensor, bool constant) {
   const std::size_t bytes = view.num_bytes();
   if (bytes == 0) return;
+  await_values(*device.execution, host, tensor);
   const Place to = place_of(view);
   if (is_in_host_memory(to)) {
     std::memcpy(to.data, host.data(), bytes);
@@ -224,10 +237,10 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
   }
   Move move =
       plan_move(*device.execution, host_place({values->data(), bytes}), to, bytes, "from_host");
+  const Moved moved(view, Use::overwrite, constant ? &host : nullptr, &tensor);
   auto first = std::make_unique<FirstValues>(std::move(move), std::move(values),
                                              Inside::of(view.buffer())->memory);
-  const Accesses accesses = only(view, Use::overwrite, &tensor);
-  Work work{"from_host", std::move(first), accesses};
+  Work work{"from_host", std::move(first), moved.accesses()};
   work.first_values = true;
   submit(device, std::move(work));
 }
@@ -239,7 +252,8 @@ bool submit_zeros(const DeviceState& device, const std::shared_ptr<BufferState>&
   const auto& queue = device.execution->queue;
   const BufferView view(Inside::make<Buffer>(state),
                         {u8, {static_cast<std::int64_t>(state->bytes)}});
-  const Accesses accesses = only(view, Use::overwrite, nullptr);
+  Accesses accesses;
+  accesses.add({&view, Use::overwrite, nullptr});
   Work work{"zero",
             std::make_unique<FirstValues>(
                 Move{Route::fill, state->data, nullptr, state->bytes, queue, {}, queue}, nullptr,
@@ -276,18 +290,20 @@ Event submit_from_host(const DeviceState& device, const BufferView& view, HostMe
                        const Tensor* tensor, const SubmitOptions& options) {
   Move move =
       plan_move(*device.execution, host_place(host), place_of(view), host.bytes, "from_host");
+  const Moved moved(view, Use::overwrite, host.array.get(), tensor);
   return submit(device,
                 {"from_host", std::make_unique<Moving>(std::move(move), std::move(host.array)),
-                 only(view, Use::overwrite, tensor)},
+                 moved.accesses()},
                 options);
 }
 
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
                      const Tensor* tensor, const SubmitOptions& options) {
   Move move = plan_move(*device.execution, place_of(view), host_place(host), host.bytes, "to_host");
+  const Moved moved(view, Use::read, host.array.get(), tensor);
   return submit(device,
                 {"to_host", std::make_unique<Moving>(std::move(move), std::move(host.array)),
-                 only(view, Use::read, tensor)},
+                 moved.accesses()},
                 options);
 }
 

@@ -192,8 +192,8 @@ class BufferView {
   }
 
   /// On `device`'s timeline: copies from or to host memory, which must stay valid until the event
-  /// is done. The byte counts must be equal and the device must share the buffer's memory space
-  /// (invalid_argument).
+  /// is done, and whose order with other uses is the caller's. The byte counts must be equal and
+  /// the device must share the buffer's memory space (invalid_argument).
   Event from_host(const Device& device, std::span<const std::byte> host,
                   std::source_location where = std::source_location::current()) const;
   Event to_host(const Device& device, std::span<std::byte> host,

@@ -1,6 +1,7 @@
 // HostArray: an array in host memory, owned or borrowed, with initialisers. A shared handle: copies
-// share the memory, and programs must order writes to it with reads. Moving one copies it, so that
-// none is ever empty.
+// share the memory. The runtime orders the transfers of all devices from and to it, by
+// Context::from_host() and Context::to_host(); the host orders its own accesses with these, by
+// their events. Moving one copies it, so that none is ever empty.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,10 @@
 #include <vector>
 
 #include "heddle/types.hpp"
+
+namespace heddle::jit {
+struct HostStorage;
+}
 
 #pragma GCC visibility push(default)
 namespace heddle {
@@ -33,7 +38,8 @@ class HostArray {
   static HostArray of(Dims dims, const std::vector<T>& values) {
     return of<T>(std::move(dims), std::span<const T>(values));
   }
-  /// Borrows memory that the caller keeps alive and large enough while any tensor uses it (D4).
+  /// Borrows memory that the caller keeps alive and large enough while any tensor uses it (D4). Of
+  /// two that borrow the same bytes nobody knows it: the order between them is the caller's.
   static HostArray borrow(ArrayType type, void* data);
 
   /// An array of `values` (converted to the dtype), row-major, which repeat from the start where
@@ -50,7 +56,7 @@ class HostArray {
   static HostArray map_file(ArrayType type, const std::filesystem::path& path);
 
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }
-  [[nodiscard]] void* data() const noexcept { return data_.get(); }
+  [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t num_bytes() const noexcept {
     return static_cast<std::size_t>(*type_.num_bytes());
   }
@@ -66,17 +72,22 @@ class HostArray {
   [[nodiscard]] double at(std::int64_t k) const;
   /// Sets element k from a double (converted as compiled code converts).
   void set(std::int64_t k, double value) const;
+  /// The host has written all of it anew: what transfers that have ended badly should have left
+  /// there is not missing any more (D9).
+  void set_written() const noexcept;
 
   /// Rows and columns with elision: bounded text whatever the size.
   [[nodiscard]] std::string to_string() const;
 
  private:
+  friend struct Inside;
   HostArray(ArrayType type, std::shared_ptr<void> data);
   static HostArray copy_of(ArrayType type, const void* data, std::size_t count);
   void require(DType dtype) const;
 
   ArrayType type_;
-  std::shared_ptr<void> data_;
+  std::shared_ptr<jit::HostStorage> state_;
+  void* data_;  // its memory
 };
 
 /// Renders row-major elements with elision: at most `edge` items at each end of an axis. Throws

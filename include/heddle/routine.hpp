@@ -53,7 +53,7 @@ struct Transfer {
 };
 
 struct TransferOptions {
-  std::vector<Event> after{};  ///< events that the destination waits for first
+  std::vector<Event> after{};  ///< events that the destination waits for first, too
   /// Order between this transfer and uses on other devices (D9); unset: as the backend says.
   std::optional<Sync> sync{};
   /// What happens where the destination's queue is full; unset: as its backend says.
@@ -184,9 +184,11 @@ class Context {
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
 
   /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
-  /// touched when the task runs. nothing_to_do when the tensor is not here or has no host storage;
-  /// in_place when that is its memory here. Constants do not change: from_host into the memory of
-  /// one is failed_precondition unless it brings that one anew, and so is to_host of one.
+  /// touched when the task runs, after the transfers of other devices that it has to come after
+  /// (D9). The host's own accesses wait for the event. nothing_to_do when the tensor is not here or
+  /// has no host storage; in_place when that is its memory here. Constants do not change: from_host
+  /// into the memory of one is failed_precondition unless it brings that one anew, and so is
+  /// to_host of one, or into storage that a device has for one in place.
   Transfer from_host(const Tensor& tensor, const TransferOptions& options = {},
                      std::source_location where = std::source_location::current()) const;
   Transfer to_host(const Tensor& tensor, const TransferOptions& options = {},

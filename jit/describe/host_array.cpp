@@ -13,6 +13,7 @@
 
 #include "heddle/host_memory.hpp"
 #include "heddle/status.hpp"
+#include "jit/describe/host_storage.hpp"
 #include "jit/value/element.hpp"
 #include "jit/value/threefry.hpp"
 
@@ -52,9 +53,11 @@ void require_index(const ArrayType& type, std::int64_t k) {
 
 }  // namespace
 
-HostArray::HostArray(ArrayType type) : type_(std::move(type)), data_(allocate(type_, true)) {}
+HostArray::HostArray(ArrayType type) : HostArray(type, allocate(type, true)) {}
 HostArray::HostArray(ArrayType type, std::shared_ptr<void> data)
-    : type_(std::move(type)), data_(std::move(data)) {}
+    : type_(std::move(type)),
+      state_(std::make_shared<jit::HostStorage>(std::move(data))),
+      data_(state_->memory.get()) {}
 
 HostArray HostArray::copy_of(ArrayType type, const void* data, std::size_t count) {
   const std::size_t bytes = bytes_of(type);
@@ -172,6 +175,11 @@ void HostArray::set(std::int64_t k, double value) const {
   require_index(type_, k);
   jit::store_element(type_.dtype, data(), static_cast<std::size_t>(k),
                      jit::Scalar::of_float(DType::f64, value));
+}
+
+void HostArray::set_written() const noexcept {
+  // release: pairs with the acquire of the runtime, which is to find what was written.
+  state_->written.store(true, std::memory_order_release);
 }
 
 void HostArray::require(DType dtype) const {

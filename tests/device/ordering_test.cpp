@@ -176,6 +176,103 @@ TEST_P(OrderingTest, HostsAtOnceGiveOneOrder) {
   EXPECT_THAT(values, Each(values[0])) << "no task saw half of another";
 }
 
+/// A tensor with host storage, in a context of each device.
+class HostOrderingTest : public OrderingTest {
+ protected:
+  Routine adder_of(const Device& on) const {
+    Program p("add");
+    Index i;
+    p << (h(i) += 1.0);
+    return Context(on).link(backend.compile(p));
+  }
+
+  const HostArray storage = HostArray::fill({f32, {4}}, std::vector<double>{1});
+  const Tensor h{"h", storage};
+  const Routine here = adder_of(device), there = adder_of(other);
+  const Context mine = here.context(), its = there.context();
+};
+HEDDLE_CONFORMANCE_SUITE(HostOrderingTest);
+
+// D9: host storage is memory like any other: each kind of use comes after one elsewhere
+TEST_P(HostOrderingTest, StorageIsOrderedToo) {
+  struct Case {
+    std::function<Event()> first, second;
+    float before, after;  ///< in the storage, and what the second leaves where it goes
+    bool is_storage;
+  };
+  const auto up = [&](const Context& of) { return [&] { return of.from_host(h).event; }; };
+  const auto down = [&](const Context& of) { return [&] { return of.to_host(h).event; }; };
+  for (const Case& each :
+       {Case{down(mine), up(its), 7, 8, false}, Case{up(mine), down(its), 7, 9, true},
+        Case{down(mine), down(its), 7, 9, true}}) {
+    storage.values<float>()[0] = each.before;
+    mine.write(h, std::vector<float>(4, 8));
+    its.write(h, std::vector<float>(4, 9));
+    hold(device);
+    each.first();
+    const Event second = each.second();
+    EXPECT_FALSE(second.wait_for(5ms).ok());
+    go_on();
+    EXPECT_TRUE(second.wait().ok());
+    EXPECT_THAT(each.is_storage ? storage.at(0) : its.read<float>(h)[0], each.after);
+  }
+  EXPECT_THAT(mine.read<float>(h)[0], 8);
+}
+
+// D9, D4: linking, which takes what is there, comes after what is being written
+TEST_P(HostOrderingTest, LinksTakeWhatWasBeingWritten) {
+  mine.write(h, std::vector<float>(4, 8));
+  hold(device);
+  mine.to_host(h);
+  std::thread host([&] {
+    std::this_thread::sleep_for(5ms);
+    go_on();
+  });
+  EXPECT_THAT(adder_of(other).context().read<float>(h), Each(8));
+  host.join();
+}
+
+// D9: what a transfer did not write is refused by name, until it is written anew, by the host too
+TEST_P(HostOrderingTest, StorageThatWasNotWrittenIsRefused) {
+  const auto fail = [&] {
+    hold(device);
+    const Event bad = mine.to_host(h).event;
+    device.cancel_pending();
+    go_on();
+    EXPECT_EQ(bad.wait().code(), ErrorCode::cancelled);
+  };
+  const std::function<void()> readers[] = {[&] { static_cast<void>(mine.from_host(h)); },
+                                           [&] { static_cast<void>(its.from_host(h)); },
+                                           [&] { static_cast<void>(adder_of(other)); }};
+  fail();
+  for (const auto& read : readers) {
+    EXPECT_THAT(text(failure(read)), AllOf(HasSubstr("host storage of tensor 'h'"),
+                                           HasSubstr("not written"), HasSubstr("cancelled")));
+  }
+  its.to_host(h);
+  for (const auto& read : readers) EXPECT_TRUE(failure(read).ok());
+  fail();
+  storage.set_written();
+  for (const auto& read : readers) EXPECT_TRUE(failure(read).ok());
+}
+
+// D4: what devices read in place is written by no tensor, while it is
+TEST_P(HostOrderingTest, StorageOfConstantsIsNotWritten) {
+  const Tensor c("c", storage, MemoryMode::hosted_constant), y("y", f32, {4});
+  Index i;
+  Program use("use");
+  use << (y(i) = c(i));
+  {
+    const Routine reader = Context(other).link(backend.compile(use));
+    if (reader.context().from_host(c).outcome == TransferOutcome::in_place) {
+      EXPECT_THAT(text(failure([&] { static_cast<void>(mine.to_host(h)); })),
+                  AllOf(HasSubstr("'h'"), HasSubstr("'c' hosted(constant)")));
+    }
+    EXPECT_TRUE(mine.from_host(h).event.wait().ok());
+  }
+  EXPECT_TRUE(mine.to_host(h).event.wait().ok());
+}
+
 // D9: with sync manual the order is the caller's
 TEST_P(OrderingTest, ManualWaitsForNothing) {
   BackendOptions options;

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 RuntimeHosts::RuntimeHosts(World& world)
     : world_(world), programs_(runtime_programs()), host_(std::make_shared<Right>()) {
-  host_->memory = world_.model().add_memory(num_cells, false);
+  host_->memory = world_.model().add_memory(num_cells);
   Request values;
   values.name = "host storage";
   values.to = {host_->memory, 0};
@@ -21,6 +21,7 @@ RuntimeHosts::RuntimeHosts(World& world)
     values.numbers[k] = 1000 + k;
     static_cast<std::int64_t*>(programs_.host.data())[k] = static_cast<std::int64_t>(1000 + k);
   }
+  programs_.host.set_written();  // an earlier simulation may have left it otherwise
   values.end = Request::End::took_effect;
   world_.model().add(values);
 }

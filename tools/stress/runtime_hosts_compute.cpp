@@ -17,7 +17,7 @@ void RuntimeHosts::link() {
   if (begins) {  // with what the host's storage holds now
     if (host_->claimed) return;
     for (const Right::Use& use : host_->uses) {
-      if (!use.event.done()) return;
+      if (!world_.automatic() && !use.event.done()) return;
     }
     host_->claimed = true;
   }
@@ -37,6 +37,11 @@ void RuntimeHosts::link() {
   } else {
     bool may = parent->seat->gone || parent->finalized || this_task::running();
     for (const auto& part : parent->parts) may = may || (part && part->right->donated);
+    if (begins && status.message().find("not written") != std::string::npos) {
+      Request refused = copy_request("link()", {host_}, {host_});
+      refused.not_written = may = true;
+      world_.model().add(refused);
+    }
     if (!may) world_.expect(status, {ErrorCode::ok}, "link()");
   }
   if (begins) host_->claimed = false;

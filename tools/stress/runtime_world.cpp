@@ -142,9 +142,9 @@ void World::zero(const Part& part) {
 
 std::vector<Event> World::comes_after(const Work& work) const {
   std::vector<Event> events_before;
+  if (automatic_) return events_before;  // heddle sees to it
   const std::uint64_t here = work.seat->device.timeline().id();
   for (const Touch& touch : work.touches) {
-    if (automatic_ && touch.right->view) continue;  // of memory of the host's the order is ours
     for (const Right::Use& use : touch.right->uses) {
       const bool matters = (touch.writes || use.writes) && use.event.device_id() != here;
       if (matters && !use.event.done()) events_before.push_back(use.event);

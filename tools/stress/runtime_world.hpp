@@ -81,6 +81,8 @@ class World {
   [[nodiscard]] RuntimeModel& model() noexcept { return model_; }
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return simulation_.random(bound); }
 
+  /// Whether heddle sees to the order between devices.
+  [[nodiscard]] bool automatic() const noexcept { return automatic_; }
   /// For the backend that is being opened.
   [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make_devices();
   void open_backend();
@@ -133,7 +135,7 @@ class World {
   Simulation& simulation_;
   const std::function<void(const std::string&)> tell_;
   PlayedHardware hardware_;
-  const bool automatic_;  // heddle sees to the order between devices
+  const bool automatic_;
   RuntimeModel model_;
   std::vector<Event> events_;      // some
   std::vector<PlayedKind> kinds_;  // what the backend that is being opened has
