@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -17,6 +18,7 @@
 #include "heddle/program.hpp"
 #include "runtime/hazards.hpp"
 #include "runtime/ledger.hpp"
+#include "runtime/loan.hpp"
 
 namespace heddle::rt {
 
@@ -89,6 +91,8 @@ class BufferState {
   const std::shared_ptr<Ledger> ledger;  ///< guards what follows: of the device that it is of
   std::shared_ptr<const Memory> memory;  ///< null: donated
   std::source_location taken_at;         ///< where donate() was called
+  /// Of bytes that are written only once those that still read them by a loan have a copy.
+  std::list<std::shared_ptr<Loan>> loans;
 
   /// Hands the memory on. Throws failed_precondition where it was given away before, naming the
   /// place.

@@ -106,7 +106,8 @@ sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) 
   const auto& touches = linked.accesses.touches();
   const bool automatic = device.execution->sync == Sync::automatic;
   const auto record = [&](const Accesses::Touch& each) {
-    return each.buffer->memory == nullptr
+    const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
+    return lent || each.buffer->memory == nullptr
                ? nullptr
                : each.hazards->plain({timeline, disturbances, each.range, each.use, automatic});
   };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <list>
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
@@ -11,6 +12,7 @@
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/merge_slot.hpp"
+#include "scheduler/device/timeline.hpp"
 #include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
@@ -51,7 +53,9 @@ struct Loading {
 class Loads final : public MergeUse {
  public:
   Loads(const Accesses& accesses, const BufferView& source, Loading loading)
-      : accesses_(accesses), source_(source), loading_(std::move(loading)) {}
+      : accesses_(accesses), source_(source), loading_(std::move(loading)) {
+    if (loading_.load->loan) loan_.push_back(loading_.load->loan);
+  }
 
   Needs resolve(const DeviceState& device) override {
     Load& load = *loading_.load;
@@ -64,13 +68,67 @@ class Loads final : public MergeUse {
   }
   void settle(MergeSlot& slot, const Event& taken) noexcept override {
     loading_.load->event = taken;
-    slot.load = loading_.load;
+    slot.hold(loading_.load);
+    if (loan_.empty()) return;
+    auto& loans = Inside::of(source_.buffer())->loans;
+    std::erase_if(loans, [](const auto& loan) { return !loan->holds(); });
+    loans.splice(loans.end(), loan_);
   }
 
  private:
   const Accesses& accesses_;
   const BufferView& source_;
   const Loading loading_;
+  std::list<std::shared_ptr<Loan>> loan_;  // to be noted: made before, as that takes memory
+};
+
+/// Gives the merge buffer a copy of what it borrows.
+class Copies final : public MergeUse {
+ public:
+  explicit Copies(std::shared_ptr<Loan> loan) : loan_(std::move(loan)) {}
+
+  Needs resolve(const DeviceState& device) override {
+    MergeSlot& slot = device.execution->merge;
+    if (slot.load && slot.load->event.done() && !ended_well(slot.load->event)) slot.hold(nullptr);
+    if (!slot.load || slot.load->loan != loan_)
+      throw Error(ErrorCode::failed_precondition, "the merge buffer holds it no more");
+    auto& [before, after, move] = *copy_;
+    before = slot.load;
+    const BufferView& source = *before->borrowed;
+    accesses_.clear();
+    accesses_.add({&source, Use::read, &before->tensor});
+    after = std::make_shared<Load>(Load{before->tensor, before->mode, std::nullopt});
+    after->memory = own_memory(device, source.num_bytes(), after->tensor);
+    move = move_of(device, source, *after->memory, after->tensor);
+    after->data = move.to;
+    return {accesses_, after->memory};
+  }
+  void settle(MergeSlot& slot, const Event& taken) noexcept override {
+    copy_->after->event = taken;
+    slot.hold(copy_->after);
+  }
+  /// The task that does it.
+  [[nodiscard]] std::unique_ptr<Operation> copying() const {
+    const auto run = [copy = copy_](Execution& execution) -> Status {
+      if (!copy->before->filled)
+        return Status(ErrorCode::cancelled, "the task that loads it did not run");
+      if (Status status = copy->move.run(); !status.ok()) return status;
+      count(execution.merges_copied);
+      copy->after->filled = true;
+      return {};
+    };
+    return operation(run);
+  }
+
+ private:
+  struct Copy {
+    std::shared_ptr<Load> before, after;
+    Move move;
+  };
+
+  const std::shared_ptr<Loan> loan_;
+  const std::shared_ptr<Copy> copy_ = std::make_shared<Copy>();
+  Accesses accesses_;
 };
 
 class Consumes final : public MergeUse {
@@ -100,7 +158,7 @@ class Consumes final : public MergeUse {
   }
   /// What merge() brings goes after its consumer.
   void settle(MergeSlot& slot, const Event& /*taken*/) noexcept override {
-    if (source_ != nullptr) slot.load.reset();
+    if (source_ != nullptr) slot.hold(nullptr);
   }
 
  private:
@@ -110,8 +168,9 @@ class Consumes final : public MergeUse {
 
   /// What the slot holds, which must be what the code expects (O32).
   const Load& find(const DeviceState& device) {
-    std::shared_ptr<Load>& load = device.execution->merge.load;
-    if (load && load->event.done() && !ended_well(load->event)) load.reset();
+    MergeSlot& slot = device.execution->merge;
+    const std::shared_ptr<Load>& load = slot.load;
+    if (load && load->event.done() && !ended_well(load->event)) slot.hold(nullptr);
     const Code& code = consumer_.code;
     if (!load || !(load->tensor == expected())) {
       throw Error(ErrorCode::failed_precondition,
@@ -151,11 +210,18 @@ class Consumes final : public MergeUse {
 
 }  // namespace
 
+void MergeSlot::hold(std::shared_ptr<Load> next) noexcept {
+  // release: pairs with the acquire in Loan::holds().
+  if (load && load->loan) load->loan->open.store(false, std::memory_order_release);
+  load = std::move(next);
+}
+
 void MergeSlot::clear() noexcept {
   std::shared_ptr<Load> load_before;  // these go after the lock
   std::shared_ptr<const Memory> own_before;
   const std::lock_guard lock(mutex);
-  load_before.swap(load);
+  load_before = load;
+  hold(nullptr);
   own_before.swap(own);
 }
 
@@ -195,12 +261,16 @@ Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
   return {};
 }
 
-Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
-                  const SubmitOptions& options) {
+Event submit_load(const std::shared_ptr<const DeviceState>& device, const MergeSource& source,
+                  bool borrow, const SubmitOptions& options) {
   Loading loading{std::make_shared<Load>(Load{*source.tensor, source.mode, std::nullopt}), nullptr};
   if (borrow) {
     loading.load->borrowed = *source.view;
     loading.load->data = place_of(*source.view).data;
+    const std::size_t begin = source.view->offset();
+    if (options.sync.value_or(device->execution->sync) == Sync::automatic)
+      loading.load->loan =
+          std::make_shared<Loan>(device, Range{begin, begin + source.view->num_bytes()});
   } else {
     loading.move = std::make_shared<Move>();
   }
@@ -215,7 +285,38 @@ Event submit_load(const DeviceState& device, const MergeSource& source, bool bor
     loading.load->filled = true;
     return {};
   };
-  return submit(device, {"merge", operation(run), accesses, &loads}, options);
+  return submit(*device, {"merge", operation(run), accesses, &loads}, options);
+}
+
+void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
+               const std::string& writer) {
+  const auto device = loan->borrower.lock();
+  if (!device) return;
+  SubmitOptions mine;
+  mine.full = options.full;
+  mine.deadline = options.deadline;
+  mine.site = options.site;
+  mine.contain = mine.own_status = true;  // nobody but its consumers needs it
+  Copies copies(loan);
+  const Accesses none;
+  const Event copied = ask(*device, {"merge copy", copies.copying(), none, &copies}, mine);
+  if (copied.accepted()) return;
+  // Not asked for: a failure that it tells of is still to be seen by somebody (S10).
+  const Status why = sched::Timeline::outcome_of(copied).status;
+  if (why.code() == ErrorCode::exhausted || why.code() == ErrorCode::deadline ||
+      why.code() == ErrorCode::cancelled) {
+    throw Error(Status(
+        why.code(),
+        fmt::format("{} writes what the merge buffer of {} borrows, which must have a copy first",
+                    writer, device->execution->name),
+        why));
+  }
+  std::shared_ptr<Load> gone;  // after the lock
+  MergeSlot& slot = device->execution->merge;
+  const std::lock_guard lock(slot.mutex);
+  if (!slot.load || slot.load->loan != loan) return;
+  gone = slot.load;
+  slot.hold(nullptr);
 }
 
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
@@ -233,13 +334,13 @@ Event submit_consumer(const ContextState& context, const Linked& consumer, Merge
 namespace heddle {
 namespace {
 
-Transfer load(const rt::DeviceState& device, const rt::MergeSource& source,
+Transfer load(const std::shared_ptr<const rt::DeviceState>& device, const rt::MergeSource& source,
               const rt::Linked* consumer, const TransferOptions& options,
               const std::source_location& where) {
-  const bool borrow =
-      source.mode == MergeMode::stream && rt::may_borrow(*device.execution, *source.view, consumer);
+  const bool borrow = source.mode == MergeMode::stream &&
+                      rt::may_borrow(*device->execution, *source.view, consumer);
   sched::log_made(LogLevel::debug, [&] {
-    return fmt::format("merge '{}' into {} ({})", source.tensor->label(), device.execution->name,
+    return fmt::format("merge '{}' into {} ({})", source.tensor->label(), device->execution->name,
                        borrow ? "streamed" : "copied");
   });
   Event event = rt::submit_load(device, source, borrow, rt::submit_options(options, where));
@@ -262,7 +363,7 @@ Tensor require_consumer(const Routine& consumer, MergeMode mode) {
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options, std::source_location where) {
   const auto from = rt::require_source(tensor, source, "merge");
-  return load(*Inside::of(device), {&tensor, from.get(), mode}, nullptr, options, where);
+  return load(Inside::of(device), {&tensor, from.get(), mode}, nullptr, options, where);
 }
 
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
@@ -271,7 +372,7 @@ Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mo
   const auto linked = Inside::of(consumer)->context->routine();
   if (!linked) rt::refuse_finalised(*Inside::of(consumer)->context);
   const auto from = rt::require_source(expected, source, "merge");
-  return load(*Inside::of(consumer)->context->device, {&expected, from.get(), mode}, linked.get(),
+  return load(Inside::of(consumer)->context->device, {&expected, from.get(), mode}, linked.get(),
               options, where);
 }
 

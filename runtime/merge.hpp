@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "runtime/context_state.hpp"
 #include "runtime/statics.hpp"
@@ -16,6 +17,7 @@ struct Load {
   Tensor tensor;
   MergeMode mode;                          ///< as asked for, whether or not memory is shared
   std::optional<BufferView> borrowed;      ///< in place: using the load is using this
+  std::shared_ptr<Loan> loan{};            ///< that, where writers see to it; null: the caller does
   std::byte* data = nullptr;               ///< where routines read it
   std::shared_ptr<const Memory> memory{};  ///< the slot's, that it was copied to; null: borrowed
   Event event{};                           ///< the end of the task that loads it
@@ -52,8 +54,14 @@ struct MergeRead {
 void require_mode(const Code& consumer, MergeMode mode);
 
 /// Loads the merge buffer.
-Event submit_load(const DeviceState& device, const MergeSource& source, bool borrow,
-                  const SubmitOptions& options);
+Event submit_load(const std::shared_ptr<const DeviceState>& device, const MergeSource& source,
+                  bool borrow, const SubmitOptions& options);
+/// `writer` is about to write what the loan is of: has it copied before, by a task of the borrower,
+/// which is submitted as the options say. A merge buffer that can have no copy, as its device takes
+/// no tasks or what it borrowed was not written, is empty from then on. Throws what refuses the
+/// write: no room, no memory, nothing else.
+void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
+               const std::string& writer);
 /// Schedules `launch`, of a consumer that reads its merge entry as `read` says; that is
 /// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
@@ -12,115 +11,23 @@
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/host_uses.hpp"
+#include "runtime/merge.hpp"
 #include "runtime/merge_slot.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 
 namespace heddle::rt {
-namespace {
-
-BufferState& state_of(const Access& access) noexcept { return *Inside::of(access.view->buffer()); }
-
-bool may_be_fresh(const BufferState& buffer) noexcept {
-  // relaxed: it is looked at again with the ledger locked.
-  return buffer.is_fresh.load(std::memory_order_relaxed);
-}
-
-/// For messages.
-std::string text_of(const Access& access) {
-  if (access.view == nullptr) {
-    return fmt::format("the host storage of tensor '{}' {}", access.tensor->label(),
-                       access.tensor->type().to_string());
-  }
-  const std::string type = access.view->type().to_string();
-  return access.tensor != nullptr
-             ? fmt::format("tensor '{}' {}", access.tensor->label(), type)
-             : fmt::format("a buffer {} of {}", type, *state_of(access).device);
-}
-
-/// Under the lock.
-Status donated(const Access& access, std::string_view user) {
-  const std::source_location& at = state_of(access).taken_at;
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("{} uses {}{}, which was donated: taken in '{}' ({}:{}); use the "
-                            "buffer that donate() gave there",
-                            user, access.tensor != nullptr ? "the memory of " : "", text_of(access),
-                            at.function_name(), at.file_name(), at.line()));
-}
-
-}  // namespace
-
-Status not_written(const Access& access, std::string_view user, const Event& write) {
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("{} reads {}, which was not written: what should have done so ended "
-                            "badly; write all of it anew first{}",
-                            user, text_of(access),
-                            access.view == nullptr ? ", and if the host does, say so with "
-                                                     "HostArray::set_written()"
-                                                   : ""),
-                write.status());  // which the caller is told
-}
-
-void Accesses::add(Access access) {
-  list_.push_back(access);
-  BufferState& buffer = state_of(access);
-  const std::size_t begin = access.view->offset();
-  const Range range{begin, begin + access.view->num_bytes()};
-  touch({&buffer.hazards(), &buffer, nullptr, range, access.use, access}, *buffer.ledger);
-}
-
-void Accesses::add(HostUses& host, std::size_t bytes, Use use, const Tensor& tensor) {
-  touch({&host.hazards, nullptr, &host, {0, bytes}, use, {nullptr, use, &tensor}}, host.ledger);
-}
-
-void Accesses::touch(const Touch& touch, Ledger& ledger) {
-  const auto same = [&](const Touch& other) {
-    return other.hazards == touch.hazards && other.range == touch.range;
-  };
-  if (const auto at = std::ranges::find_if(touches_, same); at == touches_.end()) {
-    touches_.push_back(touch);
-    const auto of_it = [&](const Touch& other) { return other.hazards == touch.hazards; };
-    const auto among = static_cast<std::size_t>(std::ranges::count_if(touches_, of_it));
-    for (Touch& each : touches_) {
-      if (of_it(each)) each.among = among;
-    }
-    add(ledger);
-  } else if (at->use != touch.use) {
-    at->use = Use::change;
-  }
-}
-
-void Accesses::add(Ledger& ledger) {
-  const auto at = std::ranges::lower_bound(ledgers_, &ledger, std::less<>());
-  if (at == ledgers_.end() || *at != &ledger) ledgers_.insert(at, &ledger);
-}
-
-void Accesses::clear() noexcept {
-  list_.clear();
-  touches_.clear();
-  ledgers_.clear();
-}
-
-bool Accesses::writes(const BufferView& view) const noexcept {
-  return std::ranges::any_of(list_, [&](const Access& access) {
-    return access.use != Use::read && overlap(*access.view, view);
-  });
-}
 
 /// Holds what a task touches while it takes its ticket.
 class Door final : public sched::TicketGuard {
  public:
   static Event submit(const DeviceState& device, Work& work, const SubmitOptions& options) {
-    work.operation->execution_ = device.execution;
-    const bool runs_ahead =
-        device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
-    Door door(device, work.label, work.accesses);
-    door.merge_ = work.merge;
-    door.context_ = work.context;
-    door.linked_ = work.linked;
-    door.first_values_ = work.first_values;
-    door.operation_ = work.operation.get();
-    return door.submit(runs_ahead ? ahead : to_the_end, &work.operation, options);
+    Door door(device, work);
+    return door.submit(ops_of(device, work), &work.operation, options);
+  }
+  static Event ask(const DeviceState& device, Work& work, const SubmitOptions& options) {
+    Door door(device, work);
+    return door.ask(ops_of(device, work), &work.operation, options);
   }
   static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                       void* from, const SubmitOptions& options) {
@@ -178,7 +85,25 @@ class Door final : public sched::TicketGuard {
  private:
   Door(const DeviceState& device, sched::Label label, const Accesses& accesses)
       : device_(device), label_(label), accesses_(&accesses) {}
+  Door(const DeviceState& device, Work& work) : Door(device, work.label, work.accesses) {
+    work.operation->execution_ = device.execution;
+    merge_ = work.merge;
+    context_ = work.context;
+    linked_ = work.linked;
+    first_values_ = work.first_values;
+    operation_ = work.operation.get();
+  }
+  static const sched::TaskOps& ops_of(const DeviceState& device, const Work& work) {
+    const bool runs_ahead =
+        device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
+    return runs_ahead ? ahead : to_the_end;
+  }
 
+  Event ask(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
+    contain_ = options.contain;
+    automatic_ = options.sync.value_or(device_.execution->sync) == Sync::automatic;
+    return TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
+  }
   Event submit(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
     require_open(device_);
     if (options.sync && *options.sync > Sync::manual) {
@@ -186,9 +111,11 @@ class Door final : public sched::TicketGuard {
                   fmt::format("{}: sync is {} (expected a value of Sync)", user(),
                               static_cast<int>(*options.sync)));
     }
-    contain_ = options.contain;
-    automatic_ = options.sync.value_or(device_.execution->sync) == Sync::automatic;
-    Event event = TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
+    Event event = ask(ops, from, options);
+    while (lent_) {  // which is why it was refused
+      copy_loan(std::exchange(lent_, nullptr), options, user());
+      event = ask(ops, from, options);
+    }
     if (event.accepted()) return event;
     Status why = event.status();
     // Somebody finalised it meanwhile.
@@ -217,6 +144,7 @@ class Door final : public sched::TicketGuard {
     for (const Accesses::Touch& each : touches) {
       if (each.buffer != nullptr) {
         if (!each.buffer->memory) return donated(each.named, user());
+        if (is_lent(each)) return Status(ErrorCode::internal, "a merge buffer borrows it");
         if (operation_ != nullptr) operation_->kept_.push_back(each.buffer->memory);
       } else if (each.use != Use::read) {
         if (Status why = host_writable(*each.host, *each.named.tensor); !why.ok()) return why;
@@ -263,6 +191,17 @@ class Door final : public sched::TicketGuard {
         each.hazards->note(taken, next(each), alone_);
       }
     }
+  }
+
+  /// Then it is noted, and seen to without the locks.
+  [[nodiscard]] bool is_lent(const Accesses::Touch& touch) {
+    if (touch.use == Use::read || !automatic_) return false;
+    std::erase_if(touch.buffer->loans, [](const auto& loan) { return !loan->holds(); });
+    const auto at = std::ranges::find_if(
+        touch.buffer->loans, [&](const auto& loan) { return loan->range.overlaps(touch.range); });
+    if (at == touch.buffer->loans.end()) return false;
+    lent_ = *at;
+    return true;
   }
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
@@ -361,6 +300,7 @@ class Door final : public sched::TicketGuard {
   const Linked* linked_ = nullptr;
   Operation* operation_ = nullptr;  // null: only that keeps memory
   bool first_values_ = false;
+  std::shared_ptr<Loan> lent_;
   bool contain_ = false, alone_ = false, automatic_ = true;
   std::uint64_t disturbances_ = 0;  // when it was looked at
 };
@@ -369,19 +309,13 @@ Event submit(const DeviceState& device, Work work, const SubmitOptions& options)
   return Door::submit(device, work, options);
 }
 
+Event ask(const DeviceState& device, Work work, const SubmitOptions& options) {
+  return Door::ask(device, work, options);
+}
+
 Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                      void* from, const SubmitOptions& options) {
   return Door::submit(context, linked, ops, from, options);
-}
-
-bool uses_fresh(const Accesses& accesses) noexcept {
-  return std::ranges::any_of(
-      accesses.touches(), [](const Accesses::Touch& each) { return may_be_fresh(*each.buffer); });
-}
-
-void require_live(const Access& access, std::string_view user) {
-  const std::lock_guard lock(*state_of(access).ledger);
-  if (!state_of(access).memory) throw Error(donated(access, user));
 }
 
 }  // namespace heddle::rt

@@ -169,6 +169,10 @@ struct Work {
 /// that was finalised; what the merge use says; else what the scheduler does.
 Event submit(const DeviceState& device, Work work, const SubmitOptions& options = {});
 
+/// As submit(), but for what the event says where it was refused by the scheduler or the merge use:
+/// that is the caller's to look at. It writes no buffer.
+Event ask(const DeviceState& device, Work work, const SubmitOptions& options);
+
 /// As submit(), of a launch of that context's routine, which it holds by being counted there; not
 /// where it uses_fresh(). The queue has the task itself, not in memory of its own: `ops` make it
 /// from `from`.
@@ -178,6 +182,11 @@ Event submit_counted(const ContextState& context, const Linked& linked, const sc
 /// Whether one of the buffers may be fresh: the work that uses it then is an operation.
 [[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;
 
+/// Whether it has had no values so far: for sure, while its ledger is locked.
+[[nodiscard]] bool may_be_fresh(const BufferState& buffer) noexcept;
+
+/// Why `user` cannot use memory that was donated. Under the ledger.
+[[nodiscard]] Status donated(const Access& access, std::string_view user);
 /// Why `user` cannot read what `write`, which ended badly, should have left.
 [[nodiscard]] Status not_written(const Access& access, std::string_view user, const Event& write);
 

@@ -324,8 +324,8 @@ Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mo
                     std::source_location where = std::source_location::current());
 /// Fills the merge buffer of any device with any tensor; a routine that expects another tensor is
 /// refused when it is scheduled. A routine that writes what it would read by a stream copies that
-/// first, as counters say. Nothing keeps other tasks from changing what is streamed before its
-/// consumer has run.
+/// first, as counters say. Until the next load, writes of what is streamed come after a copy of it,
+/// unless the order of either is the caller's (Sync::manual); merge() leaves nothing borrowed.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());

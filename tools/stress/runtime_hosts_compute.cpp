@@ -142,7 +142,7 @@ void RuntimeHosts::load() {
   if (!source || seat->slot.claimed) return;
   const Part from = *source->parts[number_of(tensor)];
   const Part loaded{std::make_shared<Right>()};
-  loaded.right->memory = world_.model().add_memory(num_cells, false);
+  loaded.right->memory = world_.model().add_memory(num_cells, world_.automatic());
   World::Work work{seat, {{from.right, false}}, copy_request("load_merge", loaded, from)};
   work.finalized = [source] { return source->finalized; };
   const auto mode = draw(2) == 0 ? MergeMode::copy : MergeMode::stream;
@@ -150,7 +150,8 @@ void RuntimeHosts::load() {
   world_.ask(std::move(work), [&](const Events& after) {
     const Transfer done = load_merge(seat->device, programs_.tensors[number_of(tensor)],
                                      source->context, mode, transfer(after));
-    const bool streamed = done.outcome == TransferOutcome::streamed;
+    // Where heddle sees to the order, consumers find the values that there are now.
+    const bool streamed = done.outcome == TransferOutcome::streamed && !world_.automatic();
     if (done.event.ticket() > seat->slot.cleared_by)
       seat->slot.load = Seat::Slot::Load{tensor, streamed ? from : loaded, streamed, done.event};
     return done.event;
