@@ -1,6 +1,14 @@
 // Memory of buffers that are gone while tasks use it yet: who has it next, and what each finds.
+#include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "tests/device/backends.hpp"
 
@@ -172,6 +180,67 @@ TEST_P(ReusedMemoryTest, TrimmedMemoryGoesAfterItsUses) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(device.statistics().bytes_cached, 0u);
   EXPECT_THAT(seen, Each(7));
+}
+
+/// Buffers that threads put where others find them, with the value that each is full of.
+class RandomReuseTest : public Conformance {
+ protected:
+  struct Filled {
+    BufferView view;
+    float value;
+  };
+  struct Read {
+    Event event;
+    std::shared_ptr<std::vector<float>> values;
+    float value;
+  };
+
+  void fill_and_read(unsigned seed) {
+    std::mt19937 random(seed);
+    const Device mine = backend.physical_device(0).new_virtual_device();
+    std::vector<Read> reads;
+    std::vector<std::shared_ptr<std::vector<float>>> sources;  // until they were read
+    for (unsigned round = 0; round < 300; ++round) {
+      const ArrayType type{f32, {std::int64_t{100} << (4 * (random() % 3))}};
+      const auto size = static_cast<std::size_t>(type.dims[0]);
+      const float value = static_cast<float>(seed * 1000 + round);
+      const BufferView fresh(Buffer::allocate(mine, type), type);
+      if (random() % 4 == 0) read(mine, {fresh, 0}, reads);
+      sources.push_back(std::make_shared<std::vector<float>>(size, value));
+      fresh.from_host(mine, std::as_bytes(std::span(*sources.back())));
+      std::optional<Filled> other;
+      {
+        const std::lock_guard lock(mutex_);
+        std::optional<Filled>& place = filled_[random() % filled_.size()];
+        other = place;
+        place = Filled{fresh, value};
+      }
+      if (other) read(mine, *other, reads);
+      if (random() % 32 == 0) mine.trim();
+    }
+    for (const Read& each : reads) {
+      EXPECT_TRUE(each.event.wait().ok()) << text(each.event.status());
+      EXPECT_EQ(std::ranges::count(*each.values, each.value), std::ssize(*each.values));
+    }
+    mine.await();
+  }
+  static void read(const Device& on, const Filled& filled, std::vector<Read>& reads) {
+    auto values = std::make_shared<std::vector<float>>(filled.view.num_bytes() / 4, -1);
+    const auto bytes = std::as_writable_bytes(std::span(*values));
+    reads.push_back({filled.view.to_host(on, bytes), values, filled.value});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::optional<Filled>> filled_ = std::vector<std::optional<Filled>>(4);
+};
+HEDDLE_CONFORMANCE_SUITE(RandomReuseTest);
+
+// D2, S2: whatever memory a buffer gets, whoever used it and uses it yet, each read finds what was
+// written to that buffer, or zeros
+TEST_P(RandomReuseTest, EachBufferHasItsOwnValues) {
+  std::vector<std::jthread> threads;
+  for (unsigned k = 1; k <= 3; ++k) threads.emplace_back([this, k] { fill_and_read(k); });
 }
 
 }  // namespace
