@@ -79,7 +79,9 @@ class MemoryCache {
   [[nodiscard]] BlockRef take_at_hand(SizeClass size, const Wanted& wanted, std::size_t bytes,
                                       const Holder& holder);
   [[nodiscard]] BlockRef take_kept(SizeClass size, const Wanted& wanted) noexcept;
-  [[nodiscard]] BlockRef take_larger(SizeClass size, const Wanted& wanted) noexcept;
+  /// The smallest that it has.
+  [[nodiscard]] BlockRef take_up_to(std::size_t most, SizeClass size,
+                                    const Wanted& wanted) noexcept;
   Status take_fresh(std::size_t size, BlockRef* block);
   [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size) noexcept;
   [[nodiscard]] bool make_ours(Block& block) noexcept;

@@ -29,7 +29,8 @@ class Pooled {
   }
 
  private:
-  dev::MemoryCache cache_{std::make_shared<dev::MemoryPool>(), dev::make_cpu_device(), {"bench"}};
+  dev::MemoryCache cache_{
+      std::make_shared<dev::MemoryPool>(), dev::make_cpu_device(), {"bench", 0, {}}};
   const dev::Holder holder_{1, "tensor 'x' f32[1024]"};
 };
 

@@ -85,6 +85,22 @@ TEST(MemoryCacheTest, ReusesBlocksOfTheSameClass) {
   }
 }
 
+// D2: a large block also does for sizes down to half of its own, rather than a fresh one
+TEST(MemoryCacheTest, LargeBlocksDoForLessThanTheirClass) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const auto device = device_of(1 << 30);
+  Cache cache(device);
+  cache.release(cache.take(3 * mib));
+  BlockRef block = cache.take(mib);
+  EXPECT_EQ(block->size, mib);
+  BlockRef half = cache.take(3 * mib / 2);
+  EXPECT_EQ(half->size, 3 * mib);
+  EXPECT_EQ(cache.use().in_use, 5 * mib / 2);
+  cache.release(std::move(half));
+  EXPECT_EQ(cache.use().cached, 3 * mib);
+  cache.release(std::move(block));
+}
+
 // D2: what is live and the most that was, in all and by tensor
 TEST(MemoryCacheTest, CountsByHolder) {
   Cache cache(device_of(1 << 20));
