@@ -7,7 +7,7 @@
 namespace heddle::rt {
 
 struct Load;  // runtime/merge.hpp
-struct Memory;
+class Memory;
 
 /// A device's merge buffer as it will be once all submitted tasks ended.
 struct MergeSlot {

@@ -10,7 +10,7 @@
 namespace heddle::rt {
 
 struct Execution;
-struct Memory;
+class Memory;
 
 class Scratch {
  public:
