@@ -110,8 +110,7 @@ class Copies final : public MergeUse {
   /// The task that does it.
   [[nodiscard]] std::unique_ptr<Operation> copying() const {
     const auto run = [copy = copy_](Execution& execution) -> Status {
-      if (!copy->before->filled)
-        return Status(ErrorCode::cancelled, "the task that loads it did not run");
+      if (!copy->before->filled) return {};  // as its consumers are told
       if (Status status = copy->move.run(); !status.ok()) return status;
       count(execution.merges_copied);
       copy->after->filled = true;
@@ -296,7 +295,6 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
   mine.full = options.full;
   mine.deadline = options.deadline;
   mine.site = options.site;
-  mine.contain = mine.own_status = true;  // nobody but its consumers needs it
   Copies copies(loan);
   const Accesses none;
   const Event copied = ask(*device, {"merge copy", copies.copying(), none, &copies}, mine);
