@@ -96,6 +96,20 @@ TEST_P(StreamOrderTest, OtherWritesCopyNothing) {
   EXPECT_EQ(copied(), 0U);
 }
 
+// D9, D16: launches that know no lock see to a loan to their own device
+TEST_P(StreamOrderTest, ItsOwnDeviceCopiesToo) {
+  const Routine own = adder(device), writer = filler(device, view(), 7);
+  for (int k = 0; k < 3; ++k) {
+    for (int again = 0; again < 3; ++again) writer.schedule();
+    fresh();
+    own.context().write(g, std::vector<float>(4, 0));
+    static_cast<void>(load_merge(own, source, MergeMode::stream));
+    writer.schedule();
+    own.schedule();
+    EXPECT_THAT(own.context().read<float>(g), Each(5));
+  }
+}
+
 // D9: the write comes after the copy, which the borrower makes in its turn
 TEST_P(StreamOrderTest, TheWriteWaitsForTheCopy) {
   const Routine writer = filler(third, view(), 7);
