@@ -62,6 +62,18 @@ void Accesses::add(HostUses& host, std::size_t bytes, Use use, const Tensor& ten
   touch({&host.hazards, nullptr, &host, {0, bytes}, use, {nullptr, use, &tensor}}, host.ledger);
 }
 
+void Accesses::then(const Accesses& next) {
+  list_.insert(list_.end(), next.list_.begin(), next.list_.end());
+  for (const Touch& later : next.touches_) {
+    const bool anew = std::ranges::any_of(touches_, [&](const Touch& before) {
+      return before.hazards == later.hazards && before.use == Use::overwrite &&
+             before.range.covers(later.range);
+    });
+    if (!anew) touch(later, later.buffer != nullptr ? *later.buffer->ledger : later.host->ledger);
+  }
+  for (Ledger* const each : next.ledgers_) add(*each);
+}
+
 void Accesses::touch(const Touch& touch, Ledger& ledger) {
   const auto same = [&](const Touch& other) {
     return other.hazards == touch.hazards && other.range == touch.range;

@@ -71,6 +71,14 @@ std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
                             bytes, *device, taken_at.function_name(), taken_at.file_name(),
                             taken_at.line()));
   }
+  if (pins != 0) {
+    throw Error(
+        ErrorCode::failed_precondition,
+        fmt::format("a buffer of {} bytes on {} cannot be donated in '{}' ({}:{}) while "
+                    "another thread submits a replay that uses it; donate it before "
+                    "Replay::run(), or after it returned",
+                    bytes, *device, where.function_name(), where.file_name(), where.line()));
+  }
   auto next = next_owner();
   memory = nullptr;
   taken_at = where;

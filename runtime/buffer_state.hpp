@@ -91,6 +91,7 @@ class BufferState {
   const std::shared_ptr<Ledger> ledger;  ///< guards what follows: of the device that it is of
   std::shared_ptr<const Memory> memory;  ///< null: donated
   std::source_location taken_at;         ///< where donate() was called
+  std::uint32_t pins = 0;                ///< works of one run are being submitted that use it
   /// Of bytes that are written only once those that still read them by a loan have a copy.
   std::list<std::shared_ptr<Loan>> loans;
 

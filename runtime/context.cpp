@@ -82,6 +82,12 @@ std::shared_ptr<ContextState> child_of(const std::shared_ptr<const ContextState>
   return child;
 }
 
+void refuse_finalised(std::span<const ContextState* const> contexts) {
+  for (const ContextState* const each : contexts) {
+    if (each->is_finalised_locked()) refuse_finalised(*each);
+  }
+}
+
 void refuse_finalised(const ContextState& context) {
   throw Error(ErrorCode::failed_precondition,
               fmt::format("context '{}' was finalised; link into another", context.label));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,7 @@ struct ContextState {
   [[nodiscard]] const Linked* locked_routine() const noexcept {
     return contents_ ? contents_->routine.get() : nullptr;
   }
+  [[nodiscard]] bool is_finalised_locked() const noexcept { return !contents_; }
   /// Lets go of what it holds; memory is freed once nothing else holds it and the tasks that use it
   /// ended.
   void finalize() const noexcept;
@@ -107,6 +109,8 @@ struct RoutineState {
 /// Throws failed_precondition when the context was finalised.
 [[nodiscard]] std::shared_ptr<const Contents> require_usable(const ContextState& context);
 [[noreturn]] void refuse_finalised(const ContextState& context);
+/// Throws that where one of them was. Under the ledgers of their devices.
+void refuse_finalised(std::span<const ContextState* const> contexts);
 /// What the context has for `tensor`; nullopt when it has nothing. Throws failed_precondition for a
 /// finalised context, and for a tensor that is hidden there, naming it and the routine.
 [[nodiscard]] std::optional<Held> find_held(const ContextState& context, const Tensor& tensor);

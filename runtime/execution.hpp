@@ -33,6 +33,11 @@ struct Execution {
   Scratch scratch;
   Spares spares;
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
+
+  void count_launches(std::uint64_t more) noexcept {
+    // relaxed: a number for people.
+    launches.fetch_add(more, std::memory_order_relaxed);
+  }
 };
 
 }  // namespace heddle::rt

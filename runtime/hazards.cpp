@@ -59,6 +59,16 @@ std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::T
   return std::nullopt;
 }
 
+std::optional<Event> Hazards::lacks(const Range& range, Use use) const noexcept {
+  if (use == Use::overwrite) return std::nullopt;
+  for (const Record& record : records_) {
+    const bool bad = record.writes && record.heeded && record.range.overlaps(range) &&
+                     record.event.done() && !ended_well(record.event);
+    if (bad) return record.event;
+  }
+  return std::nullopt;
+}
+
 /// For as many uses, each of which may cut every record in three, and first values.
 void Hazards::make_room(std::size_t uses) {
   const std::size_t needed = records_.size() * (1 + 2 * uses) + uses + 1;

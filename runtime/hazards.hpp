@@ -69,6 +69,8 @@ class Hazards {
   /// std::bad_alloc.
   [[nodiscard]] std::optional<Event> order(const Next& next, std::size_t uses,
                                            sched::TaskNote& note);
+  /// A write that ended badly, whose values such a use would read. None: there is none so far.
+  [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
   /// Where order() has nothing to say: the record that is to be this use from then on. Null: it
   /// has.
   [[nodiscard]] Record* plain(const Next& next) noexcept;

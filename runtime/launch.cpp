@@ -33,6 +33,7 @@ bool run(void* callable, Status& failure) {
   static sched::NeverDestroyed<const Trace> no_trace;
   const auto& launch = *static_cast<const SmallLaunch*>(callable);
   const Linked& linked = *launch.linked;
+  linked.execution->count_launches(1);
   const std::size_t count = Inside::of(linked.code)->signature().statics.size();
   Run::Room room;
   failure =
@@ -61,6 +62,7 @@ class Launch final : public Operation {
   }
 
   Status run(Execution& execution) override {
+    execution.count_launches(1);
     return run_.emplace(execution, *linked_, inputs(), room_).all();
   }
   Status ended(Execution& /*execution*/, Status status) noexcept override {
@@ -159,9 +161,10 @@ Event submit_launch(const ContextState& context, const Linked& linked, const Sta
                     const Trace& trace, const MergeSource* source, const SubmitOptions& options) {
   auto launch = Launch::make(*linked.execution);
   launch->fill(linked, statics, trace);
+  const ContextState* const contexts[] = {&context};
   if (!Inside::of(linked.code)->signature().merge)
     return submit(*context.device,
-                  {linked.label, std::move(launch), linked.accesses, nullptr, &context, &linked},
+                  {linked.label, std::move(launch), linked.accesses, nullptr, contexts, &linked},
                   options);
   MergeRead& read = launch->merging();
   return submit_consumer(context, linked, read, source, std::move(launch), options);

@@ -13,7 +13,6 @@
 #include "runtime/execution.hpp"
 #include "runtime/merge_slot.hpp"
 #include "scheduler/device/timeline.hpp"
-#include "scheduler/observe/log.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -130,6 +129,22 @@ class Copies final : public MergeUse {
   Accesses accesses_;
 };
 
+/// The launch that reads as `read` says reads the view, in place or in a copy of its own: the
+/// memory of that, else null. While the slot is locked.
+std::shared_ptr<const Memory> read_view(const DeviceState& device, const BufferView& view,
+                                        const Tensor& tensor, bool in_place, MergeRead& read) {
+  read.accesses.add({&view, Use::read, &tensor});
+  const std::size_t bytes = view.num_bytes();
+  if (in_place) {
+    read.buffer = {place_of(view).data, bytes};
+    return nullptr;
+  }
+  auto memory = own_memory(device, bytes, tensor);
+  read.move = move_of(device, view, *memory, tensor);
+  read.buffer = {memory->data, bytes};
+  return memory;
+}
+
 class Consumes final : public MergeUse {
  public:
   Consumes(const Linked& consumer, MergeRead& read, const MergeSource* source)
@@ -190,15 +205,7 @@ class Consumes final : public MergeUse {
 
   /// The launch reads `view`, in place or in a copy of its own.
   void use(const DeviceState& device, const BufferView& view, const Tensor& tensor, bool in_place) {
-    read_.accesses.add({&view, Use::read, &tensor});
-    const std::size_t bytes = view.num_bytes();
-    if (in_place) {
-      read_.buffer = {place_of(view).data, bytes};
-    } else {
-      memory_ = own_memory(device, bytes, tensor);
-      read_.move = move_of(device, view, *memory_, tensor);
-      read_.buffer = {memory_->data, bytes};
-    }
+    memory_ = read_view(device, view, tensor, in_place, read_);
   }
 
   const Linked& consumer_;
@@ -236,6 +243,25 @@ void require_mode(const Code& consumer, MergeMode mode) {
       ErrorCode::invalid_argument,
       fmt::format("routine '{}' was compiled for merges by {} only, not by {}; load it by {}",
                   consumer.name(), name(*only), name(mode), name(*only)));
+}
+
+Tensor require_consumer(const Routine& consumer, MergeMode mode) {
+  const auto expected = consumer.merge_tensor();
+  if (!expected) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("routine '{}' reads no merge buffer", consumer.name()));
+  }
+  require_mode(consumer.code(), mode);
+  return *expected;
+}
+
+std::shared_ptr<const Memory> read_merged(const DeviceState& device, const Linked& consumer,
+                                          const MergeSource& source, MergeRead& read) {
+  read.accesses = consumer.accesses;
+  const bool borrow =
+      source.mode == MergeMode::stream && may_borrow(*device.execution, *source.view, &consumer);
+  const std::lock_guard lock(device.execution->merge.mutex);
+  return read_view(device, *source.view, *source.tensor, borrow, read);
 }
 
 void MergeRead::clear() noexcept {
@@ -321,70 +347,11 @@ Event submit_consumer(const ContextState& context, const Linked& consumer, Merge
                       const MergeSource* source, std::unique_ptr<Operation> launch,
                       const SubmitOptions& options) {
   Consumes consumes(consumer, read, source);
+  const ContextState* const contexts[] = {&context};
   return submit(
       *context.device,
-      {consumer.label, std::move(launch), consumer.accesses, &consumes, &context, &consumer},
+      {consumer.label, std::move(launch), consumer.accesses, &consumes, contexts, &consumer},
       options);
 }
 
 }  // namespace heddle::rt
-
-namespace heddle {
-namespace {
-
-Transfer load(const std::shared_ptr<const rt::DeviceState>& device, const rt::MergeSource& source,
-              const rt::Linked* consumer, const TransferOptions& options,
-              const std::source_location& where) {
-  const bool borrow = source.mode == MergeMode::stream &&
-                      rt::may_borrow(*device->execution, *source.view, consumer);
-  sched::log_made(LogLevel::debug, [&] {
-    return fmt::format("merge '{}' into {} ({})", source.tensor->label(), device->execution->name,
-                       borrow ? "streamed" : "copied");
-  });
-  Event event = rt::submit_load(device, source, borrow, rt::submit_options(options, where));
-  return {borrow ? TransferOutcome::streamed : TransferOutcome::copied, std::move(event), {}};
-}
-
-/// The tensor that the consumer merges; checks that it does, and by that mode.
-Tensor require_consumer(const Routine& consumer, MergeMode mode) {
-  const auto expected = consumer.merge_tensor();
-  if (!expected) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("routine '{}' reads no merge buffer", consumer.name()));
-  }
-  rt::require_mode(consumer.code(), mode);
-  return *expected;
-}
-
-}  // namespace
-
-Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
-                    MergeMode mode, const TransferOptions& options, std::source_location where) {
-  const auto from = rt::require_source(tensor, source, "merge");
-  return load(Inside::of(device), {&tensor, from.get(), mode}, nullptr, options, where);
-}
-
-Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
-                    const TransferOptions& options, std::source_location where) {
-  const Tensor expected = require_consumer(consumer, mode);
-  const auto linked = Inside::of(consumer)->context->routine();
-  if (!linked) rt::refuse_finalised(*Inside::of(consumer)->context);
-  const auto from = rt::require_source(expected, source, "merge");
-  return load(Inside::of(consumer)->context->device, {&expected, from.get(), mode}, linked.get(),
-              options, where);
-}
-
-Event merge(const Routine& consumer, const Context& source, MergeMode mode, BindingsView bindings,
-            const TransferOptions& options, std::source_location where) {
-  const Tensor expected = require_consumer(consumer, mode);
-  const auto from = rt::require_source(expected, source, "merge");
-  const rt::MergeSource brought{&expected, from.get(), mode};
-  ScheduleOptions launch;
-  launch.after = options.after;
-  launch.sync = options.sync;
-  launch.full = options.full;
-  launch.deadline = options.deadline;
-  return rt::schedule(*Inside::of(consumer), rt::Statics(bindings), launch, &brought, where);
-}
-
-}  // namespace heddle

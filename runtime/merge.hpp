@@ -53,6 +53,15 @@ struct MergeRead {
 /// Throws invalid_argument when the consumer was compiled for the other mode only.
 void require_mode(const Code& consumer, MergeMode mode);
 
+/// The tensor that the consumer merges. Throws invalid_argument when it merges none, or not by that
+/// mode.
+[[nodiscard]] Tensor require_consumer(const Routine& consumer, MergeMode mode);
+/// How launches of the consumer read what a merge() brings, again and again; `read` is empty. The
+/// memory that they copy it to, of the device's merge buffer; null: they read it in place.
+[[nodiscard]] std::shared_ptr<const Memory> read_merged(const DeviceState& device,
+                                                        const Linked& consumer,
+                                                        const MergeSource& source, MergeRead& read);
+
 /// Loads the merge buffer.
 Event submit_load(const std::shared_ptr<const DeviceState>& device, const MergeSource& source,
                   bool borrow, const SubmitOptions& options);

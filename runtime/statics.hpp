@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,28 @@ class BoundStatics {
   std::vector<std::int64_t> values_;
   std::vector<std::pair<std::size_t, const std::int64_t*>> cells_;
 };
+
+/// As those, where some may be left open: each run has values of its own for them.
+class RecordedStatics {
+ public:
+  /// Throws as BoundStatics, but for indices that are not bound.
+  RecordedStatics(const Code& code, BindingsView bindings);
+  explicit RecordedStatics(BoundStatics bound) noexcept : bound_(std::move(bound)) {}
+  /// Positions in the code's signature.
+  [[nodiscard]] const std::vector<std::size_t>& open() const noexcept { return open_; }
+  /// `open_values`: one for each of those. Throws as BoundStatics does.
+  void take(const Code& code, std::span<const std::int64_t> open_values,
+            std::span<std::int64_t> values) const;
+
+ private:
+  std::vector<std::size_t> open_;
+  BoundStatics bound_;  // with any values for those
+};
+
+/// A value for each of these indices, of whatever `owner` says. Throws as BoundStatics does, but
+/// for bounds.
+void take_statics(std::string_view owner, std::span<const StaticIndex> indices,
+                  BindingsView bindings, std::span<std::int64_t> values);
 
 /// What a launch has its values from, during the call that schedules it.
 class Statics {

@@ -32,8 +32,6 @@ Run::Run(Execution& execution, const Linked& linked, const RunInputs& inputs, Ro
 }
 
 Status Run::all() {
-  // relaxed: a number for people.
-  execution_.launches.fetch_add(1, std::memory_order_relaxed);
   Status status;
   for (const LinkedStep& step : linked_.steps) {
     status = std::visit([&](const auto& what) { return one(what, step); }, step.step);

@@ -32,7 +32,8 @@ class Door final : public sched::TicketGuard {
   static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                       void* from, const SubmitOptions& options) {
     Door door(*context.device, linked.label, linked.accesses);
-    door.context_ = &context;
+    const ContextState* const contexts[] = {&context};
+    door.contexts_ = contexts;
     door.linked_ = &linked;
     return door.submit(ops, from, options);
   }
@@ -88,7 +89,8 @@ class Door final : public sched::TicketGuard {
   Door(const DeviceState& device, Work& work) : Door(device, work.label, work.accesses) {
     work.operation->execution_ = device.execution;
     merge_ = work.merge;
-    context_ = work.context;
+    contexts_ = work.contexts;
+    after_ = work.after;
     linked_ = work.linked;
     first_values_ = work.first_values;
     operation_ = work.operation.get();
@@ -137,7 +139,10 @@ class Door final : public sched::TicketGuard {
   }
 
   Status look_at_buffers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
-    if (context_ != nullptr && context_->locked_routine() == nullptr) refuse_finalised(*context_);
+    refuse_finalised(contexts_);
+    for (const sched::Awaited& each : after_) {
+      if (!ended_well(each.event)) note.come_after(each.event, each.heeded);
+    }
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
     if (operation_ != nullptr) operation_->kept_.reserve(touches.size() + 1);
@@ -296,7 +301,8 @@ class Door final : public sched::TicketGuard {
   const sched::Label label_;
   const Accesses* accesses_;  // from enter() on with what is merged
   MergeUse* merge_ = nullptr;
-  const ContextState* context_ = nullptr;
+  std::span<const ContextState* const> contexts_;
+  std::span<const sched::Awaited> after_;
   const Linked* linked_ = nullptr;
   Operation* operation_ = nullptr;  // null: only that keeps memory
   bool first_values_ = false;

@@ -5,10 +5,12 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "runtime/buffer_state.hpp"
+#include "scheduler/protocol/awaited.hpp"
 
 namespace heddle::rt {
 
@@ -35,6 +37,8 @@ class Accesses {
   void add(HostUses& host, std::size_t bytes, Use use, const Tensor& tensor);
   /// Has it locked too.
   void add(Ledger& ledger);
+  /// The same work does all this afterwards: what it has overwritten is not read from before.
+  void then(const Accesses& next);
   /// Keeps its room.
   void clear() noexcept;
   /// Whether a byte of the view is written.
@@ -155,12 +159,14 @@ struct Work {
   std::unique_ptr<Operation> operation;
   const Accesses& accesses;
   MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
-  /// Whose routine it launches, which has the ledger of its device among its accesses; null: none.
-  const ContextState* context = nullptr;
-  /// That routine, which the operation holds by being counted there; null: none.
+  /// Those that must not have been finalised, with the ledgers of their devices among its accesses.
+  std::span<const ContextState* const> contexts{};
+  /// The routine that it launches, which the operation holds by being counted there; null: none.
   const Linked* linked = nullptr;
   /// It gives what it touches its first values, however it ends.
   bool first_values = false;
+  /// What it comes after, whatever its order is, beside SubmitOptions::after.
+  std::span<const sched::Awaited> after{};
 };
 
 /// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is

@@ -330,31 +330,37 @@ std::shared_ptr<const BufferView> require_source(const Tensor& tensor, const Con
                           tensor.label(), source.label()));
 }
 
+CopyPlan plan_copy(const Tensor& tensor, const Context& source, const Context& destination) {
+  CopyPlan plan{require_source(tensor, source, "copy"),
+                find_view(*Inside::of(destination), tensor)};
+  require_open(*Inside::of(destination)->device);
+  if (!plan.to) {
+    plan.nothing = fmt::format("the destination context '{}' does not hold tensor '{}'",
+                               destination.label(), tensor.label());
+  } else if (Inside::of(plan.from->buffer()) == Inside::of(plan.to->buffer()) &&
+             plan.from->offset() == plan.to->offset()) {
+    plan.nothing = "source and destination share their memory";
+  } else {
+    require_writable(*plan.to);
+  }
+  return plan;
+}
+
 }  // namespace heddle::rt
 
 namespace heddle {
 
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options, std::source_location where) {
-  const auto from = rt::require_source(tensor, source, "copy");
-  const auto to = rt::find_view(*Inside::of(destination), tensor);
+  rt::CopyPlan plan = rt::plan_copy(tensor, source, destination);
+  if (!plan.nothing.empty()) return {TransferOutcome::nothing_to_do, {}, std::move(plan.nothing)};
   const auto& device = Inside::of(destination)->device;
-  rt::require_open(*device);
-  if (!to) {
-    return {TransferOutcome::nothing_to_do,
-            {},
-            fmt::format("the destination context '{}' does not hold tensor '{}'",
-                        destination.label(), tensor.label())};
-  }
-  if (Inside::of(from->buffer()) == Inside::of(to->buffer()) && from->offset() == to->offset()) {
-    return {TransferOutcome::nothing_to_do, {}, "source and destination share their memory"};
-  }
-  rt::require_writable(*to);
   sched::log_made(LogLevel::debug, [&] {
     return fmt::format("copy '{}' from {} to {}", tensor.label(),
                        Inside::of(source)->device->execution->name, device->execution->name);
   });
-  Event event = rt::submit_copy(*device, *from, *to, &tensor, rt::submit_options(options, where));
+  Event event =
+      rt::submit_copy(*device, *plan.from, *plan.to, &tensor, rt::submit_options(options, where));
   return {TransferOutcome::scheduled, std::move(event), {}};
 }
 

@@ -9,6 +9,7 @@
 #include "heddle/host_array.hpp"  // IWYU pragma: export
 #include "heddle/observe.hpp"     // IWYU pragma: export
 #include "heddle/program.hpp"     // IWYU pragma: export
+#include "heddle/replay.hpp"      // IWYU pragma: export
 #include "heddle/routine.hpp"     // IWYU pragma: export
 #include "heddle/scheduler.hpp"   // IWYU pragma: export
 #include "heddle/status.hpp"      // IWYU pragma: export

@@ -33,6 +33,8 @@ void add_open_rows(std::vector<Row>& rows);
 void add_spin_rows(std::vector<Row>& rows);
 /// Schedule a routine whose kernel does nothing.
 void add_schedule_rows(std::vector<Row>& rows);
+/// Run a replay of such routines.
+void add_replay_rows(std::vector<Row>& rows);
 /// Blocks of a device's memory, taken and given back.
 void add_pool_rows(std::vector<Row>& rows);
 /// Writes to fresh and to reused memory.

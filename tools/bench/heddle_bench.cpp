@@ -53,6 +53,7 @@ constexpr Workload workloads[] = {
     {"trace", "scheduler", add_trace_rows},
     {"open", "scheduler", add_open_rows},
     {"schedule", "runtime", add_schedule_rows},
+    {"replay", "runtime", add_replay_rows},
     {"pool", "runtime", add_pool_rows},
     {"spin", "tuning", add_spin_rows},
     {"touch", "tuning", add_touch_rows},

@@ -1,0 +1,91 @@
+// Recordings: work on devices that is done again and again, put together once and submitted as few
+// tasks. Handles that copies share; moving one copies it, so that none is ever empty.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "heddle/routine.hpp"
+
+namespace heddle::rt {
+class RecordingState;
+class ReplayState;
+}  // namespace heddle::rt
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+struct ReplayOptions {
+  std::vector<Event> after{};  ///< events that all of it waits for first
+  /// What happens where a queue is full; unset: as the backend of its device says.
+  std::optional<sched::FullPolicy> full{};
+  Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
+};
+
+/// What Recording::finish() makes: all that was recorded, to be run any number of times. It keeps
+/// the routines and the memory of their tensors. Any thread may use it.
+class Replay {
+ public:
+  Replay(const Replay&) = default;
+  Replay& operator=(const Replay&) = default;
+  [[nodiscard]] const std::string& name() const noexcept;
+
+  /// Submits all of it, with the values that the same calls one by one would give: uses of the same
+  /// memory in it are in the order of the recording, whatever `Sync` is, and as to other uses
+  /// Backend's `Sync` says. What the device may run without a wait in between is one task. Every
+  /// static index that was left open when recorded must be bound here, once, within its ranges.
+  /// Gives the event of the last task on each device, in the order of these tasks. Runs of several
+  /// threads at once are like their calls one by one.
+  ///
+  /// Throws invalid_argument for bindings; failed_precondition where memory of it was donated, or a
+  /// context, device or backend of it finalised, or where it reads what was never written after a
+  /// failure: then nothing was submitted. The same if a queue is full and its policy says so, or a
+  /// device fails meanwhile: then the message says how many of its tasks were submitted. No buffer
+  /// of it can be donated while a run of more than one task is being submitted.
+  std::vector<Event> run(BindingsView bindings = {}, const ReplayOptions& options = {},
+                         std::source_location where = std::source_location::current()) const;
+
+  [[nodiscard]] std::size_t num_recorded() const noexcept;  ///< routines, copies, merges
+  [[nodiscard]] std::size_t num_tasks() const noexcept;     ///< that one run submits
+  /// The static indices that run() binds: in this order, if by position.
+  [[nodiscard]] std::vector<StaticIndex> statics() const;
+  /// A line for each task: its device, what it does, the tasks that it comes after.
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  friend struct Inside;
+  explicit Replay(std::shared_ptr<const rt::ReplayState> state) noexcept
+      : state_(std::move(state)) {}
+  std::shared_ptr<const rt::ReplayState> state_;
+};
+
+/// Takes work instead of a device, in the order of its calls. Any thread may use it.
+class Recording {
+ public:
+  explicit Recording(std::string name = "replay");
+  Recording(const Recording&) = default;
+  Recording& operator=(const Recording&) = default;
+
+  /// As Routine::schedule(). Static indices may be left open: Replay::run() binds them. A cell is
+  /// read by each run. A routine that merges is recorded by merge(). Refused as schedule() is.
+  void schedule(const Routine& routine, BindingsView bindings = {});
+  void schedule(const Call& call);
+  /// As heddle::copy(); nothing_to_do where that says so. Else the outcome has no event.
+  Transfer copy(const Tensor& tensor, const Context& source, const Context& destination);
+  /// As heddle::merge().
+  void merge(const Routine& consumer, const Context& source, MergeMode mode,
+             BindingsView bindings = {});
+
+  /// All that was recorded so far; more may be recorded afterwards, for another one.
+  [[nodiscard]] Replay finish() const;
+
+ private:
+  friend struct Inside;
+  std::shared_ptr<rt::RecordingState> state_;
+};
+
+}  // namespace heddle
+#pragma GCC visibility pop

@@ -1,0 +1,45 @@
+// See pinned.hpp.
+#include "runtime/pinned.hpp"
+
+#include "heddle/status.hpp"
+#include "runtime/context_state.hpp"
+
+namespace heddle::rt {
+namespace {
+
+class LockedLedgers {
+ public:
+  explicit LockedLedgers(const Accesses& accesses) : ledgers_(accesses.ledgers()) {
+    for (Ledger* const each : ledgers_) each->lock();
+  }
+  LockedLedgers(const LockedLedgers&) = delete;
+  LockedLedgers& operator=(const LockedLedgers&) = delete;
+  ~LockedLedgers() {
+    for (Ledger* const each : ledgers_) each->unlock();
+  }
+
+ private:
+  const std::vector<Ledger*>& ledgers_;
+};
+
+}  // namespace
+
+Pinned::Pinned(const Accesses& accesses, std::span<const ContextState* const> contexts,
+               std::string_view user)
+    : accesses_(accesses) {
+  const LockedLedgers lock(accesses);
+  refuse_finalised(contexts);
+  for (const Accesses::Touch& each : accesses.touches()) {
+    if (!each.buffer->memory) throw Error(donated(each.named, user));
+    if (const auto bad = each.hazards->lacks(each.range, each.use))
+      throw Error(not_written(each.named, user, *bad));
+  }
+  for (const Accesses::Touch& each : accesses.touches()) ++each.buffer->pins;
+}
+
+Pinned::~Pinned() {
+  const LockedLedgers lock(accesses_);
+  for (const Accesses::Touch& each : accesses_.touches()) --each.buffer->pins;
+}
+
+}  // namespace heddle::rt

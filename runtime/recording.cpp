@@ -1,0 +1,116 @@
+// See recording.hpp.
+#include "runtime/recording.hpp"
+
+#include <fmt/format.h>
+
+#include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/buffer_state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
+#include "runtime/launch.hpp"
+#include "runtime/replay_state.hpp"
+
+namespace heddle {
+namespace rt {
+
+std::string Recorded::what() const {
+  return linked ? fmt::format("routine '{}'", linked->code.name())
+                : fmt::format("copy of '{}'", tensor->label());
+}
+
+void RecordingState::add(std::shared_ptr<const Recorded> call) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back(std::move(call));
+}
+
+std::vector<std::shared_ptr<const Recorded>> RecordingState::calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+
+namespace {
+
+/// What it uses is looked up once, now.
+void use(Recorded& call, const Context& context) {
+  const auto& state = Inside::of(context);
+  call.accesses.add(*state->device->execution->ledger);
+  call.contexts.push_back(state);
+}
+
+void record_launch(Recorded& call, const Routine& routine, RecordedStatics statics) {
+  const Context context = routine.context();
+  use(call, context);
+  call.device = Inside::of(context)->device;
+  require_open(*call.device);
+  call.linked = Inside::of(context)->routine();
+  if (!call.linked) refuse_finalised(*Inside::of(context));
+  call.accesses.then(call.linked->accesses);
+  call.statics = std::move(statics);
+}
+
+void record_routine(RecordingState& recording, const Routine& routine, RecordedStatics statics) {
+  if (const auto merged = routine.merge_tensor()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("recording '{}': routine '{}' merges tensor '{}'; record it with "
+                            "merge(), which says from where",
+                            recording.name, routine.name(), merged->label()));
+  }
+  auto call = std::make_shared<Recorded>();
+  record_launch(*call, routine, std::move(statics));
+  recording.add(std::move(call));
+}
+
+}  // namespace
+}  // namespace rt
+
+Recording::Recording(std::string name)
+    : state_(std::make_shared<rt::RecordingState>(std::move(name))) {}
+
+void Recording::schedule(const Routine& routine, BindingsView bindings) {
+  rt::record_routine(*state_, routine, rt::RecordedStatics(routine.code(), bindings));
+}
+
+void Recording::schedule(const Call& call) {
+  const rt::CallState& state = *Inside::of(call);
+  rt::record_routine(*state_, state.routine, rt::RecordedStatics(state.statics));
+}
+
+Transfer Recording::copy(const Tensor& tensor, const Context& source, const Context& destination) {
+  auto call = std::make_shared<rt::Recorded>();
+  rt::CopyPlan plan = rt::plan_copy(tensor, source, destination);
+  if (!plan.nothing.empty()) return {TransferOutcome::nothing_to_do, {}, std::move(plan.nothing)};
+  call->device = Inside::of(destination)->device;
+  rt::use(*call, source);
+  rt::use(*call, destination);
+  call->tensor = tensor;
+  call->from = std::move(plan.from);
+  call->to = std::move(plan.to);
+  call->accesses.add({call->to.get(), rt::Use::overwrite, &*call->tensor});
+  call->accesses.add({call->from.get(), rt::Use::read, &*call->tensor});
+  call->move = rt::plan_move(*call->device->execution, rt::place_of(*call->from),
+                             rt::place_of(*call->to), call->to->num_bytes(), "copy of", &tensor);
+  state_->add(std::move(call));
+  return {TransferOutcome::scheduled, {}, {}};
+}
+
+void Recording::merge(const Routine& consumer, const Context& source, MergeMode mode,
+                      BindingsView bindings) {
+  auto call = std::make_shared<rt::Recorded>();
+  call->tensor = rt::require_consumer(consumer, mode);
+  call->from = rt::require_source(*call->tensor, source, "merge");
+  rt::record_launch(*call, consumer, rt::RecordedStatics(consumer.code(), bindings));
+  rt::use(*call, source);
+  auto read = std::make_shared<rt::MergeRead>();
+  call->merged = rt::read_merged(*call->device, *call->linked,
+                                 {&*call->tensor, call->from.get(), mode}, *read);
+  call->accesses.add({call->from.get(), rt::Use::read, &*call->tensor});
+  call->merge = std::move(read);
+  state_->add(std::move(call));
+}
+
+Replay Recording::finish() const {
+  return Inside::make<Replay>(rt::ReplayState::make(state_->name, state_->calls()));
+}
+
+}  // namespace heddle
