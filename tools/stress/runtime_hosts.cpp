@@ -67,7 +67,7 @@ TransferOptions RuntimeHosts::transfer(const Events& after) {
 }
 
 void RuntimeHosts::act() {
-  switch (draw(40)) {
+  switch (draw(42)) {
     case 0:
       return recover(*any_seat());
     case 1:
@@ -119,6 +119,9 @@ void RuntimeHosts::act() {
     case 25:
     case 26:
       return link();
+    case 27:
+    case 28:
+      return replay();
     default:
       return schedule(any_place(), false);
   }
@@ -156,6 +159,10 @@ void RuntimeHosts::donate() {
   std::optional<Buffer> taken;
   old.right->donated = true;  // first: others may come in before donate() returns
   const Status gave = attempt([&] { taken = old.right->view->buffer().donate(); });
+  if (old.right->replayed && gave.code() == ErrorCode::failed_precondition) {
+    old.right->donated = false;
+    return;
+  }
   if (!world_.expect(gave, {ErrorCode::ok}, "donate()")) return;
   if (seat->gone) return;  // meanwhile
   ++donated;
@@ -292,6 +299,7 @@ void RuntimeHosts::read_all() {
 }
 
 void RuntimeHosts::end() {
+  recorded_.clear();
   places_.clear();
   arrays_.clear();
   seats_.clear();

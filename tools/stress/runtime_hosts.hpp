@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "heddle/replay.hpp"
 #include "tools/stress/runtime_world.hpp"
 
 namespace heddle::stress {
@@ -19,6 +20,12 @@ struct Place {
   std::optional<Routine> routine{};  ///< whose link made it
   const Formula* formula = nullptr;
   bool finalized = false;
+};
+
+/// A replay, and what each of its calls asks for.
+struct Recorded {
+  Replay replay;
+  std::vector<World::Work> works;
 };
 
 class RuntimeHosts {
@@ -37,7 +44,7 @@ class RuntimeHosts {
   /// Lets go of everything.
   void end();
 
-  std::uint64_t donated = 0, finalized = 0, merged = 0;
+  std::uint64_t donated = 0, finalized = 0, merged = 0, replayed = 0;
 
  private:
   using Time = std::chrono::nanoseconds;
@@ -65,6 +72,10 @@ class RuntimeHosts {
   void load();
   void consume(const PlacePointer& place);
   void note_cleared(Seat& seat, const Event& by);
+  // Again and again.
+  void replay();
+  [[nodiscard]] bool record(Recording& recording, std::vector<World::Work>& works);
+  void run(const std::shared_ptr<const Recorded>& recorded);
   // Moving.
   void copy_tensor();
   void copy_views();
@@ -93,6 +104,7 @@ class RuntimeHosts {
   std::vector<PlacePointer> places_;
   std::vector<Part> arrays_;  // in buffers without a tensor
   std::vector<std::weak_ptr<Right>> rights_;
+  std::vector<std::shared_ptr<const Recorded>> recorded_;
   std::optional<sched::TaskDevice> own_;  // the host's, on the same scheduler
 };
 

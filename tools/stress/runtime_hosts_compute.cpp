@@ -171,7 +171,7 @@ void RuntimeHosts::consume(const PlacePointer& place) {
     if (load->streamed) work.touches.push_back({load->source.right, false});
   }
   work.may_be_refused = true;
-  work.must_be_refused = !expected;
+  work.must_be_refused = !expected && !place->seat->slot.unknown;
   const World::Work& asked = work;
   place->seat->slot.claimed = true;
   world_.ask(work, [&](const Events& after) { return submit(*place, asked, after, false); });

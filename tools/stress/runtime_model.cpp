@@ -106,7 +106,10 @@ void RuntimeModel::forget(const Request& request) {
 void RuntimeModel::miss(const Request& request, Missing missing) {
   if (!buffers_.at(request.to.memory)) return;
   Cells cells = get(request.to);
-  for (Cell& cell : cells) cell.missing = std::max(cell.missing, missing);
+  // What was perhaps written is perhaps no longer missing.
+  const bool anything = request.end == Request::End::anything;
+  for (Cell& cell : cells)
+    cell.missing = anything ? Missing::maybe : std::max(cell.missing, missing);
   set(request.to, cells);
 }
 

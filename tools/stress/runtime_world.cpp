@@ -222,6 +222,60 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
   return true;
 }
 
+bool World::ask_all(const std::vector<Work>& works,
+                    const std::function<Events(const Events&)>& call, const bool& partly) {
+  std::vector<Touch> touches;
+  for (const Work& work : works)
+    touches.insert(touches.end(), work.touches.begin(), work.touches.end());
+  if (std::ranges::any_of(touches, [](const Touch& touch) { return touch.right->claimed; }))
+    return false;
+  const Claims claims(touches);
+  const auto lacks_something = [&] {
+    return std::ranges::any_of(works, [](const Work& work) {
+      return work.seat->gone || work.finalized() ||
+             std::ranges::any_of(work.touches,
+                                 [](const Touch& touch) { return touch.right->donated; });
+    });
+  };
+  const bool must_be_refused = lacks_something();
+  std::vector<Request*> requests;
+  Events after;
+  for (const Work& work : works) {
+    requests.push_back(&model_.add(work.request));
+    requests.back()->partly = true;  // a task does several
+    const Events some = comes_after(work);
+    after.insert(after.end(), some.begin(), some.end());
+  }
+  Events events;
+  const Status status = attempt([&] { events = call(after); });
+  for (std::size_t k = 0; k < works.size(); ++k)
+    tell(*requests[k], *works[k].seat, status.ok() ? events[k] : Event(), status);
+  if (!status.ok()) {
+    ++refused;
+    for (Request* const request : requests) {
+      if (partly) request->end = Request::End::anything;
+      request->perhaps_bad = partly;
+    }
+    const bool not_written = status.message().find("not written") != std::string_view::npos;
+    if (status.code() == ErrorCode::failed_precondition &&
+        (not_written || partly || must_be_refused || lacks_something()))
+      return false;
+    expect(
+        status,
+        {ErrorCode::exhausted, ErrorCode::device_failed, ErrorCode::deadline, ErrorCode::cancelled},
+        "a replay");
+    return false;
+  }
+  ++accepted;
+  if (must_be_refused)
+    simulation_.fail("a replay was accepted, and uses what was donated or finalised");
+  for (std::size_t k = 0; k < works.size(); ++k) {
+    requests[k]->event = events[k];
+    note(works[k], events[k]);
+  }
+  return true;
+}
+
 void World::tell(const Request& request, const Seat& seat, const Event& event,
                  const Status& refusal) {
   if (!tell_) return;

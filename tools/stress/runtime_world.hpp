@@ -28,6 +28,7 @@ struct Right {
   std::uint64_t space = 0;  ///< that of devices that reach it
   bool runs_ahead = false;  ///< the device whose it is, which moves may use beside their own
   bool claimed = false, donated = false;
+  bool replayed = false;             ///< claimed by a run of a replay
   std::optional<BufferView> view{};  ///< all of it; none: memory of the host's
   struct Use {
     Event event;
@@ -61,6 +62,7 @@ struct Seat {
     };
     std::optional<Load> load{};
     std::uint64_t cleared_by = 0;  ///< a ticket
+    bool unknown = false;          ///< perhaps cleared
   } slot{};
 };
 
@@ -112,6 +114,11 @@ class World {
     bool waits = false;                 ///< the call returns when it has ended
   };
   bool ask(Work work, const std::function<Event(const std::vector<Event>&)>& call);
+  /// The same for several at once, in that order: `call` returns an event for each. Where it throws
+  /// `partly` says whether some of them may have been accepted.
+  using Events = std::vector<Event>;
+  bool ask_all(const std::vector<Work>& works, const std::function<Events(const Events&)>& call,
+               const bool& partly);
   /// Whether `status` is one of these; else the simulation has failed.
   bool expect(const Status& status, std::initializer_list<ErrorCode> codes, const char* what);
 

@@ -66,6 +66,7 @@ GraphReport simulate_runtime(SimulationOptions options) {
                  {"values compared", world.model().compared()},
                  {"donations", hosts.donated},
                  {"merges", hosts.merged},
+                 {"replays", hosts.replayed},
                  {"things finalised", hosts.finalized}};
   world.hardware().end();
   simulation.reset();  // hosts that hang go on once more: what they use goes after
