@@ -30,13 +30,11 @@ std::string text_of(const Access& access) {
 
 }  // namespace
 
-Status donated(const Access& access, std::string_view user) {
-  const std::source_location& at = state_of(access).taken_at;
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("{} uses {}{}, which was donated: taken in '{}' ({}:{}); use the "
-                            "buffer that donate() gave there",
-                            user, access.tensor != nullptr ? "the memory of " : "", text_of(access),
-                            at.function_name(), at.file_name(), at.line()));
+Status absent(const Access& access, std::string_view user) {
+  return Status(
+      ErrorCode::failed_precondition,
+      fmt::format("{} uses {}{}, which {}", user, access.tensor != nullptr ? "the memory of " : "",
+                  text_of(access), state_of(access).absence()));
 }
 
 Status not_written(const Access& access, std::string_view user, const Event& write) {
@@ -120,7 +118,8 @@ bool uses_fresh(const Accesses& accesses) noexcept {
 
 void require_live(const Access& access, std::string_view user) {
   const std::lock_guard lock(*state_of(access).ledger);
-  if (!state_of(access).memory) throw Error(donated(access, user));
+  const BufferState& buffer = state_of(access);
+  if (!buffer.memory && !buffer.is_promised()) throw Error(absent(access, user));
 }
 
 }  // namespace heddle::rt

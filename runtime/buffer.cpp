@@ -58,31 +58,71 @@ BufferState::~BufferState() {
   if (memory) memory->let_go(hazards_);
 }
 
+BufferState::BufferState(std::shared_ptr<const BufferState> giver, std::string promise)
+    : physical(giver->physical),
+      device(giver->device),
+      data(giver->data),
+      bytes(giver->bytes),
+      borrowed(false),
+      ledger(giver->ledger),
+      giver_(std::move(giver)),
+      promise_(std::move(promise)) {}
+
+std::string BufferState::absence() const {
+  if (is_promised()) return promise_;
+  return fmt::format(
+      "was donated: taken in '{}' ({}:{}); use {}", taken_at_.function_name(),
+      taken_at_.file_name(), taken_at_.line(),
+      taken_by_.empty() ? "the buffer that donate() gave there" : taken_by_ + ", which has it now");
+}
+
 bool ended_well(const Event& event) noexcept {
   return event.done() && sched::Timeline::outcome_of(event).status.ok();
 }
+
+namespace {
+
+/// Under the lock.
+void require_unpinned(const BufferState& buffer, const std::source_location& where) {
+  if (buffer.pins == 0) return;
+  throw Error(
+      ErrorCode::failed_precondition,
+      fmt::format("a buffer of {} bytes on {} cannot be donated in '{}' ({}:{}) while another "
+                  "thread submits a replay that uses it; donate it before Replay::run(), or "
+                  "after it returned",
+                  buffer.bytes, *buffer.device, where.function_name(), where.file_name(),
+                  where.line()));
+}
+
+}  // namespace
 
 std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
   const std::lock_guard lock(*ledger);
   if (!memory) {
     throw Error(ErrorCode::failed_precondition,
-                fmt::format("a buffer of {} bytes on {} was donated before: taken in '{}' ({}:{}); "
-                            "use the buffer that donate() gave there",
-                            bytes, *device, taken_at.function_name(), taken_at.file_name(),
-                            taken_at.line()));
+                fmt::format("a buffer of {} bytes on {} cannot be donated: it {}", bytes, *device,
+                            absence()));
   }
-  if (pins != 0) {
-    throw Error(
-        ErrorCode::failed_precondition,
-        fmt::format("a buffer of {} bytes on {} cannot be donated in '{}' ({}:{}) while "
-                    "another thread submits a replay that uses it; donate it before "
-                    "Replay::run(), or after it returned",
-                    bytes, *device, where.function_name(), where.file_name(), where.line()));
-  }
+  require_unpinned(*this, where);
   auto next = next_owner();
   memory = nullptr;
-  taken_at = where;
+  taken_at_ = where;
   return next;
+}
+
+BufferState::HandOver::HandOver(BufferState& from, BufferState& to, std::string name,
+                                std::source_location where)
+    : from_(&from), to_(&to), name_(std::move(name)), where_(where) {
+  require_unpinned(from, where);
+}
+
+void BufferState::HandOver::take() noexcept {
+  to_->memory = std::exchange(from_->memory, nullptr);
+  to_->giver_ = nullptr;  // the launch has it, too
+  to_->hazards_ = std::exchange(from_->hazards_, {});
+  to_->hazards_.be_former();
+  from_->taken_at_ = where_;
+  from_->taken_by_ = std::move(name_);
 }
 
 std::shared_ptr<BufferState> BufferState::next_owner() const {
@@ -192,8 +232,11 @@ Buffer Buffer::donate(std::source_location where) const {
 }
 
 std::string Buffer::to_string() const {
+  const std::lock_guard lock(*state_->ledger);
   return fmt::format("buffer of {} bytes on {}{}", num_bytes(), *state_->device,
-                     live() ? "" : " (donated)");
+                     state_->memory != nullptr ? ""
+                     : state_->is_promised()   ? " (not given yet)"
+                                               : " (donated)");
 }
 
 BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)

@@ -65,6 +65,8 @@ class BufferState {
   BufferState(std::shared_ptr<const Memory> memory, std::shared_ptr<dev::PhysicalDevice> physical,
               std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger,
               Hazards former = {});
+  /// That of `giver` from the work on that hands it over; `promise` says which, for messages.
+  BufferState(std::shared_ptr<const BufferState> giver, std::string promise);
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
   /// The memory is free for others, if it has not been given away: they come after its uses.
@@ -89,21 +91,48 @@ class BufferState {
   }
 
   const std::shared_ptr<Ledger> ledger;  ///< guards what follows: of the device that it is of
-  std::shared_ptr<const Memory> memory;  ///< null: donated
-  std::source_location taken_at;         ///< where donate() was called
+  std::shared_ptr<const Memory> memory;  ///< null: donated, or promised and not given yet
   std::uint32_t pins = 0;                ///< works of one run are being submitted that use it
   /// Of bytes that are written only once those that still read them by a loan have a copy.
   std::list<std::shared_ptr<Loan>> loans;
 
-  /// Hands the memory on. Throws failed_precondition where it was given away before, naming the
-  /// place.
+  /// Hands the memory on. Throws failed_precondition where there is none, as absence() says.
   [[nodiscard]] std::shared_ptr<BufferState> donate(std::source_location where);
+  /// Will have memory, but has none yet. Under the lock.
+  [[nodiscard]] bool is_promised() const noexcept { return giver_ != nullptr; }
+  /// The memory that it has or will have; null: it was donated. Under the lock.
+  [[nodiscard]] std::shared_ptr<const Memory> expected() const noexcept {
+    const BufferState* has = this;
+    while (has->giver_) has = has->giver_.get();
+    return has->memory;
+  }
+  /// Where there is no memory: why, and what to do. Under the lock.
+  [[nodiscard]] std::string absence() const;
+
+  /// One work in which memory goes from one buffer to another that it was promised.
+  class HandOver {
+   public:
+    /// `name`: of what takes it, for messages. Under the lock; throws std::bad_alloc.
+    HandOver(BufferState& from, BufferState& to, std::string name, std::source_location where);
+    /// The work has its ticket, and its use is noted. Under the lock.
+    void take() noexcept;
+
+   private:
+    BufferState* from_;
+    BufferState* to_;
+    std::string name_;
+    std::source_location where_;
+  };
   /// What a next use comes after. Under the lock.
   [[nodiscard]] Hazards& hazards() noexcept { return hazards_; }
 
  private:
   [[nodiscard]] std::shared_ptr<BufferState> next_owner() const;
 
+  std::source_location taken_at_;  // where it was donated
+  std::string taken_by_;           // the tensor that it went to; empty: to who called donate()
+  std::shared_ptr<const BufferState> giver_;  // until it has given
+  const std::string promise_;
   Hazards hazards_;
 };
 

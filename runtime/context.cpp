@@ -100,6 +100,12 @@ std::shared_ptr<const Contents> require_usable(const ContextState& context) {
 }
 
 std::string hidden_text(const ContextState& context, const Tensor& tensor, const Hidden& hidden) {
+  if (!hidden.taker.empty()) {
+    return fmt::format(
+        "tensor '{}' gives its memory to tensor '{}' in routine '{}', so context '{}' does not "
+        "hold it; use it in the contexts before, until '{}' is scheduled",
+        tensor.label(), hidden.taker, hidden.routine, context.label, hidden.routine);
+  }
   return fmt::format(
       "tensor '{}' is {} in routine '{}', which assigns it, so context '{}' does not hold its "
       "values; ask for them with set_mode(MemoryMode::on_device) before compiling '{}'",

@@ -17,11 +17,12 @@
 namespace heddle::rt {
 
 /// A tensor that a routine of the lineage assigns and keeps to itself (virtual or local), so its
-/// latest values are nowhere.
+/// latest values are nowhere; or one whose memory it takes.
 struct Hidden {
   std::string routine;
   MemoryMode mode;
-  std::optional<BufferView> view;  ///< what the lineage has for it, with values from before
+  std::optional<BufferView> view{};  ///< what the lineage has for it, with values from before
+  std::string taker{};               ///< the tensor that has its memory; empty: none
 };
 
 struct Held {

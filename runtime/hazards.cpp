@@ -154,13 +154,17 @@ void Hazards::add_under_way(std::vector<Event>& uses) const {
   }
 }
 
+void Hazards::be_former() noexcept {
+  for (Record& record : records_) record.former = true;
+}
+
 Hazards Hazards::of_next_owner() const {
   Hazards next;
   for (const Record& record : records_) {
     if (is_over(record)) continue;
     next.records_.push_back(record);
-    next.records_.back().former = true;
   }
+  next.be_former();
   return next;
 }
 

@@ -90,6 +90,8 @@ class Hazards {
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   /// What a next owner finds, whose uses come after them all.
   [[nodiscard]] Hazards of_next_owner() const;
+  /// They become those of a former owner.
+  void be_former() noexcept;
 
  private:
   void make_room(std::size_t uses);

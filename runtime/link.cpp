@@ -10,6 +10,7 @@
 #include "runtime/compiling.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/giving.hpp"
 #include "runtime/host_uses.hpp"
 #include "runtime/launch.hpp"
 #include "runtime/transfer.hpp"
@@ -29,6 +30,7 @@ class Linker {
         data_(*Inside::of(code)),
         options_(options),
         prior_(require_usable(*parent)),
+        giving_(*parent, *prior_, code, options.donate),
         child_(std::make_shared<ContextState>()),
         contents_(std::make_shared<Contents>()) {}
 
@@ -46,6 +48,7 @@ class Linker {
     child_->expected_merge = code_.merge_tensor();
     std::vector<std::optional<BufferView>> entries = place_entries();
     note_hidden();
+    giving_.check(entries);
     check_overlaps(entries);
     auto scratch = parent_->device->execution->scratch.take(
         *parent_->device->execution, data_.core->scratch.bytes,
@@ -58,21 +61,17 @@ class Linker {
     linked->scratch = std::move(scratch);
     linked->buffers = std::move(buffers);
     note_accesses(*linked);
+    giving_.hide(*contents_);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
     sched::log_made(LogLevel::debug, [&] {
       return fmt::format("linked '{}' on {}", code_.name(), parent_->device->execution->name);
     });
-    return Inside::make<Routine>(std::make_shared<const RoutineState>(
-        RoutineState{code_, child_, is_small(code_, *child_->device->execution)}));
+    return Inside::make<Routine>(std::make_shared<const RoutineState>(RoutineState{
+        code_, child_, giving_.empty() && is_small(code_, *child_->device->execution)}));
   }
 
  private:
-  bool stored(std::size_t entry) const {
-    const jit::Role role = data_.signature().entries[entry].role;
-    return role != jit::Role::merge && role != jit::Role::scratch;
-  }
-
   /// What the null compiler makes does nothing: elsewhere its results would silently be zeros.
   void check_compiler() const {
     if (data_.compiler->name() != "null" || parent_->device->backend->spec.compiler == "null")
@@ -84,17 +83,10 @@ class Linker {
                             parent_->device->backend->spec.name));
   }
 
-  bool uses(const Tensor& tensor) const {
-    for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
-      if (stored(k) && *data_.tensor(k) == tensor) return true;
-    }
-    return false;
-  }
-
   /// Listed tensors that the code uses must be there (O29).
   void check_prior() const {
     for (const Tensor& tensor : options_.from_prior_context) {
-      if (!uses(tensor)) continue;
+      if (!entry_of(data_, tensor)) continue;
       if (find_view(*parent_, tensor)) continue;
       throw Error(ErrorCode::not_found,
                   fmt::format("routine '{}' needs tensor '{}' from the prior context, and context "
@@ -109,7 +101,7 @@ class Linker {
   void check_hidden() const {
     for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
       const jit::SignatureEntry& entry = data_.signature().entries[k];
-      if (!stored(k) || entry.overwrites_whole) continue;
+      if (!is_stored(data_, k) || entry.overwrites_whole) continue;
       const Tensor& tensor = *data_.tensor(k);
       const auto at = prior_->hidden.find(tensor.id());
       if (at == prior_->hidden.end()) continue;
@@ -196,6 +188,7 @@ class Linker {
   BufferView make_view(std::size_t k) {
     const Tensor& tensor = *data_.tensor(k);
     const jit::SignatureEntry& entry = data_.signature().entries[k];
+    if (const auto* const pair = giving_.to(k)) return giving_.promise(*pair);
     const std::optional<HostArray> host = data_.host(k);
     if (host && entry.mode == MemoryMode::hosted_constant) {
       BufferView view =
@@ -232,7 +225,7 @@ class Linker {
     std::vector<std::optional<BufferView>> entries;
     for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
       const jit::SignatureEntry& entry = data_.signature().entries[k];
-      if (!stored(k)) {
+      if (!is_stored(data_, k)) {
         entries.emplace_back();
       } else {
         entries.emplace_back(place(k));
@@ -249,7 +242,7 @@ class Linker {
     for (std::size_t a = 0; a < entries.size(); ++a) {
       for (std::size_t b = 0; b < a; ++b) {
         if (!entries[a] || !entries[b] || !(signature[a].writes || signature[b].writes)) continue;
-        if (!overlap(*entries[a], *entries[b])) continue;
+        if (!overlap(*entries[a], *entries[b]) || giving_.pairs(a, b)) continue;
         const bool same = place_of(*entries[a]).data == place_of(*entries[b]).data &&
                           entries[a]->type() == entries[b]->type();
         if (same && (signature[a].alias_of == b || signature[b].alias_of == a)) continue;
@@ -311,15 +304,15 @@ class Linker {
   }
 
   /// What a launch touches that others may, too.
-  static void note_accesses(Linked& linked) {
-    const jit::CodeData& data = *Inside::of(linked.code);
+  void note_accesses(Linked& linked) const {
+    const std::vector<jit::SignatureEntry>& entries = data_.signature().entries;
     for (std::size_t k = 0; k < linked.entries.size(); ++k) {
       const std::optional<BufferView>& view = linked.entries[k];
-      if (!view) continue;
-      linked.accesses.add({&*view, use_of(data.signature().entries[k]), data.tensor(k)});
+      if (!view || giving_.to(k) != nullptr) continue;
+      linked.accesses.add(giving_.told({&*view, use_of(entries[k]), data_.tensor(k)}, k, linked));
       const BufferState& buffer = *Inside::of(view->buffer());
       const std::lock_guard lock(*buffer.ledger);
-      linked.memories.push_back(buffer.memory);  // null: donated meanwhile, so it is never launched
+      linked.memories.push_back(buffer.expected());  // null: donated, so it is never launched
     }
     for (LinkedStep& step : linked.steps) {
       const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
@@ -348,6 +341,7 @@ class Linker {
   const jit::CodeData& data_;
   const LinkOptions& options_;
   const std::shared_ptr<const Contents> prior_;  // the parent's
+  const Giving giving_;
   std::shared_ptr<ContextState> child_;
   std::shared_ptr<Contents> contents_;  // the child's, until it has them
 };
@@ -370,6 +364,10 @@ Routine Context::link(const PendingCode& code, const LinkOptions& options) const
 }
 
 RoutineBatch Context::link_batch(const CodeBatch& batch, const LinkOptions& options) const {
+  if (!options.donate.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "LinkOptions::donate is what one routine takes; link that by itself");
+  }
   std::vector<std::optional<Routine>> routines;
   std::shared_ptr<const rt::ContextState> at = state_;
   for (const std::optional<Code>& code : batch) {

@@ -30,7 +30,7 @@ Pinned::Pinned(const Accesses& accesses, std::span<const ContextState* const> co
   const LockedLedgers lock(accesses);
   refuse_finalised(contexts);
   for (const Accesses::Touch& each : accesses.touches()) {
-    if (!each.buffer->memory) throw Error(donated(each.named, user));
+    if (!each.buffer->memory) throw Error(absent(each.named, user));
     if (const auto bad = each.hazards->lacks(each.range, each.use))
       throw Error(not_written(each.named, user, *bad));
   }

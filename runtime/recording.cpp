@@ -45,6 +45,13 @@ void record_launch(Recorded& call, const Routine& routine, RecordedStatics stati
   require_open(*call.device);
   call.linked = Inside::of(context)->routine();
   if (!call.linked) refuse_finalised(*Inside::of(context));
+  for (const Accesses::Touch& each : call.linked->accesses.touches()) {
+    if (each.named.taker == nullptr) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a recording cannot have routine '{}', which takes the memory of "
+                            "tensor '{}' as it is scheduled, and so can be scheduled once",
+                            routine.name(), each.named.tensor->label()));
+  }
   call.accesses.then(call.linked->accesses);
   call.statics = std::move(statics);
 }

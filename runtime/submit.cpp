@@ -70,6 +70,7 @@ class Door final : public sched::TicketGuard {
     std::shared_ptr<Load> before;  // goes after the locks
     if (taken != nullptr) {
       note_use(*taken);
+      for (BufferState::HandOver& each : hand_overs_) each.take();
       if (linked_ != nullptr) {
         linked_->launches.begin();
         if (operation_ == nullptr) device_.execution->ledger->claim();
@@ -103,6 +104,7 @@ class Door final : public sched::TicketGuard {
 
   Event ask(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
     contain_ = options.contain;
+    site_ = options.site.value_or(std::source_location());
     automatic_ = options.sync.value_or(device_.execution->sync) == Sync::automatic;
     return TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
   }
@@ -143,12 +145,13 @@ class Door final : public sched::TicketGuard {
     for (const sched::Awaited& each : after_) {
       if (!ended_well(each.event)) note.come_after(each.event, each.heeded);
     }
+    hand_overs_.clear();  // as an earlier try made them
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
     if (operation_ != nullptr) operation_->kept_.reserve(touches.size() + 1);
     for (const Accesses::Touch& each : touches) {
       if (each.buffer != nullptr) {
-        if (!each.buffer->memory) return donated(each.named, user());
+        if (!each.buffer->memory) return absent(each.named, user());
         if (is_lent(each)) return Status(ErrorCode::internal, "a merge buffer borrows it");
         if (operation_ != nullptr) operation_->kept_.push_back(each.buffer->memory);
       } else if (each.use != Use::read) {
@@ -156,6 +159,11 @@ class Door final : public sched::TicketGuard {
       }
       const auto broken = each.hazards->order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
+      if (each.named.taker != nullptr) {
+        hand_overs_.emplace_back(*each.buffer, *each.named.taker,
+                                 fmt::format("tensor '{}'", each.named.taker_tensor->label()),
+                                 site_);
+      }
     }
     if (more) operation_->kept_.push_back(std::move(more));
     alone_ = contain_ || !note.after.empty();  // what it comes after may have been contained
@@ -200,7 +208,7 @@ class Door final : public sched::TicketGuard {
 
   /// Then it is noted, and seen to without the locks.
   [[nodiscard]] bool is_lent(const Accesses::Touch& touch) {
-    if (touch.use == Use::read || !automatic_) return false;
+    if (touch.use == Use::read || !(automatic_ || touch.named.taker != nullptr)) return false;
     std::erase_if(touch.buffer->loans, [](const auto& loan) { return !loan->holds(); });
     const auto at = std::ranges::find_if(
         touch.buffer->loans, [&](const auto& loan) { return loan->range.overlaps(touch.range); });
@@ -210,7 +218,8 @@ class Door final : public sched::TicketGuard {
   }
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
-    return {device_.timeline->id(), disturbances_, touch.range, touch.use, automatic_};
+    return {device_.timeline->id(), disturbances_, touch.range, touch.use,
+            automatic_ || touch.named.taker != nullptr};
   }
   [[nodiscard]] std::string user() const {
     return fmt::format("'{}' on {}", label_.c_str(), device_.execution->name);
@@ -309,6 +318,8 @@ class Door final : public sched::TicketGuard {
   std::shared_ptr<Loan> lent_;
   bool contain_ = false, alone_ = false, automatic_ = true;
   std::uint64_t disturbances_ = 0;  // when it was looked at
+  std::source_location site_;
+  std::vector<BufferState::HandOver> hand_overs_;
 };
 
 Event submit(const DeviceState& device, Work work, const SubmitOptions& options) {

@@ -27,6 +27,9 @@ struct Access {
   const BufferView* view;  ///< null: the host storage of the tensor
   Use use;
   const Tensor* tensor;  ///< for messages; null: none is known
+  /// The buffer and the tensor that the memory goes to with this use; null: it goes nowhere.
+  BufferState* taker = nullptr;
+  const Tensor* taker_tensor = nullptr;
 };
 
 /// All that a work touches.
@@ -191,13 +194,13 @@ Event submit_counted(const ContextState& context, const Linked& linked, const sc
 /// Whether it has had no values so far: for sure, while its ledger is locked.
 [[nodiscard]] bool may_be_fresh(const BufferState& buffer) noexcept;
 
-/// Why `user` cannot use memory that was donated. Under the ledger.
-[[nodiscard]] Status donated(const Access& access, std::string_view user);
+/// Why `user` cannot use memory that was donated, or not given yet. Under the ledger.
+[[nodiscard]] Status absent(const Access& access, std::string_view user);
 /// Why `user` cannot read what `write`, which ended badly, should have left.
 [[nodiscard]] Status not_written(const Access& access, std::string_view user, const Event& write);
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
-/// `user` would use it.
+/// `user` would use it, maybe once it has the memory that it was promised.
 void require_live(const Access& access, std::string_view user);
 
 }  // namespace heddle::rt

@@ -70,7 +70,8 @@ class Recording {
   Recording& operator=(const Recording&) = default;
 
   /// As Routine::schedule(). Static indices may be left open: Replay::run() binds them. A cell is
-  /// read by each run. A routine that merges is recorded by merge(). Refused as schedule() is.
+  /// read by each run. A routine that merges is recorded by merge(), and one that was
+  /// linked to take memory (LinkOptions::donate) is not. Refused as schedule() is.
   void schedule(const Routine& routine, BindingsView bindings = {});
   void schedule(const Call& call);
   /// As heddle::copy(); nothing_to_do where that says so. Else the outcome has no event.

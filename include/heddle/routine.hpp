@@ -145,6 +145,12 @@ struct ScheduleOptions {
 struct LinkOptions {
   /// Tensors that must be in the context already: linking must not make them anew.
   std::vector<Tensor> from_prior_context{};
+  /// Tensors of the context that the code reads for the last time, each of which donates its memory
+  /// to a tensor that the code makes and the context lacks: of its type, written whole, and no
+  /// element before that was read. The memory goes over when the routine is scheduled, which is
+  /// once: before that the new tensor cannot be used, after it the old one, in whatever context
+  /// (failed_precondition naming both). Not for link_batch().
+  std::vector<Tensor> donate{};
 };
 
 class Context {
@@ -158,8 +164,8 @@ class Context {
   /// use begins with). The routine's context is a child; this one does not change.
   /// Throws not_found for a missing prior tensor, exhausted naming tensor and bytes,
   /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, for
-  /// two tensors that share memory which the code writes, for donated memory, or after
-  /// finalisation.
+  /// two tensors that share memory which the code writes, for donated memory, for one that is to be
+  /// donated and cannot, or after finalisation.
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
   /// Waits for the compile, and throws what it threw.
   [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {}) const;
