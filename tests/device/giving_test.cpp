@@ -297,6 +297,16 @@ TEST_P(GivingTest, WhatWasNotWrittenIsRefused) {
   EXPECT_THAT(taker.context().read<float>(y), Each(1));
 }
 
+// D17: what can be scheduled once is not recorded to be run again and again
+TEST_P(GivingTest, RecordingsTakeNoneThatGives) {
+  const Context start = holding(x, 1);
+  const Routine gives = start.link(adder(y, x), {.donate = {x}});
+  Recording recording("again");
+  const Status why = failure([&] { recording.schedule(gives); });
+  EXPECT_EQ(why.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(text(why), AllOf(HasSubstr("'add'"), HasSubstr("'x'"), HasSubstr("once")));
+}
+
 // D17: threads that use the donor meanwhile come wholly before or are refused
 TEST_P(GivingTest, ThreadsSeeNoForeignValue) {
   const Device other = backend.physical_device(0).new_virtual_device();

@@ -75,7 +75,7 @@ class RuntimeHosts {
   // Again and again.
   void replay();
   [[nodiscard]] bool record(Recording& recording, std::vector<World::Work>& works);
-  void run(const std::shared_ptr<const Recorded>& recorded);
+  void run(std::shared_ptr<const Recorded> recorded);
   // Moving.
   void copy_tensor();
   void copy_views();

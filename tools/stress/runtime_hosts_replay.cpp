@@ -80,7 +80,7 @@ bool RuntimeHosts::record(Recording& recording, std::vector<World::Work>& works)
   return true;
 }
 
-void RuntimeHosts::run(const std::shared_ptr<const Recorded>& recorded) {
+void RuntimeHosts::run(std::shared_ptr<const Recorded> recorded) {  // others may let go of it
   const rt::ReplayState& state = *Inside::of(recorded->replay);
   bool partly = false;
   const auto merges = [&](std::size_t call) { return state.calls()[call]->merge != nullptr; };
