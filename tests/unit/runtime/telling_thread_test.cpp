@@ -30,12 +30,19 @@ class TellingThreadTest : public AsynchronousFixture {
   template <class F>
   auto in_callback(F callback) {
     physical->hold();
-    const Event first = write(here, values);
+    const Event first = write_and_go_on(1);
     std::promise<decltype(callback())> told;
     first.then([&](const Status&) { told.set_value(callback()); });
-    wait_until_asked(1);
     physical->resume();
     return told.get_future().get();
+  }
+  /// It is the `nth` operation that is pending; its worker is done with it, so another thread ends
+  /// it.
+  Event write_and_go_on(std::size_t nth) {
+    const Event first = write(here, values);
+    write(here, values);
+    wait_until_asked(nth + 1);
+    return first;
   }
   Event put_there() { return there.from_host(*other, std::as_bytes(std::span(values))); }
   Event put_behind_gate() {
@@ -56,8 +63,7 @@ TEST_F(TellingThreadTest, CallbacksMayNotWaitForTheirDomain) {
   physical->hold();
   const Event later = put_there();
   wait_until_asked(1);
-  const Event first = write(here, values);
-  wait_until_asked(2);
+  const Event first = write_and_go_on(2);
   std::promise<std::vector<Status>> told;
   first.then([&](const Status&) {
     std::vector<Status> found{later.wait_for(10s)};
