@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,26 @@ class Recording {
   /// As heddle::merge().
   void merge(const Routine& consumer, const Context& source, MergeMode mode,
              BindingsView bindings = {});
+
+  // Collectives: over a tensor in several contexts, each of a device of its own, of any backends.
+  // What is added is added in the order of the list, by one expression ((t0 + t1) + t2) + ... where
+  // all devices share memory, else rounded after each addition: the bits depend on nothing else.
+  // Large tensors are worked on in as many parts as there are devices, one by each. Their code is
+  // compiled here. Throws invalid_argument for an empty list, a device that is there twice, a root
+  // that is none, and types that do not fit; not_found where a context lacks a tensor; as
+  // Backend::compile() and Context::link() do.
+
+  /// The root's becomes the sum of all; the others stay.
+  void reduce(const Tensor& tensor, std::span<const Context> contexts, std::size_t root = 0);
+  /// Each becomes what the root's is.
+  void broadcast(const Tensor& tensor, std::span<const Context> contexts, std::size_t root = 0);
+  /// Each becomes the sum of all.
+  void all_reduce(const Tensor& tensor, std::span<const Context> contexts);
+  /// In each context `whole`, of as many elements as all parts, becomes the parts of all, one after
+  /// the other.
+  void all_gather(const Tensor& part, const Tensor& whole, std::span<const Context> contexts);
+  /// In the k-th context `part` becomes the k-th part of the sum of all `whole`, which stay.
+  void reduce_scatter(const Tensor& whole, const Tensor& part, std::span<const Context> contexts);
 
   /// All that was recorded so far; more may be recorded afterwards, for another one.
   [[nodiscard]] Replay finish() const;
