@@ -267,8 +267,10 @@ class Door final : public sched::TicketGuard {
   /// It does not overwrite that after all; what it did of it is gone, as if it had not begun.
   static void zero_overwritten(const Operation& operation) noexcept {
     for (const Operation::Fresh& each : operation.fresh_) {
-      if (each.overwritten)
-        static_cast<void>(zero(operation, each));  // how it fails is told already
+      if (!each.overwritten) continue;
+      static_cast<void>(zero(operation, each));  // how it fails is told already
+      // The task ends here and now, and the memory may be free then.
+      if (operation.host_takes_part()) static_cast<void>(operation.execution_->queue->settle());
     }
   }
   static Status begin(Operation& operation) {

@@ -299,6 +299,31 @@ TEST_F(AsynchronousTest, CancelledFirstValuesAreThereAllTheSame) {
   EXPECT_TRUE(gate.signal(open.ticket()).ok());
 }
 
+// D2: where the host's code fails that would have given memory its values, the task ends when zeros
+// are there: the memory may go then
+TEST_F(AsynchronousTest, TasksOfTheHostEndAfterTheZeros) {
+  Program fill("fill");
+  Index i;
+  fill << (x(i) = Expr(1.0));
+  CompileOptions traced;
+  traced.trace_values = true;
+  const BufferView view = new_view();
+  const Routine run = Context(device).with(x, view).link(backend.compile(fill, traced));
+  ScheduleOptions failing;
+  failing.contain = true;
+  failing.trace = [&](const TracedValue&) {
+    physical->hold();
+    throw std::runtime_error("of the host");
+  };
+  const Event failed = run.schedule({}, failing);
+  wait_until_asked(1);
+  static_cast<void>(failed.wait_for(20ms));
+  EXPECT_FALSE(failed.done());
+  physical->resume();
+  EXPECT_THAT(failed.wait().to_string(), testing::HasSubstr("of the host"));
+  EXPECT_EQ(physical->pending(), 0u);
+}
+
 // S23, D10: random work on several such devices gives what it gives in order
 TEST_F(AsynchronousTest, RandomWorkGivesWhatItGivesInOrder) {
   constexpr int devices_count = 3, steps = 300;
