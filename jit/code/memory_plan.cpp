@@ -2,7 +2,6 @@
 #include "jit/code/memory_plan.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <unordered_set>
 #include <utility>
@@ -91,8 +90,11 @@ MemoryPlan pack(std::span<const Lifetime> lifetimes) {
   MemoryPlan plan{std::vector<std::size_t>(lifetimes.size()), 0};
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater(),
-                           [&](std::size_t k) { return lifetimes[k].bytes; });
+  // Equal ones by place: not by stable_sort, which uses what C++20 has no more.
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    return lifetimes[a].bytes != lifetimes[b].bytes ? lifetimes[a].bytes > lifetimes[b].bytes
+                                                    : a < b;
+  });
   for (auto at = order.begin(); at != order.end(); ++at) {
     const Lifetime& mine = lifetimes[*at];
     const std::size_t bytes = aligned(mine.bytes);
