@@ -105,5 +105,46 @@ TEST_F(AsynchronousMovesTest, MovesByAnotherQueueComeAfterTheirOwn) {
   EXPECT_THAT(read(there), ElementsAre(4, 3, 2, 1));
 }
 
+// D10: where devices reach no memory but their own, the root fetches what it adds up, in order
+TEST_F(AsynchronousMovesTest, CollectivesOfSeparateMemory) {
+  const auto far_physical = std::make_shared<AsynchronousDevice>();
+  const Backend far_backend = open_held(far_physical), cc = Backend::open("cc");
+  const Tensor t("t", f32, {5}), whole("whole", f32, {15});
+  std::vector<Context> contexts;
+  std::vector<std::vector<float>> given;
+  std::vector<float> sum(5);
+  for (const Backend& each : {far_backend, cc, backend}) {
+    Context context(each.physical_device(0).new_virtual_device());
+    for (const Tensor& tensor : {t, whole}) {
+      const Buffer memory = Buffer::allocate(context.device(), tensor.type());
+      context = context.with(tensor, BufferView(memory, tensor.type()));
+    }
+    contexts.push_back(context);
+    const auto k = static_cast<float>(contexts.size());
+    given.push_back({k == 2 ? 3 : 1e8f * (k - 2), k, 3, k / 3, 1e-8f});
+    context.write(t, given.back());
+    for (std::size_t n = 0; n < 5; ++n) sum[n] = k == 1 ? given[0][n] : sum[n] + given.back()[n];
+  }
+  Recording first;
+  first.all_gather(t, whole, contexts);
+  first.reduce(t, contexts, 1);
+  first.finish().run();
+  EXPECT_EQ(contexts[0].read<float>(t), given[0]);
+  EXPECT_EQ(contexts[1].read<float>(t), sum);
+  EXPECT_EQ(contexts[2].read<float>(t), given[2]);
+  contexts[1].write(t, given[1]);
+  Recording second;
+  second.all_reduce(t, contexts);
+  second.reduce_scatter(whole, t, contexts);
+  second.broadcast(whole, contexts, 2);
+  second.finish().run();
+  for (std::size_t k = 0; k < 3; ++k) {
+    std::vector<float> thrice = given[k];
+    for (float& each : thrice) each = each + each + each;
+    EXPECT_EQ(contexts[k].read<float>(t), thrice);
+    EXPECT_EQ(contexts[k].read<float>(whole), contexts[0].read<float>(whole));
+  }
+}
+
 }  // namespace
 }  // namespace heddle
