@@ -1,9 +1,10 @@
-// What scheduling a small routine costs: its host, and the worker beyond the kernel. The kernel
-// does nothing, so all that is seen is the rest.
+// What a small routine costs that is scheduled, or run by a replay of as many calls: its host, and
+// the worker beyond the kernel. The kernel does nothing, so all that is seen is the rest.
 #include <cstdint>
 #include <optional>
 
 #include "heddle/backend.hpp"
+#include "heddle/replay.hpp"
 #include "heddle/routine.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/workers.hpp"
@@ -17,7 +18,7 @@ constexpr int rounds = 60;
 /// Three tensors and a static index, on a device of its own.
 class SmallRoutine {
  public:
-  SmallRoutine() {
+  explicit SmallRoutine(bool replayed) {
     const Unpinned while_starting;
     BackendOptions options;
     options.name = "null";
@@ -30,6 +31,11 @@ class SmallRoutine {
     program << (c(row_, i) = a(row_, i) + b(row_, i));
     device_.emplace(backend.physical_device(0).new_virtual_device());
     routine_.emplace(Context(*device_).link(backend.compile(program)));
+    if (replayed) {
+      Recording recording("recorded");
+      for (int k = 0; k < launches; ++k) recording.schedule(*routine_, bindings_);
+      replay_.emplace(recording.finish());
+    }
     device_->await();
     for (int k = 0; k < 2; ++k) static_cast<void>(host_side());
   }
@@ -59,6 +65,10 @@ class SmallRoutine {
 
  private:
   void schedule_all() const {
+    if (replay_) {
+      replay_->run();
+      return;
+    }
     for (int k = 0; k < launches; ++k) routine_->schedule(bindings_);
   }
 
@@ -66,10 +76,11 @@ class SmallRoutine {
   const Bindings bindings_{{row_, 3}};
   std::optional<Device> device_;
   std::optional<Routine> routine_;
+  std::optional<Replay> replay_;  // none: each is scheduled
 };
 
-double median_of(double (SmallRoutine::*side)() const) {
-  const SmallRoutine routine;
+double median_of(double (SmallRoutine::*side)() const, bool replayed = false) {
+  const SmallRoutine routine(replayed);
   Samples samples;
   for (int k = 0; k < rounds; ++k) samples.add((routine.*side)());
   return samples.percentile(0.5);
@@ -82,6 +93,13 @@ void add_schedule_rows(std::vector<Row>& rows) {
                        [] { return median_of(&SmallRoutine::host_side); }});
   rows.push_back(Gauge{"schedule", "scheduled small routine, worker beyond kernel", "launch",
                        "heddle", Unit::ns, [] { return median_of(&SmallRoutine::worker_side); }});
+}
+
+void add_replay_rows(std::vector<Row>& rows) {
+  rows.push_back(Gauge{"replay", "replayed small routine, host", "call", "heddle", Unit::ns,
+                       [] { return median_of(&SmallRoutine::host_side, true); }});
+  rows.push_back(Gauge{"replay", "replayed small routine, worker beyond kernel", "call", "heddle",
+                       Unit::ns, [] { return median_of(&SmallRoutine::worker_side, true); }});
 }
 
 }  // namespace heddle::bench
