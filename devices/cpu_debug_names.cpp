@@ -8,6 +8,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "scheduler/threads/process_mutex.hpp"
+
 // gdb sets a breakpoint in the function, and then reads the descriptor.
 extern "C" {
 [[gnu::noinline, gnu::visibility("protected")]] void __jit_debug_register_code();
@@ -19,7 +21,7 @@ namespace heddle::dev {
 namespace {
 
 /// Guards the list, which ends in the descriptor. constinit: kernels may be loaded during exit.
-constinit std::mutex list_mutex;
+constinit sched::ProcessMutex list_mutex;
 
 void tell_gdb(std::uint32_t action, GdbEntry* entry) {
   __jit_debug_descriptor.action = action;

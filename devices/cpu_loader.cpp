@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "devices/cpu_debug_names.hpp"
 #include "devices/cpu_perf_map.hpp"
@@ -19,6 +20,7 @@
 #include "files/descriptor.hpp"
 #include "files/elf.hpp"
 #include "files/temp_dir.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle::dev {
 namespace {
@@ -26,8 +28,15 @@ namespace {
 using files::errno_text;
 using files::FileDescriptor;
 
+/// Held by whoever changes or walks the dynamic linker's list of libraries, whose lock fork()
+/// leaves as it is. constinit: kernels may be loaded during exit.
+constinit sched::ProcessMutex linker_mutex;
+
 struct CloseLibrary {
-  void operator()(void* handle) const noexcept { dlclose(handle); }
+  void operator()(void* handle) const noexcept {
+    const std::lock_guard lock(linker_mutex);
+    dlclose(handle);
+  }
 };
 using LibraryHandle = std::unique_ptr<void, CloseLibrary>;
 
@@ -158,7 +167,10 @@ bool lacks_memory(std::uint64_t bytes, const std::string& said) {
 /// compile_failed when the library is at fault.
 LibraryHandle open_library(const std::string& path, const Image& image,
                            const LoadOptions& options) {
-  LibraryHandle handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  LibraryHandle handle = [&] {
+    const std::lock_guard lock(linker_mutex);
+    return LibraryHandle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  }();
   if (handle) return handle;
   const std::string said = dlerror();
   if (const std::string why = obstacle(path); !why.empty())
@@ -241,7 +253,10 @@ std::shared_ptr<const Module> load(const Image& image, const LoadOptions& option
   std::unique_ptr<const DebugNames> names;
   if (options.perf_map && options.library_dir.empty()) {
     const std::vector<NamedFunction> known = named(functions, image, options);
-    write_perf_map(known);
+    {
+      const std::lock_guard lock(linker_mutex);
+      write_perf_map(known);
+    }
     names = std::make_unique<const DebugNames>(known, image.bytes());
   }
   return std::make_shared<LoadedModule>(std::move(handle), std::move(functions), std::move(names));

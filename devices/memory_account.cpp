@@ -3,19 +3,28 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "devices/memory_cache.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle::dev {
+namespace {
+
+/// Guards the lists of all accounts: the host's is every process's. Never taken while a cache's is
+/// held.
+constinit sched::ProcessMutex lists_mutex;
+
+}  // namespace
 
 void MemoryAccount::join(MemoryCache& cache) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lists_mutex);
   caches_.push_back(&cache);
 }
 
 void MemoryAccount::leave(MemoryCache& cache) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lists_mutex);
   std::erase(caches_, &cache);
 }
 
@@ -36,7 +45,7 @@ void MemoryAccount::give_back(std::uint64_t bytes) noexcept {
 }
 
 void MemoryAccount::trim() const noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lists_mutex);
   for (MemoryCache* const cache : caches_) cache->trim(LastUses::over);
 }
 
@@ -50,7 +59,7 @@ std::string MemoryAccount::refusal(std::uint64_t bytes) const {
                      "), of which blocks, rounded up, take " + std::to_string(taken);
   std::vector<std::pair<MemoryHolder, std::string>> holders;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(lists_mutex);
     for (const MemoryCache* const cache : caches_) {
       for (MemoryHolder& holder : cache->holders()) {
         if (holder.in_use > 0) holders.emplace_back(std::move(holder), cache->name());
@@ -71,14 +80,12 @@ namespace {
 
 /// The account of one device, as long as somebody has it.
 std::shared_ptr<MemoryAccount> account_of(const PhysicalDevice& device) {
-  struct Table {
-    std::mutex mutex;
-    std::map<const PhysicalDevice*, std::weak_ptr<MemoryAccount>> accounts;  // guarded by mutex
-  };
-  static auto* const table = new Table();  // never destroyed: static objects may open devices
-  const std::lock_guard lock(table->mutex);
-  std::erase_if(table->accounts, [](const auto& entry) { return entry.second.expired(); });
-  auto& slot = table->accounts[&device];
+  static constinit sched::ProcessMutex mutex;
+  const std::lock_guard lock(mutex);
+  // Never destroyed: static objects may open devices.
+  static auto& accounts = *new std::map<const PhysicalDevice*, std::weak_ptr<MemoryAccount>>();
+  std::erase_if(accounts, [](const auto& entry) { return entry.second.expired(); });
+  auto& slot = accounts[&device];
   auto account = slot.lock();
   if (!account) {
     const Properties& properties = device.properties();

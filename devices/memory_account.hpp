@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -48,8 +47,7 @@ class MemoryAccount {
  private:
   const std::function<MemoryLimit()> limit_;
   std::atomic<std::uint64_t> taken_{0};  // bytes of blocks, those kept for reuse included
-  mutable std::mutex mutex_;             // never taken while a cache's is held
-  std::vector<MemoryCache*> caches_;     // guarded by mutex_
+  std::vector<MemoryCache*> caches_;     // guarded by one lock for all accounts
 };
 
 /// What bounds memory of `device`: the host's memory, which all devices in its memory space share

@@ -2,6 +2,7 @@
 #include "devices/memory_cache.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 
 namespace heddle::dev {
@@ -16,6 +17,12 @@ constexpr std::size_t usual_uses = 4;
 /// many then, and each first touch is long. With sizes at random devices keep 1.5 times what is in
 /// use at most, instead of 2.4 times (docs/performance.md).
 constexpr std::size_t large_block = std::size_t{1} << 20;
+
+/// Smaller blocks are parts of slabs: a routine has many such, and a device may take microseconds
+/// and a page for each that it gives. Not those of a device with a bound of its own, which may be
+/// less than a slab.
+constexpr std::size_t small_block = std::size_t{4} << 10;
+constexpr std::size_t slab_bytes = std::size_t{64} << 10;
 
 /// What a block has at least.
 std::size_t exact(std::size_t bytes) noexcept {
@@ -61,6 +68,12 @@ Status MemoryCache::allocate(std::size_t bytes, BlockRef* block, const Holder& h
                              LastUses may_have) noexcept {
   *block = {};
   if (bytes == 0) return {};
+  if (in_forked_child()) {
+    return Status(ErrorCode::unavailable, [&] {
+      return "device '" + options_.name +
+             "': forked: this process is a child of the one that opened it; open another here";
+    });
+  }
   try {
     return allocate_block(bytes, block, holder, may_have);
   } catch (const std::bad_alloc&) {
@@ -92,6 +105,10 @@ Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Hol
     const std::lock_guard lock(mutex_);
     note(*found, bytes, holder);
   } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      forget_holder(*found);  // as its last one here may be known to it
+    }
     count_kept(*found);
     if (is_of_a_class(*found)) pool_->put(std::move(found));
     throw;
@@ -110,10 +127,11 @@ BlockRef MemoryCache::take_at_hand(SizeClass size, const Wanted& wanted, std::si
   try {
     note(*block, bytes, holder);
   } catch (...) {
-    at_hand_[size.number].push(std::move(block));
+    at_hand_[size.number].push(std::move(block), true);
     throw;
   }
   at_hand_bytes_ -= size.size;
+  mutex_.claim();
   block->forbid_touches(false);
   return block;
 }
@@ -160,6 +178,16 @@ bool MemoryCache::make_ours(Block& block) noexcept {
 }
 
 Status MemoryCache::take_fresh(std::size_t size, BlockRef* block) {
+  if (size < small_block && !share_->bound) *block = take_part(size);
+  if (!*block) {
+    if (Status status = take_by_itself(size, block); !status.ok()) return status;
+  }
+  (*block)->share = share_;
+  (*block)->last_uses.reserve(usual_uses);
+  return {};
+}
+
+Status MemoryCache::take_by_itself(std::size_t size, BlockRef* block) {
   const MemoryAccount* bound = take_from_accounts(size);
   if (bound != nullptr) {
     bound->trim();
@@ -176,19 +204,50 @@ Status MemoryCache::take_fresh(std::size_t size, BlockRef* block) {
   if (status.ok()) {
     try {
       *block = BlockRef(new Block(source_, data, size));
+      return {};
     } catch (...) {
       source_->device->release(data, size);
       for (const auto& account : accounts_) account->give_back(size);
       throw;
     }
-    (*block)->share = share_;
-    (*block)->last_uses.reserve(usual_uses);
-    return {};
   }
   for (const auto& account : accounts_) account->give_back(size);
   // The host has no more, though the bounds would allow it: it helps to name the largest holders.
   if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
   return Status(ErrorCode::exhausted, accounts_.front()->refusal(size), std::move(status));
+}
+
+/// Null where there is no room for a slab, or none to keep account of it.
+BlockRef MemoryCache::take_part(std::size_t size) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!slab_ || slab_->size - slab_used_ < size) {
+      slab_ = take_slab();
+      slab_used_ = 0;
+    }
+    if (!slab_) return {};
+    BlockRef part(
+        new Block(source_, static_cast<std::byte*>(slab_->data) + slab_used_, size, slab_));
+    slab_used_ += size;
+    return part;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+std::shared_ptr<const Slab> MemoryCache::take_slab() {
+  if (take_from_accounts(slab_bytes) != nullptr) return nullptr;
+  void* data = nullptr;
+  if (source_->device->allocate(slab_bytes, &data).ok()) {
+    try {
+      return std::make_shared<const Slab>(source_, data, slab_bytes);
+    } catch (...) {
+      source_->give_back(data, slab_bytes);
+      throw;
+    }
+  }
+  for (const auto& account : accounts_) account->give_back(slab_bytes);
+  return nullptr;
 }
 
 /// The account that has no room; null when all have.
@@ -241,16 +300,20 @@ void MemoryCache::count_kept(Block& block) noexcept {
 }
 
 void MemoryCache::release(BlockRef block) noexcept {
-  if (!block) return;
+  if (!block || in_forked_child()) return;
   const bool reusable = is_of_a_class(*block);
   if (reusable && block->last_uses.empty()) block->forbid_touches(true);
+  // Of one that ended meanwhile it is not asked here.
+  const bool will_do = std::ranges::all_of(
+      block->last_uses, [&](const Event& use) { return use.device_id() == options_.timeline; });
   {
     const std::lock_guard lock(mutex_);
     gone(*block);
     if (reusable && block->size <= at_hand_block_max &&
         at_hand_bytes_ + block->size <= at_hand_max) {
       at_hand_bytes_ += block->size;
-      at_hand_[SizeClass::of(block->size).number].push(std::move(block));
+      BlockList& list = at_hand_[SizeClass::of(block->size).number];
+      list.push(std::move(block), will_do);
       return;
     }
     forget_holder(*block);
@@ -260,7 +323,7 @@ void MemoryCache::release(BlockRef block) noexcept {
 }
 
 void MemoryCache::forget(BlockRef block) noexcept {
-  if (!block) return;
+  if (!block || in_forked_child()) return;
   {
     const std::lock_guard lock(mutex_);
     gone(*block);
@@ -270,6 +333,7 @@ void MemoryCache::forget(BlockRef block) noexcept {
 }
 
 MemoryUse MemoryCache::use() const noexcept {
+  if (in_forked_child()) return {};
   const std::lock_guard lock(mutex_);
   // relaxed: a number for people.
   return {in_use_, peak_, at_hand_bytes_ + share_->kept.load(std::memory_order_relaxed)};
@@ -277,6 +341,7 @@ MemoryUse MemoryCache::use() const noexcept {
 
 std::vector<MemoryHolder> MemoryCache::holders() const {
   std::vector<MemoryHolder> result;
+  if (in_forked_child()) return result;
   {
     const std::lock_guard lock(mutex_);
     result.reserve(holders_.size());
@@ -291,16 +356,19 @@ std::vector<MemoryHolder> MemoryCache::holders() const {
 }
 
 void MemoryCache::trim(LastUses having) noexcept {
+  if (in_forked_child()) return;
   const Wanted wanted{having, options_.timeline};
   BlockList trimmed;  // goes after the locks
+  std::shared_ptr<const Slab> rest;
   {
     const std::lock_guard lock(mutex_);
+    rest = std::exchange(slab_, nullptr);
     for (BlockList& list : at_hand_) list.move_to(trimmed, *share_, wanted);
-    for (Block* block = trimmed.first(); block != nullptr; block = block->next) {
-      at_hand_bytes_ -= block->size;
-      forget_holder(*block);
-      count_kept(*block);
-    }
+    trimmed.for_each([&](Block& block) {
+      at_hand_bytes_ -= block.size;
+      forget_holder(block);
+      count_kept(block);
+    });
   }
   pool_->move_to(trimmed, *share_, wanted);
 }

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "devices/memory_pool.hpp"
+#include "scheduler/threads/biased_mutex.hpp"
 
 namespace heddle::dev {
 
@@ -40,6 +40,7 @@ struct MemoryCacheOptions {
   MemoryLimit own;             ///< bounds this device alone
 };
 
+/// A forked child has no memory by it: what it gives back goes to the physical device.
 class MemoryCache {
  public:
   MemoryCache(std::shared_ptr<MemoryPool> pool, std::shared_ptr<PhysicalDevice> device,
@@ -83,8 +84,15 @@ class MemoryCache {
   [[nodiscard]] BlockRef take_up_to(std::size_t most, SizeClass size,
                                     const Wanted& wanted) noexcept;
   Status take_fresh(std::size_t size, BlockRef* block);
+  Status take_by_itself(std::size_t size, BlockRef* block);
+  [[nodiscard]] BlockRef take_part(std::size_t size) noexcept;
+  [[nodiscard]] std::shared_ptr<const Slab> take_slab();
   [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size) noexcept;
   [[nodiscard]] bool make_ours(Block& block) noexcept;
+  /// Other threads may have been inside then, and nothing is done.
+  [[nodiscard]] bool in_forked_child() const noexcept {
+    return fork_generation_ != sched::fork_generation();
+  }
   void leave() noexcept;
   void note(Block& block, std::size_t bytes, const Holder& holder);
   void forget_holder(Block& block) noexcept;
@@ -96,9 +104,12 @@ class MemoryCache {
   const std::shared_ptr<Share> share_ = std::make_shared<Share>();
   std::shared_ptr<const BlockSource> source_;
   std::vector<std::shared_ptr<MemoryAccount>> accounts_;  // all that bound it
-  mutable std::mutex mutex_;                              // taken before the pool's
-  std::array<BlockList, at_hand_classes> at_hand_;        // guarded by mutex_, as all below
+  const std::uint32_t fork_generation_ = sched::fork_generation();
+  mutable sched::BiasedMutex mutex_;                // taken before the pool's
+  std::array<BlockList, at_hand_classes> at_hand_;  // guarded by mutex_, as all below
   std::size_t at_hand_bytes_ = 0;
+  std::shared_ptr<const Slab> slab_;  // of which the next small blocks are parts
+  std::size_t slab_used_ = 0;         // bytes
   std::map<Holder, HolderCount> holders_;
   std::uint64_t in_use_ = 0, peak_ = 0;
 };

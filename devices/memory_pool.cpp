@@ -8,6 +8,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "scheduler/device/timeline.hpp"
+
 namespace heddle::dev {
 namespace {
 
@@ -32,10 +34,14 @@ SizeClass SizeClass::of(std::size_t bytes) noexcept {
   return {4 * (power - std::bit_width(equal) + 1) + size / step - 5, size};
 }
 
+void BlockSource::give_back(void* data, std::size_t size) const noexcept {
+  device->release(data, size);
+  for (const auto& account : accounts) account->give_back(size);
+}
+
 Block::~Block() {
   forbid_touches(false);
-  source->device->release(data, size);
-  for (const auto& account : source->accounts) account->give_back(size);
+  if (!slab) source->give_back(data, size);
   if (!share) return;
   if (share->bound) share->bound->give_back(size);
   // relaxed: a number for people.
@@ -55,48 +61,95 @@ void Block::tell_sanitizer([[maybe_unused]] bool forbidden) const noexcept {
 
 bool Wanted::will_do(const Block& block) const noexcept {
   return last_uses == LastUses::any || std::ranges::all_of(block.last_uses, [&](const Event& use) {
-           return (last_uses == LastUses::ordered && use.device_id() == timeline) || use.done();
+           return (last_uses == LastUses::ordered && use.device_id() == timeline) ||
+                  sched::Timeline::has_ended(use);
          });
+}
+
+void BlockList::Chain::push_front(Block* block) noexcept {
+  block->next = first;
+  if (first == nullptr) end = &block->next;
+  first = block;
+}
+
+void BlockList::Chain::push_back(Block* block) noexcept {
+  block->next = nullptr;
+  *end = block;
+  end = &block->next;
+}
+
+Block* BlockList::Chain::remove(Block** at) noexcept {
+  Block* const block = *at;
+  *at = block->next;
+  if (end == &block->next) end = at;
+  return block;
 }
 
 BlockList::~BlockList() {
   while (take({LastUses::any, 0})) continue;
 }
 
-void BlockList::push(BlockRef block) noexcept {
-  block->next = std::exchange(first_, block.block_);
+void BlockList::push(BlockRef block, bool will_do) noexcept {
+  if (will_do) {
+    ready_.push_front(block.block_);
+  } else {
+    busy_.push_back(block.block_);
+  }
   block.block_ = nullptr;  // the list keeps it
 }
 
 BlockRef BlockList::take(const Wanted& wanted) noexcept {
+  BlockRef taken = take_ready(wanted);
+  return taken ? std::move(taken) : take_busy(wanted);
+}
+
+BlockRef BlockList::take_ready(const Wanted& wanted) noexcept {
+  BlockRef taken;
   int looked_at = 0;
-  for (Block** at = &first_; *at != nullptr && looked_at < looked_at_max; ++looked_at) {
+  for (Block** at = &ready_.first; *at != nullptr && looked_at < looked_at_max; ++looked_at) {
     if (wanted.will_do(**at)) {
-      BlockRef taken;
-      taken.block_ = std::exchange(*at, (*at)->next);
-      return taken;
+      taken.block_ = ready_.remove(at);
+      break;
     }
     at = &(*at)->next;
   }
-  return {};
+  return taken;
+}
+
+/// Those that would not do are the last that are looked at again.
+BlockRef BlockList::take_busy(const Wanted& wanted) noexcept {
+  BlockRef taken;
+  const Block* first_seen = nullptr;
+  for (int looked_at = 0; looked_at < looked_at_max; ++looked_at) {
+    if (busy_.first == nullptr || busy_.first == first_seen) break;
+    Block* const block = busy_.remove(&busy_.first);
+    if (wanted.will_do(*block)) {
+      taken.block_ = block;
+      break;
+    }
+    busy_.push_back(block);
+    if (first_seen == nullptr) first_seen = block;
+  }
+  return taken;
 }
 
 void BlockList::move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept {
-  for (Block** at = &first_; *at != nullptr;) {
-    Block* const block = *at;
-    if (block->share.get() != &share || !wanted.will_do(*block)) {
-      at = &block->next;
-      continue;
+  for (Chain* const each : {&ready_, &busy_}) {
+    for (Block** at = &each->first; *at != nullptr;) {
+      if ((*at)->share.get() != &share || !wanted.will_do(**at)) {
+        at = &(*at)->next;
+      } else {
+        to.ready_.push_front(each->remove(at));
+      }
     }
-    *at = block->next;
-    block->next = std::exchange(to.first_, block);
   }
 }
 
 void MemoryPool::put(BlockRef block) noexcept {
   const std::size_t number = SizeClass::of(block->size).number;
+  const bool will_do = block->last_uses.empty();
   const std::lock_guard lock(mutex_);
-  lists_[number].push(std::move(block));
+  lists_[number].push(std::move(block), will_do);
 }
 
 BlockRef MemoryPool::take(SizeClass size, const Wanted& wanted) noexcept {

@@ -37,6 +37,8 @@ struct SizeClass {
 struct BlockSource {
   std::shared_ptr<PhysicalDevice> device;
   std::vector<std::shared_ptr<MemoryAccount>> accounts;
+
+  void give_back(void* data, std::size_t size) const noexcept;
 };
 
 /// What a virtual device has: its own bound, if there is one, and bytes of blocks that no buffer
@@ -46,17 +48,33 @@ struct Share {
   std::atomic<std::uint64_t> kept{0};
 };
 
+/// Bytes that several small blocks are parts of. Goes back with the last.
+struct Slab {
+  Slab(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes)
+      : source(std::move(from)), data(at), size(bytes) {}
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+  ~Slab() { source->give_back(data, size); }
+
+  const std::shared_ptr<const BlockSource> source;
+  void* const data;
+  const std::size_t size;
+};
+
 struct HolderCount;
 
-/// Bytes that a device gave. Goes back there with the last that keeps it. Whoever has it, a buffer
-/// or the list of a pool or cache, changes it.
+/// Bytes that a device gave, or a part of such. Goes back there with the last that keeps it.
+/// Whoever has it, a buffer or the list of a pool or cache, changes it.
 struct Block {
-  Block(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes)
-      : source(std::move(from)), data(at), size(bytes) {}
+  /// `part_of` null: the device gave it by itself, and it counts in the accounts.
+  Block(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes,
+        std::shared_ptr<const Slab> part_of = {})
+      : source(std::move(from)), slab(std::move(part_of)), data(at), size(bytes) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
   const std::shared_ptr<const BlockSource> source;
+  const std::shared_ptr<const Slab> slab;
   void* const data;
   const std::size_t size;
   std::shared_ptr<Share> share;   ///< whose it is, or was last
@@ -128,7 +146,7 @@ struct Wanted {
   [[nodiscard]] bool will_do(const Block& block) const noexcept;
 };
 
-/// Blocks of one size class, the one that came last first. Takes no memory.
+/// Blocks of one size class. Takes no memory.
 class BlockList {
  public:
   BlockList() = default;
@@ -136,15 +154,35 @@ class BlockList {
   BlockList& operator=(const BlockList&) = delete;
   ~BlockList();
 
-  void push(BlockRef block) noexcept;
-  /// One that will do, of those that came last; none: there is none.
+  /// `will_do`: for who is likely to ask next. Else it is looked at after those that came before.
+  void push(BlockRef block, bool will_do) noexcept;
+  /// One that will do, of those that came last and would, then of those that came first and would
+  /// not. None: there is none among these.
   [[nodiscard]] BlockRef take(const Wanted& wanted) noexcept;
   /// Moves those of the share that will do to `to`.
   void move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept;
-  [[nodiscard]] Block* first() const noexcept { return first_; }
+  /// Calls it for each.
+  template <class F>
+  void for_each(const F& f) {
+    for (const Chain* const each : {&ready_, &busy_}) {
+      for (Block* block = each->first; block != nullptr; block = block->next) f(*block);
+    }
+  }
 
  private:
-  Block* first_ = nullptr;
+  struct Chain {
+    Block* first = nullptr;
+    Block** end = &first;  ///< where the next one goes
+    void push_front(Block* block) noexcept;
+    void push_back(Block* block) noexcept;
+    /// The one after that place.
+    Block* remove(Block** at) noexcept;
+  };
+  [[nodiscard]] BlockRef take_ready(const Wanted& wanted) noexcept;
+  [[nodiscard]] BlockRef take_busy(const Wanted& wanted) noexcept;
+
+  Chain ready_;  // the one that came last first
+  Chain busy_;   // the one that was not looked at for longest first: most likely it will do now
 };
 
 /// One for all devices of a backend whose memory is in one space.

@@ -1,5 +1,6 @@
-// Two devices sum one half of the numbers each; the second half-sum reaches the first device
-// through its merge buffer. The devices wait for each other; the host waits once, at the end.
+// Four devices fit a line to points by gradient descent. Each computes the gradient of a batch;
+// these are added up, and each device moves its line by the sum. No wait is written here: each
+// device comes after what it reads.
 #include <heddle/heddle.hpp>
 
 #include <cstdio>
@@ -9,29 +10,40 @@ using namespace heddle;
 
 int main() try {
   auto backend = Backend::open();
-  auto core = backend.physical_device(0);
-  Device first = core.new_virtual_device(), second = core.new_virtual_device();
+  std::vector<Context> contexts;
+  for (int k = 0; k < 4; ++k)
+    contexts.emplace_back(backend.physical_device(0).new_virtual_device());
 
-  Tensor numbers("numbers", HostArray::range({f32, {2000}}), MemoryMode::hosted_constant);
-  Tensor total("total", f32, {});
-  total.set_mode(MemoryMode::on_device);  // outlives the routine that writes it
+  HostArray xs = HostArray::uniform({f32, {176}}, 7), ys({f32, {176}});
+  for (int k = 0; k < 176; ++k) ys.set(k, 3 * xs.at(k) - 1);
+  Tensor x("x", xs, MemoryMode::hosted_constant), y("y", ys, MemoryMode::hosted_constant);
+  Tensor slope("slope", f32, {}), offset("offset", f32, {});
+  Tensor d_slope("d_slope", f32, {}), d_offset("d_offset", f32, {}), loss("loss", f32, {});
 
-  StaticIndex half("half", 2);  // bound when the routine is scheduled
-  Index n(1000);
-  Program add_half("add_half"), join("join");
-  add_half << (total() = sum(numbers(1000 * half + n)));
-  join << (total() += merge(total)());
+  StaticIndex batch("batch", 11);  // of 16 points each; the third round has one for three devices
+  Index n(16);
+  Tensor error("error", f32, {16});
+  Program gradient("gradient"), update("update");
+  gradient << (error(n) = slope() * x(16 * batch + n) + offset() - y(16 * batch + n));
+  gradient << (d_slope() = sum(error(n) * x(16 * batch + n)));
+  gradient << (d_offset() = sum(error(n))) << (loss() = sum(error(n) * error(n)));
+  update << (slope() -= 0.02 * d_slope()) << (offset() -= 0.02 * d_offset());
 
-  Code code = backend.compile(add_half);  // compiled once, linked on both devices
-  Routine on_first = Context(first).link(code);
-  Routine on_second = Context(second).link(code);
-  Routine join_on_first = on_first.context().link(backend.compile(join));
+  DataParallel fit(contexts, {.gradient = backend.compile(gradient),
+                              .batch = batch,
+                              .sums = {d_slope, d_offset, loss},
+                              .update = backend.compile(update),
+                              .parameters = {slope, offset}});
+  bool fits = false;
+  const auto look = [&](const DataParallelProgress& now) {
+    fits = *now.loss < 1e-6;
+    return !fits;  // true: go on
+  };
+  int epochs = 0;
+  for (; !fits && epochs < 1000; ++epochs) fit.run(0, 11, {.on_update = look, .loss = loss});
 
-  on_first.schedule({{half, 0}});
-  Event ready = on_second.schedule({{half, 1}});
-  merge(join_on_first, on_second.context(), MergeMode::stream, {}, {.after = {ready}});
-
-  std::printf("0 + 1 + ... + 1999 = %.0f\n", join_on_first.context().read<float>(total)[0]);
+  std::printf("y = %.2f x %+.2f after %d epochs\n", fit.context().read<float>(slope)[0],
+              fit.context().read<float>(offset)[0], epochs);
 } catch (const Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

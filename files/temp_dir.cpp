@@ -15,6 +15,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -147,14 +148,14 @@ void sweep(const fs::path& directory, std::size_t& steps) {
 
 /// Once in a process for each root, and not for long: a compile waits for it.
 void sweep_once(const fs::path& root) {
-  struct Swept {
-    std::mutex mutex;
-    std::set<fs::path> roots;  // guarded by mutex
-  };
-  static Swept& swept = *new Swept;  // never destroyed: compiles may run during exit
+  static constinit std::mutex mutex;
   {
-    const std::scoped_lock lock(swept.mutex);
-    if (!swept.roots.insert(root).second) return;
+    // Nothing is lost where another thread is here, and in a forked child it may be for ever.
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    if (!lock) return;
+    // Never destroyed: compiles may run during exit.
+    static auto& swept = *new std::set<fs::path>();
+    if (!swept.insert(root).second) return;
   }
   std::size_t steps = swept_entries_max;
   each_entry(root, [&](std::string_view name) {
@@ -194,7 +195,12 @@ TempDir::TempDir(TempDir&& other) noexcept
     : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 TempDir::~TempDir() {
-  if (!path_.empty()) remove_whole(path_, std::move(lock_));
+  if (path_.empty()) return;
+  try {
+    remove_whole(path_, std::move(lock_));
+  } catch (const std::bad_alloc&) {
+    // Nobody has its lock now: another process sweeps it.
+  }
 }
 
 void write_file(const fs::path& path, std::string_view text, std::string_view advice) {

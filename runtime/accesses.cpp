@@ -10,15 +10,34 @@
 #include "runtime/host_uses.hpp"
 #include "runtime/submit.hpp"
 #include "runtime/transfer.hpp"
+#include "scheduler/device/timeline.hpp"
+#include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
 namespace {
 
 BufferState& state_of(const Access& access) noexcept { return *Inside::of(access.view->buffer()); }
 
-/// For messages.
-std::string text_of(const Access& access) {
+std::string named(std::string_view user, const Access& access) {
+  return access.recorded == nullptr ? std::string(user)
+                                    : fmt::format("{} ({})", user, *access.recorded);
+}
+
+/// The bytes of `later` that none of those before overwrites.
+std::vector<Range> not_overwritten(std::span<const Accesses::Touch> before,
+                                   const Accesses::Touch& later) {
+  std::vector<Range> left{later.range};
+  for (const Accesses::Touch& each : before) {
+    if (each.hazards == later.hazards && leaves_new(each.use)) left = without(left, each.range);
+  }
+  return left;
+}
+
+}  // namespace
+
+std::string name_of(const Access& access) {
   if (access.view == nullptr) {
+    if (access.tensor == nullptr) return "a host array";
     return fmt::format("the host storage of tensor '{}' {}", access.tensor->label(),
                        access.tensor->type().to_string());
   }
@@ -28,24 +47,25 @@ std::string text_of(const Access& access) {
              : fmt::format("a buffer {} of {}", type, *state_of(access).device);
 }
 
-}  // namespace
-
 Status absent(const Access& access, std::string_view user) {
-  return Status(
-      ErrorCode::failed_precondition,
-      fmt::format("{} uses {}{}, which {}", user, access.tensor != nullptr ? "the memory of " : "",
-                  text_of(access), state_of(access).absence()));
+  return Status(ErrorCode::failed_precondition,
+                fmt::format("{} uses {}{}, which {}", named(user, access),
+                            access.tensor != nullptr ? "the memory of " : "", name_of(access),
+                            state_of(access).absence()));
 }
 
 Status not_written(const Access& access, std::string_view user, const Event& write) {
-  return Status(ErrorCode::failed_precondition,
-                fmt::format("{} reads {}, which was not written: what should have done so ended "
-                            "badly; write all of it anew first{}",
-                            user, text_of(access),
-                            access.view == nullptr ? ", and if the host does, say so with "
-                                                     "HostArray::set_written()"
-                                                   : ""),
-                write.status());  // which the caller is told
+  return Status(
+      ErrorCode::failed_precondition,
+      fmt::format("{} {} {}, which was not written: what should have done so ended badly; write "
+                  "all of it anew first{}",
+                  named(user, access), access.only_writes ? "writes only a part of" : "reads",
+                  name_of(access),
+                  access.view == nullptr
+                      ? ", and if the host does, say so with HostArray::set_written()"
+                      : ", by one routine or Context::write(), or its bytes by "
+                        "BufferView::from_host()"),
+      write.status());  // which the caller is told
 }
 
 void Accesses::add(Access access) {
@@ -56,37 +76,53 @@ void Accesses::add(Access access) {
   touch({&buffer.hazards(), &buffer, nullptr, range, access.use, access}, *buffer.ledger);
 }
 
-void Accesses::add(HostUses& host, std::size_t bytes, Use use, const Tensor& tensor) {
-  touch({&host.hazards, nullptr, &host, {0, bytes}, use, {nullptr, use, &tensor}}, host.ledger);
+void Accesses::add(HostUses& host, std::size_t bytes, Use use, const Tensor* tensor) {
+  touch({&host.hazards, nullptr, &host, {0, bytes}, use, {nullptr, use, tensor}}, host.ledger);
 }
 
 void Accesses::then(const Accesses& next) {
   list_.insert(list_.end(), next.list_.begin(), next.list_.end());
+  const std::size_t before = touches_.size();  // what `next` overwrites it may have read first
   for (const Touch& later : next.touches_) {
-    const bool anew = std::ranges::any_of(touches_, [&](const Touch& before) {
-      return before.hazards == later.hazards && before.use == Use::overwrite &&
-             before.range.covers(later.range);
-    });
-    if (!anew) touch(later, later.buffer != nullptr ? *later.buffer->ledger : later.host->ledger);
+    Ledger& ledger = later.buffer != nullptr ? *later.buffer->ledger : later.host->ledger;
+    const std::vector<Range> left = not_overwritten(std::span(touches_).first(before), later);
+    if (left.empty()) continue;
+    if (later.use == Use::overwrite) {
+      Touch& all = touch(later, ledger);
+      if (all.use != Use::overwrite) all.use = Use::replace;
+      continue;
+    }
+    for (const Range& each : left) {
+      Touch part = later;
+      part.range = each;
+      touch(part, ledger);
+    }
   }
   for (Ledger* const each : next.ledgers_) add(*each);
 }
 
-void Accesses::touch(const Touch& touch, Ledger& ledger) {
+Accesses::Touch& Accesses::touch(const Touch& touch, Ledger& ledger) {
   const auto same = [&](const Touch& other) {
     return other.hazards == touch.hazards && other.range == touch.range;
   };
-  if (const auto at = std::ranges::find_if(touches_, same); at == touches_.end()) {
-    touches_.push_back(touch);
-    const auto of_it = [&](const Touch& other) { return other.hazards == touch.hazards; };
-    const auto among = static_cast<std::size_t>(std::ranges::count_if(touches_, of_it));
-    for (Touch& each : touches_) {
-      if (of_it(each)) each.among = among;
-    }
-    add(ledger);
-  } else if (at->use != touch.use) {
-    at->use = Use::change;
+  if (const auto at = std::ranges::find_if(touches_, same); at != touches_.end()) {
+    if (at->use != touch.use) at->use = Use::change;
+    if (at->named.only_writes) at->named = touch.named;
+    return *at;
   }
+  touches_.push_back(touch);
+  const auto of_it = [&](const Touch& other) { return other.hazards == touch.hazards; };
+  const auto among = static_cast<std::size_t>(std::ranges::count_if(touches_, of_it));
+  for (Touch& each : touches_) {
+    if (of_it(each)) each.among = among;
+  }
+  add(ledger);
+  return touches_.back();
+}
+
+void Accesses::be_of(const std::string& recorded) noexcept {
+  for (Access& each : list_) each.recorded = &recorded;
+  for (Touch& each : touches_) each.named.recorded = &recorded;
 }
 
 void Accesses::add(Ledger& ledger) {
@@ -104,6 +140,16 @@ bool Accesses::writes(const BufferView& view) const noexcept {
   return std::ranges::any_of(list_, [&](const Access& access) {
     return access.use != Use::read && overlap(*access.view, view);
   });
+}
+
+void Accesses::doubt(std::uint64_t timeline, std::uint64_t disturbances, bool automatic,
+                     sched::TaskNote& note) const noexcept try {
+  for (const Touch& each : touches_)
+    each.hazards->doubt(next(each, timeline, disturbances, automatic), note);
+} catch (const std::bad_alloc&) {  // then it does not run
+  note.after.reset();
+  note.come_after(sched::Timeline::refused(
+      Status(ErrorCode::exhausted, "no memory to note what a task reads of cancelled ones")));
 }
 
 bool may_be_fresh(const BufferState& buffer) noexcept {

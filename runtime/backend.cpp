@@ -1,6 +1,5 @@
 // Backend: opening by name, its devices, compiling.
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,7 +126,7 @@ void check(const BackendOptions& options) {
                 fmt::format("BackendOptions::scheduling.{} is {} ns (expected 0 or more)", name,
                             spin->count()));
   }
-  if (options.sync && *options.sync > Sync::manual) {
+  if (options.sync && *options.sync > Sync::check) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("BackendOptions::sync is {} (expected a value of Sync)",
                             static_cast<int>(*options.sync)));
@@ -177,7 +176,7 @@ BackendSpec choose(const BackendOptions& options, const Asked& asked) {
 
 Backend Backend::open() { return open(BackendOptions{}); }
 
-Backend Backend::open(std::string name) {
+Backend Backend::open_named(std::string name) {
   BackendOptions options;
   options.name = std::move(name);
   return open(std::move(options));
@@ -274,6 +273,7 @@ std::vector<Device> Backend::all_devices(int max) const {
 namespace {
 
 void require_open(const rt::BackendState& state) {
+  throw_if_failed(state.fork_status());
   // acquire: pairs with the release in Backend::finalize().
   if (!state.finalized.load(std::memory_order_acquire)) return;
   throw Error(ErrorCode::failed_precondition,
@@ -323,21 +323,14 @@ PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
 
 namespace {
 
-/// Those of its devices that have not gone.
-std::vector<std::shared_ptr<sched::DeviceCore>> timelines(rt::BackendState& state) {
-  std::vector<std::shared_ptr<sched::DeviceCore>> result;
+/// This part of its devices that have not gone.
+template <class T>
+std::vector<std::shared_ptr<T>> living(rt::BackendState& state,
+                                       std::weak_ptr<T> rt::BackendState::Opened::* part) {
+  std::vector<std::shared_ptr<T>> result;
   const std::lock_guard lock(state.mutex);
   for (const rt::BackendState::Opened& device : state.devices) {
-    if (auto timeline = device.timeline.lock()) result.push_back(std::move(timeline));
-  }
-  return result;
-}
-
-std::vector<std::shared_ptr<rt::Execution>> executions(rt::BackendState& state) {
-  std::vector<std::shared_ptr<rt::Execution>> result;
-  const std::lock_guard lock(state.mutex);
-  for (const rt::BackendState::Opened& device : state.devices) {
-    if (auto execution = device.execution.lock()) result.push_back(std::move(execution));
+    if (auto held = (device.*part).lock()) result.push_back(std::move(held));
   }
   return result;
 }
@@ -352,7 +345,7 @@ int Backend::descriptor() const { return state_->scheduler.descriptor(); }
 std::vector<sched::Snapshot> Backend::snapshot() const {
   std::vector<sched::Snapshot> result = state_->scheduler.snapshot();
   if (result.empty()) return result;  // as in a forked child, where locks may be held for ever
-  const std::vector<std::shared_ptr<sched::DeviceCore>> own = timelines(*state_);
+  const auto own = living(*state_, &rt::BackendState::Opened::timeline);
   std::erase_if(result, [&](const sched::Snapshot& one) {
     return std::ranges::none_of(
         own, [&](const auto& device) { return device->timeline().id() == one.id; });
@@ -365,6 +358,7 @@ KernelCacheCounters Backend::compile_counters() const noexcept {
 }
 
 void Backend::finalize(std::chrono::nanoseconds timeout) const {
+  throw_if_failed(state_->fork_status());
   {
     const std::lock_guard lock(state_->mutex);  // a device that is being opened is shut down too
     // release: pairs with the acquires of threads that ask. Before the shutdown, as in
@@ -374,13 +368,14 @@ void Backend::finalize(std::chrono::nanoseconds timeout) const {
   const auto deadline = sched::deadline_after(timeout);
   const Status compiles = state_->compiles.shutdown(timeout);
   // Not the scheduler, which may be the host's.
-  const std::vector<std::shared_ptr<sched::DeviceCore>> own = timelines(*state_);
+  const auto own = living(*state_, &rt::BackendState::Opened::timeline);
   std::vector<sched::DeviceCore*> cores;
   for (const auto& device : own) cores.push_back(device.get());
   const Status devices = sched::DeviceCore::shutdown(
       cores,
       std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(deadline - sched::now())));
-  for (const auto& execution : executions(*state_)) execution->merge.clear();
+  for (const auto& execution : living(*state_, &rt::BackendState::Opened::execution))
+    execution->merge.clear();
   throw_if_failed(devices);
   throw_if_failed(compiles);
 }

@@ -12,7 +12,9 @@
 #include "jit/code/code.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/modules.hpp"
+#include "runtime/order_watch.hpp"
 #include "scheduler/device/device_core.hpp"
+#include "scheduler/threads/fork.hpp"
 
 namespace heddle::rt {
 
@@ -24,7 +26,16 @@ struct BackendState {
       : spec(std::move(row)),
         options(std::move(wanted)),
         scheduler(options.scheduler ? *options.scheduler : Scheduler(options.scheduling)),
-        compiles(compile_scheduling(scheduler)) {}
+        compiles(compile_scheduling(scheduler)),
+        order(std::make_shared<OrderWatch>(options.on_missing_order)) {
+    if (options.sync == Sync::check) order->begin();
+  }
+  BackendState(const BackendState&) = delete;
+  BackendState& operator=(const BackendState&) = delete;
+  /// All its tasks have ended: what was open till then is told.
+  ~BackendState() {
+    if (sched::Clocks::on()) sched::Clocks::tell_due();
+  }
 
   /// A device that was opened.
   struct Opened {
@@ -48,6 +59,15 @@ struct BackendState {
   Modules modules;      ///< loaded by `physical`
   Scheduler scheduler;  ///< has its devices; the host's own one may have others
   Scheduler compiles;   ///< a device for each compile that goes on meanwhile, on few threads
+  const std::shared_ptr<OrderWatch> order;
+  /// A child that was forked since has none of its threads, and may find its locks taken for ever.
+  [[nodiscard]] bool in_forked_child() const noexcept {
+    return fork_generation != sched::fork_generation();
+  }
+  /// ok, or unavailable.
+  [[nodiscard]] Status fork_status() const noexcept;
+
+  const std::uint32_t fork_generation = sched::fork_generation();
   std::mutex mutex;
   std::vector<int> opened;      // virtual devices per physical one, ever; guarded by mutex
   std::vector<Opened> devices;  // those that have not gone; guarded by mutex

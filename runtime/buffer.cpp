@@ -21,7 +21,8 @@ namespace heddle::rt {
 
 Memory::~Memory() {
   if (gone_ || !block_) return;
-  std::erase_if(block_->last_uses, [](const Event& use) { return use.done(); });
+  std::erase_if(block_->last_uses,
+                [](const Event& use) { return sched::Timeline::has_ended(use); });
   cache_->release(block_);
 }
 
@@ -55,7 +56,7 @@ BufferState::BufferState(std::shared_ptr<const Memory> block,
       hazards_(std::move(former)) {}
 
 BufferState::~BufferState() {
-  if (memory) memory->let_go(hazards_);
+  if (memory && !ledger->is_inherited()) memory->let_go(hazards_);
 }
 
 BufferState::BufferState(std::shared_ptr<const BufferState> giver, std::string promise)
@@ -77,7 +78,7 @@ std::string BufferState::absence() const {
 }
 
 bool ended_well(const Event& event) noexcept {
-  return event.done() && sched::Timeline::outcome_of(event).status.ok();
+  return sched::Timeline::has_ended(event) && sched::Timeline::outcome_of(event).status.ok();
 }
 
 namespace {
@@ -98,6 +99,7 @@ void require_unpinned(const BufferState& buffer, const std::source_location& whe
 
 std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
   const std::lock_guard lock(*ledger);
+  throw_if_failed(whole(*ledger));
   if (!memory) {
     throw Error(ErrorCode::failed_precondition,
                 fmt::format("a buffer of {} bytes on {} cannot be donated: it {}", bytes, *device,
@@ -254,16 +256,6 @@ BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
   }
 }
 
-namespace {
-
-rt::SubmitOptions at(const std::source_location& where) {
-  rt::SubmitOptions options;
-  options.site = where;
-  return options;
-}
-
-}  // namespace
-
 Event BufferView::from_host(const Device& device, std::span<const std::byte> host,
                             std::source_location where) const {
   require_bytes(*this, device, host.size());
@@ -271,14 +263,14 @@ Event BufferView::from_host(const Device& device, std::span<const std::byte> hos
   // Only read: from_host tasks do not write host memory.
   auto* const data = const_cast<std::byte*>(host.data());
   return rt::submit_from_host(*Inside::of(device), *this, {data, host.size(), nullptr}, nullptr,
-                              at(where));
+                              rt::without_events(where));
 }
 
 Event BufferView::to_host(const Device& device, std::span<std::byte> host,
                           std::source_location where) const {
   require_bytes(*this, device, host.size());
   return rt::submit_to_host(*Inside::of(device), *this, {host.data(), host.size(), nullptr},
-                            nullptr, at(where));
+                            nullptr, rt::without_events(where));
 }
 
 Event BufferView::copy_from(const Device& device, const BufferView& source,
@@ -289,7 +281,7 @@ Event BufferView::copy_from(const Device& device, const BufferView& source,
                 fmt::format("copy of {} into {}: the types must be equal",
                             source.type().to_string(), type_.to_string()));
   }
-  return rt::submit_copy(*Inside::of(device), source, *this, nullptr, at(where));
+  return rt::submit_copy(*Inside::of(device), source, *this, nullptr, rt::without_events(where));
 }
 
 std::string BufferView::to_string() const {

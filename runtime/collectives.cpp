@@ -1,11 +1,13 @@
 // Collectives, as routines and copies of a recording.
 //
-// Where all devices reach each other's memory, the device that keeps a sum reads all its terms in
-// place, in one kernel. So each byte is read once for each device and written once, and the order
-// of the additions is that of the list, whoever adds. A large all-reduce is a reduce-scatter and an
-// all-gather in place (Thakur, Rabenseifner, Gropp 2005): each device adds up a part, then fetches
-// the others'. A small one is added up by the first device. Elsewhere the root fetches all terms
-// one after the other, by merges.
+// Where all devices reach each other's memory, the device that makes a sum reads all its terms in
+// place and writes it wherever it belongs, in one kernel. So each byte is read once and written
+// once, and the order of the additions is that of the list, whoever adds. Elsewhere the device that
+// makes a sum fetches all terms one after the other, by merges, and the others copy the sum. A
+// large all-reduce is in as many parts as there are devices, one for each; a small one is the first
+// device's. Why neither a tree nor a ring: runtime/README.md.
+#include "runtime/collectives.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,81 +15,71 @@
 
 #include "heddle/backend.hpp"
 #include "heddle/replay.hpp"
-#include "heddle/status.hpp"
-#include "jit/system/inside.hpp"
-#include "runtime/buffer_state.hpp"
-#include "runtime/device_state.hpp"
-#include "runtime/execution.hpp"
+#include "runtime/parties.hpp"
 
 namespace heddle {
 namespace {
 
+using rt::Parties;
+using rt::Piece;
+
 /// Below that many bytes, waits cost more than adding up all by one device.
 constexpr std::size_t parts_bytes_min = 16384;
 
-/// Elements of a tensor's memory.
-struct Piece {
-  BufferView view;
-  [[nodiscard]] std::int64_t count() const { return *view.type().num_elements(); }
-  [[nodiscard]] Piece part(std::int64_t begin, std::int64_t some) const {
-    const DType dtype = view.type().dtype;
-    return {{view.buffer(),
-             {dtype, {some}},
-             view.offset() + static_cast<std::size_t>(begin) * size_of(dtype)}};
+/// One routine, of a device that reaches all terms of some sums.
+class Adder {
+ public:
+  Adder(const Device& device, const char* name) : context_(device), program_(name) {}
+  /// `to` may be one of the terms.
+  void add(const std::string& label, const std::vector<Piece>& terms, const Piece& to) {
+    if (to.count() == 0) return;
+    const std::vector<Tensor> tensors = named(terms, label);
+    const auto at =
+        std::ranges::find_if(terms, [&](const Piece& term) { return is_same(term, to); });
+    const Tensor target = at == terms.end() ? named(to, label)
+                                            : tensors[static_cast<std::size_t>(at - terms.begin())];
+    const Index i;
+    program_ << (target(i) = sum_of(tensors, i));
   }
+  /// Each becomes the sum of the first `num_terms`.
+  void add_to_all(const std::string& label, const std::vector<Piece>& all, std::size_t num_terms) {
+    const std::vector<Tensor> tensors = named(all, label);
+    const Index i;
+    program_ << (tensors[0](i) = sum_of(std::span(tensors).first(num_terms), i));
+    for (std::size_t n = 1; n < tensors.size(); ++n) program_ << (tensors[n](i) = tensors[0](i));
+  }
+  [[nodiscard]] bool empty() const noexcept { return program_.empty(); }
+  [[nodiscard]] Routine routine() const {
+    return context_.link(context_.device().backend().compile(program_));
+  }
+
+ private:
+  static Expr sum_of(std::span<const Tensor> tensors, const Index& i) {
+    Expr sum = tensors[0](i);
+    for (std::size_t n = 1; n < tensors.size(); ++n) sum = sum + tensors[n](i);
+    return sum;
+  }
+  std::vector<Tensor> named(const std::vector<Piece>& pieces, const std::string& label) {
+    std::vector<Tensor> tensors;
+    for (std::size_t n = 0; n < pieces.size(); ++n)
+      tensors.push_back(named(pieces[n], fmt::format("{}.{}", label, n)));
+    return tensors;
+  }
+  Tensor named(const Piece& piece, const std::string& label) {
+    Tensor tensor(label, piece.view.type().dtype, {piece.count()});
+    context_ = context_.with(tensor, piece.view);
+    return tensor;
+  }
+
+  Context context_;
+  Program program_;
 };
 
-class Collective {
+class Collective : public Parties {
  public:
   Collective(Recording& recording, const char* name, const Tensor& tensor,
              std::span<const Context> contexts)
-      : recording_(recording), name_(name), tensor_(tensor), contexts_(contexts) {
-    if (contexts.empty()) refuse("needs a context at least");
-    for (std::size_t k = 0; k < contexts.size(); ++k) {
-      const Device device = contexts[k].device();
-      for (std::size_t before = 0; before < k; ++before) {
-        if (contexts[before].device() == device)
-          refuse(fmt::format("has contexts {} and {} on one device, {}", before, k, device.name()));
-      }
-    }
-  }
-
-  [[nodiscard]] std::size_t size() const noexcept { return contexts_.size(); }
-  void require_root(std::size_t root) const {
-    if (root < size()) return;
-    refuse(fmt::format("has root {} (expected below {}, the number of contexts)", root, size()));
-  }
-  /// `part`, of which `whole` has as many as there are contexts.
-  void require_parts(const Tensor& part, const Tensor& whole) const {
-    const auto parts = static_cast<std::int64_t>(size());
-    if (part.type().dtype == whole.type().dtype &&
-        whole.num_elements() == parts * part.num_elements())
-      return;
-    refuse(fmt::format(
-        "takes {} parts '{}' {} for '{}' {} (expected the same dtype, and as many "
-        "elements)",
-        parts, part.label(), part.type().to_string(), whole.label(), whole.type().to_string()));
-  }
-
-  /// All of a tensor, in the k-th context.
-  [[nodiscard]] Piece piece(std::size_t k, const Tensor& tensor) const {
-    const BufferView view = contexts_[k].view(tensor);
-    return Piece{view}.part(0, tensor.num_elements());
-  }
-  [[nodiscard]] std::vector<Piece> pieces(const Tensor& tensor) const {
-    std::vector<Piece> all;
-    for (std::size_t k = 0; k < size(); ++k) all.push_back(piece(k, tensor));
-    return all;
-  }
-  /// Whether each device reads the memory of all these in place.
-  [[nodiscard]] bool share_memory(const std::vector<Piece>& all) const {
-    return std::ranges::all_of(contexts_, [&](const Context& context) {
-      return std::ranges::all_of(all, [&](const Piece& each) {
-        return rt::reaches(*Inside::of(context.device())->execution,
-                           *Inside::of(each.view.buffer()));
-      });
-    });
-  }
+      : Parties(name, tensor, contexts), recording_(recording) {}
 
   /// By the k-th device, whose context has `to` if that is `from` elsewhere.
   void copy(std::size_t from_k, const Piece& from, std::size_t k, const Piece& to) {
@@ -98,27 +90,9 @@ class Collective {
   }
   /// By the k-th device, which reaches all terms; `to` may be one of them.
   void add_up(std::size_t k, const std::vector<Piece>& terms, const Piece& to) {
-    if (to.count() == 0) return;
-    const Device device = contexts_[k].device();
-    Context context(device);
-    const auto named = [&](const Piece& piece, const std::string& label) {
-      const Tensor tensor(label, piece.view.type().dtype, {piece.count()});
-      context = context.with(tensor, piece.view);
-      return tensor;
-    };
-    std::optional<Tensor> target;
-    std::vector<Tensor> tensors;
-    for (std::size_t n = 0; n < terms.size(); ++n) {
-      tensors.push_back(named(terms[n], fmt::format("{}.{}", tensor_.label(), n)));
-      if (is_same(terms[n], to)) target = tensors.back();
-    }
-    if (!target) target = named(to, tensor_.label());
-    Index i;
-    Expr sum = tensors[0](i);
-    for (std::size_t n = 1; n < tensors.size(); ++n) sum = sum + tensors[n](i);
-    Program program(name_);
-    program << ((*target)(i) = sum);
-    recording_.schedule(context.link(device.backend().compile(program)));
+    Adder adder(contexts_[k].device(), name_);
+    adder.add(tensor_.label(), terms, to);
+    if (!adder.empty()) recording_.schedule(adder.routine());
   }
   /// By the root, which reaches its own memory alone.
   void fetch_and_add_up(std::size_t root, const std::vector<Piece>& terms, const Piece& to) {
@@ -150,66 +124,141 @@ class Collective {
       if (k != root) copy(root, all[root], k, all[k]);
     }
   }
-  /// The k-th of as many parts as there are devices, in elements: each begins a line of its own.
-  [[nodiscard]] std::pair<std::int64_t, std::int64_t> part_of(std::size_t k) const {
-    const auto line =
-        static_cast<std::int64_t>(64 / std::min<std::size_t>(64, size_of(tensor_.type().dtype)));
-    const std::int64_t count = tensor_.num_elements(), parts = static_cast<std::int64_t>(size());
-    const std::int64_t each = ((count + parts - 1) / parts + line - 1) / line * line;
-    const std::int64_t begin = std::min(count, each * static_cast<std::int64_t>(k));
-    return {begin, std::min(each, count - begin)};
+
+ private:
+  Recording& recording_;
+};
+
+/// Of several tensors, laid one after the other, the bytes that one device adds up.
+class Share {
+ public:
+  static constexpr std::size_t line = 64;  // of which no two devices write parts
+
+  Share(std::span<const std::vector<Piece>> tensors, std::size_t devices) {
+    for (const auto& each : tensors) total_ += lines(each[0].view.num_bytes());
+    each_ = total_ < parts_bytes_min ? total_ : lines((total_ + devices - 1) / devices);
   }
-  void all_reduce(const std::vector<Piece>& all) {
-    const std::size_t bytes = all[0].view.num_bytes();
-    if (bytes < parts_bytes_min || !share_memory(all)) {
-      reduce(0, all, all[0]);
-      return broadcast(0, all);
+  [[nodiscard]] std::size_t devices() const noexcept {
+    return total_ == 0 ? 0 : (total_ + each_ - 1) / each_;
+  }
+  /// What the k-th device adds up of each tensor, in all contexts; of some maybe nothing.
+  [[nodiscard]] std::vector<std::vector<Piece>> parts(
+      std::size_t k, std::span<const std::vector<Piece>> tensors) const {
+    std::vector<std::vector<Piece>> parts;
+    std::size_t at = 0;  // where the tensor begins
+    for (const auto& all : tensors) {
+      const std::size_t bytes = all[0].view.num_bytes(), size = size_of(all[0].view.type().dtype);
+      const auto inside = [&](std::size_t place) { return std::clamp(place, at, at + bytes) - at; };
+      const std::size_t begin = inside(k * each_) / size, end = inside((k + 1) * each_) / size;
+      std::vector<Piece>& part = parts.emplace_back();
+      for (const Piece& each : all)
+        part.push_back(
+            each.part(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin)));
+      at += lines(bytes);
     }
-    const auto parts_of = [&](std::size_t k) {
-      const auto [begin, some] = part_of(k);
-      std::vector<Piece> parts;
-      for (const Piece& each : all) parts.push_back(each.part(begin, some));
-      return parts;
-    };
-    for (std::size_t k = 0; k < size(); ++k) add_up(k, parts_of(k), parts_of(k)[k]);
-    for (std::size_t k = 0; k < size(); ++k) broadcast(k, parts_of(k));
+    return parts;
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} of tensor '{}' {}", name_, tensor_.label(), why));
-  }
-  static bool is_same(const Piece& a, const Piece& b) {
-    return a.view.buffer() == b.view.buffer() && a.view.offset() == b.view.offset();
-  }
+  static std::size_t lines(std::size_t bytes) noexcept { return (bytes + line - 1) / line * line; }
 
-  Recording& recording_;
-  const char* const name_;
-  const Tensor tensor_;
-  const std::span<const Context> contexts_;
+  std::size_t total_ = 0, each_ = 0;
 };
 
 }  // namespace
 
+namespace rt {
+
+std::optional<std::vector<Routine>> all_reduce_routines(std::span<const Tensor> tensors,
+                                                        std::span<const Context> contexts,
+                                                        std::size_t num_terms) {
+  std::vector<std::vector<Piece>> all;
+  bool shared = true;
+  for (const Tensor& tensor : tensors) {
+    const Parties parties("all_reduce", tensor, contexts);
+    const auto pieces = parties.pieces(tensor);
+    parties.require_apart(pieces, false);
+    for (const auto& before : all) parties.require_apart(pieces, before);
+    shared = shared && parties.share_memory(pieces);
+    all.push_back(pieces);
+  }
+  if (!shared) return std::nullopt;
+  std::vector<Routine> routines;
+  if (contexts.size() < 2) return routines;
+  const Share share(all, contexts.size());
+  for (std::size_t k = 0; k < share.devices(); ++k) {
+    Adder adder(contexts[k].device(), "all_reduce");
+    const auto parts = share.parts(k, all);
+    for (std::size_t n = 0; n < parts.size(); ++n) {
+      if (parts[n][0].count() > 0) adder.add_to_all(tensors[n].label(), parts[n], num_terms);
+    }
+    if (!adder.empty()) routines.push_back(adder.routine());
+  }
+  return routines;
+}
+
+}  // namespace rt
+
 void Recording::reduce(const Tensor& tensor, std::span<const Context> contexts, std::size_t root) {
-  Collective collective(*this, "reduce", tensor, contexts);
-  collective.require_root(root);
-  const auto all = collective.pieces(tensor);
-  if (all.size() > 1) collective.reduce(root, all, all[root]);
+  reduce(std::span(&tensor, 1), contexts, root);
+}
+
+void Recording::reduce(std::span<const Tensor> tensors, std::span<const Context> contexts,
+                       std::size_t root) {
+  std::vector<std::pair<Collective, std::vector<Piece>>> sums;
+  for (const Tensor& tensor : tensors) {
+    Collective collective(*this, "reduce", tensor, contexts);
+    collective.require_root(root);
+    auto all = collective.pieces(tensor);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (k != root) collective.require_apart(all[k], k, all[root], root);
+    }
+    if (all.size() > 1) sums.emplace_back(std::move(collective), std::move(all));
+  }
+  if (sums.empty()) return;
+  Adder together(contexts[root].device(), "reduce");
+  for (auto& [collective, all] : sums) {
+    if (collective.share_memory(all)) {
+      together.add(collective.tensor().label(), all, all[root]);
+    } else {
+      collective.fetch_and_add_up(root, all, all[root]);
+    }
+  }
+  if (!together.empty()) schedule(together.routine());
 }
 
 void Recording::broadcast(const Tensor& tensor, std::span<const Context> contexts,
                           std::size_t root) {
   Collective collective(*this, "broadcast", tensor, contexts);
   collective.require_root(root);
-  collective.broadcast(root, collective.pieces(tensor));
+  const auto all = collective.pieces(tensor);
+  collective.require_apart(all, true);
+  collective.broadcast(root, all);
 }
 
 void Recording::all_reduce(const Tensor& tensor, std::span<const Context> contexts) {
-  Collective collective(*this, "all_reduce", tensor, contexts);
-  const auto all = collective.pieces(tensor);
-  if (all.size() > 1) collective.all_reduce(all);
+  all_reduce(std::span(&tensor, 1), contexts);
+}
+
+void Recording::all_reduce(std::span<const Tensor> tensors, std::span<const Context> contexts) {
+  if (const auto routines = rt::all_reduce_routines(tensors, contexts, contexts.size())) {
+    for (const Routine& each : *routines) schedule(each);
+    return;
+  }
+  std::vector<Collective> sums;
+  std::vector<std::vector<Piece>> all;
+  for (const Tensor& tensor : tensors)
+    all.push_back(sums.emplace_back(*this, "all_reduce", tensor, contexts).pieces(tensor));
+  const Share share(all, contexts.size());
+  const auto by_each = [&](const auto& act) {
+    for (std::size_t k = 0; k < share.devices(); ++k) {
+      const auto parts = share.parts(k, all);
+      for (std::size_t n = 0; n < parts.size(); ++n) act(sums[n], k, parts[n]);
+    }
+  };
+  // Nobody fetches a sum before it has added up its own.
+  by_each([](Collective& sum, std::size_t k, const auto& part) { sum.reduce(k, part, part[k]); });
+  by_each([](Collective& sum, std::size_t k, const auto& part) { sum.broadcast(k, part); });
 }
 
 void Recording::all_gather(const Tensor& part, const Tensor& whole,
@@ -217,6 +266,8 @@ void Recording::all_gather(const Tensor& part, const Tensor& whole,
   Collective collective(*this, "all_gather", part, contexts);
   collective.require_parts(part, whole);
   const auto parts = collective.pieces(part), wholes = collective.pieces(whole);
+  collective.require_in_place(parts, wholes);
+  collective.require_apart(wholes, true);
   for (std::size_t k = 0; k < contexts.size(); ++k) {
     for (std::size_t n = 0; n < contexts.size(); ++n) {
       const std::int64_t some = part.num_elements();
@@ -230,6 +281,8 @@ void Recording::reduce_scatter(const Tensor& whole, const Tensor& part,
   Collective collective(*this, "reduce_scatter", whole, contexts);
   collective.require_parts(part, whole);
   const auto parts = collective.pieces(part), wholes = collective.pieces(whole);
+  collective.require_in_place(parts, wholes);
+  collective.require_apart(parts, false);
   for (std::size_t k = 0; k < contexts.size(); ++k) {
     std::vector<Piece> terms;
     for (const Piece& each : wholes) {

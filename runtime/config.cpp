@@ -135,8 +135,10 @@ void take_queue_size(const char* name, BackendOptions& options) {
 void take_sync(const char* name, BackendOptions& options) {
   const auto text = get_word(name);
   if (!text || options.sync) return;
-  if (*text != "automatic" && *text != "manual") refuse(name, *text, "automatic or manual");
-  options.sync = *text == "manual" ? Sync::manual : Sync::automatic;
+  for (const Sync sync : {Sync::automatic, Sync::manual, Sync::check}) {
+    if (*text == heddle::name(sync)) options.sync = sync;
+  }
+  if (!options.sync) refuse(name, *text, "automatic, manual or check");
 }
 
 void take_spin(const char* name, BackendOptions& options) {
@@ -190,7 +192,9 @@ constexpr Variable variables[] = {
      "bytes of memory that each virtual device may take, those kept for reuse included",
      take<&Options::bytes_max, number_between<std::uint64_t, 1, any_bytes>>},
     {"HEDDLE_QUEUE_SIZE", "4096", "tasks outstanding per device", take_queue_size},
-    {"HEDDLE_SYNC", "automatic", "manual: order between devices is the caller's", take_sync},
+    {"HEDDLE_SYNC", "automatic",
+     "manual: order between devices is the caller's; check: so it is, and what is missing is told",
+     take_sync},
     {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps", take_spin},
 };
 

@@ -6,6 +6,7 @@
 #include "heddle/status.hpp"
 #include "jit/describe/wishes.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/backend_state.hpp"
 #include "runtime/buffer_state.hpp"
 #include "runtime/context_state.hpp"
 #include "runtime/device_state.hpp"
@@ -36,18 +37,19 @@ ContextState::~ContextState() {
 }
 
 std::shared_ptr<const Contents> ContextState::contents() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return contents_;
+  const auto lock = mutex_.lock_or_fork();
+  return lock ? contents_ : nullptr;
 }
 
 std::shared_ptr<const Linked> ContextState::routine() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return contents_ ? contents_->routine : nullptr;
+  const auto lock = mutex_.lock_or_fork();
+  return lock && contents_ ? contents_->routine : nullptr;
 }
 
 void ContextState::finalize() const noexcept {
   std::shared_ptr<const Contents> gone;  // after the locks: with it may go much
-  const std::lock_guard lock(mutex_);
+  const auto lock = mutex_.lock_or_fork();
+  if (!lock) return;
   const std::lock_guard launches(*device->execution->ledger);
   gone.swap(contents_);
 }
@@ -89,6 +91,7 @@ void refuse_finalised(std::span<const ContextState* const> contexts) {
 }
 
 void refuse_finalised(const ContextState& context) {
+  throw_if_failed(context.device->backend->fork_status());
   throw Error(ErrorCode::failed_precondition,
               fmt::format("context '{}' was finalised; link into another", context.label));
 }
@@ -223,7 +226,8 @@ Context Context::with(const Tensor& tensor, const BufferView& view) const {
     throw Error(
         ErrorCode::failed_precondition,
         fmt::format(
-            "tensor '{}' is in context '{}' already; related contexts use one buffer for it",
+            "tensor '{}' is in context '{}' already, and related contexts use one buffer for it; "
+            "for another begin with Context(device), put its tensors in by with(), and link again",
             tensor.label(), label()));
   }
   auto more = std::make_shared<rt::Contents>(*rt::require_usable(*state_));
@@ -344,7 +348,7 @@ void move_bytes(void* to, const void* from, std::size_t bytes) noexcept {
 }  // namespace
 
 void Context::write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
-                          std::size_t count) const {
+                          std::size_t count, const std::source_location& where) const {
   const BufferView target = view(tensor);
   require_access(tensor, dtype, count);
   rt::require_writable(target);
@@ -352,13 +356,16 @@ void Context::write_bytes(const Tensor& tensor, DType dtype, std::span<const std
   auto* const data = const_cast<std::byte*>(bytes.data());
   const rt::HostMemory host = waited_for(*state_->device, tensor, data, bytes.size());
   move_bytes(host.data, data, bytes.size());
-  throw_if_failed(rt::submit_from_host(*state_->device, target, host, &tensor).wait());
+  const rt::SubmitOptions options = rt::without_events(where);
+  throw_if_failed(rt::submit_from_host(*state_->device, target, host, &tensor, options).wait());
 }
 
-void Context::read_bytes(const Tensor& tensor, std::span<std::byte> bytes) const {
+void Context::read_bytes(const Tensor& tensor, std::span<std::byte> bytes,
+                         const std::source_location& where) const {
   const BufferView source = view(tensor);
   const rt::HostMemory host = waited_for(*state_->device, tensor, bytes.data(), bytes.size());
-  throw_if_failed(rt::submit_to_host(*state_->device, source, host, &tensor).wait());
+  const rt::SubmitOptions options = rt::without_events(where);
+  throw_if_failed(rt::submit_to_host(*state_->device, source, host, &tensor, options).wait());
   move_bytes(bytes.data(), host.data, bytes.size());
 }
 

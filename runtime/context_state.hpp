@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "jit/code/code.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/protocol/split_count.hpp"
+#include "scheduler/threads/object_mutex.hpp"
 
 namespace heddle::rt {
 
@@ -41,6 +41,14 @@ struct LinkedStep {
   std::vector<heddle_kernel_buffer> buffers{};  ///< one for each entry; empty for the merge entry
 };
 
+/// The only step of a routine, if that is a kernel that looks at nothing but memory and static
+/// indices.
+struct PlainKernel {
+  const dev::Module* module;
+  std::size_t index;
+  heddle_kernel_args args;  ///< but for the values of static indices and what it says
+};
+
 /// What a launch needs: kept by the handles of its routine, and by the tasks, so it keeps code and
 /// memory while they are queued. The buffers go with the last handle: then nobody can schedule it.
 /// Made by make_linked().
@@ -55,6 +63,7 @@ struct Linked {
   std::vector<heddle_kernel_buffer> buffers{};  ///< per entry; empty for the merge entry
   Accesses accesses{};  ///< those of `entries`; with the ledger of its device
   std::vector<std::shared_ptr<const Memory>> memories{};  ///< of `entries`
+  std::optional<PlainKernel> plain{};
   /// Launches in the queue that hold it by being counted; they begin with that ledger locked.
   mutable sched::SplitCount<> launches{};
 };
@@ -84,7 +93,8 @@ struct ContextState {
 
   /// Once, before others know the context.
   void fill(std::shared_ptr<const Contents> contents) noexcept { contents_ = std::move(contents); }
-  /// Null when the context was finalised. What the caller holds stays as it is meanwhile.
+  /// Null when the context was finalised, or in a forked child that cannot look into it. What the
+  /// caller holds stays as it is meanwhile.
   [[nodiscard]] std::shared_ptr<const Contents> contents() const noexcept;
   [[nodiscard]] std::shared_ptr<const Linked> routine() const noexcept;
   /// The same for a caller that has locked the ledger of the device, while it has.
@@ -97,7 +107,7 @@ struct ContextState {
   void finalize() const noexcept;
 
  private:
-  mutable std::mutex mutex_;                          // or the ledger of the device: either guards
+  mutable sched::ObjectMutex mutex_;                  // or the ledger of the device: either guards
   mutable std::shared_ptr<const Contents> contents_;  // taken away with both locked
 };
 
@@ -107,7 +117,8 @@ struct RoutineState {
   bool small = false;                           ///< see is_small()
 };
 
-/// Throws failed_precondition when the context was finalised.
+/// Throws failed_precondition when the context was finalised, unavailable in a forked child that
+/// cannot look into it.
 [[nodiscard]] std::shared_ptr<const Contents> require_usable(const ContextState& context);
 [[noreturn]] void refuse_finalised(const ContextState& context);
 /// Throws that where one of them was. Under the ledgers of their devices.
@@ -141,6 +152,6 @@ template <class Options>
     const std::shared_ptr<const ContextState>& parent, std::shared_ptr<const Contents> contents,
     std::optional<Tensor> expected_merge);
 [[nodiscard]] Routine link(const std::shared_ptr<const ContextState>& context, const Code& code,
-                           const LinkOptions& options);
+                           const LinkOptions& options, const std::source_location& where);
 
 }  // namespace heddle::rt

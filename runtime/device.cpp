@@ -12,7 +12,18 @@
 namespace heddle {
 namespace rt {
 
+Status BackendState::fork_status() const noexcept {
+  if (!in_forked_child()) return {};
+  return Status(ErrorCode::unavailable, [&] {
+    return fmt::format(
+        "backend '{}': forked: this process is a child of the one that opened it, and has none of "
+        "its threads; open another in the child",
+        spec.name);
+  });
+}
+
 Status open_status(const DeviceState& device) noexcept {
+  if (Status forked = device.backend->fork_status(); !forked.ok()) return forked;
   // acquire: pairs with the releases in Backend::finalize() and Device::finalize().
   if (device.backend->finalized.load(std::memory_order_acquire)) {
     return Status(ErrorCode::failed_precondition, [&] {
@@ -36,7 +47,7 @@ void require_open(const DeviceState& device) {
 }  // namespace rt
 
 std::string_view name(Sync sync) noexcept {
-  return sync == Sync::automatic ? "automatic" : "manual";
+  return sync == Sync::automatic ? "automatic" : sync == Sync::manual ? "manual" : "check";
 }
 
 const std::string& Device::name() const noexcept { return state_->execution->name; }
@@ -61,7 +72,7 @@ void Device::finalize(std::chrono::nanoseconds timeout) const {
   // refused by that finds out why.
   state_->finalized.store(true, std::memory_order_release);
   const Status status = timeline().shutdown(timeout);
-  state_->execution->merge.clear();
+  if (!state_->backend->in_forked_child()) state_->execution->merge.clear();
   throw_if_failed(status);
 }
 
@@ -127,6 +138,7 @@ sched::DeviceOptions timeline_options(const rt::BackendState& backend,
 }  // namespace
 
 Device Hardware::new_virtual_device() const {
+  throw_if_failed(backend_->fork_status());
   const std::lock_guard lock(backend_->mutex);
   // acquire: pairs with the release in Backend::finalize().
   if (backend_->finalized.load(std::memory_order_acquire)) {
@@ -144,6 +156,7 @@ Device Hardware::new_virtual_device() const {
   state->execution->shared_name = std::make_shared<const std::string>(state->execution->name);
   state->execution->physical = backend_->physical[ordinal];
   state->execution->sync = backend_->options.sync.value_or(Sync::automatic);
+  state->execution->order = backend_->order;
   if (Status status = rt::Stream::open(state->execution->physical, &state->execution->queue);
       !status.ok()) {
     throw Error(status.code(), "no queue for device " + state->execution->name, status);

@@ -22,7 +22,8 @@ struct DeviceState {
   std::atomic<bool> finalized{false};
 };
 
-/// ok, or failed_precondition naming the device or backend that was finalised.
+/// ok, unavailable in a forked child, or failed_precondition naming the device or backend that was
+/// finalised.
 [[nodiscard]] Status open_status(const DeviceState& device) noexcept;
 /// Throws that.
 void require_open(const DeviceState& device);

@@ -19,6 +19,8 @@
 
 namespace heddle::rt {
 
+class OrderWatch;
+
 /// What tasks of a device use. The queue: its tasks only, one at a time.
 struct Execution {
   std::string name;
@@ -28,6 +30,7 @@ struct Execution {
   Staging staging;
   std::shared_ptr<dev::MemoryCache> memory;  ///< set when its timeline is there
   Sync sync = Sync::automatic;               ///< constant
+  std::shared_ptr<OrderWatch> order;         ///< of its backend
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
   Scratch scratch;

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "jit/code/code.hpp"
-#include "jit/loop/donation.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/buffer_state.hpp"
 #include "runtime/device_state.hpp"
@@ -35,9 +34,7 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
     : code_(code) {
   if (donate.empty()) return;
   const jit::CodeData& data = *Inside::of(code);
-  const auto& entries = data.signature().entries;
-  const std::vector<jit::BufferAccess> buffers(entries.begin(), entries.end());
-  const jit::Donations may(data.core->scheduled.loop, buffers);
+  const jit::Signature& signature = data.signature();
   for (const Tensor& tensor : donate) {
     const std::optional<std::size_t> giver = entry_of(data, tensor);
     if (!giver) refuse(ErrorCode::invalid_argument, tensor, "it does not use it");
@@ -50,14 +47,14 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
     require_live({view.get(), Use::read, &tensor},
                  fmt::format("routine '{}' on {}", code.name(), context.device->execution->name));
     require_donatable(tensor, *view);
-    jit::BufferId taker = 0;
-    while (taker < entries.size() &&
-           !(is_new(prior, taker) && may.may_take(taker, static_cast<jit::BufferId>(*giver))))
+    std::size_t taker = 0;
+    while (taker < signature.entries.size() &&
+           !(is_new(prior, taker) && signature.may_take(taker, *giver)))
       ++taker;
-    if (taker == entries.size()) {
+    if (taker == signature.entries.size()) {
       refuse(ErrorCode::failed_precondition, tensor,
-             fmt::format("no tensor {} that it makes is new to the context, written whole, and in "
-                         "no element before that of '{}' was read",
+             fmt::format("no tensor {} that it makes is new to the context, written whole, and "
+                         "known to be written in no element before that of '{}' was read",
                          tensor.type().to_string(), tensor.label()));
     }
     pairs_.push_back({*giver, taker, *view});

@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "runtime/buffer_state.hpp"
+#include "runtime/order_watch.hpp"
+#include "scheduler/device/ticket_guard.hpp"
+#include "scheduler/device/timeline.hpp"
 #include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
@@ -16,14 +19,15 @@ constexpr std::size_t room_min = 8;
 
 /// Nothing has to come after it, and nothing that it should have left is missing.
 bool is_over(const Hazards::Record& record) noexcept {
-  return record.event.done() && (!record.writes || !record.heeded || ended_well(record.event));
+  return sched::Timeline::has_ended(record.event) &&
+         (!record.writes || !record.heeded || ended_well(record.event));
 }
 
 bool writes(Use use) noexcept { return use != Use::read; }
 
 /// On its own timeline it ended well, or will before `next`, or else `next` will not run.
 bool is_sure(const Hazards::Record& record, const Hazards::Next& next) noexcept {
-  return !record.alone && record.disturbances == next.disturbances;
+  return !record.alone && sched::undisturbed(record.disturbances, next.disturbances);
 }
 
 bool concerns(const Hazards::Record& record, const Hazards::Next& next) noexcept {
@@ -38,6 +42,19 @@ bool is_read_by(const Hazards::Record& record, const Hazards::Next& next) noexce
 
 }  // namespace
 
+bool leaves_new(Use use) noexcept { return use == Use::overwrite || use == Use::replace; }
+
+std::vector<Range> without(std::span<const Range> ranges, const Range& removed) {
+  std::vector<Range> rest;
+  for (const Range& whole : ranges) {
+    for (const Range& part : {Range{whole.begin, std::min(whole.end, removed.begin)},
+                              Range{std::max(whole.begin, removed.end), whole.end}}) {
+      if (part.begin < part.end) rest.push_back(part);
+    }
+  }
+  return rest;
+}
+
 std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::TaskNote& note) {
   const bool many = records_.size() > records_many;
   std::erase_if(records_, [&](const Record& record) {
@@ -49,21 +66,27 @@ std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::T
     const bool heeds = is_read_by(record, next);
     const bool here = record.event.device_id() == next.timeline;
     if (here && (!heeds || is_sure(record, next))) continue;
-    if (!record.event.done()) {
-      note.come_after(record.event, heeds);
-    } else if (heeds && !ended_well(record.event)) {
-      return record.event;
-    }
+    const bool ended = sched::Timeline::has_ended(record.event);  // asked once, as it may meanwhile
+    if (ended && (!heeds || ended_well(record.event))) continue;
+    if (ended && !next.accepted) return record.event;
+    note.come_after(record.event, heeds);
   }
   make_room(uses);
   return std::nullopt;
+}
+
+void Hazards::doubt(const Next& next, sched::TaskNote& note) const {
+  for (const Record& record : records_) {
+    const bool here = record.event.device_id() == next.timeline;
+    if (here && concerns(record, next) && is_read_by(record, next)) note.come_after(record.event);
+  }
 }
 
 std::optional<Event> Hazards::lacks(const Range& range, Use use) const noexcept {
   if (use == Use::overwrite) return std::nullopt;
   for (const Record& record : records_) {
     const bool bad = record.writes && record.heeded && record.range.overlaps(range) &&
-                     record.event.done() && !ended_well(record.event);
+                     sched::Timeline::has_ended(record.event) && !ended_well(record.event);
     if (bad) return record.event;
   }
   return std::nullopt;
@@ -80,24 +103,30 @@ void Hazards::make_room(std::size_t uses) {
 Hazards::Record* Hazards::plain(const Next& next) noexcept {
   Record* mine = nullptr;
   for (Record& record : records_) {
-    if (record.event.device_id() != next.timeline) {
-      if (next.automatic || record.former) return nullptr;
-      continue;
-    }
-    if (!is_sure(record, next) && concerns(record, next) && is_read_by(record, next))
-      return nullptr;
+    const bool here = record.event.device_id() == next.timeline;
+    if (!here && (next.automatic || record.former)) return nullptr;
     const bool same = record.range == next.range && record.writes == writes(next.use);
-    if (same && !record.former) mine = &record;
+    if (here && same && !record.former) {
+      if (mine != nullptr) return nullptr;  // parts of two that were cut alike: note() drops one
+      mine = &record;
+    }
+    if (!record.writes || !record.heeded || !record.range.overlaps(next.range)) continue;
+    // Of what is overwritten nothing is missing any more, which note() says to every other record;
+    // what reads comes after what may end badly.
+    if (leaves_new(next.use) && &record != mine) return nullptr;
+    if (next.use != Use::overwrite && concerns(record, next) && !(here && is_sure(record, next)))
+      return nullptr;
   }
   return mine;
 }
 
-/// Of what these bytes held, nothing is missing any more. There is room for two more records of
-/// each one.
-void Hazards::renew(const Range& range) noexcept {
+/// Of what these bytes held before `event`, nothing is missing any more. There is room for two more
+/// records of each one that was there when it was ordered.
+void Hazards::renew(const Range& range, const Event& event) noexcept {
   for (std::size_t k = records_.size(); k-- > 0;) {
     const Record whole = records_[k];
     if (!whole.writes || !whole.heeded || !whole.range.overlaps(range)) continue;
+    if (whole.event.id() == event.id()) continue;  // it ends as the other does
     const Range inside{std::max(whole.range.begin, range.begin),
                        std::min(whole.range.end, range.end)};
     records_[k].range = inside;
@@ -112,7 +141,7 @@ void Hazards::renew(const Range& range) noexcept {
 }
 
 void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
-  if (next.use == Use::overwrite) renew(next.range);
+  if (leaves_new(next.use)) renew(next.range, event);
   const bool writing = writes(next.use);
   std::erase_if(records_, [&](const Record& before) {
     // Of what has no values to heed, who comes after this write comes after that too.
@@ -127,7 +156,8 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
 
 void Hazards::begin_after(std::span<const Event> uses, Range range) {
   for (const Event& use : uses) {
-    if (!use.done()) records_.push_back({use, range, 0, true, true, false, false});
+    if (!sched::Timeline::has_ended(use))
+      records_.push_back({use, range, 0, true, true, false, false});
   }
 }
 
@@ -139,12 +169,13 @@ void Hazards::begin_with(const Event& first_values, Range range) noexcept {
 }
 
 void Hazards::forget_ended() noexcept {
-  std::erase_if(records_, [](const Record& record) { return record.event.done(); });
+  std::erase_if(records_,
+                [](const Record& record) { return sched::Timeline::has_ended(record.event); });
 }
 
 void Hazards::add_under_way(std::vector<Event>& uses) const {
   for (const Record& record : records_) {
-    if (record.event.done()) continue;
+    if (sched::Timeline::has_ended(record.event)) continue;
     const auto same = std::ranges::find(uses, record.event.device_id(), &Event::device_id);
     if (same == uses.end()) {
       uses.push_back(record.event);
@@ -154,8 +185,14 @@ void Hazards::add_under_way(std::vector<Event>& uses) const {
   }
 }
 
+WatchedUses& Hazards::watched() {
+  if (!watched_) watched_ = std::make_shared<WatchedUses>();
+  return *watched_;
+}
+
 void Hazards::be_former() noexcept {
   for (Record& record : records_) record.former = true;
+  if (watched_) watched_->be_former();
 }
 
 Hazards Hazards::of_next_owner() const {
@@ -164,6 +201,7 @@ Hazards Hazards::of_next_owner() const {
     if (is_over(record)) continue;
     next.records_.push_back(record);
   }
+  if (watched_) next.watched_ = std::make_shared<WatchedUses>(*watched_);
   next.be_former();
   return next;
 }

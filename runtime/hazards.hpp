@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,11 +19,17 @@ struct TaskNote;
 
 namespace heddle::rt {
 
+class WatchedUses;
+
 enum class Use : std::uint8_t {
   read,
   change,     ///< writes some of it, or reads it too
   overwrite,  ///< writes all of it before it reads any
+  replace,    ///< reads some of it, or changes it, and writes all of it after that
 };
+
+/// Whether nothing that the bytes held before is left or missing where it ends well.
+[[nodiscard]] bool leaves_new(Use use) noexcept;
 
 /// Bytes of a memory.
 struct Range {
@@ -36,15 +43,19 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
+/// Of those bytes all but `removed`. Throws std::bad_alloc.
+[[nodiscard]] std::vector<Range> without(std::span<const Range> ranges, const Range& removed);
+
 class Hazards {
  public:
   /// A use that is about to take a ticket.
   struct Next {
     std::uint64_t timeline;
-    std::uint64_t disturbances;  ///< of that timeline's device so far, see sched::disturbances()
+    std::uint64_t disturbances;  ///< of that timeline's device, see sched::disturbances()
     Range range;
     Use use;
-    bool automatic;  ///< it comes after uses of its own owner, too
+    bool automatic;         ///< it comes after uses of its own owner, too
+    bool accepted = false;  ///< where values are missing it comes after them, and is skipped
   };
   /// A use of the memory that matters to later ones.
   struct Record {
@@ -56,19 +67,24 @@ class Hazards {
     bool heeded;  ///< what it should have written is not there if it ended badly
     bool alone;   ///< it may end badly, and its device go on
 
-    /// A later one like it. A write leaves values again, whatever was missing.
+    /// A later one like it: what it writes is heeded again, whatever overwrote the one before.
     void becomes(const Event& later, std::uint64_t disturbances_then) noexcept {
       event = later;
       disturbances = disturbances_then;
+      heeded = true;
       alone = false;
     }
   };
 
   /// Notes what `next` comes after. A write that ended badly, whose values it would read: then it
-  /// cannot be. The caller keeps the lock until note(), which it may call `uses` times. Throws
-  /// std::bad_alloc.
+  /// cannot be, unless it was accepted. The caller keeps the lock until note(), which it may call
+  /// `uses` times. Throws std::bad_alloc.
   [[nodiscard]] std::optional<Event> order(const Next& next, std::size_t uses,
                                            sched::TaskNote& note);
+  /// `next` has its ticket, and its device was disturbed meanwhile: notes the writes on its own
+  /// timeline that order() took for granted. What note() then keeps is taken for granted by nobody:
+  /// no later use finds the disturbances of `next`. Throws std::bad_alloc.
+  void doubt(const Next& next, sched::TaskNote& note) const;
   /// A write that ended badly, whose values such a use would read. None: there is none so far.
   [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
   /// Where order() has nothing to say: the record that is to be this use from then on. Null: it
@@ -88,6 +104,9 @@ class Hazards {
   /// is no room.
   void add_under_way(std::vector<Event>& uses) const;
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
+  /// What Sync::check remembers beside. Throws std::bad_alloc.
+  [[nodiscard]] WatchedUses& watched();
+  [[nodiscard]] const WatchedUses* watched_if_any() const noexcept { return watched_.get(); }
   /// What a next owner finds, whose uses come after them all.
   [[nodiscard]] Hazards of_next_owner() const;
   /// They become those of a former owner.
@@ -95,9 +114,10 @@ class Hazards {
 
  private:
   void make_room(std::size_t uses);
-  void renew(const Range& range) noexcept;
+  void renew(const Range& range, const Event& event) noexcept;
 
   std::vector<Record> records_;
+  std::shared_ptr<WatchedUses> watched_;  // null: nothing so far; its only owner
 };
 
 }  // namespace heddle::rt

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ class Tensor;
 }
 
 namespace heddle::rt {
+
+struct Access;
 
 struct HostUses {
   /// A constant that devices read in place, and the memory that they have for it.
@@ -36,15 +39,16 @@ struct HostUses {
 
 /// The values that are there now are to be linked: returns once what writes them has ended, unless
 /// that is the caller's to ensure. Throws failed_precondition where it ended badly, naming the
-/// tensor, and what ends the wait.
-void await_values(const Execution& execution, const HostArray& host, const Tensor& tensor);
+/// tensor, and what ends the wait. Linked at `where`.
+void await_values(const Execution& execution, const HostArray& host, const Tensor& tensor,
+                  const std::source_location& where);
 
 /// Devices read it in place while the buffer has its memory: it is not written. Then
 /// await_values().
 void note_constant(const Execution& execution, const HostArray& host, const BufferState& buffer,
-                   const Tensor& tensor);
-/// failed_precondition, naming the tensor and the constant that is read in place; else ok. Under
+                   const Tensor& tensor, const std::source_location& where);
+/// failed_precondition, naming the memory and the constant that is read in place; else ok. Under
 /// the ledger.
-[[nodiscard]] Status host_writable(const HostUses& uses, const Tensor& tensor);
+[[nodiscard]] Status host_writable(const HostUses& uses, const Access& access);
 
 }  // namespace heddle::rt

@@ -35,9 +35,13 @@ bool run(void* callable, Status& failure) {
   const Linked& linked = *launch.linked;
   linked.execution->count_launches(1);
   const std::size_t count = Inside::of(linked.code)->signature().statics.size();
-  Run::Room room;
-  failure =
-      Run(*linked.execution, linked, {{launch.statics, count}, nullptr, *no_trace}, room).all();
+  const std::span statics(launch.statics, count);
+  if (linked.plain) {
+    failure = run_plain(linked, statics);
+  } else {
+    Run::Room room;
+    failure = Run(*linked.execution, linked, {statics, nullptr, *no_trace}, room).all();
+  }
   if (!failure.ok()) return false;
   destroy(callable);
   return true;
@@ -65,8 +69,9 @@ class Launch final : public Operation {
     execution.count_launches(1);
     return run_.emplace(execution, *linked_, inputs(), room_).all();
   }
-  Status ended(Execution& /*execution*/, Status status) noexcept override {
-    return run_->ended(std::move(status));
+  Status ended(Execution& execution, Status status) noexcept override {
+    status = run_->ended(std::move(status));
+    return status.ok() && merges_ ? merge_.ended(execution, *linked_) : status;
   }
   [[nodiscard]] bool host_takes_part() const noexcept override {
     return rt::host_takes_part(*linked_, inputs());
@@ -100,8 +105,9 @@ class Launch final : public Operation {
 };
 
 /// All that it uses is there, and nothing is to be waited for: the use is noted, and has a ticket.
-/// The ledger of the device is locked.
-sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) {
+/// `note`: none, unless its device is disturbed meanwhile. The ledger of the device is locked.
+sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked,
+                               std::optional<sched::TaskNote>& note) {
   if (linked.accesses.ledgers().size() != 1) return {};
   const std::uint64_t timeline = device.timeline->id();
   const std::uint64_t disturbances = sched::disturbances(*device.timeline);
@@ -111,13 +117,15 @@ sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked) 
     const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
     return lent || each.buffer->memory == nullptr
                ? nullptr
-               : each.hazards->plain({timeline, disturbances, each.range, each.use, automatic});
+               : each.hazards->plain(Accesses::next(each, timeline, disturbances, automatic));
   };
   for (const Accesses::Touch& each : touches) {
     if (record(each) == nullptr) return {};
   }
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
+  if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]]
+    linked.accesses.doubt(timeline, disturbances, automatic, note.emplace());
   for (const Accesses::Touch& each : touches) record(each)->becomes(ticket.event(), disturbances);
   linked.launches.begin();
   return ticket;
@@ -138,16 +146,21 @@ bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& even
   Ledger& ledger = *device.execution->ledger;
   if (!ledger.try_lock_alone()) return false;
   sched::PlainTicket ticket;
+  std::optional<sched::TaskNote> note;
   {
     const std::lock_guard lock(ledger, std::adopt_lock);
     launch.linked = context.locked_routine();
-    if (launch.linked != nullptr) ticket = take_ticket(device, *launch.linked);
+    if (launch.linked != nullptr) ticket = take_ticket(device, *launch.linked, note);
   }
   if (!ticket) return false;
   event = ticket.event();
   const sched::Label label = launch.linked->label;  // first: the task may end at once
   ::new (ticket.place()) SmallLaunch(launch);
-  ticket.publish(label, SmallLaunch::ops);
+  if (note) [[unlikely]] {
+    ticket.publish(label, SmallLaunch::ops, *note);
+  } else {
+    ticket.publish(label, SmallLaunch::ops);
+  }
   return true;
 }
 

@@ -1,38 +1,23 @@
 // Ledger: one for each virtual device: the lock of what its buffers know of their uses, and of what
-// its routines count. It costs the one thread that schedules two plain stores, until another needs
-// it; from then on it is a mutex.
+// its routines count.
 #pragma once
 
-#include <cstdint>
-#include <mutex>
-
-#include "scheduler/protocol/bias.hpp"
-#include "scheduler/threads/fork.hpp"
-#include "scheduler/threads/thread_number.hpp"
+#include "heddle/status.hpp"
+#include "scheduler/threads/biased_mutex.hpp"
 
 namespace heddle::rt {
 
-/// A lockable. A thread that holds it waits for nothing, runs no code of users, and locks no other
-/// ledger but in the order of their addresses. In a forked child it locks nothing.
-class Ledger {
- public:
-  void lock() noexcept;
-  /// Locks it if it is the calling thread's.
-  [[nodiscard]] bool try_lock_alone() noexcept { return bias_.enter(sched::known_thread_number()); }
-  void unlock() noexcept {
-    if (!by_mutex_) return bias_.leave();
-    by_mutex_ = false;
-    mutex_.unlock();
-  }
-  /// While it is locked: the calling thread will lock it again and again. The first that says so
-  /// has it.
-  void claim() noexcept;
+/// A thread that holds one waits for nothing, runs no code of users, and locks no other but in the
+/// order of their addresses.
+class Ledger : public sched::BiasedMutex {};
 
- private:
-  sched::Bias<> bias_;
-  std::mutex mutex_;
-  bool by_mutex_ = false;  // by whoever has locked it
-  const std::uint32_t fork_generation_ = sched::fork_generation();
-};
+/// ok; or unavailable, in a forked child that cannot rely on what it guards. Once it is locked.
+[[nodiscard]] inline Status whole(const Ledger& ledger) noexcept {
+  if (!ledger.is_torn()) [[likely]]
+    return {};
+  return Status(ErrorCode::unavailable,
+                "forked: a thread of the parent was using this memory when the process was forked, "
+                "so that its child cannot tell what is there; use memory of the child's own");
+}
 
 }  // namespace heddle::rt

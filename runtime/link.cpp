@@ -13,6 +13,7 @@
 #include "runtime/giving.hpp"
 #include "runtime/host_uses.hpp"
 #include "runtime/launch.hpp"
+#include "runtime/steps.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
 
@@ -24,11 +25,12 @@ namespace {
 class Linker {
  public:
   Linker(const std::shared_ptr<const ContextState>& parent, const Code& code,
-         const LinkOptions& options)
+         const LinkOptions& options, const std::source_location& where)
       : parent_(parent),
         code_(code),
         data_(*Inside::of(code)),
         options_(options),
+        where_(where),
         prior_(require_usable(*parent)),
         giving_(*parent, *prior_, code, options.donate),
         child_(std::make_shared<ContextState>()),
@@ -61,6 +63,7 @@ class Linker {
     linked->scratch = std::move(scratch);
     linked->buffers = std::move(buffers);
     note_accesses(*linked);
+    linked->plain = plain_kernel(*linked);
     giving_.hide(*contents_);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
@@ -200,7 +203,8 @@ class Linker {
       buffer.constant =
           fmt::format("tensor '{}' {}", tensor.label(), name(MemoryMode::hosted_constant));
       buffer.constant_id = tensor.id();
-      if (buffer.borrowed) note_constant(*parent_->device->execution, *host, buffer, tensor);
+      if (buffer.borrowed)
+        note_constant(*parent_->device->execution, *host, buffer, tensor, where_);
       return view;
     }
     if (host && !entry.overwrites_whole) return upload(k, *host, false);
@@ -217,7 +221,7 @@ class Linker {
   BufferView upload(std::size_t k, const HostArray& host, bool constant) {
     // In memory of the host's they are put there now.
     BufferView view = make_buffer(k, host_memory() ? dev::LastUses::over : dev::LastUses::ordered);
-    submit_first_values(*parent_->device, view, host, *data_.tensor(k), constant);
+    submit_first_values(*parent_->device, view, host, *data_.tensor(k), constant, where_);
     return view;
   }
 
@@ -309,7 +313,9 @@ class Linker {
     for (std::size_t k = 0; k < linked.entries.size(); ++k) {
       const std::optional<BufferView>& view = linked.entries[k];
       if (!view || giving_.to(k) != nullptr) continue;
-      linked.accesses.add(giving_.told({&*view, use_of(entries[k]), data_.tensor(k)}, k, linked));
+      const Use use = use_of(entries[k]);
+      const bool only_writes = use == Use::change && !entries[k].reads_before_writing;
+      linked.accesses.add(giving_.told({&*view, use, data_.tensor(k), only_writes}, k, linked));
       const BufferState& buffer = *Inside::of(view->buffer());
       const std::lock_guard lock(*buffer.ledger);
       linked.memories.push_back(buffer.expected());  // null: donated, so it is never launched
@@ -340,6 +346,7 @@ class Linker {
   const Code& code_;
   const jit::CodeData& data_;
   const LinkOptions& options_;
+  const std::source_location& where_;
   const std::shared_ptr<const Contents> prior_;  // the parent's
   const Giving giving_;
   std::shared_ptr<ContextState> child_;
@@ -349,40 +356,9 @@ class Linker {
 }  // namespace
 
 Routine link(const std::shared_ptr<const ContextState>& context, const Code& code,
-             const LinkOptions& options) {
-  return Linker(context, code, options).run();
+             const LinkOptions& options, const std::source_location& where) {
+  return Linker(context, code, options, where).run();
 }
 
 }  // namespace rt
-
-Routine Context::link(const Code& code, const LinkOptions& options) const {
-  return rt::link(state_, code, options);
-}
-
-Routine Context::link(const PendingCode& code, const LinkOptions& options) const {
-  return link(code.get(), options);
-}
-
-RoutineBatch Context::link_batch(const CodeBatch& batch, const LinkOptions& options) const {
-  if (!options.donate.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "LinkOptions::donate is what one routine takes; link that by itself");
-  }
-  std::vector<std::optional<Routine>> routines;
-  std::shared_ptr<const rt::ContextState> at = state_;
-  for (const std::optional<Code>& code : batch) {
-    if (!code) {
-      routines.emplace_back();
-      continue;
-    }
-    routines.emplace_back(rt::link(at, *code, options));
-    at = Inside::of(*routines.back())->context;
-  }
-  if (at == state_) return {std::move(routines), *this};
-  auto same = std::make_shared<rt::Contents>(*rt::require_usable(*at));
-  same->routine = nullptr;
-  return {std::move(routines),
-          Inside::make<Context>(rt::child_of(at, std::move(same), state_->expected_merge))};
-}
-
 }  // namespace heddle

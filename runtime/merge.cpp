@@ -8,6 +8,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/backend_state.hpp"
 #include "runtime/buffer_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
@@ -41,6 +42,10 @@ Move move_of(const DeviceState& device, const BufferView& source, const Memory& 
 void count(std::atomic<std::uint64_t>& counter) noexcept {
   // relaxed: a number for people.
   counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+[[nodiscard]] bool ended_badly(const Event& event) noexcept {
+  return sched::Timeline::has_ended(event) && !ended_well(event);
 }
 
 /// A load, and what fills it.
@@ -88,7 +93,7 @@ class Copies final : public MergeUse {
 
   Needs resolve(const DeviceState& device) override {
     MergeSlot& slot = device.execution->merge;
-    if (slot.load && slot.load->event.done() && !ended_well(slot.load->event)) slot.hold(nullptr);
+    if (slot.load && ended_badly(slot.load->event)) slot.hold(nullptr);
     if (!slot.load || slot.load->loan != loan_)
       throw Error(ErrorCode::failed_precondition, "the merge buffer holds it no more");
     auto& [before, after, move] = *copy_;
@@ -97,6 +102,7 @@ class Copies final : public MergeUse {
     accesses_.clear();
     accesses_.add({&source, Use::read, &before->tensor});
     after = std::make_shared<Load>(Load{before->tensor, before->mode, std::nullopt});
+    after->before = before->event;
     after->memory = own_memory(device, source.num_bytes(), after->tensor);
     move = move_of(device, source, *after->memory, after->tensor);
     after->data = move.to;
@@ -184,7 +190,7 @@ class Consumes final : public MergeUse {
   const Load& find(const DeviceState& device) {
     MergeSlot& slot = device.execution->merge;
     const std::shared_ptr<Load>& load = slot.load;
-    if (load && load->event.done() && !ended_well(load->event)) slot.hold(nullptr);
+    if (load && ended_badly(load->event)) slot.hold(nullptr);
     const Code& code = consumer_.code;
     if (!load || !(load->tensor == expected())) {
       throw Error(ErrorCode::failed_precondition,
@@ -270,13 +276,25 @@ void MergeRead::clear() noexcept {
   accesses.clear();
 }
 
+Status MergeRead::not_loaded(const Execution& execution, const Linked& linked) const noexcept {
+  return Status(ErrorCode::failed_precondition, [&] {
+    return fmt::format(
+        "routine '{}' merges tensor '{}', but the task that loads it into the merge "
+        "buffer of {} did not run; load it again",
+        linked.code.name(), load->tensor.label(), execution.name);
+  });
+}
+
+Status MergeRead::ended(const Execution& execution, const Linked& linked) const noexcept {
+  const bool well =
+      !load || (ended_well(load->event) && (!load->before || ended_well(*load->before)));
+  return well ? Status() : not_loaded(execution, linked);
+}
+
 Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
-  if (load && !load->filled) {
-    return Status(ErrorCode::failed_precondition,
-                  fmt::format("routine '{}' merges tensor '{}', but the task that loads it into "
-                              "the merge buffer of {} did not run; load it again",
-                              linked.code.name(), load->tensor.label(), execution.name));
-  }
+  if (load &&
+      (!load->filled || ended_badly(load->event) || (load->before && ended_badly(*load->before))))
+    return not_loaded(execution, linked);
   if (move) {
     if (Status status = move->run(); !status.ok()) return status;
     count(execution.merges_copied);
@@ -317,6 +335,7 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
                const std::string& writer) {
   const auto device = loan->borrower.lock();
   if (!device) return;
+  throw_if_failed(device->backend->fork_status());
   SubmitOptions mine;
   mine.full = options.full;
   mine.deadline = options.deadline;

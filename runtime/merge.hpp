@@ -21,6 +21,7 @@ struct Load {
   std::byte* data = nullptr;               ///< where routines read it
   std::shared_ptr<const Memory> memory{};  ///< the slot's, that it was copied to; null: borrowed
   Event event{};                           ///< the end of the task that loads it
+  std::optional<Event> before{};           ///< that of the load that it is a copy of
   bool filled = false;  ///< by that task, or asked for. For tasks of the device only
 };
 
@@ -41,8 +42,13 @@ struct MergeRead {
   /// For another launch; of this one it keeps nothing but room.
   void clear() noexcept;
 
-  /// In the task.
+  /// In the task. Where that is the host's, the load has ended by now, and may have ended badly.
   [[nodiscard]] Status prepare(Execution& execution, const Linked& linked) const;
+  /// Where the queue ran ahead: the load may have ended badly since.
+  [[nodiscard]] Status ended(const Execution& execution, const Linked& linked) const noexcept;
+
+ private:
+  [[nodiscard]] Status not_loaded(const Execution& execution, const Linked& linked) const noexcept;
 };
 
 /// Whether a device can read `source` in place while the consumer, if one is known, runs: memory is

@@ -14,18 +14,22 @@
 namespace heddle {
 namespace rt {
 
-std::string Recorded::what() const {
-  return linked ? fmt::format("routine '{}'", linked->code.name())
-                : fmt::format("copy of '{}'", tensor->label());
+std::unique_lock<std::mutex> RecordingState::lock() const {
+  auto lock = mutex_.lock_or_fork();
+  if (lock) return lock;
+  throw Error(ErrorCode::unavailable,
+              fmt::format("recording '{}': forked: a thread of the parent was recording when this "
+                          "process was forked; make another in the child",
+                          name));
 }
 
 void RecordingState::add(std::shared_ptr<const Recorded> call) {
-  const std::lock_guard lock(mutex_);
+  const auto locked = lock();
   calls_.push_back(std::move(call));
 }
 
 std::vector<std::shared_ptr<const Recorded>> RecordingState::calls() const {
-  const std::lock_guard lock(mutex_);
+  const auto locked = lock();
   return calls_;
 }
 
@@ -36,6 +40,15 @@ void use(Recorded& call, const Context& context) {
   const auto& state = Inside::of(context);
   call.accesses.add(*state->device->execution->ledger);
   call.contexts.push_back(state);
+}
+
+/// What it touches is known. Memory that it was promised it may have by the time of a run.
+void require_memory(Recorded& call, const std::string& recording) {
+  call.accesses.be_of(call.what);
+  for (const Accesses::Touch& each : call.accesses.touches()) {
+    require_live(each.named,
+                 fmt::format("recording '{}' on {}", recording, call.device->execution->name));
+  }
 }
 
 void record_launch(Recorded& call, const Routine& routine, RecordedStatics statics) {
@@ -52,6 +65,7 @@ void record_launch(Recorded& call, const Routine& routine, RecordedStatics stati
                             "tensor '{}' as it is scheduled, and so can be scheduled once",
                             routine.name(), each.named.tensor->label()));
   }
+  call.what = fmt::format("routine '{}'", routine.name());
   call.accesses.then(call.linked->accesses);
   call.statics = std::move(statics);
 }
@@ -65,6 +79,7 @@ void record_routine(RecordingState& recording, const Routine& routine, RecordedS
   }
   auto call = std::make_shared<Recorded>();
   record_launch(*call, routine, std::move(statics));
+  require_memory(*call, recording.name);
   recording.add(std::move(call));
 }
 
@@ -91,10 +106,12 @@ Transfer Recording::copy(const Tensor& tensor, const Context& source, const Cont
   rt::use(*call, source);
   rt::use(*call, destination);
   call->tensor = tensor;
+  call->what = fmt::format("copy of '{}'", tensor.label());
   call->from = std::move(plan.from);
   call->to = std::move(plan.to);
   call->accesses.add({call->to.get(), rt::Use::overwrite, &*call->tensor});
   call->accesses.add({call->from.get(), rt::Use::read, &*call->tensor});
+  rt::require_memory(*call, state_->name);
   call->move = rt::plan_move(*call->device->execution, rt::place_of(*call->from),
                              rt::place_of(*call->to), call->to->num_bytes(), "copy of", &tensor);
   state_->add(std::move(call));
@@ -108,10 +125,11 @@ void Recording::merge(const Routine& consumer, const Context& source, MergeMode 
   call->from = rt::require_source(*call->tensor, source, "merge");
   rt::record_launch(*call, consumer, rt::RecordedStatics(consumer.code(), bindings));
   rt::use(*call, source);
+  call->accesses.add({call->from.get(), rt::Use::read, &*call->tensor});
+  rt::require_memory(*call, state_->name);
   auto read = std::make_shared<rt::MergeRead>();
   call->merged = rt::read_merged(*call->device, *call->linked,
                                  {&*call->tensor, call->from.get(), mode}, *read);
-  call->accesses.add({call->from.get(), rt::Use::read, &*call->tensor});
   call->merge = std::move(read);
   state_->add(std::move(call));
 }

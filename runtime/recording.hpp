@@ -10,6 +10,7 @@
 
 #include "heddle/replay.hpp"
 #include "runtime/merge.hpp"
+#include "scheduler/threads/object_mutex.hpp"
 
 namespace heddle::rt {
 
@@ -27,9 +28,7 @@ struct Recorded {
   std::shared_ptr<const MergeRead> merge{};  ///< null: it merges nothing
   std::shared_ptr<const Memory> merged{};    ///< where it copies what it merges, or null
   std::optional<Move> move{};                ///< of the copy
-
-  /// "routine 'x'", "copy of 'x'".
-  [[nodiscard]] std::string what() const;
+  std::string what{};                        ///< "routine 'x'", "copy of 'x'"
 };
 
 class RecordingState {
@@ -38,12 +37,15 @@ class RecordingState {
 
   const std::string name;
 
-  /// Any thread.
+  // Any thread. They throw unavailable in a forked child, where a thread that it lacks was at it.
+
   void add(std::shared_ptr<const Recorded> call);
   [[nodiscard]] std::vector<std::shared_ptr<const Recorded>> calls() const;
 
  private:
-  mutable std::mutex mutex_;
+  [[nodiscard]] std::unique_lock<std::mutex> lock() const;
+
+  mutable sched::ObjectMutex mutex_;
   std::vector<std::shared_ptr<const Recorded>> calls_;
 };
 

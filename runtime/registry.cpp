@@ -10,6 +10,7 @@
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
 #include "runtime/config.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle {
 namespace rt {
@@ -21,9 +22,11 @@ std::vector<std::shared_ptr<dev::PhysicalDevice>> cpu_devices() {
   return devices;
 }
 
-struct Table {
-  std::mutex mutex;
-  std::vector<BackendSpec> rows{
+constinit sched::ProcessMutex rows_mutex;
+
+/// Under the lock. Never destroyed: backends may be opened by static objects.
+std::vector<BackendSpec>& rows() {
+  static auto& all = *new std::vector<BackendSpec>{
       {"gccjit", "gccjit", sched::Mode::threaded, cpu_devices},
       {"cc", "cc", sched::Mode::threaded, cpu_devices},
       {"sync_gccjit", "gccjit", sched::Mode::inline_, cpu_devices},
@@ -32,19 +35,14 @@ struct Table {
       {"pooled_cc", "cc", sched::Mode::pooled, cpu_devices},
       {"null", "null", sched::Mode::threaded, [] { return std::vector{dev::make_null_device()}; }},
   };
-};
-
-Table& table() {
-  static auto* const rows =
-      new Table();  // never destroyed: backends may be opened by static objects
-  return *rows;
+  return all;
 }
 
 }  // namespace
 
 std::vector<BackendSpec> all_specs() {
-  const std::lock_guard lock(table().mutex);
-  return table().rows;
+  const std::lock_guard lock(rows_mutex);
+  return rows();
 }
 
 std::optional<BackendSpec> find_spec(std::string_view name) {
@@ -111,8 +109,8 @@ void register_backend(BackendSpec spec) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a backend '{}' exists already; choose another name", spec.name));
   }
-  const std::lock_guard lock(rt::table().mutex);
-  rt::table().rows.push_back(std::move(spec));
+  const std::lock_guard lock(rt::rows_mutex);
+  rt::rows().push_back(std::move(spec));
 }
 
 }  // namespace heddle

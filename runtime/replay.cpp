@@ -7,6 +7,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/backend_state.hpp"
 #include "runtime/buffer_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
@@ -55,7 +56,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
     const std::size_t statics =
         call.linked ? Inside::of(call.linked->code)->signature().statics.size() : 0;
     steps_.push_back({call.linked, call.merge, call.merged, call.move.value_or(Move()),
-                      num_statics_, statics, call.what()});
+                      num_statics_, statics, call.what});
     bound_.push_back({call.statics, std::move(open)});
     num_statics_ += statics;
     if (call.linked) ++num_launches_;
@@ -90,7 +91,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
 class Plan::Running final : public Operation {
  public:
   explicit Running(const Plan& plan)
-      : statics_(plan.num_statics_),
+      : Operation(true),
+        statics_(plan.num_statics_),
         runs_(plan.runs_ahead_ ? plan.steps_.size() : 1),
         rooms_(runs_.size()) {}
 
@@ -141,13 +143,16 @@ class Plan::Running final : public Operation {
       execution.copies.fetch_add(1, std::memory_order_relaxed);
       return step.move.run();
     }
+    if (step.linked->plain) return run_plain(*step.linked, statics(step));
     const std::size_t k = plan_->runs_ahead_ ? done_ : 0;
     return runs_[k].emplace(execution, *step.linked, inputs(step), rooms_[k]).all();
   }
   [[nodiscard]] RunInputs inputs(const Step& step) const noexcept {
     static sched::NeverDestroyed<const Trace> no_trace;
-    return {std::span(statics_).subspan(step.first_static, step.num_statics), step.merge.get(),
-            *no_trace};
+    return {statics(step), step.merge.get(), *no_trace};
+  }
+  [[nodiscard]] std::span<const std::int64_t> statics(const Step& step) const noexcept {
+    return std::span(statics_).subspan(step.first_static, step.num_statics);
   }
   [[nodiscard]] Status told(const Step& step, Status why) const noexcept {
     const ErrorCode code = why.code();
@@ -200,15 +205,14 @@ ReplayState::ReplayState(std::string name, std::vector<std::shared_ptr<const Rec
   }
   const std::vector<Stretch> stretches = cut_into_stretches(uses);
   tasks_.reserve(stretches.size());
-  std::vector<std::size_t> last_on(devices.size(), stretches.size());
+  std::vector<std::size_t> last_on(devices.size());
   for (std::size_t k = 0; k < stretches.size(); ++k) {
     tasks_.push_back(make_task(stretches[k]));
-    std::size_t& before = last_on[stretches[k].device];
-    tasks_[k].first = before == stretches.size();
-    before = k;
+    last_on[stretches[k].device] = k;
   }
   for (const std::size_t each : last_on) tasks_[each].last = true;
   if (tasks_.size() < 2) return;
+  turns_.emplace(fmt::format("runs of replay '{}'", name_));
   for (const ReplayTask& task : tasks_) {
     accesses_.then(task.accesses);
     contexts_.insert(contexts_.end(), task.contexts.begin(), task.contexts.end());
@@ -249,19 +253,45 @@ ReplayTask ReplayState::make_task(const Stretch& stretch) {
   return task;
 }
 
+/// Waits for its turn as for room in its queues: where one of them does not wait, neither does it.
+void ReplayState::take(std::optional<Turns::Turn>& turn, const ReplayOptions& options) const {
+  std::optional<Event::Clock::time_point> until;
+  bool waits = true;
+  for (const ReplayTask& task : tasks_) {
+    const auto policy = options.full.value_or(task.device->backend->options.scheduling.device.full);
+    if (policy == sched::FullPolicy::deadline) until = options.deadline;
+    waits = waits && policy != sched::FullPolicy::fail;
+  }
+  if (!waits) until = Event::Clock::time_point();
+  try {
+    turn.emplace(*turns_, until);
+  } catch (const Error& e) {
+    if (waits || e.status().code() != ErrorCode::deadline) throw;
+    throw Error(ErrorCode::exhausted,
+                fmt::format("replay '{}': another thread submits a run of it, which may wait for "
+                            "room in full queues",
+                            name_),
+                e.status());
+  }
+}
+
 Event ReplayState::submit_task(const ReplayTask& task, std::unique_ptr<Operation> operation,
                                std::span<const Event> ends, const ReplayOptions& options,
                                const std::source_location& where) const {
   SubmitOptions submit_options;
-  if (task.first) submit_options.after = options.after;
+  submit_options.after = options.after;
   submit_options.full = options.full;
   submit_options.deadline = options.deadline;
   submit_options.site = where;
   std::vector<sched::Awaited> after;
   for (const Stretch::Before& each : task.after) after.push_back({ends[each.stretch], each.heeded});
   Empties empties(task.accesses);
-  Work work{label_, std::move(operation), task.accesses, task.merges ? &empties : nullptr,
-            task.contexts};
+  Work work{label_, std::move(operation), task.accesses, task.merges ? &empties : nullptr};
+  if (turns_) {  // all of the run was looked at: what failed since fails what follows it
+    work.accepted = true;
+  } else {
+    work.contexts = task.contexts;
+  }
   work.after = after;
   return submit(*task.device, std::move(work), submit_options);
 }
@@ -274,26 +304,37 @@ std::vector<Event> ReplayState::run(BindingsView bindings, const ReplayOptions& 
   take_statics(name_, statics_, bindings, open);
   std::vector<std::unique_ptr<Operation>> operations;
   for (const ReplayTask& task : tasks_) {
-    operations.push_back(task.plan->operation(open));
     if (!task.last) continue;
     require_open(*task.device);
     if (Status failed = task.device->timeline->status(); !failed.ok()) throw Error(failed);
   }
+  for (const ReplayTask& task : tasks_) operations.push_back(task.plan->operation(open));
+  std::optional<Turns::Turn> turn;
+  if (turns_) take(turn, options);
   std::optional<Pinned> pinned;
   if (tasks_.size() > 1) pinned.emplace(accesses_, contexts_, fmt::format("replay '{}'", name_));
   std::vector<Event> ends;
   ends.reserve(tasks_.size());
+  Status refused;
   try {
     for (std::size_t k = 0; k < tasks_.size(); ++k)
       ends.push_back(submit_task(tasks_[k], std::move(operations[k]), ends, options, where));
+    return ends;
   } catch (const Error& e) {
     if (ends.empty()) throw;
-    throw Error(e.status().code(),
-                fmt::format("replay '{}': {} of its {} tasks were submitted, then one was refused",
-                            name_, ends.size(), tasks_.size()),
-                e.status());
+    refused = e.status();
+  } catch (const std::bad_alloc&) {
+    if (ends.empty()) throw;
+    refused = Status(ErrorCode::exhausted, "no memory to submit the next one");
   }
-  return ends;
+  const ErrorCode code = refused.code();
+  throw Error(Status(
+      code,
+      [&] {
+        return fmt::format("replay '{}': {} of its {} tasks were submitted, then one was refused",
+                           name_, ends.size(), tasks_.size());
+      },
+      std::move(refused)));
 }
 
 std::string ReplayState::to_string() const {
@@ -319,8 +360,9 @@ std::string Replay::to_string() const { return state_->to_string(); }
 
 std::vector<Event> Replay::run(BindingsView bindings, const ReplayOptions& options,
                                std::source_location where) const {
-  const std::vector<Event> ends = state_->run(bindings, options, where);
   std::vector<Event> last;
+  last.reserve(num_tasks());  // once all is submitted nothing is refused
+  const std::vector<Event> ends = state_->run(bindings, options, where);
   for (std::size_t k = 0; k < ends.size(); ++k) {
     if (state_->tasks()[k].last) last.push_back(ends[k]);
   }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/recording.hpp"
 #include "runtime/stretches.hpp"
+#include "runtime/turns.hpp"
 
 namespace heddle::rt {
 
@@ -21,7 +23,6 @@ struct ReplayTask {
   std::shared_ptr<Plan> plan;  ///< what it does; tasks keep it, and none of the rest
   std::vector<std::size_t> calls;
   std::vector<Stretch::Before> after;
-  bool first = false;   ///< of its device
   bool last = false;    ///< of its device
   bool merges = false;  ///< then the merge buffer is empty afterwards
 };
@@ -46,6 +47,7 @@ class ReplayState {
   ReplayState(std::string name, std::vector<std::shared_ptr<const Recorded>> calls);
   ReplayTask make_task(const Stretch& stretch);
   [[nodiscard]] std::size_t place_of_static(const StaticIndex& index);
+  void take(std::optional<Turns::Turn>& turn, const ReplayOptions& options) const;
   Event submit_task(const ReplayTask& task, std::unique_ptr<Operation> operation,
                     std::span<const Event> ends, const ReplayOptions& options,
                     const std::source_location& where) const;
@@ -57,6 +59,7 @@ class ReplayState {
   std::vector<ReplayTask> tasks_;
   Accesses accesses_;                          // of all tasks, where there are several
   std::vector<const ContextState*> contexts_;  // likewise
+  mutable std::optional<Turns> turns_;         // likewise
 };
 
 }  // namespace heddle::rt

@@ -3,6 +3,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/backend_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/launch.hpp"
@@ -35,6 +36,7 @@ Event schedule(const RoutineState& routine, const Statics& statics, const Schedu
     Event event;
     if (is_plain(options) && submit_plainly(*routine.context, launch, event)) return event;
   }
+  throw_if_failed(device.backend->fork_status());
   const std::shared_ptr<const Linked> linked = routine.context->routine();
   if (!linked) refuse_finalised(*routine.context);
   if (small && !uses_fresh(linked->accesses))

@@ -11,11 +11,71 @@
 #include "runtime/execution.hpp"
 
 namespace heddle::rt {
+namespace {
+
+Status stopped(const Linked& linked) {
+  return Status(ErrorCode::cancelled, [&] {
+    return fmt::format(
+        "routine '{}' on {} was told to stop while it ran: what it writes is incomplete",
+        linked.code.name(), linked.execution->name);
+  });
+}
+
+Status what_it_said(const Linked& linked, const heddle_kernel_status& said, Status status) {
+  if (said.code == HEDDLE_KERNEL_STOPPED) return stopped(linked);
+  // Devices need not look at what a kernel says; those that do say less of it.
+  return Status(
+      ErrorCode::device_failed,
+      [&] {
+        return fmt::format("the kernel of routine '{}' on {} reported code {}, detail {}",
+                           linked.code.name(), linked.execution->name, said.code, said.detail);
+      },
+      std::move(status));
+}
+
+/// But for the values of static indices and what it says.
+heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
+                                const std::vector<heddle_kernel_buffer>& buffers) {
+  heddle_kernel_args args{};
+  args.struct_size = sizeof args;
+  args.abi = HEDDLE_KERNEL_ABI;
+  args.buffers = buffers.data();
+  args.num_buffers = static_cast<std::uint32_t>(kernel.entries.size());
+  args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
+  args.num_parts = 1;
+  return args;
+}
+
+}  // namespace
 
 bool host_takes_part(const Linked& linked, const RunInputs& inputs) {
   return inputs.trace || std::ranges::any_of(linked.steps, [](const LinkedStep& step) {
            return std::holds_alternative<jit::CallStep>(step.step);
          });
+}
+
+std::optional<PlainKernel> plain_kernel(const Linked& linked) {
+  const jit::Signature& signature = Inside::of(linked.code)->signature();
+  if (linked.steps.size() != 1 || signature.merge || linked.execution->queue->runs_ahead())
+    return {};
+  const LinkedStep& step = linked.steps[0];
+  const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
+  if (kernel == nullptr || kernel->looks_at_stop ||
+      kernel->statics.size() != signature.statics.size())
+    return {};
+  PlainKernel plain{step.module.get(), kernel->index, {}};
+  plain.args = arguments_of(*kernel, step.buffers);
+  return plain;
+}
+
+Status run_plain(const Linked& linked, std::span<const std::int64_t> statics) {
+  heddle_kernel_args args = linked.plain->args;
+  heddle_kernel_status said{};
+  args.statics = statics.data();
+  args.status = &said;
+  dev::Queue& queue = linked.execution->queue->queue();
+  Status status = queue.launch(*linked.plain->module, linked.plain->index, args);
+  return said.code == 0 ? status : what_it_said(linked, said, std::move(status));
 }
 
 Run::Run(Execution& execution, const Linked& linked, const RunInputs& inputs, Room& room)
@@ -42,7 +102,7 @@ Status Run::all() {
 
 Status Run::ended(Status status) const noexcept {
   for (const Called& called : std::span(room_.in_flight).first(called_)) {
-    if (called.said.code != 0) return what_it_said(called.said, std::move(status));
+    if (called.said.code != 0) return what_it_said(linked_, called.said, std::move(status));
   }
   return status;
 }
@@ -62,17 +122,11 @@ void Run::trace_value(void* context, std::uint32_t statement, std::uint32_t entr
 
 Status Run::one(const jit::KernelStep& kernel, const LinkedStep& step) {
   // A long program may be many short kernels, none of which looks.
-  if (called_ > 0 && this_task::stop_token().stop_requested()) return stopped();
+  if (called_ > 0 && this_task::stop_token().stop_requested()) return stopped(linked_);
   trace_.entries = &kernel.entries;
   Called& called = next_call();
-  heddle_kernel_args args{};
-  args.struct_size = sizeof args;
-  args.abi = HEDDLE_KERNEL_ABI;
-  args.buffers = buffers(kernel, step, called).data();
-  args.num_buffers = static_cast<std::uint32_t>(kernel.entries.size());
+  heddle_kernel_args args = arguments_of(kernel, buffers(kernel, step, called));
   args.statics = statics(kernel, called).data();
-  args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
-  args.num_parts = 1;
   args.status = &called.said;
   args.trace = inputs_.trace ? &trace_value : nullptr;
   args.trace_context = &trace_;
@@ -83,7 +137,7 @@ Status Run::one(const jit::KernelStep& kernel, const LinkedStep& step) {
   Status status = done(queue_.launch(*step.module, kernel.index, args));
   if (ahead_) return status;
   if (trace_.thrown) std::rethrow_exception(trace_.thrown);
-  return called.said.code == 0 ? status : what_it_said(called.said, std::move(status));
+  return called.said.code == 0 ? status : what_it_said(linked_, called.said, std::move(status));
 }
 
 Status Run::one(const jit::CopyStep& copy, const LinkedStep& /*step*/) {
@@ -137,26 +191,6 @@ std::span<const std::int64_t> Run::statics(const jit::KernelStep& kernel, Called
   if (kernel.statics.size() == inputs_.statics.size()) return inputs_.statics;
   for (const std::uint32_t k : kernel.statics) called.some.push_back(inputs_.statics[k]);
   return called.some;
-}
-
-Status Run::stopped() const {
-  return Status(ErrorCode::cancelled, [&] {
-    return fmt::format(
-        "routine '{}' on {} was told to stop while it ran: what it writes is incomplete",
-        linked_.code.name(), execution_.name);
-  });
-}
-
-Status Run::what_it_said(const heddle_kernel_status& said, Status status) const {
-  if (said.code == HEDDLE_KERNEL_STOPPED) return stopped();
-  // Devices need not look at what a kernel says; those that do say less of it.
-  return Status(
-      ErrorCode::device_failed,
-      [&] {
-        return fmt::format("the kernel of routine '{}' on {} reported code {}, detail {}",
-                           linked_.code.name(), execution_.name, said.code, said.detail);
-      },
-      std::move(status));
 }
 
 }  // namespace heddle::rt

@@ -24,6 +24,12 @@ struct RunInputs {
 /// Whether the host's code runs in it: a step that calls it, or a trace.
 [[nodiscard]] bool host_takes_part(const Linked& linked, const RunInputs& inputs);
 
+/// Where all that a run does is to launch one kernel, which is done then. To be asked once the
+/// buffers of `linked` are known.
+[[nodiscard]] std::optional<PlainKernel> plain_kernel(const Linked& linked);
+/// One run of that.
+[[nodiscard]] Status run_plain(const Linked& linked, std::span<const std::int64_t> statics);
+
 /// One run of a routine. Kernels use it until they have ended.
 class Run {
  public:
@@ -80,8 +86,6 @@ class Run {
                                                                  Called& called) const;
   [[nodiscard]] std::span<const std::int64_t> statics(const jit::KernelStep& kernel,
                                                       Called& called) const;
-  [[nodiscard]] Status stopped() const;
-  [[nodiscard]] Status what_it_said(const heddle_kernel_status& said, Status status) const;
 
   Execution& execution_;
   const Linked& linked_;

@@ -26,7 +26,7 @@ struct Stretch {
   };
   std::size_t device = 0;
   std::vector<std::size_t> calls;  ///< by their places in the recording
-  std::vector<Before> after;       ///< none that another one implies
+  std::vector<Before> after;       ///< each of those that it waits for, whatever others do
 };
 
 /// In an order in which they can be submitted: each after those that it waits for, and those of one

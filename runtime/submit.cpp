@@ -13,6 +13,7 @@
 #include "runtime/host_uses.hpp"
 #include "runtime/merge.hpp"
 #include "runtime/merge_slot.hpp"
+#include "runtime/order_watch.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 
@@ -23,11 +24,11 @@ class Door final : public sched::TicketGuard {
  public:
   static Event submit(const DeviceState& device, Work& work, const SubmitOptions& options) {
     Door door(device, work);
-    return door.submit(ops_of(device, work), &work.operation, options);
+    return door.submit(*door.ops_, &work.operation, options);
   }
   static Event ask(const DeviceState& device, Work& work, const SubmitOptions& options) {
     Door door(device, work);
-    return door.ask(ops_of(device, work), &work.operation, options);
+    return door.ask(*door.ops_, &work.operation, options);
   }
   static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
                       void* from, const SubmitOptions& options) {
@@ -39,8 +40,10 @@ class Door final : public sched::TicketGuard {
   }
 
   Status enter(sched::TaskNote& note) noexcept override {
+    note_ = &note;
     if (operation_ != nullptr) {  // what an earlier try left; before the locks
-      operation_->kept_.clear();
+      if (!operation_->again_) operation_->kept_.clear();
+      operation_->merged_.reset();
       operation_->fresh_.clear();
     }
     if (merge_ != nullptr) slot().mutex.lock();
@@ -66,10 +69,18 @@ class Door final : public sched::TicketGuard {
     return why;
   }
 
+  [[nodiscard]] bool runs_host_code() const noexcept override {
+    return operation_ != nullptr && operation_->host_takes_part();
+  }
+
   void leave(const Event* taken) noexcept override {
     std::shared_ptr<Load> before;  // goes after the locks
     if (taken != nullptr) {
+      if (sched::disturbed_since(*device_.timeline, disturbances_)) [[unlikely]]
+        accesses_->doubt(device_.timeline->id(), disturbances_, automatic_, *note_);
       note_use(*taken);
+      if (sched::Clocks::on()) [[unlikely]]
+        watch(*taken);
       for (BufferState::HandOver& each : hand_overs_) each.take();
       if (linked_ != nullptr) {
         linked_->launches.begin();
@@ -94,23 +105,24 @@ class Door final : public sched::TicketGuard {
     after_ = work.after;
     linked_ = work.linked;
     first_values_ = work.first_values;
+    accepted_ = work.accepted;
     operation_ = work.operation.get();
-  }
-  static const sched::TaskOps& ops_of(const DeviceState& device, const Work& work) {
-    const bool runs_ahead =
-        device.execution->queue->runs_ahead() && !work.operation->host_takes_part();
-    return runs_ahead ? ahead : to_the_end;
+    if (device.execution->queue->runs_ahead() && !operation_->host_takes_part()) ops_ = &ahead;
   }
 
   Event ask(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
-    contain_ = options.contain;
-    site_ = options.site.value_or(std::source_location());
-    automatic_ = options.sync.value_or(device_.execution->sync) == Sync::automatic;
-    return TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
+    options_ = &options;
+    const Sync sync = options.sync.value_or(device_.execution->sync);
+    automatic_ = sync == Sync::automatic;
+    checks_ = sync == Sync::check;
+    if (checks_) device_.execution->order->begin();
+    Event event = TicketGuard::submit(*device_.timeline, label_, ops, from, options, *this);
+    if (checks_) tell_missing();
+    return event;
   }
   Event submit(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
     require_open(device_);
-    if (options.sync && *options.sync > Sync::manual) {
+    if (options.sync && *options.sync > Sync::check) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{}: sync is {} (expected a value of Sync)", user(),
                               static_cast<int>(*options.sync)));
@@ -128,10 +140,13 @@ class Door final : public sched::TicketGuard {
   }
 
   Status enter_ledgers(std::shared_ptr<const Memory> more, sched::TaskNote& note) {
-    for (Ledger* const each : accesses_->ledgers()) each->lock();
     Status why;
+    for (Ledger* const each : accesses_->ledgers()) {
+      each->lock();
+      if (Status torn = whole(*each); !torn.ok()) why = std::move(torn);
+    }
     try {
-      why = look_at_buffers(std::move(more), note);
+      if (why.ok()) why = look_at_buffers(std::move(more), note);
     } catch (...) {
       unlock_ledgers();
       throw;
@@ -148,26 +163,33 @@ class Door final : public sched::TicketGuard {
     hand_overs_.clear();  // as an earlier try made them
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
-    if (operation_ != nullptr) operation_->kept_.reserve(touches.size() + 1);
+    if (operation_ != nullptr) operation_->kept_.resize(touches.size());
+    std::size_t kept = 0;
     for (const Accesses::Touch& each : touches) {
       if (each.buffer != nullptr) {
         if (!each.buffer->memory) return absent(each.named, user());
         if (is_lent(each)) return Status(ErrorCode::internal, "a merge buffer borrows it");
-        if (operation_ != nullptr) operation_->kept_.push_back(each.buffer->memory);
+        if (operation_ != nullptr) keep(operation_->kept_[kept++], each.buffer->memory);
       } else if (each.use != Use::read) {
-        if (Status why = host_writable(*each.host, *each.named.tensor); !why.ok()) return why;
+        if (Status why = host_writable(*each.host, each.named); !why.ok()) return why;
       }
       const auto broken = each.hazards->order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
       if (each.named.taker != nullptr) {
         hand_overs_.emplace_back(*each.buffer, *each.named.taker,
                                  fmt::format("tensor '{}'", each.named.taker_tensor->label()),
-                                 site_);
+                                 options_->site.value_or(std::source_location()));
       }
     }
-    if (more) operation_->kept_.push_back(std::move(more));
-    alone_ = contain_ || !note.after.empty();  // what it comes after may have been contained
+    if (operation_ != nullptr) operation_->merged_ = std::move(more);
+    alone_ = options_->contain || !note.after.empty();  // those may have been contained
     return {};
+  }
+
+  /// What was kept for an earlier task is the same: a buffer has one memory in its life.
+  static void keep(std::shared_ptr<const Memory>& kept,
+                   const std::shared_ptr<const Memory>& memory) noexcept {
+    if (kept != memory) kept = memory;
   }
 
   /// What zeros take is had before the ledgers are locked, as it may be a queue.
@@ -175,12 +197,14 @@ class Door final : public sched::TicketGuard {
     auto& fresh = operation_->fresh_;
     for (const Accesses::Touch& each : accesses_->touches()) {
       if (each.buffer == nullptr || !may_be_fresh(*each.buffer)) continue;
-      const bool whole = each.use == Use::overwrite && each.range.covers({0, each.buffer->bytes});
+      // What ends later may fail when nothing puts zeros there any more.
+      const bool whole = ops_ != &ahead && each.use == Use::overwrite &&
+                         each.range.covers({0, each.buffer->bytes});
       const auto at = std::ranges::find(fresh, each.buffer, &Operation::Fresh::buffer);
       if (at == fresh.end()) {
         const Place place{each.buffer->physical, each.buffer->data, each.buffer->device};
         fresh.push_back({place.data, each.buffer->bytes, queue_for(*device_.execution, place),
-                         whole, each.buffer});
+                         whole, false, each.buffer});
       } else {
         at->overwritten = at->overwritten && whole;
       }
@@ -206,6 +230,36 @@ class Door final : public sched::TicketGuard {
     }
   }
 
+  /// What it comes after, and what it should.
+  void watch(const Event& taken) noexcept try {
+    for (const sched::Awaited& each : after_) sched::Clocks::comes_after(taken, each.event);
+    const auto site = options_->site.value_or(std::source_location());
+    const auto by = std::make_shared<const WatchedWork>(
+        WatchedWork{label_.c_str(), device_.execution->name, site, options_->lists_events,
+                    checks_ ? device_.execution->order : nullptr});
+    const auto each_use = [&](const auto& f) {
+      for (const Accesses::Touch& each : accesses_->touches()) {
+        if (first_values_ && each.buffer != nullptr) continue;
+        f(each, each.hazards->watched(),
+          WatchedUses::Use{taken, each.range, each.use != Use::read, false, by});
+      }
+    };
+    each_use([&](const Accesses::Touch& touch, WatchedUses& uses, const WatchedUses::Use& use) {
+      uses.follow(use, automatic_ || touch.named.taker != nullptr);
+    });
+    each_use([&](const Accesses::Touch& touch, WatchedUses& uses, const WatchedUses::Use& use) {
+      uses.be(name_of(touch.named));
+      if (checks_) uses.look(use, missing_);
+      uses.note(use);
+    });
+  } catch (...) {  // no memory: nothing is told of this one
+  }
+  void tell_missing() noexcept {
+    for (const WatchedUses::Missing& each : missing_) each.tell();
+    missing_.clear();
+    sched::Clocks::tell_due();
+  }
+
   /// Then it is noted, and seen to without the locks.
   [[nodiscard]] bool is_lent(const Accesses::Touch& touch) {
     if (touch.use == Use::read || !(automatic_ || touch.named.taker != nullptr)) return false;
@@ -218,8 +272,9 @@ class Door final : public sched::TicketGuard {
   }
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
-    return {device_.timeline->id(), disturbances_, touch.range, touch.use,
-            automatic_ || touch.named.taker != nullptr};
+    Hazards::Next next = Accesses::next(touch, device_.timeline->id(), disturbances_, automatic_);
+    next.accepted = accepted_;
+    return next;
   }
   [[nodiscard]] std::string user() const {
     return fmt::format("'{}' on {}", label_.c_str(), device_.execution->name);
@@ -240,7 +295,8 @@ class Door final : public sched::TicketGuard {
   }
   static void destroy(void* callable) noexcept {
     Operation& operation = *static_cast<std::unique_ptr<Operation>*>(callable)->release();
-    operation.kept_.clear();
+    if (!operation.again_) operation.kept_.clear();
+    operation.merged_.reset();
     operation.fresh_.clear();
     operation.retire(std::move(operation.execution_));
   }
@@ -254,20 +310,21 @@ class Door final : public sched::TicketGuard {
     return Move{Route::fill, fresh.data, nullptr, fresh.bytes, own, {}, fresh.queue}.run();
   }
   static Status run_after_zeros(Operation& operation) {
-    for (const Operation::Fresh& each : operation.fresh_) {
+    for (Operation::Fresh& each : operation.fresh_) {
       if (each.overwritten) continue;
       Status status = zero(operation, each);
       // The host's code would look at them at once.
       if (status.ok() && operation.host_takes_part())
         status = operation.execution_->queue->settle();
       if (!status.ok()) return status;
+      each.zeroed = true;
     }
     return operation.run(*operation.execution_);
   }
-  /// It does not overwrite that after all; what it did of it is gone, as if it had not begun.
-  static void zero_overwritten(const Operation& operation) noexcept {
+  /// What it did not overwrite after all, as if it had not begun; or zeros are what failed.
+  static void zero_rest(const Operation& operation) noexcept {
     for (const Operation::Fresh& each : operation.fresh_) {
-      if (!each.overwritten) continue;
+      if (each.zeroed) continue;
       static_cast<void>(zero(operation, each));  // how it fails is told already
       // The task ends here and now, and the memory may be free then.
       if (operation.host_takes_part()) static_cast<void>(operation.execution_->queue->settle());
@@ -278,10 +335,10 @@ class Door final : public sched::TicketGuard {
     try {
       status = run_after_zeros(operation);
     } catch (...) {
-      zero_overwritten(operation);
+      zero_rest(operation);
       throw;
     }
-    if (!status.ok()) zero_overwritten(operation);
+    if (!status.ok()) zero_rest(operation);
     return status;
   }
   static bool run(void* callable, Status& failure) {
@@ -316,12 +373,15 @@ class Door final : public sched::TicketGuard {
   std::span<const sched::Awaited> after_;
   const Linked* linked_ = nullptr;
   Operation* operation_ = nullptr;  // null: only that keeps memory
-  bool first_values_ = false;
+  const sched::TaskOps* ops_ = &to_the_end;
+  bool first_values_ = false, accepted_ = false;
   std::shared_ptr<Loan> lent_;
-  bool contain_ = false, alone_ = false, automatic_ = true;
+  bool alone_ = false, automatic_ = true, checks_ = false;
+  const SubmitOptions* options_ = nullptr;
+  sched::TaskNote* note_ = nullptr;
   std::uint64_t disturbances_ = 0;  // when it was looked at
-  std::source_location site_;
   std::vector<BufferState::HandOver> hand_overs_;
+  std::vector<WatchedUses::Missing> missing_;
 };
 
 Event submit(const DeviceState& device, Work work, const SubmitOptions& options) {

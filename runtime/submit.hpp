@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,21 +28,27 @@ struct Access {
   const BufferView* view;  ///< null: the host storage of the tensor
   Use use;
   const Tensor* tensor;  ///< for messages; null: none is known
+  /// Of a Use::change: whether it leaves bytes as they are and reads none; for messages.
+  bool only_writes = false;
   /// The buffer and the tensor that the memory goes to with this use; null: it goes nowhere.
   BufferState* taker = nullptr;
   const Tensor* taker_tensor = nullptr;
+  /// What of a recording uses it: "routine 'x'", for messages; null: it is all of the work.
+  const std::string* recorded = nullptr;
 };
 
 /// All that a work touches.
 class Accesses {
  public:
   void add(Access access);
-  /// Of all of the host storage of a tensor.
-  void add(HostUses& host, std::size_t bytes, Use use, const Tensor& tensor);
+  /// Of all of the host storage of a tensor, if one is known.
+  void add(HostUses& host, std::size_t bytes, Use use, const Tensor* tensor);
   /// Has it locked too.
   void add(Ledger& ledger);
   /// The same work does all this afterwards: what it has overwritten is not read from before.
   void then(const Accesses& next);
+  /// All of it is what that call of a recording does; the caller keeps the text.
+  void be_of(const std::string& recorded) noexcept;
   /// Keeps its room.
   void clear() noexcept;
   /// Whether a byte of the view is written.
@@ -63,8 +70,19 @@ class Accesses {
   /// Those of the buffers, each once, in the order in which all threads lock them.
   [[nodiscard]] const std::vector<Ledger*>& ledgers() const noexcept { return ledgers_; }
 
+  /// As hazards see one of them, of a task that is about to take a ticket.
+  [[nodiscard]] static Hazards::Next next(const Touch& touch, std::uint64_t timeline,
+                                          std::uint64_t disturbances, bool automatic) noexcept {
+    return {timeline, disturbances, touch.range, touch.use,
+            automatic || touch.named.taker != nullptr};
+  }
+  /// The task has its ticket, and disturbances() are others by now: what it took for granted is
+  /// looked at before it runs. Under the ledgers.
+  void doubt(std::uint64_t timeline, std::uint64_t disturbances, bool automatic,
+             sched::TaskNote& note) const noexcept;
+
  private:
-  void touch(const Touch& touch, Ledger& ledger);
+  Touch& touch(const Touch& touch, Ledger& ledger);
 
   std::vector<Access> list_;  // of views
   std::vector<Touch> touches_;
@@ -76,6 +94,9 @@ class Accesses {
 class Operation {
  public:
   Operation() = default;
+  /// `again`: its next task, if it has one, touches the same, so that it keeps what it kept:
+  /// another thread counted every memory down, so counting it up again fetches its line from there.
+  explicit Operation(bool again) : again_(again) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
@@ -105,12 +126,15 @@ class Operation {
     std::byte* data;
     std::size_t bytes;
     std::shared_ptr<Stream> queue;  ///< that reaches it
-    bool overwritten;               ///< whole, if it runs: it needs zeros only where it does not
+    bool overwritten;               ///< whole, or it fails as it runs: only then it needs zeros
+    bool zeroed;                    ///< by the task
     BufferState* buffer;            ///< while it is being submitted
   };
 
+  const bool again_ = false;
   std::shared_ptr<Execution> execution_;
   std::vector<std::shared_ptr<const Memory>> kept_;  // all that it accesses, until it ended
+  std::shared_ptr<const Memory> merged_;             // likewise: what it merges
   std::vector<Fresh> fresh_;
 };
 
@@ -153,7 +177,15 @@ class MergeUse {
 /// How a work is submitted.
 struct SubmitOptions : sched::SubmitOptions {
   std::optional<Sync> sync{};  ///< unset: as its device's backend says
+  bool lists_events = true;    ///< the call that asks for it takes events to come after
 };
+/// For calls that take no events.
+[[nodiscard]] inline SubmitOptions without_events(const std::source_location& where) {
+  SubmitOptions options;
+  options.site = where;
+  options.lists_events = false;
+  return options;
+}
 
 /// One task: what it does, and all that it touches. Points to what the caller keeps during the
 /// call.
@@ -170,6 +202,9 @@ struct Work {
   bool first_values = false;
   /// What it comes after, whatever its order is, beside SubmitOptions::after.
   std::span<const sched::Awaited> after{};
+  /// It is part of what was accepted: where what it reads was not written, it is skipped instead of
+  /// refused.
+  bool accepted = false;
 };
 
 /// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is
@@ -194,9 +229,12 @@ Event submit_counted(const ContextState& context, const Linked& linked, const sc
 /// Whether it has had no values so far: for sure, while its ledger is locked.
 [[nodiscard]] bool may_be_fresh(const BufferState& buffer) noexcept;
 
+/// For messages: "tensor 'x' f32[4]".
+[[nodiscard]] std::string name_of(const Access& access);
 /// Why `user` cannot use memory that was donated, or not given yet. Under the ledger.
 [[nodiscard]] Status absent(const Access& access, std::string_view user);
-/// Why `user` cannot read what `write`, which ended badly, should have left.
+/// Why `user` cannot read what `write`, which ended badly, should have left, nor write a part of
+/// it.
 [[nodiscard]] Status not_written(const Access& access, std::string_view user, const Event& write);
 
 /// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.

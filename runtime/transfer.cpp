@@ -209,7 +209,7 @@ class Moved {
     if (host == nullptr) return;
     host_ = uses_of(*host);
     accesses_.add(*host_, host->num_bytes(), of_view == Use::read ? Use::overwrite : Use::read,
-                  *tensor);
+                  tensor);
   }
   [[nodiscard]] const Accesses& accesses() const noexcept { return accesses_; }
 
@@ -221,10 +221,10 @@ class Moved {
 }  // namespace
 
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
-                         const Tensor& tensor, bool constant) {
+                         const Tensor& tensor, bool constant, const std::source_location& where) {
   const std::size_t bytes = view.num_bytes();
   if (bytes == 0) return;
-  await_values(*device.execution, host, tensor);
+  await_values(*device.execution, host, tensor, where);
   const Place to = place_of(view);
   if (is_in_host_memory(to)) {
     std::memcpy(to.data, host.data(), bytes);
@@ -242,7 +242,7 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
                                              Inside::of(view.buffer())->memory);
   Work work{"from_host", std::move(first), moved.accesses()};
   work.first_values = true;
-  submit(device, std::move(work));
+  submit(device, std::move(work), without_events(where));
 }
 
 namespace {
@@ -288,6 +288,7 @@ std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device, std::size
 
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
                        const Tensor* tensor, const SubmitOptions& options) {
+  require_open(device);
   Move move =
       plan_move(*device.execution, host_place(host), place_of(view), host.bytes, "from_host");
   const Moved moved(view, Use::overwrite, host.array.get(), tensor);
@@ -299,6 +300,7 @@ Event submit_from_host(const DeviceState& device, const BufferView& view, HostMe
 
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
                      const Tensor* tensor, const SubmitOptions& options) {
+  require_open(device);
   Move move = plan_move(*device.execution, place_of(view), host_place(host), host.bytes, "to_host");
   const Moved moved(view, Use::read, host.array.get(), tensor);
   return submit(device,
@@ -309,6 +311,7 @@ Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemo
 
 Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
                   const Tensor* tensor, const SubmitOptions& options) {
+  require_open(device);
   Move move = plan_move(*device.execution, place_of(from), place_of(to), to.num_bytes(),
                         tensor != nullptr ? "copy of" : "copy of " + from.to_string(), tensor);
   Accesses accesses;

@@ -104,9 +104,9 @@ struct CopyPlan {
 /// Gives memory that nobody knows yet the values of a host array as they are now: at once where it
 /// is the host's, else in a task of the device. Then uses on other timelines come after that, and a
 /// task that is skipped or cancelled puts them there all the same. `constant`: nobody changes the
-/// array, so it can be read later.
+/// array, so it can be read later. Asked for at `where`.
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
-                         const Tensor& tensor, bool constant);
+                         const Tensor& tensor, bool constant, const std::source_location& where);
 /// As allocate(); it begins with zeros (D2).
 [[nodiscard]] std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device,
                                                           std::size_t bytes,

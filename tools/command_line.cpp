@@ -52,7 +52,8 @@ void describe_explain(CLI::App& explain, Options& options) {
       .add_option("program", options.program,
                   "A file of declarations and statements (- is standard input), such as\n"
                   "  tensor a f32[64, 128]\n  tensor b f32[128, 32]\n  tensor c f32[64, 32]\n"
-                  "  c(i, j) += a(i, k) * b(k, j)")
+                  "  c(i, j) += a(i, k) * b(k, j)\n"
+                  "or the text of a graph, as Graph::to_string() gives it")
       ->required();
   explain.add_option("--backend", options.backend,
                      "cc, gccjit, ... (default: HEDDLE_BACKEND, else the best one here)");
@@ -83,14 +84,29 @@ void describe_stress(CLI::App& stress, Options& options) {
                                 ->check(whole(1))
                                 ->excludes(seconds)
                                 ->excludes(trace);
-  stress.add_flag("--runtime", options.runtime,
-                  "With --sim or --replay: simulate the tensor runtime rather than tasks alone");
-  stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
-      ->check(whole(0))
-      ->excludes(seconds)
-      ->excludes(seed)
-      ->excludes(trace)
-      ->excludes(sims);
+  CLI::Option* const runtime = stress.add_flag(
+      "--runtime", options.runtime, "Work for the tensor runtime, rather than tasks alone");
+  CLI::Option* const replayed =
+      stress.add_option("--replay", options.replay, "Simulate this one seed, and print each step")
+          ->check(whole(0))
+          ->excludes(seconds)
+          ->excludes(seed)
+          ->excludes(trace)
+          ->excludes(sims);
+  const auto threads = [&](CLI::Option* option) {
+    option->needs(runtime)->excludes(sims)->excludes(replayed);
+  };
+  threads(stress.add_option(
+      "--backend", options.backend,
+      "With --runtime: whose devices (default: HEDDLE_BACKEND, else the best one here)"));
+  threads(stress.add_option("--hosts", options.hosts, "Threads that ask for work (default: drawn)")
+              ->check(CLI::Range(1, 64)));
+  threads(stress.add_option("--devices", options.devices, "Virtual devices (default: drawn)")
+              ->check(CLI::Range(1, 64)));
+  threads(stress
+              .add_option("--works", options.works,
+                          "End once so many schedules and transfers were accepted; 0: any number")
+              ->check(whole(0)));
 }
 
 void describe_cache(CLI::App& cache, Options& options) {

@@ -21,6 +21,8 @@ struct Options {
   std::string trace;
   std::optional<std::uint64_t> sims, replay;
   bool runtime = false;
+  std::optional<std::uint64_t> hosts, devices;
+  std::uint64_t works = 0;
   std::optional<std::uint64_t> cache_bytes;
   std::string program;
   ExplainOptions explain;

@@ -17,17 +17,20 @@
 #include <iostream>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 
 #include "heddle/heddle.hpp"
 #include "tools/command_line.hpp"
+#include "tools/explain/explain.hpp"
 #include "tools/explain/program_file.hpp"
 #include "tools/info.hpp"
 #include "tools/stress/simulate.hpp"
 #include "tools/stress/simulated_graph.hpp"
 #include "tools/stress/simulated_runtime.hpp"
 #include "tools/stress/soak.hpp"
+#include "tools/stress/threaded_runtime.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {
@@ -106,9 +109,12 @@ std::string contents_of(const std::string& path) {
 }
 
 int explain_program(const Options& options) {
-  const Program program = parse_program(options.program, contents_of(options.program));
+  const std::string file = contents_of(options.program);
+  const std::optional<Graph> graph = parse_graph(options.program, file);
+  const Program program = graph ? Program() : parse_program(options.program, file);
   return with_backend(options, [&](const Backend& backend) {
-    const std::string text = explain(backend, program, options.explain);
+    const std::string text = graph ? explain(backend, *graph, options.explain)
+                                   : explain(backend, program, options.explain);
     print_out(text);
   });
 }
@@ -159,13 +165,46 @@ int replay(std::uint64_t seed, bool runtime) {
   return report.status.ok() ? Exit::done : complain(Exit::failed, report.status.to_string());
 }
 
+/// Random work for the tensor runtime, by threads, until the time is over, Ctrl-C, or something
+/// breaks.
+int stress_runtime(const Options& options) {
+  if (!options.trace.empty())
+    return complain(Exit::misuse, "--trace is for tasks alone: leave --runtime or --trace out");
+  stress::ThreadedOptions threaded;
+  threaded.seed = options.seed ? *options.seed : std::random_device{}();
+  threaded.hosts = options.hosts;
+  threaded.devices = options.devices;
+  threaded.works_max = options.works;
+  if (options.seconds > 0) threaded.length = std::chrono::seconds(options.seconds);
+  threaded.stop = &interrupted;
+  threaded.progress = say;
+  stress::ThreadedResult result;
+  const int code = with_backend(options, [&](const Backend& backend) {
+    say(fmt::format("seed {}, backend {}", threaded.seed, backend.name()));
+    std::signal(SIGINT, [](int) { interrupted.store(true); });
+    result = stress::run_threaded(backend, threaded);
+    std::signal(SIGINT, SIG_DFL);
+  });
+  if (code != Exit::done) return code;
+  say(result.to_string());
+  if (result.broken.empty()) return Exit::done;
+  std::string again = fmt::format("heddle stress --runtime --seed {}", result.last_seed);
+  if (!options.backend.empty()) again += " --backend " + options.backend;
+  if (options.hosts) again += fmt::format(" --hosts {}", *options.hosts);
+  if (options.devices) again += fmt::format(" --devices {}", *options.devices);
+  complain(Exit::failed, fmt::format("{}\nbroken with seed {}, at some timing: {}", result.broken,
+                                     result.last_seed, again));
+  std::fflush(nullptr);
+  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  return Exit::failed;
+}
+
 /// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
 int stress_scheduler(const Options& options) {
-  if (options.runtime && !options.replay && !options.sims)
-    return complain(Exit::misuse, "--runtime is for simulations: give --sim or --replay too");
   if (options.runtime) set_log_level(LogLevel::off);  // failures are what this is about
   if (options.replay) return replay(*options.replay, options.runtime);
   if (options.sims) return simulate(options);
+  if (options.runtime) return stress_runtime(options);
   stress::SoakOptions soak;
   soak.seed = options.seed ? *options.seed : std::random_device{}();
   if (options.seconds > 0) soak.length = std::chrono::seconds(options.seconds);

@@ -5,9 +5,11 @@ usage: ./dev mutate [--list] [--only PATTERN] [--sample N] [--jobs N] [--suites 
                     [--programs PATTERN]
 
 The checks of SOURCES are found by their form: an if that refuses, one operand of its condition, a
-return before a refusal, a call of a function that refuses. A copy of the tree in build/mutate holds
-all mutants in one build; MUTANT_ALIVE chooses the one that is alive. Each test runs once to learn
-which checks it reaches; then each mutant meets the tests that reach it, until one fails.
+return before a refusal, a call of a function that refuses. Rules that refuse nothing, as those of
+hazards, have no such form: tests/rules.txt lists them. A copy of the tree in build/mutate holds all
+mutants in one build; MUTANT_ALIVE chooses the one that is alive. Each test runs once to learn which
+checks it reaches; then each mutant meets the tests that reach it, until one fails, and that of a
+rule the test that is named for it.
 
 Exits with 1 unless each survivor is explained in tests/mutants.txt. By hand: it takes an hour or
 two. What was learned is kept in build/mutate/results.json."""
@@ -20,28 +22,20 @@ import json
 import os
 import pathlib
 import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-from tidy import code_only
+from mutate_source import Rewriter, read_rules
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutate"
 EXPLAINED = ROOT / "tests" / "mutants.txt"
+RULES = ROOT / "tests" / "rules.txt"
 SOURCES = ("runtime/*.cpp", "runtime/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code/*.cpp",
            "jit/loop/verify*.cpp", "jit/loop/signature.cpp")
-REFUSAL = re.compile(
-    r"\bthrow\b|\breturn\s+(?:heddle::)?Status\(|\b(?:broken|refuse|fail|reject|cannot|bad)\w*\("
-    r"|\brule\s*=|\breturn\s+status;|\breturn\s+refused")
-CALL = re.compile(
-    r"(?<=[;{}])(\s*)((?:\w+::)*(?:require|check|verify|throw_if|expect|ensure)\w*\()")
-# An if declares what it looks at: `Type name = ...`, or `auto [one, other] = ...`.
-DECLARATION = re.compile(r"^[\w:<>,*&\s]+?(?:\b(?P<name>\w+)|\[[^]]*\])\s*=(?!=)")
-REFUSAL_REACH = 1200  # characters of a body that are looked at
 HEADER = """#pragma once
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -73,117 +67,6 @@ constexpr bool keeps(unsigned k) { return std::is_constant_evaluated() || look(k
 """
 
 
-@dataclasses.dataclass
-class Mutant:
-    number: int
-    path: str
-    line: int
-    kind: str   # never, part, always, call
-    text: str   # of the condition, in one line
-
-    @property
-    def name(self):
-        return f"{self.kind}: {self.text}"
-
-    def __str__(self):
-        return f"{self.path}:{self.line}: {self.name}"
-
-
-def closing(code, at):
-    """Where the bracket that opens at `at` is closed."""
-    pairs = {"(": ")", "{": "}", "[": "]"}
-    depth = 0
-    for k in range(at, len(code)):
-        if code[k] in pairs:
-            depth += 1
-        elif code[k] in pairs.values():
-            depth -= 1
-            if depth == 0:
-                return k
-    return -1
-
-
-def top_level(code, begin, end, separator):
-    """Ends of the pieces that `separator` makes of code[begin:end], brackets aside."""
-    ends, k = [], begin
-    while k < end:
-        if code[k] in "({[":
-            k = closing(code, k)
-        elif code.startswith(separator, k):
-            ends.append(k)
-            k += len(separator) - 1
-        k += 1
-    return ends + [end]
-
-
-def body_after(code, at):
-    """(begin, end) of the statement or block behind a condition."""
-    begin = at + len(code[at:]) - len(code[at:].lstrip())
-    if code[begin:begin + 1] == "{":
-        return begin, closing(code, begin) + 1
-    return begin, top_level(code, begin, len(code), ";")[0] + 1
-
-
-class Rewriter:
-    """Finds the checks of one file, and writes it with a switch at each."""
-
-    def __init__(self, path, text, first):
-        self.path, self.text, self.code = path, text, code_only(text)
-        self.first, self.mutants, self.edits = first, [], []
-
-    def keeps(self, at, kind, begin, end):
-        number = self.first + len(self.mutants)
-        text = " ".join(self.text[begin:end].split())
-        self.mutants.append(Mutant(number, self.path, self.text.count("\n", 0, at) + 1, kind, text))
-        return f"::heddle_mutants::keeps({number}u)"
-
-    def wrap(self, begin, end, before, after=")"):
-        self.edits += [(begin, before), (end, after)]
-
-    def condition(self, at, begin, end):
-        """An if that refuses: never does so, or not for one of its reasons."""
-        begin = ([begin] + [e + 1 for e in top_level(self.code, begin, end, ";")[:-1]])[-1]
-        begin += len(self.code[begin:end]) - len(self.code[begin:end].lstrip())
-        if match := DECLARATION.match(self.code[begin:end]):
-            if name := match.group("name"):  # as if it were false
-                self.edits.append((end, f"; {self.keeps(at, 'never', begin, end)} && bool({name})"))
-            return
-        operands = top_level(self.code, begin, end, "||")
-        if len(operands) > 1:
-            starts = [begin] + [e + 2 for e in operands[:-1]]
-            for start, stop in zip(starts, operands):
-                self.wrap(start, stop, f" ({self.keeps(at, 'part', start, stop)} && (", "))")
-        else:
-            self.wrap(begin, end, f"{self.keeps(at, 'never', begin, end)} && (")
-
-    def run(self):
-        for match in re.finditer(r"\bif \(", self.code):
-            begin = match.end()
-            end = closing(self.code, begin - 1)
-            body_begin, body_end = body_after(self.code, end + 1)
-            body = self.code[body_begin:body_end][:REFUSAL_REACH]
-            if REFUSAL.search(body):
-                self.condition(match.start(), begin, end)
-            elif re.match(r"return\b", body):
-                follows = self.code[body_end:body_after(self.code, body_end)[1]].lstrip()
-                if re.match(rf"(?:{REFUSAL.pattern})", follows):
-                    first = top_level(self.code, begin, end, ";")
-                    start = begin if len(first) == 1 else first[-2] + 1
-                    if DECLARATION.match(self.code[start:end]):
-                        continue  # what it declares is what is returned
-                    keeps = self.keeps(match.start(), "always", start, end)
-                    self.wrap(start, end, f"!{keeps} || (")
-        for match in CALL.finditer(self.code):
-            end = closing(self.code, match.end() - 1) + 1
-            if self.code[end:end + 1] == ";":
-                begin = match.start(2)
-                self.edits.append((begin, f"if ({self.keeps(begin, 'call', begin, end)}) "))
-        text = self.text
-        for at, added in sorted(self.edits, key=lambda edit: edit[0], reverse=True):
-            text = text[:at] + added + text[at:]
-        return text
-
-
 def write_if_changed(path, data):
     if not path.exists() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,16 +80,21 @@ def make_copy():
     files = sorted(path for path in set(listed) if (ROOT / path).is_file())
     copy, mutants = WORK / "source", []
     header = copy / "heddle_mutants.hpp"
+    rules = collections.defaultdict(list)
+    for rule in read_rules(RULES.read_text(encoding="utf-8")):
+        rules[rule.path].append(rule)
     for path in files:
         data = (ROOT / path).read_bytes()
         if any(fnmatch.fnmatchcase(path, pattern) for pattern in SOURCES):
             rewriter = Rewriter(path, data.decode(), len(mutants))
-            text = rewriter.run()
+            text = rewriter.run(rules.pop(path, ()))
             if rewriter.mutants:
                 data = f'#include "{header}"\n#line 1\n{text}'.encode()
                 mutants += rewriter.mutants
         write_if_changed(copy / path, data)
         shutil.copymode(ROOT / path, copy / path)
+    if rules:
+        raise ValueError(f"tests/rules.txt names no file whose checks are broken: {min(rules)}")
     write_if_changed(header, (HEADER % max(len(mutants), 1)).encode())
     for path in set(map(pathlib.Path, collect(copy))) - {copy / f for f in files} - {header}:
         path.unlink()
@@ -307,7 +195,8 @@ class Runner:
 
     def killer(self, mutant):
         """The tests among which one fails with the mutant alive; None: all pass."""
-        reaching = [test for test in self.reach if mutant.number in self.reach[test]]
+        reaching = [test for test in self.reach if mutant.number in self.reach[test] and
+                    mutant.may_be_killed_by(test.name)]
         # Tests that reach little know best what they look at.
         reaching.sort(key=lambda test: (len(self.reach[test]), self.seconds[test]))
         batch = 1
@@ -340,7 +229,8 @@ def explanation(mutant, explained):
 
 def run_all(mutants, chosen, options):
     runner = Runner(build(options.suites.split(","), options.programs), mutants)
-    tests = [test for program in runner.programs for test in runner.tests_of(program)]
+    tests = [test for program in runner.programs for test in runner.tests_of(program)
+             if any(mutant.may_be_killed_by(test.name) for mutant in chosen)]
     print(f"{len(chosen)} of {len(mutants)} mutants, {len(tests)} tests", flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(runner.learn, tests))

@@ -18,7 +18,7 @@ import sys
 
 from tidy_documents import (ROWS, check_clauses, check_documents, check_file_tables,
                             check_settings, clauses_of, lines_of, tests_of)
-from tidy_face import check_face
+from tidy_face import check_face, check_names
 from tidy_includes import Finding, INCLUDE, SOURCE, check_floors, check_rooms, resolve
 
 COLUMNS_MAX = 100
@@ -255,6 +255,11 @@ def check_installed(tree):
                        if path.startswith(INSTALLED)})
 
 
+def check_type_names(tree):
+    return check_names({path: code_only(text) for path, text in tree.with_suffix(*SOURCE)
+                        if not path.startswith(("tests/", "examples/"))})
+
+
 def check_dead_files(tree):
     built, included = set(), set()
     for path, text in tree.with_suffix(*BUILD_FILES, ".py"):
@@ -272,8 +277,8 @@ def check_dead_files(tree):
 
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
          check_cited_files, check_words, check_commented_code, check_environment, check_floors,
-         check_rooms, check_installed, check_dead_files, check_documents, check_clauses,
-         check_file_tables, check_settings]
+         check_rooms, check_installed, check_type_names, check_dead_files, check_documents,
+         check_clauses, check_file_tables, check_settings]
 
 
 def findings(root):

@@ -9,6 +9,10 @@ DECLARED = re.compile(r"^\s*(?:class|struct)\s+(\w+);", re.MULTILINE)
 DEFINED = re.compile(
     r"\b(?:class|struct|enum\s+class|enum|concept|using)\s+(?:\[\[.*?\]\]\s*)?(\w+)\s*"
     r"(?:final\s*)?(?::(?!:)[^;{]*)?(?:\{|=)", re.DOTALL)
+# Comments are blank: the end of a namespace is a brace with blanks after it.
+NAMESPACE = re.compile(r"^(?:inline )?namespace(?: ([\w:]+))? \{|^\} {4,}$", re.MULTILINE)
+TYPE = re.compile(r"^(?:template <.*>\s+)?(?:class|struct|union|enum class) (\w+)(?: final)?"
+                  r"(?: :[^;{]*)? \{", re.MULTILINE)
 SCOPE = re.compile(r"\b(namespace|class|struct|enum|union)\b(?!.*[;)]\s*$)", re.DOTALL)
 ACCESS = re.compile(r"\b(public|protected|private)\s*:(?!:)")
 
@@ -74,3 +78,24 @@ def check_twins(headers):
         for path, line in places[1:]:
             yield Finding(path, line, "twins", f"{name} is also in {places[0][0]} (expected one "
                           "public type of that name, whatever its namespace)")
+
+
+def check_names(code_of):
+    """Two types of one name in one namespace: linkers take the functions of one for those of the
+    other. Those in unnamed namespaces are of their file alone."""
+    seen = {}
+    for path, code in code_of.items():
+        spaces = []
+        for match in sorted([*NAMESPACE.finditer(code), *TYPE.finditer(code)],
+                            key=lambda found: found.start()):
+            if match.re is TYPE:
+                if None in spaces:
+                    continue
+                other = seen.setdefault(("::".join(spaces), match.group(1)), path)
+                if other != path:
+                    yield Finding(path, code.count("\n", 0, match.start()) + 1, "twins",
+                                  f"{match.group(1)} (expected one of that name, as in {other})")
+            elif match.group().startswith("}"):
+                spaces[-1:] = []
+            else:
+                spaces.append(match.group(1))

@@ -10,8 +10,8 @@ FLOORS = {"heddle": 0, "scheduler": 1, "files": 1, "jit": 2, "devices": 2, "runt
 # beside the rooms.
 ROOMS = {
     "scheduler": ("", "protocol", "threads", "observe", "device", "modes", "simulation"),
-    "jit": ("system", "value", "loop", "describe", "vector", "lower", "schedule", "emit", "cache",
-            "toolchain", "code", ""),
+    "jit": ("system", "value", "loop", "describe", "vector", "graph", "lower", "schedule", "emit",
+            "cache", "toolchain", "code", ""),
 }
 # May be used by outsiders, hence must not look inside the library.
 PUBLIC_ONLY = ("tests/device/", "tests/consumers/", "examples/")

@@ -3,17 +3,20 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heddle/code.hpp"
 #include "heddle/device.hpp"
 #include "heddle/kernel_cache.hpp"
+#include "heddle/missing_order.hpp"
 #include "heddle/pending.hpp"
 #include "heddle/profile.hpp"
 
@@ -58,6 +61,11 @@ struct BackendOptions {
   std::optional<sched::Mode> mode{};
   /// Order between its devices and others (D9); unset: HEDDLE_SYNC, else automatic.
   std::optional<Sync> sync{};
+  /// Called for each order that Sync::check finds missing, once for the same two places and memory:
+  /// in the call that submits the later use or, where that is known only later, in a call that
+  /// submits, waits or polls once it has ended. What it throws goes to the log. Unset: a warning in
+  /// the log.
+  std::function<void(const MissingOrder&)> on_missing_order{};
   /// Bytes that each virtual device may take, with those that it keeps for reuse. Besides, all
   /// devices whose memory is the host's together take no more than the machine has and its cgroups
   /// and RLIMIT_AS allow.
@@ -95,19 +103,25 @@ class Backend {
   /// Throws invalid_argument for an unknown name (listing what exists) and for options that make no
   /// sense, unavailable for a backend that cannot be used here.
   [[nodiscard]] static Backend open();
-  [[nodiscard]] static Backend open(std::string name);
+  template <class Name>
+    requires std::convertible_to<Name, std::string>
+  [[nodiscard]] static Backend open(Name&& name) {
+    return open_named(std::forward<Name>(name));
+  }
   [[nodiscard]] static Backend open(BackendOptions options);
   /// Those that exist, and those that heddle knows but lacks here, with the reason. Asks each
   /// compiler what it is: one that is there but does not work is no more use than one that is not.
   [[nodiscard]] static std::vector<BackendInfo> list();
 
   [[nodiscard]] const std::string& name() const noexcept;
+  /// Missing orders that were told so far (BackendOptions::on_missing_order); 10,000 at most.
+  [[nodiscard]] std::uint64_t missing_orders() const noexcept;
   [[nodiscard]] int num_physical_devices() const noexcept;
   /// The same device for the same ordinal. Throws invalid_argument naming the range.
   [[nodiscard]] Hardware physical_device(int ordinal) const;
   [[nodiscard]] int suggested_num_virtual_devices() const noexcept;
   /// Opens suggested_num_virtual_devices() on each physical device, in order, but no more than
-  /// `max` in all.
+  /// `max` in all, which is 1 or more (invalid_argument).
   [[nodiscard]] std::vector<Device> all_devices(int max) const;
 
   [[nodiscard]] Code compile(const Program& program, const CompileOptions& options = {}) const;
@@ -148,6 +162,7 @@ class Backend {
 
  private:
   friend struct Inside;
+  [[nodiscard]] static Backend open_named(std::string name);
   explicit Backend(std::shared_ptr<rt::BackendState> state) noexcept : state_(std::move(state)) {}
   std::shared_ptr<rt::BackendState> state_;
 };

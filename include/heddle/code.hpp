@@ -143,9 +143,8 @@ class CodeBatch {
  public:
   explicit CodeBatch(std::vector<std::optional<Code>> entries) : entries_(std::move(entries)) {}
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-  [[nodiscard]] const std::optional<Code>& operator[](std::size_t k) const {
-    return entries_.at(k);
-  }
+  /// Throws invalid_argument naming the range.
+  [[nodiscard]] const std::optional<Code>& operator[](std::size_t k) const;
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
   /// The merge tensor that the code at each position reads; nullopt where there is none.

@@ -5,13 +5,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "heddle/host_array.hpp"
 #include "heddle/scheduler.hpp"
 #include "heddle/types.hpp"
 
@@ -28,11 +33,19 @@ namespace heddle {
 enum class Sync : std::uint8_t {
   automatic,  ///< heddle: each use comes after those before it that it reads, or would disturb
   manual,     ///< the caller, by events: but for uses of a donor, which come first all the same
+  /// As manual; and what the caller left out is told: BackendOptions::on_missing_order. Slow. An
+  /// order is given by `after`, by Device::wait(), and by what the host waited for, polled and
+  /// found done, or was called back for, on whichever thread, before it submits. Inside a task only
+  /// what comes after the task knows of that. What is told depends on what was submitted and
+  /// awaited, never on when it ended: but for polls and callbacks, and for threads of the host that
+  /// submit at once.
+  check,
 };
 [[nodiscard]] std::string_view name(Sync sync) noexcept;
 
 class Backend;   // heddle/backend.hpp
 class Hardware;  // below
+struct Touches;  // below
 
 /// Bytes of device memory, and how transfers went, since the device was opened.
 struct DeviceStatistics {
@@ -76,6 +89,26 @@ class Device {
   Event submit(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) const {
     return told(timeline().submit(label, std::forward<F>(f), options));
   }
+  /// Host work that says which memory it touches, and so is ordered with other uses of that, as
+  /// Sync says; and else as above. Throws Error where it is refused, as transfers are.
+  template <class F>
+    requires std::is_invocable_v<std::decay_t<F>&>
+  Event submit(sched::Label label, const Touches& touches, F&& f,
+               const sched::SubmitOptions& options = {}) const {
+    // Shared: std::function copies what it holds.
+    const auto work = std::make_shared<std::decay_t<F>>(std::forward<F>(f));
+    return submit_touching(
+        label, touches,
+        [work]() -> Status {
+          if constexpr (std::is_void_v<std::invoke_result_t<std::decay_t<F>&>>) {
+            (*work)();
+            return {};
+          } else {
+            return (*work)();
+          }
+        },
+        options);
+  }
   /// The device waits for `event`, not the caller; see sched::TaskDevice::wait().
   Event wait(const Event& event) const noexcept { return told(timeline().wait(event)); }
   /// An event that is done once all that was submitted before has ended.
@@ -116,6 +149,8 @@ class Device {
     return event.accepted() ? std::move(event) : refused(event);
   }
   [[nodiscard]] Event refused(const Event& event) const noexcept;
+  Event submit_touching(sched::Label label, const Touches& touches, std::function<Status()> work,
+                        const sched::SubmitOptions& options) const;
 
   std::shared_ptr<rt::DeviceState> state_;
 };
@@ -164,7 +199,11 @@ class Buffer {
   /// not what overwrites the memory whole, nor what comes after that. How its own uses ended is
   /// what a new owner hands on, once it had one. This handle and its copies are dead from here on:
   /// using them, and tensors and routines in them, is failed_precondition naming tensor or type,
-  /// `where` and its function.
+  /// `where` and its function. Nothing is copied, nor submitted: a consumer of a merge buffer that
+  /// streams the memory (load_merge()) is refused, too, until the next load. One that is to find
+  /// the values is scheduled before; or the memory is taken by a routine (LinkOptions::donate),
+  /// which comes after a copy. Throws failed_precondition where it is dead already, and while
+  /// another thread submits a run of a Replay that uses it.
   [[nodiscard]] Buffer donate(std::source_location where = std::source_location::current()) const;
   [[nodiscard]] std::string to_string() const;
   /// Whether they are copies of one handle: a donated one is not what it became.
@@ -210,6 +249,13 @@ class BufferView {
   Buffer buffer_;
   ArrayType type_;
   std::size_t offset_;
+};
+
+/// Memory that host work touches: Device::submit().
+struct Touches {
+  std::vector<BufferView> reads{}, writes{};  ///< what it writes it may read, too
+  std::vector<HostArray> host_reads{}, host_writes{};
+  std::optional<Sync> sync{};  ///< unset: as the backend says
 };
 
 }  // namespace heddle

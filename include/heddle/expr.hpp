@@ -85,7 +85,7 @@ template <IntegerOrName T>
 
 /// An affine subscript: constant + sum of coefficient * index, such as 2*i + k - 1. Its numbers may
 /// have any integer type. One that does not fit 64 bits is refused where the subscript is used, by
-/// an error that names tensor and axis.
+/// an error that names tensor and axis. A position that is computed may be added, see at().
 class Subscript {
  public:
   struct Term {
@@ -101,16 +101,21 @@ class Subscript {
   }
   [[nodiscard]] std::int64_t constant() const noexcept { return constant_; }
   [[nodiscard]] const std::vector<Term>& terms() const noexcept { return terms_; }
+  /// Whether at() is part of it: it is not affine in indices then.
+  [[nodiscard]] bool is_computed() const noexcept { return position_ != nullptr; }
   /// The part whose numbers do not fit 64 bits, as text; empty when all fit.
   [[nodiscard]] const std::string& overflow() const noexcept { return overflow_; }
 
-  /// a + factor * b.
+  /// a + factor * b. Throws invalid_argument where that takes a computed position times a factor,
+  /// or adds two.
   [[nodiscard]] static Subscript combine(const Subscript& a, std::int64_t factor,
                                          const Subscript& b);
 
  private:
+  friend struct Inside;
   std::int64_t constant_ = 0;
   std::vector<Term> terms_;
+  std::shared_ptr<const jit::ExprNode> position_;  // null: none
   std::string overflow_;
 };
 [[nodiscard]] inline Subscript operator+(const Subscript& a, const Subscript& b) {
@@ -278,8 +283,20 @@ Expr uniform(const Expr& bits);
 /// anything to bool is whether it is not 0; f16 and bf16 are rounded from f32. Throws
 /// invalid_argument for a number that is no DType.
 Expr cast(const Expr& x, DType to);
+/// The same bits as another type of the same size. A NaN gives the bits of the positive quiet one
+/// without a payload, whichever it was. Throws invalid_argument for types of two sizes, and for
+/// bool from others.
+Expr bitcast(const Expr& x, DType to);
 /// The value of an index expression, as i64; it wraps.
 Expr embed(const Subscript& index);
+
+/// A subscript at a position that is computed from data: x(at(rows(i)), k) is element k of row
+/// rows(i). The position is any expression of an integer type; indices and numbers may be added to
+/// it, at(start()) + i, and it is an index of the side that it stands on. Read, a position that is
+/// outside counts as the nearest inside; on the left side of a statement, it leaves the iteration
+/// out (heddle/program.hpp, Computed positions). Throws invalid_argument for values that are no
+/// integers.
+[[nodiscard]] Subscript at(const Expr& position);
 
 }  // namespace heddle
 #pragma GCC visibility pop

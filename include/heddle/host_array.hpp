@@ -1,13 +1,16 @@
 // HostArray: an array in host memory, owned or borrowed, with initialisers. A shared handle: copies
 // share the memory. The runtime orders the transfers of all devices from and to it, by
 // Context::from_host() and Context::to_host(); the host orders its own accesses with these, by
-// their events. Moving one copies it, so that none is ever empty.
+// their events. Sync::check looks at what at(), set(), set_written(), to_string() and values()
+// touch, the last as a read of all when it is called, and not at data(). Moving one copies it, so
+// that none is ever empty.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,26 +67,31 @@ class HostArray {
 
   /// The elements; throws invalid_argument when T is not the dtype.
   template <class T>
-  [[nodiscard]] std::span<T> values() const {
-    require(dtype_of_v<T>);
+  [[nodiscard]] std::span<T> values(
+      std::source_location where = std::source_location::current()) const {
+    require(dtype_of_v<T>, where);
     return {static_cast<T*>(data()), static_cast<std::size_t>(num_elements())};
   }
   /// Element k in row-major order, converted to double. Out of range: invalid_argument.
-  [[nodiscard]] double at(std::int64_t k) const;
+  [[nodiscard]] double at(std::int64_t k,
+                          std::source_location where = std::source_location::current()) const;
   /// Sets element k from a double (converted as compiled code converts).
-  void set(std::int64_t k, double value) const;
+  void set(std::int64_t k, double value,
+           std::source_location where = std::source_location::current()) const;
   /// The host has written all of it anew: what transfers that have ended badly should have left
   /// there is not missing any more (D9).
-  void set_written() const noexcept;
+  void set_written(std::source_location where = std::source_location::current()) const noexcept;
 
   /// Rows and columns with elision: bounded text whatever the size.
-  [[nodiscard]] std::string to_string() const;
+  [[nodiscard]] std::string to_string(
+      std::source_location where = std::source_location::current()) const;
 
  private:
   friend struct Inside;
   HostArray(ArrayType type, std::shared_ptr<void> data);
   static HostArray copy_of(ArrayType type, const void* data, std::size_t count);
-  void require(DType dtype) const;
+  void require(DType dtype, const std::source_location& where) const;
+  void look(bool writes, const std::source_location& where) const noexcept;
 
   ArrayType type_;
   std::shared_ptr<jit::HostStorage> state_;

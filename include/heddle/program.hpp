@@ -12,6 +12,20 @@
 // P(i, j) + P(i, j - 1) makes running sums. For the values before the statement, read a copy:
 // assign it to another tensor first.
 //
+// Computed positions. A subscript at(e), at(e) + i, is where the value of e says, an integer.
+//   - Read, x(at(e), k): e counts as the nearest position for which the subscript stays inside its
+//     axis. That is 0 for a negative e, and the last element for an e beyond it, of any integer
+//     type; u64 is never negative. With indices beside it, x(at(e) + i), the whole window that they
+//     run over stays inside: with n values of i, e counts as extent - n at most.
+//   - Written, y(at(e), k) = ...: where e is not such a position, the iteration does nothing: of a
+//     window, all of its elements. What is written happens in the order of iterations, whatever the
+//     schedule: of several that write one element the last one stays, and y(at(e)) += x adds them
+//     in order. A schedule changes the order of no two writes of one element.
+//   - The position is computed before the element is read or written. It may not read what the
+//     statement assigns: assign it to another tensor first.
+//   - An axis in which no position fits, one of extent 0 or shorter than the window, cannot be read
+//     so: the statement is refused, unless it runs over nothing. Writing there does nothing.
+//
 // Accumulation. t(...) += e adds the terms of an element one by one, in that order, to what the
 // element held. t(...) = sum(e) and the like start from the neutral element instead: all elements
 // that the statement reaches are set to it before anything is read. Where heddle sees that no
@@ -22,7 +36,8 @@
 //   - The left side's other indices of more than one value can be told from its subscripts. A
 //     subscript tells its indices (those that others tell left aside) where each coefficient
 //     exceeds all that the smaller ones reach together: a(i + 3), a(2*i), a(4*i + j) with j below
-//     4, and a(i, i + j), where the first axis tells i. It does not in a(i + j).
+//     4, and a(i, i + j), where the first axis tells i. It does not in a(i + j), and a(at(i)) tells
+//     nothing.
 // Each step is taken in the common type of target and term, then converted to the target's. 16-bit
 // floats are kept in f32, and rounded once for each point of the left side's indices: per (i, j) in
 // y(i + j) += x(i, j, k); once per term where e reads the target. An automatic schedule (Schedule)
@@ -47,7 +62,8 @@ class Program {
   /// `name` may be empty: compile then needs one from a comment or an option.
   explicit Program(std::string name = {});
 
-  /// Appends a statement. Throws invalid_argument for subscripts that do not fit their tensor, an
+  /// Appends a statement. Throws invalid_argument for subscripts that do not fit their tensor, a
+  /// computed position that reads what the statement assigns or that fits nowhere, an
   /// index without an extent, extents that clash (naming tensors, axes and sizes), an index that
   /// `=` does not reduce, and a second merge tensor; the program is then as it was.
   Program& operator<<(const Statement& statement);

@@ -53,7 +53,9 @@ struct Transfer {
 };
 
 struct TransferOptions {
-  std::vector<Event> after{};  ///< events that the destination waits for first, too
+  /// Events that the transfer comes after, too. It is skipped when one of them failed, as its own
+  /// event tells, and its device goes on; see sched::SubmitOptions::after.
+  std::vector<Event> after{};
   /// Order between this transfer and uses on other devices (D9); unset: as the backend says.
   std::optional<Sync> sync{};
   /// What happens where the destination's queue is full; unset: as its backend says.
@@ -129,7 +131,10 @@ struct TracedValue {
 };
 
 struct ScheduleOptions {
-  std::vector<Event> after{};  ///< events that the device waits for first
+  /// Events that this run comes after, too. It is skipped when one of them failed, as its own event
+  /// tells, and the device goes on, which after Device::wait() it would not: only runs that come
+  /// after this one are skipped. See sched::SubmitOptions::after.
+  std::vector<Event> after{};
   /// Called on the device's thread for each assignment; needs code compiled with trace_values.
   std::function<void(const TracedValue&)> trace{};
   /// Whether a failure ends this run and those that list its event alone; see
@@ -143,7 +148,10 @@ struct ScheduleOptions {
 };
 
 struct LinkOptions {
-  /// Tensors that must be in the context already: linking must not make them anew.
+  /// Tensors that must be in the context already where the code uses them: linking must not make
+  /// them anew (not_found). One that the code does not use, or keeps to itself, is passed over; but
+  /// one that is in neither code nor context is invalid_argument: another was meant. For
+  /// link_batch(): of any code of the batch, and in the context that this is linked in.
   std::vector<Tensor> from_prior_context{};
   /// Tensors of the context that the code reads for the last time, each of which donates its memory
   /// to a tensor that the code makes and the context lacks: of its type, written whole, and no
@@ -162,17 +170,21 @@ class Context {
 
   /// Links code: tensors that it needs and the context lacks get memory (zeros, which their first
   /// use begins with). The routine's context is a child; this one does not change.
-  /// Throws not_found for a missing prior tensor, exhausted naming tensor and bytes,
-  /// failed_precondition for a tensor that an earlier routine of this lineage kept to itself, for
-  /// two tensors that share memory which the code writes, for donated memory, for one that is to be
-  /// donated and cannot, or after finalisation.
-  [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {}) const;
+  /// Throws not_found for a missing prior tensor, invalid_argument for one that is in neither code
+  /// nor context, exhausted naming tensor and bytes, failed_precondition for a tensor that an
+  /// earlier routine of this lineage kept to itself, for two tensors that share memory which the
+  /// code writes, for donated memory, for one that is to be donated and cannot, or after
+  /// finalisation.
+  [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {},
+                             std::source_location where = std::source_location::current()) const;
   /// Waits for the compile, and throws what it threw.
-  [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {}) const;
+  [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {},
+                             std::source_location where = std::source_location::current()) const;
   /// Links each in the context of the one before, so that a tensor new to two of them gets one
   /// buffer, however the batch was compiled; positions stay.
-  [[nodiscard]] RoutineBatch link_batch(const CodeBatch& batch,
-                                        const LinkOptions& options = {}) const;
+  [[nodiscard]] RoutineBatch link_batch(
+      const CodeBatch& batch, const LinkOptions& options = {},
+      std::source_location where = std::source_location::current()) const;
 
   [[nodiscard]] Device device() const;
   [[nodiscard]] const std::string& label() const noexcept;
@@ -183,8 +195,10 @@ class Context {
   /// The memory of a tensor. Throws not_found naming tensor and context.
   [[nodiscard]] BufferView view(const Tensor& tensor) const;
   /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
-  /// device's. Code that uses overlapping views, of which it writes one, is refused when it is
-  /// linked.
+  /// device's (invalid_argument). A tensor that the context has already is failed_precondition, as
+  /// related contexts use one buffer for it: for another begin with Context(device), put the
+  /// tensors in, and link again. Code that uses overlapping views, of which it writes one, is
+  /// refused when it is linked.
   [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
   /// The merge tensor that the routine of this context reads.
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
@@ -192,9 +206,10 @@ class Context {
   /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
   /// touched when the task runs, after the transfers of other devices that it has to come after
   /// (D9). The host's own accesses wait for the event. nothing_to_do when the tensor is not here or
-  /// has no host storage; in_place when that is its memory here. Constants do not change: from_host
-  /// into the memory of one is failed_precondition unless it brings that one anew, and so is
-  /// to_host of one, or into storage that a device has for one in place.
+  /// has no host storage; in_place when that is its memory here, a constant's too, as then there is
+  /// nothing to move. Constants do not change: from_host into the memory of one is else
+  /// failed_precondition unless it brings that one anew, and so is to_host of one, or into storage
+  /// that a device has for one in place.
   Transfer from_host(const Tensor& tensor, const TransferOptions& options = {},
                      std::source_location where = std::source_location::current()) const;
   Transfer to_host(const Tensor& tensor, const TransferOptions& options = {},
@@ -204,31 +219,34 @@ class Context {
   /// device's failure; in tasks also what their waits end with, failed_precondition in one of this
   /// device. `values` are the caller's again, however it ends.
   template <class T>
-  void write(const Tensor& tensor, std::span<const T> values) const {
-    write_bytes(tensor, dtype_of_v<T>, std::as_bytes(values), values.size());
+  void write(const Tensor& tensor, std::span<const T> values,
+             std::source_location where = std::source_location::current()) const {
+    write_bytes(tensor, dtype_of_v<T>, std::as_bytes(values), values.size(), where);
   }
   template <class T>
-  void write(const Tensor& tensor, const std::vector<T>& values) const {
+  void write(const Tensor& tensor, const std::vector<T>& values,
+             std::source_location where = std::source_location::current()) const {
     if constexpr (std::is_same_v<T, bool>) {  // packed: has no span
       const auto unpacked = std::make_unique<bool[]>(values.size());
       std::copy(values.begin(), values.end(), unpacked.get());
-      write(tensor, std::span<const bool>(unpacked.get(), values.size()));
+      write(tensor, std::span<const bool>(unpacked.get(), values.size()), where);
     } else {
-      write(tensor, std::span<const T>(values));
+      write(tensor, std::span<const T>(values), where);
     }
   }
   /// Waits and reads, row-major. Errors as for write().
   template <class T>
-  [[nodiscard]] std::vector<T> read(const Tensor& tensor) const {
+  [[nodiscard]] std::vector<T> read(
+      const Tensor& tensor, std::source_location where = std::source_location::current()) const {
     require_readable(tensor, dtype_of_v<T>);  // before memory is taken for its values
     const auto count = static_cast<std::size_t>(tensor.num_elements());
     if constexpr (std::is_same_v<T, bool>) {
       const auto values = std::make_unique<bool[]>(count);
-      read_bytes(tensor, std::as_writable_bytes(std::span(values.get(), count)));
+      read_bytes(tensor, std::as_writable_bytes(std::span(values.get(), count)), where);
       return std::vector<T>(values.get(), values.get() + count);
     } else {
       std::vector<T> values(count);
-      read_bytes(tensor, std::as_writable_bytes(std::span<T>(values)));
+      read_bytes(tensor, std::as_writable_bytes(std::span<T>(values)), where);
       return values;
     }
   }
@@ -245,8 +263,9 @@ class Context {
   explicit Context(std::shared_ptr<const rt::ContextState> state) noexcept
       : state_(std::move(state)) {}
   void write_bytes(const Tensor& tensor, DType dtype, std::span<const std::byte> bytes,
-                   std::size_t count) const;
-  void read_bytes(const Tensor& tensor, std::span<std::byte> bytes) const;
+                   std::size_t count, const std::source_location& where) const;
+  void read_bytes(const Tensor& tensor, std::span<std::byte> bytes,
+                  const std::source_location& where) const;
   void require_readable(const Tensor& tensor, DType dtype) const;
 
   std::shared_ptr<const rt::ContextState> state_;
@@ -264,7 +283,10 @@ class Routine {
   /// Puts the routine on its device's timeline. Every static index must be bound, once, within its
   /// range (invalid_argument naming index, value and range). failed_precondition: the merge buffer
   /// will hold another tensor than it reads, or none (both are named, D7); memory of a tensor was
-  /// donated (D17); context, device or backend was finalised. A refused submission throws.
+  /// donated (D17); it reads, or writes only a part of, what a task that ended badly should have
+  /// written (D9): then all of that is to be written first, by one routine or Context::write(), or
+  /// in ranges of bytes by BufferView::from_host(); context, device or backend was finalised. A
+  /// refused submission throws.
   Event schedule(BindingsView bindings = {}, const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
   /// For who schedules it again and again with the same bindings. They are checked here, as by
@@ -303,9 +325,8 @@ class RoutineBatch {
   RoutineBatch(std::vector<std::optional<Routine>> routines, Context context)
       : routines_(std::move(routines)), context_(std::move(context)) {}
   [[nodiscard]] std::size_t size() const noexcept { return routines_.size(); }
-  [[nodiscard]] const std::optional<Routine>& operator[](std::size_t k) const {
-    return routines_.at(k);
-  }
+  /// Throws invalid_argument naming the range.
+  [[nodiscard]] const std::optional<Routine>& operator[](std::size_t k) const;
   [[nodiscard]] auto begin() const noexcept { return routines_.begin(); }
   [[nodiscard]] auto end() const noexcept { return routines_.end(); }
   /// The context after all of them, which expects the merge tensor of the one that they were linked
@@ -331,7 +352,9 @@ Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mo
 /// Fills the merge buffer of any device with any tensor; a routine that expects another tensor is
 /// refused when it is scheduled. A routine that writes what it would read by a stream copies that
 /// first, as counters say. Until the next load, writes of what is streamed come after a copy of it,
-/// unless the order of either is the caller's (Sync::manual); merge() leaves nothing borrowed.
+/// unless the order of either is the caller's (Sync::manual); so does a routine that takes its
+/// memory (LinkOptions::donate). Buffer::donate() copies nothing: what is streamed is gone then,
+/// and the consumer is refused until the next load. merge() leaves nothing borrowed.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heddle/event.hpp"
@@ -60,7 +62,11 @@ class Scheduler {
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
   /// for a queue_size of 0 or above queue_size_max, more than that in flight, a negative spin, a
   /// mode or policy that is none, or a processor that this process may not use.
-  [[nodiscard]] sched::TaskDevice new_device(std::string name);
+  template <class Name>
+    requires std::convertible_to<Name, std::string>
+  [[nodiscard]] sched::TaskDevice new_device(Name&& name) {
+    return new_named_device(std::forward<Name>(name));
+  }
   [[nodiscard]] sched::TaskDevice new_device(sched::DeviceOptions options);
 
   // Manual devices run in the next two functions, and where a thread that runs no task waits for
@@ -90,6 +96,7 @@ class Scheduler {
   friend class Simulation;
   Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator);
   [[nodiscard]] sched::SchedulerCore& core() const;
+  [[nodiscard]] sched::TaskDevice new_named_device(std::string name);
 
   std::shared_ptr<sched::SchedulerCore> core_;
 };

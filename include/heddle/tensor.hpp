@@ -148,7 +148,8 @@ class Tensor {
   /// The host storage; nullopt when there is none.
   [[nodiscard]] std::optional<HostArray> host() const;
 
-  /// Subscripts: indices, affine sums of them, and numbers of any integer type. Using the access
+  /// Subscripts: indices, affine sums of them, numbers of any integer type, and at(e), a position
+  /// that is computed. Using the access
   /// throws invalid_argument where their count is not the rank or their numbers do not fit 64 bits.
   template <class... S>
     requires(std::is_convertible_v<S, Subscript> && ...)

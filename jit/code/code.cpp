@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <limits>
 #include <unordered_map>
 
 #include "heddle/status.hpp"
 #include "jit/cache/program_key.hpp"
+#include "jit/code/about.hpp"
 #include "jit/code/kernels.hpp"
 #include "jit/code/memory_plan.hpp"
 #include "jit/code/stages.hpp"
@@ -203,12 +203,13 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
   core->scheduled.loop = std::move(draft.lowered.loop);
   if (core->signature.merge) core->steps.emplace_back(MergeStep{});
   // Traced, a kernel numbers the assignments of the whole program.
-  const std::size_t nodes_max =
-      code.options.trace_values ? std::numeric_limits<std::size_t>::max() : kernel_nodes_max;
+  const std::size_t nodes_max = code.options.trace_values ? uncut : kernel_nodes_max;
   std::vector<KernelPart> parts = cut_kernels(core->scheduled.loop, nodes_max);
-  for (KernelPart& part : parts) {
-    KernelStep kernel{draft.lowered.verified, draft.lowered.lanes, std::move(part.entries),
-                      std::move(part.statics), stop_checks(part.loop).any};
+  std::vector<std::string> about = about_kernels(core->unoptimized.loop, parts);
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    KernelPart& part = parts[k];
+    KernelStep kernel{draft.lowered.verified,  draft.lowered.lanes,        std::move(part.entries),
+                      std::move(part.statics), stop_checks(part.loop).any, std::move(about[k])};
     if (parts.size() > 1) {  // the emitter plans its lanes
       kernel.loop = verified_after("cut", part.loop, {});
       kernel.lanes = nullptr;
@@ -321,6 +322,12 @@ std::string Code::to_string() const {
   return fmt::format("code {} ({}, {}, {} buffers, {})", name(), state_->compiler->name(),
                      is_shared() ? "shared" : "postponed", state_->signature().entries.size(),
                      hash());
+}
+
+const std::optional<Code>& CodeBatch::operator[](std::size_t k) const {
+  if (k < entries_.size()) return entries_[k];
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("a code batch has no position {} (expected below {})", k, size()));
 }
 
 std::vector<std::optional<Tensor>> CodeBatch::merge_tensors() const {

@@ -25,6 +25,7 @@ struct KernelStep {
   std::vector<std::uint32_t> entries;
   std::vector<std::uint32_t> statics;  ///< ascending
   bool looks_at_stop = false;          ///< it runs for long enough to (heddle_kernel_args::stop)
+  std::string about{};                 ///< see about_kernels()
   std::shared_ptr<const Compiled> unit{};  ///< null while postponed
   std::size_t index = 0;                   ///< which of the unit's kernels
 };

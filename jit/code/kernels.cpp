@@ -36,7 +36,7 @@ std::string hash_of(const KernelSource& kernel, bool traced) {
 KernelSource kernel_of(const CodeData& code, const KernelStep& step,
                        std::span<const std::optional<std::uint64_t>> addresses) {
   KernelSource kernel;
-  kernel.label = code.name;
+  kernel.label = step.about.empty() ? code.name : fmt::format("{} ({})", code.name, step.about);
   kernel.loop = step.loop;
   kernel.lanes = step.lanes;
   const LoopNames names = names_of(code.core->scheduled, code);

@@ -12,6 +12,7 @@
 #include "jit/describe/tensor.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
+#include "jit/value/literal.hpp"
 
 namespace heddle {
 namespace {
@@ -37,6 +38,9 @@ NodePtr make_literal(const Scalar& scalar, bool weak) {
 
 NodePtr with_args(ExprNode node) {
   for (const NodePtr& arg : node.args) node.depth = std::max(node.depth, arg->depth + 1);
+  jit::each_position(node.subscripts, [&node](const ExprNode& position) {
+    node.depth = std::max(node.depth, position.depth + 1);
+  });
   if (node.depth > jit::expr_depth_max) {
     refuse(fmt::format("expression nests deeper than {} operations; store a part of it in a tensor",
                        jit::expr_depth_max));
@@ -65,21 +69,14 @@ std::string show(const std::vector<NodePtr>& operands) {
   return text;
 }
 
-bool fits(DType type, const Scalar& integer) {
-  if (integer.dtype == DType::u64) return type == DType::u64;  // too large for the others
-  if (type == DType::u64) return integer.i >= 0;
-  return Scalar::of_int(type, integer.i).i == integer.i;
-}
-
 /// An integer.
 std::string show(const Scalar& scalar) { return jit::print_expr(*make_literal(scalar, true)); }
 
-/// A literal takes the type of what it meets; a fraction makes integers f32, an integer must fit.
+/// A literal takes the type of what it meets; an integer must fit.
 DType meet(DType strong, const NodePtr& weak, Op op, const std::vector<NodePtr>& args) {
-  if (is_floating(weak->dtype)) return is_floating(strong) ? strong : DType::f32;
-  if (weak->dtype == DType::bool_) return strong;
-  const DType type = strong == DType::bool_ ? DType::i32 : strong;
-  if (weak->kind == ExprKind::constant && is_integer(type) && !fits(type, weak->scalar)) {
+  const DType type = jit::literal_type(strong, weak->dtype);
+  if (weak->kind == ExprKind::constant && is_integer(weak->dtype) && is_integer(type) &&
+      !jit::fits(type, weak->scalar)) {
     refuse(
         fmt::format("literal {} does not fit {} in '{}' of {}; cast the other operand to a wider "
                     "type",
@@ -158,7 +155,7 @@ Expr read(ExprKind kind, const Tensor& tensor, const std::vector<Subscript>& sub
   node.dtype = tensor.dtype();
   node.tensor = tensor;
   node.subscripts = subscripts;
-  return Inside::make<Expr>(std::make_shared<const ExprNode>(std::move(node)));
+  return Inside::make<Expr>(with_args(std::move(node)));
 }
 
 /// "n i32[2], m i8[2]": what an expression reads, so much as a message holds.
@@ -182,7 +179,7 @@ std::string show_reads(const ExprNode& value) {
 void require_fit(const jit::StatementNode& statement, const NodePtr& value) {
   const DType type = statement.target->dtype();
   if (value->kind != ExprKind::constant || !value->weak || is_floating(value->dtype) ||
-      !is_integer(type) || fits(type, value->scalar)) {
+      !is_integer(type) || jit::fits(type, value->scalar)) {
     return;
   }
   refuse(fmt::format(
@@ -345,6 +342,10 @@ Expr cast(const Expr& x, DType to) {
 Expr embed(const Subscript& index) {
   if (!index.overflow().empty())
     refuse(fmt::format("embed of {}: its numbers do not fit 64 bits", index.overflow()));
+  if (index.is_computed()) {
+    refuse(fmt::format("embed({}) takes indices; what at() takes is a value already",
+                       jit::print_subscript(index)));
+  }
   ExprNode node;
   node.kind = ExprKind::embed;
   node.dtype = DType::i64;
@@ -352,4 +353,35 @@ Expr embed(const Subscript& index) {
   return Inside::make<Expr>(std::make_shared<const ExprNode>(std::move(node)));
 }
 
+Subscript at(const Expr& position) {
+  NodePtr node = Inside::of(position);
+  if (!is_integer(node->dtype)) {
+    refuse(
+        fmt::format("at({}) is a position of {} (expected an integer type); convert it with "
+                    "cast(x, i64)",
+                    jit::print_expr(*node), name(node->dtype)));
+  }
+  if (node->weak) node = cast_to(node, node->dtype);
+  return Inside::with_position(Subscript(0), std::move(node));
+}
+
+namespace jit {
+
+Expr apply_op(Op op, const std::vector<Expr>& args) {
+  std::vector<NodePtr> nodes;
+  for (const Expr& arg : args) nodes.push_back(Inside::of(arg));
+  return apply(op, std::move(nodes));
+}
+
+Statement in_order(const Statement& statement, std::vector<Subscript> subscripts) {
+  StatementNode node = *Inside::of(statement);
+  node.order = std::move(subscripts);
+  return Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node)));
+}
+
+Expr typed_constant(const Scalar& scalar) {
+  return Inside::make<Expr>(make_literal(scalar, false));
+}
+
+}  // namespace jit
 }  // namespace heddle

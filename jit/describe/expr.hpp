@@ -9,6 +9,7 @@
 
 #include "heddle/program.hpp"
 #include "jit/describe/form.hpp"
+#include "jit/system/inside.hpp"
 #include "jit/value/ops.hpp"
 
 namespace heddle::jit {
@@ -57,23 +58,62 @@ struct StatementNode {
   /// Start from neutral(accumulate) instead of what the target held.
   bool initialize_neutral = false;
   std::shared_ptr<const ExprNode> value;
+  /// Indices that count as met behind those of the left side, before those of the value.
+  std::vector<Subscript> order{};
   // Set when it is appended to a program:
   std::vector<SpaceAxis> space{};  ///< see iteration_space()
   StatementForm form{};
 };
 
-/// Calls `visit` with each node once, operands before their operation. Expressions share their
-/// parts: e = e * e, thirty times, is thirty nodes but a tree of 2^30.
+/// Calls `visit` with each computed position of these subscripts, in order.
+template <class Visit>
+void each_position(const std::vector<Subscript>& subscripts, const Visit& visit) {
+  for (const Subscript& subscript : subscripts) {
+    if (const auto& position = Inside::position_of(subscript)) visit(*position);
+  }
+}
+
+/// Calls `visit` with each node once, in the order in which they are computed. Expressions share
+/// their parts: e = e * e, thirty times, is thirty nodes but a tree of 2^30.
+template <class Visit>
+class NodeWalk {
+ public:
+  explicit NodeWalk(const Visit& visit) : visit_(visit) {}
+  void node(const ExprNode& node) {
+    if (!seen_.insert(&node).second) return;
+    for (const auto& arg : node.args) this->node(*arg);
+    positions(node.subscripts);
+    visit_(node);
+  }
+  void positions(const std::vector<Subscript>& subscripts) {
+    each_position(subscripts, [this](const ExprNode& position) { node(position); });
+  }
+
+ private:
+  const Visit& visit_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+/// Operands before their operation, positions before what they subscript.
 template <class Visit>
 void walk(const ExprNode& root, const Visit& visit) {
-  std::unordered_set<const ExprNode*> seen;
-  const auto step = [&](const auto& self, const ExprNode& node) -> void {
-    if (!seen.insert(&node).second) return;
-    for (const auto& arg : node.args) self(self, *arg);
-    visit(node);
-  };
-  step(step, root);
+  NodeWalk(visit).node(root);
 }
+/// All that a statement computes: the positions of its left side, then its value.
+template <class Visit>
+void walk(const StatementNode& statement, const Visit& visit) {
+  NodeWalk all(visit);
+  all.positions(statement.subscripts);
+  all.node(*statement.value);
+}
+
+/// An operation on expressions, typed as those of heddle/expr.hpp, which come down to it.
+[[nodiscard]] Expr apply_op(Op op, const std::vector<Expr>& args);
+/// The statement with the indices of these subscripts in this order, where the left side has none
+/// of them.
+[[nodiscard]] Statement in_order(const Statement& statement, std::vector<Subscript> subscripts);
+/// A constant of a type of its own.
+[[nodiscard]] Expr typed_constant(const Scalar& scalar);
 
 /// The iteration space of a statement: its indices in order (left-hand side first, then by first
 /// appearance on the right) with their extents. Throws invalid_argument on clashes, see

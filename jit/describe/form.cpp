@@ -35,8 +35,8 @@ class StatementWriter {
   void assignment() {
     out_.add(node_.space.size());
     for (const SpaceAxis& axis : node_.space) out_.add_signed(axis.extent).add(axis.reduced);
-    walk(*node_.value, [this](const ExprNode& node) { expr(node); });
-    out_.add(end_of_expr).add(tensor(*node_.target));
+    walk(node_, [this](const ExprNode& node) { expr(node); });
+    out_.add(end_of_expr).add(numbers_.at(node_.value.get())).add(tensor(*node_.target));
     subscripts(node_.subscripts);
     out_.add(node_.accumulate ? static_cast<std::uint64_t>(*node_.accumulate) + 1 : 0);
     out_.add(node_.initialize_neutral);
@@ -78,6 +78,8 @@ class StatementWriter {
         }
         out_.add_signed(term.coefficient);
       }
+      const auto& position = Inside::position_of(subscript);
+      out_.add(position ? numbers_.at(position.get()) + 1 : 0);
     }
   }
 

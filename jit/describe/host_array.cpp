@@ -165,32 +165,42 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
   return {std::move(type), std::shared_ptr<void>(data, [bytes](void* p) { ::munmap(p, bytes); })};
 }
 
-double HostArray::at(std::int64_t k) const {
+void HostArray::look(bool writes, const std::source_location& where) const noexcept {
+  // acquire: pairs with the release in uses_of(): what it finds is there.
+  if (auto* const told = state_->look.load(std::memory_order_acquire)) told(*state_, writes, where);
+}
+
+double HostArray::at(std::int64_t k, std::source_location where) const {
   require_index(type_, k);
+  look(false, where);
   const auto value = jit::load_element(type_.dtype, data(), static_cast<std::size_t>(k));
   return jit::convert(value, DType::f64).f;
 }
 
-void HostArray::set(std::int64_t k, double value) const {
+void HostArray::set(std::int64_t k, double value, std::source_location where) const {
   require_index(type_, k);
+  look(true, where);
   jit::store_element(type_.dtype, data(), static_cast<std::size_t>(k),
                      jit::Scalar::of_float(DType::f64, value));
 }
 
-void HostArray::set_written() const noexcept {
+void HostArray::set_written(std::source_location where) const noexcept {
+  look(true, where);
   // release: pairs with the acquire of the runtime, which is to find what was written.
   state_->written.store(true, std::memory_order_release);
 }
 
-void HostArray::require(DType dtype) const {
+void HostArray::require(DType dtype, const std::source_location& where) const {
   if (dtype != type_.dtype) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("host array {} read as {}; ask for the type it has", type_.to_string(),
                             name(dtype)));
   }
+  look(false, where);
 }
 
-std::string HostArray::to_string() const {
+std::string HostArray::to_string(std::source_location where) const {
+  look(false, where);
   return fmt::format("{} {}", type_.to_string(), render_array(type_, data()));
 }
 

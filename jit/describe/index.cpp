@@ -37,6 +37,21 @@ Subscript::Subscript(const StaticIndex& index) : terms_{{index, 1}} {}
 Subscript Subscript::combine(const Subscript& a, std::int64_t factor, const Subscript& b) {
   if (!a.overflow_.empty()) return a;
   if (!b.overflow_.empty()) return b;
+  const auto refuse = [](std::string text) {
+    throw Error(ErrorCode::invalid_argument, std::move(text));
+  };
+  if (b.position_ && factor != 1) {
+    refuse(
+        fmt::format("a subscript takes {} times the computed position {}; compute that in the "
+                    "position, at(factor * e)",
+                    factor, jit::print_subscript(b)));
+  }
+  if (a.position_ && b.position_) {
+    refuse(
+        fmt::format("a subscript adds two computed positions, {} and {}; add their values, "
+                    "at(a + b)",
+                    jit::print_subscript(a), jit::print_subscript(b)));
+  }
   const auto id = [](const Term& term) {
     return std::visit([](const auto& index) { return index.id(); }, term.index);
   };
@@ -47,6 +62,7 @@ Subscript Subscript::combine(const Subscript& a, std::int64_t factor, const Subs
       fits = false;
   };
   Subscript result = a;
+  if (b.position_) result.position_ = b.position_;
   multiply_add(result.constant_, factor, b.constant_);
   for (const Term& term : b.terms_) {
     auto at = std::ranges::find(result.terms_, id(term), id);

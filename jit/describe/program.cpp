@@ -32,7 +32,7 @@ void require_one(const Tensor& a, const Tensor& b) {
 
 /// The tensor read through the merge buffer; a second one is refused.
 std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNode& statement) {
-  jit::walk(*statement.value, [&](const ExprNode& node) {
+  jit::walk(statement, [&](const ExprNode& node) {
     if (node.kind != ExprKind::merge) return;
     if (known) require_one(*known, *node.tensor);
     known = node.tensor;
@@ -40,13 +40,14 @@ std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNod
   return known;
 }
 
-/// Calls visit(tensor, is_write) in execution order: reads of the value, then the target.
+/// Calls visit(tensor, is_write) in execution order: reads of positions on the left side and of the
+/// value, then the target.
 template <class Visit>
 void each_access(const std::vector<Statement>& statements, const Visit& visit) {
   for (const Statement& statement : statements) {
     const StatementNode& node = *Inside::of(statement);
     if (!node.target) continue;
-    jit::walk(*node.value, [&](const ExprNode& e) {
+    jit::walk(node, [&](const ExprNode& e) {
       if (e.kind == ExprKind::read) visit(*e.tensor, false);
     });
     if (node.accumulate && !node.initialize_neutral) visit(*node.target, false);
@@ -72,9 +73,23 @@ class Replacer {
     ExprNode copy = *node;
     if (copy.tensor) copy.tensor = tensor(*copy.tensor);
     for (NodePtr& arg : copy.args) arg = expr(arg);
-    const bool is_same = copy.tensor == node->tensor && copy.args == node->args;
+    const bool moves = positions(copy.subscripts);
+    const bool is_same = copy.tensor == node->tensor && copy.args == node->args && !moves;
     NodePtr made = is_same ? node : std::make_shared<const ExprNode>(std::move(copy));
     return made_.emplace(node.get(), std::move(made)).first->second;
+  }
+
+  /// Whether one of the subscripts' computed positions changed.
+  bool positions(std::vector<Subscript>& subscripts) {
+    bool changed = false;
+    for (Subscript& subscript : subscripts) {
+      const NodePtr& before = Inside::position_of(subscript);
+      if (!before) continue;
+      NodePtr after = expr(before);
+      changed = changed || after != before;
+      subscript = Inside::with_position(subscript, std::move(after));
+    }
+    return changed;
   }
 
  private:
@@ -162,6 +177,7 @@ Program Program::substitute(const Replacements& replacements) const {
     StatementNode node = *Inside::of(statement);
     if (node.target) {
       node.target = replace.tensor(*node.target);
+      replace.positions(node.subscripts);
       node.value = replace.expr(node.value);
     }
     result << Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node)));

@@ -99,18 +99,21 @@ class ProgramPrinter {
     walk(root, [&](const ExprNode& node) {
       std::uint64_t& size = sizes[&node];
       size = 1;
-      for (const auto& arg : node.args) {
-        size = std::min(size + sizes.at(arg.get()), tree_nodes_max + 1);
-        ++uses[arg.get()];
-      }
+      const auto add = [&](const ExprNode& part) {
+        size = std::min(size + sizes.at(&part), tree_nodes_max + 1);
+        ++uses[&part];
+      };
+      for (const auto& arg : node.args) add(*arg);
+      each_position(node.subscripts, add);
       if (!node.args.empty()) in_order.push_back(&node);
     });
     if (sizes.at(&root) <= tree_nodes_max) return;
     // Indices without a label are counted from the left side on, here too.
     for (const Subscript& s : statement.subscripts) {
-      for (const auto& term : s.terms()) {
-        if (const auto* index = std::get_if<Index>(&term.index)) index_name(*index);
+      if (const auto& position = Inside::position_of(s)) {
+        walk(*position, [this](const ExprNode& node) { name_indices(node.subscripts); });
       }
+      name_indices({s});
     }
     for (const ExprNode* node : in_order) {
       if (out_.is_cut()) return;
@@ -120,6 +123,14 @@ class ProgramPrinter {
       expr(*node);
       out_.put("\n");
       parts_.emplace(node, std::move(name));
+    }
+  }
+
+  void name_indices(const std::vector<Subscript>& subscripts) {
+    for (const Subscript& s : subscripts) {
+      for (const auto& term : s.terms()) {
+        if (const auto* index = std::get_if<Index>(&term.index)) index_name(*index);
+      }
     }
   }
 
@@ -158,6 +169,17 @@ class ProgramPrinter {
   }
 
   void subscript(const Subscript& s) {
+    const auto& position = Inside::position_of(s);
+    if (!position) return affine(s);
+    out_.put("at(");
+    expr(*position);
+    out_.put(")");
+    if (s.terms().empty() && s.constant() == 0) return;
+    out_.put(" + ");
+    affine(s);
+  }
+
+  void affine(const Subscript& s) {
     std::string text;
     for (const auto& term : s.terms()) {
       const std::string id = std::holds_alternative<Index>(term.index)

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <unordered_set>
 
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/describe/program_text.hpp"
 #include "jit/loop/interval.hpp"
 
 namespace heddle::jit {
@@ -34,14 +35,23 @@ class Space {
   std::vector<SpaceAxis> infer() {
     meet(statement_.subscripts);
     lhs_count_ = order_.size();
-    walk(*statement_.value, [this](const ExprNode& node) { meet(node.subscripts); });
+    meet(statement_.order);
+    meet(*statement_.value);
+    if (is_computed_) check_positions();
     fix(*statement_.target, statement_.subscripts);
     each_read([this](const Tensor& t, const std::vector<Subscript>& s) { fix(t, s); });
     std::vector<SpaceAxis> axes = close();
     // What never runs reaches nothing; an empty reduction still writes its neutral element.
-    if (!empty_) check(*statement_.target, statement_.subscripts);
-    if (!empty_ && !empty_sum_)
-      each_read([this](const Tensor& t, const std::vector<Subscript>& s) { check(t, s); });
+    if (empty_) return axes;
+    check(*statement_.target, statement_.subscripts, true);
+    const auto check_read = [this](const ExprNode& node) {
+      if (node.tensor) check(*node.tensor, node.subscripts, false);
+    };
+    if (!empty_sum_) {
+      walk(statement_, check_read);
+    } else {
+      NodeWalk(check_read).positions(statement_.subscripts);
+    }
     return axes;
   }
 
@@ -53,14 +63,23 @@ class Space {
 
   template <class Visit>
   void each_read(const Visit& visit) const {
-    walk(*statement_.value, [&](const ExprNode& node) {
+    walk(statement_, [&](const ExprNode& node) {
       if (node.tensor) visit(*node.tensor, node.subscripts);
     });
   }
 
   /// Notes indices in order of appearance.
+  void meet(const ExprNode& node) {
+    if (!met_.insert(&node).second) return;
+    for (const auto& arg : node.args) meet(*arg);
+    meet(node.subscripts);
+  }
   void meet(const std::vector<Subscript>& subscripts) {
     for (const Subscript& subscript : subscripts) {
+      if (const auto& position = Inside::position_of(subscript)) {
+        is_computed_ = true;
+        meet(*position);
+      }
       for (const auto& term : subscript.terms()) {
         const auto* index = std::get_if<Index>(&term.index);
         if (index == nullptr || positions_.contains(index->id())) continue;
@@ -71,13 +90,35 @@ class Space {
     }
   }
 
+  /// Positions are computed before anything is written, however late that is.
+  void check_positions() const {
+    const auto check_in = [this](const Tensor& tensor, const std::vector<Subscript>& subscripts) {
+      for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
+        const auto& position = Inside::position_of(subscripts[axis]);
+        if (!position) continue;
+        walk(*position, [&](const ExprNode& node) {
+          if (node.kind != ExprKind::read || *node.tensor != *statement_.target) return;
+          refuse(
+              fmt::format("{} is subscripted by {}, which reads '{}', and the statement assigns "
+                          "that; assign '{}' to another tensor first, and read the position "
+                          "there",
+                          axis_of(tensor, axis), print_subscript(subscripts[axis]),
+                          node.tensor->label(), node.tensor->label()));
+        });
+      }
+    };
+    check_in(*statement_.target, statement_.subscripts);
+    each_read(check_in);
+  }
+
   std::string name(const Index& index) const { return show(index, positions_.at(index.id())); }
 
   /// Extents from plain subscripts; a declared extent wins, two inferred ones must agree.
   void fix(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       const Subscript& subscript = subscripts[axis];
-      if (subscript.constant() != 0 || subscript.terms().size() != 1) continue;
+      if (subscript.constant() != 0 || subscript.terms().size() != 1 || subscript.is_computed())
+        continue;
       const auto& term = subscript.terms().front();
       const auto* index = std::get_if<Index>(&term.index);
       if (index == nullptr || term.coefficient != 1 || index->extent()) continue;
@@ -117,8 +158,9 @@ class Space {
   }
 
   /// Every subscript stays inside its axis for all values of its indices. A static index without a
-  /// range is checked when the routine is scheduled.
-  void check(const Tensor& tensor, const std::vector<Subscript>& subscripts) const {
+  /// range is checked when the routine is scheduled. Beside a computed position, there is one that
+  /// is read.
+  void check(const Tensor& tensor, const std::vector<Subscript>& subscripts, bool writes) const {
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       Interval reached{subscripts[axis].constant(), subscripts[axis].constant()};
       bool bounded = true;
@@ -142,6 +184,21 @@ class Space {
         if (*extent == 0) continue;  // a static index without values: refused when scheduled
         reached.add(term.coefficient, 0, *extent - 1);
       }
+      if (subscripts[axis].is_computed()) {
+        if (!bounded) {
+          refuse(
+              fmt::format("{} is subscripted by {}, where a computed position meets a static "
+                          "index without a range; declare the index with one: "
+                          "StaticIndex(label, range)",
+                          axis_of(tensor, axis), print_subscript(subscripts[axis])));
+        }
+        if (writes || reached.highest - reached.lowest < tensor.dims()[axis]) continue;
+        refuse(
+            fmt::format("{} is subscripted by {}: no position in it is inside, as {} elements "
+                        "are read together; give the axis as many, or read nothing",
+                        axis_of(tensor, axis), print_subscript(subscripts[axis]),
+                        narrow(reached.highest - reached.lowest) + 1));
+      }
       if (!bounded || reached.inside(tensor.dims()[axis])) continue;
       refuse(fmt::format("{} is subscripted from {} to {} (expected 0 to {}){}",
                          axis_of(tensor, axis), narrow(reached.lowest), narrow(reached.highest),
@@ -150,6 +207,8 @@ class Space {
   }
 
   const StatementNode& statement_;
+  std::unordered_set<const ExprNode*> met_;
+  bool is_computed_ = false;  // some subscript has a computed position
   std::vector<Index> order_;
   std::map<std::uint64_t, std::size_t> positions_;
   std::map<std::uint64_t, Fixed> fixed_;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <mutex>
+#include <utility>
 
 #include "heddle/status.hpp"
 #include "jit/value/element.hpp"
@@ -50,6 +52,8 @@ std::string_view name(MemoryMode mode) noexcept {
 }
 
 namespace jit {
+
+constinit sched::ProcessMutex wishes_mutex;
 
 bool is_hosted(MemoryMode mode) noexcept { return mode >= hosted_constant; }
 
@@ -142,7 +146,7 @@ const std::string& Tensor::label() const noexcept { return state_->label; }
 const ArrayType& Tensor::type() const noexcept { return state_->type; }
 
 const Tensor& Tensor::set_mode(MemoryMode mode, std::source_location where) const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(jit::wishes_mutex);
   const MemoryMode before = state_->mode;
   const std::string asked = place(where);
   const MemoryMode after = jit::refine(state_->label, before, state_->provenance, mode, asked);
@@ -162,12 +166,12 @@ const Tensor& Tensor::set_mode(MemoryMode mode, std::source_location where) cons
 }
 
 MemoryMode Tensor::mode() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(jit::wishes_mutex);
   return state_->mode;
 }
 
 std::string Tensor::mode_provenance() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(jit::wishes_mutex);
   return state_->provenance;
 }
 
@@ -182,7 +186,8 @@ const Tensor& Tensor::set_host(HostArray host, MemoryMode mode, std::source_loca
                 fmt::format("tensor '{}': host storage needs a hosted mode, not {}", state_->label,
                             name(mode)));
   }
-  const std::lock_guard lock(state_->mutex);
+  std::optional<HostArray> gone(std::move(host));  // after the lock: with it may go much
+  const std::lock_guard lock(jit::wishes_mutex);
   const std::string asked = place(where);
   const MemoryMode after =
       jit::refine(state_->label, state_->mode, state_->provenance, mode, asked);
@@ -190,12 +195,12 @@ const Tensor& Tensor::set_host(HostArray host, MemoryMode mode, std::source_loca
     state_->mode = after;
     state_->provenance = asked;
   }
-  state_->host = std::move(host);
+  state_->host.swap(gone);
   return *this;
 }
 
 std::optional<HostArray> Tensor::host() const {
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(jit::wishes_mutex);
   return state_->host;
 }
 

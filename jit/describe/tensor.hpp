@@ -1,24 +1,26 @@
 // The state behind Tensor, and the refinement table of memory modes.
-// A tensor's mode and host storage are guarded by its mutex; the rest is immutable.
+// A tensor's mode and host storage are guarded by one lock for all tensors; the rest is immutable.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "heddle/program.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle::jit {
+
+/// Forked children describe with the tensors of their parents.
+extern constinit sched::ProcessMutex wishes_mutex;
 
 struct TensorState {
   std::uint64_t id = 0;
   std::string label;
   ArrayType type;
-  mutable std::mutex mutex;
-  MemoryMode mode = MemoryMode::unset;  // guarded by mutex
-  std::string provenance;               // guarded by mutex: where `mode` was asked for
-  std::optional<HostArray> host;        // guarded by mutex
+  MemoryMode mode = MemoryMode::unset;  // guarded by wishes_mutex, as all below
+  std::string provenance;               // where `mode` was asked for
+  std::optional<HostArray> host;
 };
 
 [[nodiscard]] bool is_hosted(MemoryMode mode) noexcept;

@@ -1,6 +1,8 @@
 // See describe/wishes.hpp.
 #include "jit/describe/wishes.hpp"
 
+#include <mutex>
+
 #include "jit/describe/tensor.hpp"
 #include "jit/system/inside.hpp"
 
@@ -8,7 +10,7 @@ namespace heddle::jit {
 
 Wish wish_of(const Tensor& tensor) {
   const TensorState& state = *Inside::of(tensor);
-  const std::lock_guard lock(state.mutex);
+  const std::lock_guard lock(wishes_mutex);
   return {state.mode, state.provenance, state.host};
 }
 

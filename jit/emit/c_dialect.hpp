@@ -59,6 +59,15 @@ class CDialect {
     line("{{");
     inner(body);
   }
+  /// A variable of the loop text that has one value.
+  void bind(VarId var, const Made& value) {
+    line("const i64 {} = {};", variable(var), c_bare(value));
+  }
+  template <class Body>
+  void when(const Made& condition, const Body& body) {
+    line("if ({}) {{", c_bare(condition));
+    inner(body);
+  }
   /// An iteration of an unrolled loop.
   template <class Body>
   void unrolled_copy(VarId var, std::int64_t k, const Body& body) {

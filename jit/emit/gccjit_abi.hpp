@@ -38,7 +38,7 @@ struct KernelAbi {
     status_type = gcc_jit_type_get_pointer(gcc_jit_struct_as_type(
         gcc_jit_context_new_struct_type(c, nullptr, "heddle_kernel_status", 2, status_fields)));
     status = field(status_type, "status");
-    word = gcc_jit_type_get_volatile(in.type(DType::u32));
+    word = in.type(DType::u32);
     stop = field(gcc_jit_type_get_pointer(word), "stop");
     gcc_jit_field* args_fields[] = {field(in.type(DType::u32), "struct_size"),
                                     field(in.type(DType::u32), "abi"),
@@ -85,12 +85,17 @@ class GccjitStopWord {
     stopped_ = new_block();
   }
 
-  /// An aligned volatile load is the relaxed atomic one of emit/c.cpp.
+  /// The relaxed load of emit/c.cpp. Through a pointer to what is volatile libgccjit 12 makes a
+  /// plain one, of which a loop has but the first.
   gcc_jit_block* check(gcc_jit_block* block) {
-    gcc_jit_rvalue* set = in_.compare(GCC_JIT_COMPARISON_NE,
-                                      gcc_jit_lvalue_as_rvalue(gcc_jit_rvalue_dereference(
-                                          gcc_jit_lvalue_as_rvalue(word_), nullptr)),
-                                      in_.integer(DType::u32, 0));
+    gcc_jit_function* load = gcc_jit_context_get_builtin_function(in_.get(), "__atomic_load_4");
+    gcc_jit_type* place =
+        gcc_jit_rvalue_get_type(gcc_jit_param_as_rvalue(gcc_jit_function_get_param(load, 0)));
+    gcc_jit_rvalue* args[] = {in_.cast(gcc_jit_lvalue_as_rvalue(word_), place),
+                              in_.integer(DType::i32, __ATOMIC_RELAXED)};
+    gcc_jit_rvalue* value = gcc_jit_context_new_call(in_.get(), nullptr, load, 2, args);
+    gcc_jit_rvalue* set =
+        in_.compare(GCC_JIT_COMPARISON_NE, in_.cast(value, abi_.word), in_.integer(DType::u32, 0));
     gcc_jit_block* next = new_block();
     gcc_jit_block_end_with_conditional(block, nullptr, set, stopped_, next);
     return next;

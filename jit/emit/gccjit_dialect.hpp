@@ -39,13 +39,7 @@ class GccjitDialect {
   void leave_to_first_part();
   template <class Body>
   void by_first_part(const Body& body) {
-    gcc_jit_block* mine = new_block();
-    gcc_jit_block* after = new_block();
-    gcc_jit_block_end_with_conditional(block_, nullptr, is_first_part(), mine, after);
-    block_ = mine;
-    body();
-    gcc_jit_block_end_with_jump(block_, nullptr, after);
-    block_ = after;
+    when(is_first_part(), body);
   }
   [[nodiscard]] std::pair<Made, Made> slice(const Stmt& loop);
   void end_streams();
@@ -55,6 +49,19 @@ class GccjitDialect {
   template <class Body>
   static void scoped(const Body& body) {
     body();
+  }
+  void bind(VarId var, Made value) {
+    vars_[var] = variable(in_.type(DType::i64), fmt::format("i{}", var), value);
+  }
+  template <class Body>
+  void when(Made condition, const Body& body) {
+    gcc_jit_block* inside = new_block();
+    gcc_jit_block* after = new_block();
+    gcc_jit_block_end_with_conditional(block_, nullptr, condition, inside, after);
+    block_ = inside;
+    body();
+    gcc_jit_block_end_with_jump(block_, nullptr, after);
+    block_ = after;
   }
   template <class Body>
   static void unrolled_copy(VarId, std::int64_t, const Body& body) {

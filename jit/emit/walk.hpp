@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "jit/emit/lane_walk.hpp"
 #include "jit/emit/workarounds.hpp"
 #include "jit/loop/address.hpp"
+#include "jit/loop/position.hpp"
 #include "jit/lower/stop_checks.hpp"
 #include "jit/system/limits.hpp"
 
@@ -55,7 +57,7 @@ class Walk {
   void of_top_level(const Stmt& stmt, bool split) {
     if (stops_.before(stmt)) to_.check_stop();
     const bool assigns =
-        stmt.kind == StmtKind::loop || stmt.kind == StmtKind::zero || stmt.kind == StmtKind::store;
+        binds_variable(stmt) || stmt.kind == StmtKind::zero || stmt.kind == StmtKind::store;
     if (!split || !assigns) {
       statement(stmt);
     } else if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::parallel) {
@@ -73,6 +75,8 @@ class Walk {
         return to_.comment(stmt.text);
       case StmtKind::loop:
         return loop(stmt);
+      case StmtKind::at:
+        return position(stmt);
       case StmtKind::zero:
         return zero(stmt);
       case StmtKind::prefetch:
@@ -126,6 +130,48 @@ class Walk {
       if (scalar_loops_.ends_with_asm(stmt)) to_.empty_asm();
       hidden_stores_.clear();
       lanes_.forget();
+    });
+  }
+
+  /// Computed once; whether it is inside, or what is nearest, is asked in its own type.
+  void position(const Stmt& stmt) {
+    const auto body = [&] {
+      lanes_.forget();
+      for (const StmtPtr& inner : stmt.body) statement(*inner);
+      lanes_.forget();
+    };
+    to_.scoped([&] {
+      const DType type = stmt.value->dtype;
+      const auto all = [&](Op op, const Made& a, const Made& b) {
+        return to_.apply(op_function(op, type), {a, b});
+      };
+      Made found = to_.named("found", type, value(*stmt.value));
+      const PositionBounds bounds = position_bounds(stmt);
+      std::optional<Made> inside;
+      if (stmt.nearest) {
+        if (bounds.lowest) found = all(Op::max, found, to_.literal(*bounds.lowest));
+        if (bounds.highest) found = all(Op::min, found, to_.literal(*bounds.highest));
+      } else {
+        if (bounds.lowest) inside = all(Op::le, to_.literal(*bounds.lowest), found);
+        if (bounds.highest) {
+          const Made below = all(Op::le, found, to_.literal(*bounds.highest));
+          inside =
+              inside ? to_.apply(op_function(Op::and_, DType::bool_), {*inside, below}) : below;
+        }
+      }
+      const auto bound = [&] {
+        to_.bind(stmt.var, bounds.only ? to_.literal(Scalar::of_int(DType::i64, *bounds.only))
+                           : type == DType::i64
+                               ? found
+                               : to_.apply(cast_function(type, DType::i64), {found}));
+        body();
+      };
+      if (bounds.only && !stmt.nearest) return;  // its type holds nothing that is inside
+      if (inside) {
+        to_.when(*inside, bound);
+      } else {
+        bound();
+      }
     });
   }
 

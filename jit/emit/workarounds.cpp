@@ -46,10 +46,11 @@ class NestedSums {
           if (v.kind == ValueKind::local && v.local == stmt->local) found.insert(v.local);
         });
       }
-      if (stmt->kind != StmtKind::loop) continue;
-      ++depth_;
+      if (!binds_variable(*stmt)) continue;
+      const int loops = stmt->kind == StmtKind::loop ? 1 : 0;
+      depth_ += loops;
       block(stmt->body);
-      --depth_;
+      depth_ -= loops;
     }
   }
 
@@ -110,6 +111,7 @@ class SummedBuffers {
         block(stmt->body);
         loops_.pop_back();
       }
+      if (stmt->kind == StmtKind::at) block(stmt->body);
       if (stmt->kind == StmtKind::store && stays(*stmt)) stores_.push_back(stmt.get());
       const bool sets = stmt->kind == StmtKind::declare || stmt->kind == StmtKind::assign;
       if (sets) values_[stmt->local].push_back(stmt->value.get());
@@ -227,7 +229,7 @@ HiddenTerms::HiddenTerms(const Block& body) {
     for (const Stmt* const stmt : node.kept_by) {
       if (stmt->kind == StmtKind::store) {
         spread(buffers_[stmt->buffer], node.facts & any_constant, graph.loads[stmt->buffer]);
-      } else {
+      } else if (stmt->kind != StmtKind::at) {
         spread(locals_[stmt->local], node.facts, graph.locals[stmt->local]);
       }
     }
@@ -325,7 +327,7 @@ ScalarLoops::ScalarLoops(const Loop& loop, const LanePlan& plan) {
       guard.hidden_stores.insert(place.id);
     }
     guard.ends_with_asm |= std::ranges::any_of(stmt.body, [](const StmtPtr& inner) {
-      return inner->kind == StmtKind::loop || inner->kind == StmtKind::zero;
+      return binds_variable(*inner) || inner->kind == StmtKind::zero;
     });
     if (guard.ends_with_asm) guard.hidden_stores.clear();
   });

@@ -2,6 +2,7 @@
 #include "jit/loop/donation.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -9,14 +10,46 @@
 #include "jit/system/limits.hpp"
 
 namespace heddle::jit {
+namespace {
+
+/// Of reads and writes, for each output.
+constexpr std::size_t comparisons_max = 256;
+
+}  // namespace
 
 Donations::Donations(const Loop& loop, const std::vector<BufferAccess>& buffers)
-    : loop_(loop), buffers_(buffers), reads_(loop.buffers.size()), writes_(loop.buffers.size()) {
+    : loop_(loop),
+      buffers_(buffers),
+      grouped_(loop.buffers.size()),
+      reads_(loop.buffers.size()),
+      writes_(loop.buffers.size()),
+      last_read_(loop.buffers.size()),
+      first_write_(loop.buffers.size()) {
+  group();
   for (; top_ < loop.body.size(); ++top_) statement(*loop.body[top_]);
+  for (auto& [type, group] : groups_) {
+    std::erase_if(group.inputs, [&](BufferId id) { return reads_[id].empty(); });
+    std::ranges::sort(group.inputs, {}, [&](BufferId id) { return reads_[id].back().when; });
+  }
 }
 
-void Donations::add(std::vector<Use>& uses, const std::vector<Affine>* subscripts) {
-  uses.push_back({top_, uses_++, around_, subscripts});
+/// What is of no type that an input and an output have is not looked at.
+void Donations::group() {
+  for (BufferId id = 0; id < buffers_.size(); ++id) {
+    const ArrayType& type = loop_.buffers[id].type;
+    if (buffers_[id].role == Role::input) groups_[type].inputs.push_back(id);
+    if (buffers_[id].role == Role::output && buffers_[id].overwrites_whole)
+      groups_[type].outputs.push_back(id);
+  }
+  for (const auto& [type, group] : groups_) {
+    if (group.inputs.empty() || group.outputs.empty()) continue;
+    for (const BufferId id : group.inputs) grouped_[id] = true;
+    for (const BufferId id : group.outputs) grouped_[id] = true;
+  }
+}
+
+void Donations::add(std::vector<Use>& uses, BufferId id, const std::vector<Affine>* subscripts) {
+  if (grouped_[id]) uses.push_back({top_, uses_++, around_, subscripts});
 }
 
 void Donations::statement(const Stmt& stmt) {
@@ -32,11 +65,18 @@ void Donations::statement(const Stmt& stmt) {
       around_.pop_back();
       return;
     case StmtKind::zero:
-      add(writes_[stmt.buffer], nullptr);
+      write(stmt.buffer, nullptr);
+      return;
+    case StmtKind::at:
+      loads(*stmt.value);
+      if (stmt.from >= stmt.to) return;
+      around_.push_back(&stmt);
+      for (const StmtPtr& inner : stmt.body) statement(*inner);
+      around_.pop_back();
       return;
     case StmtKind::store:
       loads(*stmt.value);
-      add(writes_[stmt.buffer], &stmt.subscripts);
+      write(stmt.buffer, &stmt.subscripts);
       return;
     case StmtKind::declare:
     case StmtKind::assign:
@@ -45,9 +85,17 @@ void Donations::statement(const Stmt& stmt) {
   }
 }
 
+void Donations::write(BufferId id, const std::vector<Affine>* subscripts) {
+  if (first_write_[id] == 0) first_write_[id] = static_cast<std::uint32_t>(top_ + 1);
+  add(writes_[id], id, subscripts);
+}
+
 void Donations::loads(const Value& value) {
   count_step();
-  if (value.kind == ValueKind::load) add(reads_[value.buffer], &value.subscripts);
+  if (value.kind == ValueKind::load) {
+    last_read_[value.buffer] = static_cast<std::uint32_t>(top_ + 1);
+    add(reads_[value.buffer], value.buffer, &value.subscripts);
+  }
   for (const ValuePtr& arg : value.args) loads(*arg);
 }
 
@@ -55,12 +103,49 @@ bool Donations::may_take(BufferId output, BufferId input) const {
   const bool suit = buffers_[input].role == Role::input && buffers_[output].role == Role::output &&
                     buffers_[output].overwrites_whole &&
                     loop_.buffers[input].type == loop_.buffers[output].type;
-  return suit && std::ranges::all_of(reads_[input], [&](const Use& read) {
-           return std::ranges::all_of(writes_[output], [&](const Use& write) {
-             count_step();
-             return is_before(read, write);
-           });
-         });
+  std::size_t comparisons = std::numeric_limits<std::size_t>::max();
+  return suit && is_read_first(input, output, comparisons);
+}
+
+std::vector<BufferId> Donations::taken_while_written(BufferId output) const {
+  std::vector<BufferId> taken;
+  const std::vector<Use>& writes = writes_[output];
+  if (writes.empty()) return taken;
+  const std::vector<BufferId>& inputs = groups_.at(loop_.buffers[output].type).inputs;
+  const auto last = [&](auto at) -> const Use& { return reads_[*at].back(); };
+  std::size_t comparisons = comparisons_max;
+  const auto look = [&](auto at) {
+    if (is_read_first(*at, output, comparisons)) taken.push_back(*at);
+  };
+  // The nearest first: they are the likeliest.
+  const auto behind = std::ranges::upper_bound(inputs, writes.back().when, {},
+                                               [&](BufferId id) { return reads_[id].back().when; });
+  for (auto at = behind; at != inputs.begin() && comparisons > 0; look(at)) {
+    if (last(--at).top < writes.front().top) break;
+  }
+  for (auto at = behind; at != inputs.end() && comparisons > 0; look(at++)) {
+    if (last(at).top > writes.back().top) break;
+  }
+  std::ranges::sort(taken);
+  return taken;
+}
+
+/// Whether each element is read for the last time before it is written; false where it takes more
+/// comparisons than there are left.
+bool Donations::is_read_first(BufferId input, BufferId output, std::size_t& comparisons) const {
+  const std::vector<Use>&reads = reads_[input], &writes = writes_[output];
+  for (std::size_t r = reads.size(); r > 0 && !writes.empty(); --r) {
+    const Use& read = reads[r - 1];
+    if (read.top < writes.front().top) return true;  // and so are those before
+    const auto later = std::ranges::upper_bound(writes, read.top, {}, &Use::top);
+    for (auto write = later; write != writes.begin();) {
+      count_step();
+      if (comparisons == 0) return false;
+      --comparisons;
+      if (!is_before(read, *--write)) return false;
+    }
+  }
+  return true;
 }
 
 /// No element is written there, and read here later.
@@ -69,6 +154,8 @@ bool Donations::is_before(const Use& read, const Use& write) {
   const auto split = std::ranges::mismatch(read.around, write.around);
   const auto common = static_cast<std::size_t>(split.in1 - read.around.begin());
   for (std::size_t k = 0; k < common; ++k) {
+    // Both run in it once, for each iteration of what is around it.
+    if (read.around[k]->kind == StmtKind::at) continue;
     if (!are_apart(read, write, {k, Order::write_earlier})) return false;
     // Iterations of others may run side by side.
     if (read.around[k]->mark != LoopMark::serial &&

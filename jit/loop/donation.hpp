@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "jit/loop/interface.hpp"
@@ -16,10 +17,19 @@ class Donations {
   /// Of a kernel whose loops are final. Both outlive it.
   Donations(const Loop& loop, const std::vector<BufferAccess>& buffers);
 
+  /// Of the statements of the body, counted from 1: the last that reads a buffer, and the first
+  /// that writes it; 0: none does.
+  [[nodiscard]] std::uint32_t last_read(BufferId id) const { return last_read_[id]; }
+  [[nodiscard]] std::uint32_t first_write(BufferId id) const { return first_write_[id]; }
+
   /// Whether the kernel computes the same where `output`, which it writes whole, lies in the memory
   /// of `input`, which it only reads: they have one type, and it writes no element that it has yet
-  /// to read.
+  /// to read. Any input will do that is read for the last time in a statement before the first
+  /// that writes the output.
   [[nodiscard]] bool may_take(BufferId output, BufferId input) const;
+  /// The other inputs whose memory an output may take, in order: those that are read while it is
+  /// written. To bound the work, not all are found where there are many, or many uses of them.
+  [[nodiscard]] std::vector<BufferId> taken_while_written(BufferId output) const;
 
  private:
   using Loops = std::vector<const Stmt*>;  // outermost first
@@ -37,16 +47,26 @@ class Donations {
     std::size_t same;
     Order next;
   };
+  /// Of one type: inputs that are read, by where that is last, and outputs written whole.
+  struct Group {
+    std::vector<BufferId> inputs, outputs;
+  };
 
+  void group();
   void statement(const Stmt& stmt);
   void loads(const Value& value);
-  void add(std::vector<Use>& uses, const std::vector<Affine>* subscripts);
+  void write(BufferId id, const std::vector<Affine>* subscripts);
+  void add(std::vector<Use>& uses, BufferId id, const std::vector<Affine>* subscripts);
+  [[nodiscard]] bool is_read_first(BufferId input, BufferId output, std::size_t& comparisons) const;
   [[nodiscard]] static bool is_before(const Use& read, const Use& write);
   [[nodiscard]] static bool are_apart(const Use& read, const Use& write, Iterations iterations);
 
   const Loop& loop_;
   const std::vector<BufferAccess>& buffers_;
-  std::vector<std::vector<Use>> reads_, writes_;  // by buffer, in order
+  std::unordered_map<ArrayType, Group> groups_;
+  std::vector<bool> grouped_;                     // by buffer: in a group of both
+  std::vector<std::vector<Use>> reads_, writes_;  // by buffer, in order; of those
+  std::vector<std::uint32_t> last_read_, first_write_;
   std::size_t top_ = 0, uses_ = 0;
   Loops around_;
 };

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "jit/loop/boxes.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/system/limits.hpp"
 
@@ -18,7 +20,8 @@ constexpr std::int64_t highest_int = std::numeric_limits<std::int64_t>::max();
 
 class Reader {
  public:
-  explicit Reader(const Loop& loop) : loop_(loop), covered_(loop.buffers.size(), false) {
+  explicit Reader(const Loop& loop)
+      : loop_(loop), covers_(loop.buffers.size()), covered_(loop.buffers.size(), false) {
     interface_.buffers.resize(loop.buffers.size());
     for (const StaticDecl& decl : loop.statics) {
       StaticBounds bounds{lowest_int, highest_int};
@@ -31,7 +34,11 @@ class Reader {
     for (const StmtPtr& stmt : loop_.body) {
       covering_.clear();
       statement(*stmt);
-      for (const BufferId id : covering_) covered_[id] = true;
+      for (auto& [id, box] : covering_) {
+        if (covered_[id]) continue;
+        covers_[id].add(std::move(box));
+        covered_[id] = covers_[id].is_whole(loop_.buffers[id].type.dims);
+      }
     }
     for (BufferId id = 0; id < loop_.buffers.size(); ++id) close(id);
     return std::move(interface_);
@@ -65,27 +72,27 @@ class Reader {
       case StmtKind::comment:
       case StmtKind::prefetch:
         return;
-      case StmtKind::loop: {
-        vars_[stmt.var] = {stmt.from, stmt.to};
-        const bool was_empty = empty_;
-        const std::size_t stores = stores_.size();
-        empty_ = empty_ || stmt.from >= stmt.to;
-        for (const StmtPtr& inner : stmt.body) statement(*inner);
-        for (; stores_.size() > stores; stores_.pop_back())
-          stored_.erase(stores_.back());  // to an element of an iteration that is over
-        empty_ = was_empty;
-        vars_.erase(stmt.var);
+      case StmtKind::loop:
+        bind(stmt);
         return;
-      }
+      case StmtKind::at:
+        value(*stmt.value);
+        positions_.insert(stmt.var);
+        conditions_ += stmt.nearest ? 0 : 1;
+        bind(stmt);
+        conditions_ -= stmt.nearest ? 0 : 1;
+        positions_.erase(stmt.var);
+        return;
       case StmtKind::zero:
         interface_.buffers[stmt.buffer].writes = true;
-        if (!empty_) covering_.push_back(stmt.buffer);
+        if (!empty_) covering_.emplace_back(stmt.buffer, whole(stmt.buffer));
         return;
       case StmtKind::store:
         value(*stmt.value);
         bound(stmt.buffer, stmt.subscripts);
         interface_.buffers[stmt.buffer].writes = true;
-        if (covers(stmt)) covering_.push_back(stmt.buffer);
+        if (std::optional<Box> box = covered_by(stmt); box && !covered_[stmt.buffer])
+          covering_.emplace_back(stmt.buffer, *std::move(box));
         if (const Element element{stmt.buffer, &stmt.subscripts}; stored_.insert(element).second)
           stores_.push_back(element);
         return;
@@ -96,6 +103,19 @@ class Reader {
     }
   }
 
+  /// The body, its variable in scope.
+  void bind(const Stmt& stmt) {
+    vars_[stmt.var] = {stmt.from, stmt.to};
+    const bool was_empty = empty_;
+    const std::size_t stores = stores_.size();
+    empty_ = empty_ || stmt.from >= stmt.to;
+    for (const StmtPtr& inner : stmt.body) statement(*inner);
+    for (; stores_.size() > stores; stores_.pop_back())
+      stored_.erase(stores_.back());  // to an element of an iteration that is over
+    empty_ = was_empty;
+    vars_.erase(stmt.var);
+  }
+
   void value(const Value& v) {
     count_step();
     if (v.kind == ValueKind::load) {
@@ -103,31 +123,54 @@ class Reader {
       BufferAccess& access = interface_.buffers[v.buffer];
       access.reads = true;
       const bool fresh = covered_[v.buffer] || stored_.contains({v.buffer, &v.subscripts});
-      if (!fresh && !empty_) access.reads_before_writing = true;
+      if (!fresh && !empty_ && !is_covered(v)) access.reads_before_writing = true;
     }
     for (const ValuePtr& arg : v.args) value(*arg);
   }
 
-  /// The nest around this store writes every element: each axis runs over a loop variable of its
-  /// own, or has one element.
-  bool covers(const Stmt& store) const {
-    const Dims& dims = loop_.buffers[store.buffer].type.dims;
+  [[nodiscard]] Box whole(BufferId id) const {
+    Box box;
+    for (const std::int64_t extent : loop_.buffers[id].type.dims)
+      box.push_back({0, static_cast<Int128>(extent) - 1});
+    return box;
+  }
+
+  /// The box that the nest around this store writes, if that is one: each axis goes over an
+  /// interval by loop variables of its own.
+  [[nodiscard]] std::optional<Box> covered_by(const Stmt& store) const {
+    if (conditions_ > 0 || empty_) return std::nullopt;
+    Box box;
     std::vector<VarId> used;
-    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-      const Affine& a = store.subscripts[axis];
-      if (dims[axis] == 1 && a.terms.empty()) continue;
-      if (a.constant != 0 || a.terms.size() != 1) return false;
-      const AffineTerm& term = a.terms[0];
-      if (term.kind != AffineTerm::Kind::loop || term.coefficient != 1) return false;
-      if (std::ranges::find(used, term.id) != used.end()) return false;
-      const auto [from, to] = vars_.at(term.id);
-      if (from != 0 || to != dims[axis]) return false;
-      used.push_back(term.id);
+    for (const Affine& a : store.subscripts) {
+      Interval& axis = box.emplace_back(Interval{a.constant, a.constant});
+      std::vector<std::pair<Int128, std::int64_t>> steps;
+      for (const AffineTerm& term : a.terms) {
+        const bool of_loop = term.kind == AffineTerm::Kind::loop && !positions_.contains(term.id);
+        if (!of_loop || std::ranges::find(used, term.id) != used.end()) return std::nullopt;
+        const auto [from, to] = vars_.at(term.id);
+        axis.add(term.coefficient, from, to - 1);
+        const Int128 step = term.coefficient;
+        steps.emplace_back(step < 0 ? -step : step, to - from);
+        used.push_back(term.id);
+      }
+      if (!is_dense(std::move(steps))) return std::nullopt;
     }
-    return std::ranges::all_of(vars_, [&](const auto& var) {
-      const bool runs = var.second.first < var.second.second;
-      return runs || std::ranges::find(used, var.first) != used.end();
-    });
+    return box;
+  }
+
+  /// Whether all that it may read was written by the statements before this one.
+  [[nodiscard]] bool is_covered(const Value& load) const {
+    if (covers_[load.buffer].is_empty()) return false;
+    Box box;
+    for (const Affine& a : load.subscripts) {
+      using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
+      const auto axis = reach(a, [this](const AffineTerm& term) {
+        return term.kind == AffineTerm::Kind::loop ? Ends(ends(term)) : Ends();
+      });
+      if (!axis) return false;
+      box.push_back(*axis);
+    }
+    return covers_[load.buffer].contains(box);
   }
 
   /// Tightens the bounds of static indices so that this access stays inside its buffer.
@@ -176,11 +219,15 @@ class Reader {
 
   const Loop& loop_;
   Interface interface_;
-  std::vector<bool> covered_;       // written whole by the statements before this one
-  std::vector<BufferId> covering_;  // written whole by this one
-  std::vector<Element> stores_;     // earlier in the same iteration, each once
-  std::set<Element> stored_;        // the same
+  // By buffer: what the statements before this one wrote of it, and whether that is the whole.
+  std::vector<Cover> covers_;
+  std::vector<bool> covered_;
+  std::vector<std::pair<BufferId, Box>> covering_;  // what this one writes
+  std::vector<Element> stores_;                     // earlier in the same iteration, each once
+  std::set<Element> stored_;                        // the same
   std::map<VarId, std::pair<std::int64_t, std::int64_t>> vars_;
+  std::set<VarId> positions_;  // of the variables, those that have one value
+  int conditions_ = 0;         // positions around that may be outside
   bool empty_ = false;
 };
 

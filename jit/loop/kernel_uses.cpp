@@ -25,7 +25,7 @@ void KernelUses::add(Position at) {
     if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero)
       writers_[stmt.buffer].insert(at);
     if (stmt.kind == StmtKind::assign) assigners_[stmt.local].insert(at);
-    if (stmt.kind == StmtKind::loop) bounds_[stmt.var] = {stmt.from, stmt.to};
+    if (binds_variable(stmt)) bounds_[stmt.var] = {stmt.from, stmt.to};
   });
   walk_values(alone, [&](const Value& v) {
     if (v.kind == ValueKind::load && !writers_[v.buffer].contains(at)) ++readers_[v.buffer][at];

@@ -37,7 +37,7 @@ class KernelUses {
   [[nodiscard]] const Reads& readers(BufferId buffer) const { return readers_[buffer]; }
   /// Whether a statement from `first` to `last` assigns the local.
   [[nodiscard]] bool assigns(LocalId local, Position first, Position last) const;
-  /// Where a loop begins and ends: from, to.
+  /// Where a loop, or the range of a position, begins and ends: from, to.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> bounds(VarId var) const {
     return bounds_.at(var);
   }

@@ -126,6 +126,19 @@ StmtPtr make_loop(VarId var, std::int64_t from, std::int64_t to, Block body, Loo
   return share(std::move(stmt));
 }
 
+StmtPtr make_at(VarId var, std::int64_t from, std::int64_t to, ValuePtr value, bool nearest,
+                Block body) {
+  Stmt stmt;
+  stmt.kind = StmtKind::at;
+  stmt.var = var;
+  stmt.from = from;
+  stmt.to = to;
+  stmt.value = std::move(value);
+  stmt.nearest = nearest;
+  stmt.body = std::move(body);
+  return share(std::move(stmt));
+}
+
 StmtPtr make_zero(BufferId buffer) {
   Stmt stmt;
   stmt.kind = StmtKind::zero;
@@ -215,9 +228,10 @@ bool equal(const Value& a, const Value& b) {
 bool equal(const Stmt& a, const Stmt& b) {
   if (&a == &b) return true;
   return a.kind == b.kind && a.text == b.text && a.var == b.var && a.from == b.from &&
-         a.to == b.to && a.mark == b.mark && a.buffer == b.buffer && a.subscripts == b.subscripts &&
-         a.stream == b.stream && a.next == b.next && a.dims == b.dims && a.local == b.local &&
-         equal_ptr(a.value, b.value) && equal_block(a.body, b.body);
+         a.to == b.to && a.mark == b.mark && a.nearest == b.nearest && a.buffer == b.buffer &&
+         a.subscripts == b.subscripts && a.stream == b.stream && a.next == b.next &&
+         a.dims == b.dims && a.local == b.local && equal_ptr(a.value, b.value) &&
+         equal_block(a.body, b.body);
 }
 
 bool operator==(const Loop& a, const Loop& b) {

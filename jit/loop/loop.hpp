@@ -4,8 +4,9 @@
 // Conventions: arithmetic happens only in compute types (bool, integers, f32, f64); f16 and bf16
 // appear in buffers, locals and as the target or source of a cast. Subscripts are affine in loop
 // variables and static indices and are in range by construction (loop/verify.hpp proves it, link
-// checks the statics). Everything is numbered by first appearance; user names live beside the tree,
-// never in it.
+// checks the statics). A position that is computed from data is such a variable too, bound by a
+// statement of its own (StmtKind::at), which sees to its range. Everything is numbered by first
+// appearance; user names live beside the tree, never in it.
 #pragma once
 
 #include <array>
@@ -27,7 +28,8 @@ inline constexpr int value_depth_max = 2500;
 /// What marks make of one statement, in copies: iterations of the unrolled loops around it times
 /// those of its lanes loop.
 inline constexpr std::int64_t copies_max = 4096;
-/// Bytes of all local blocks of a kernel: they live in registers and on the stack.
+/// Bytes of all local blocks in scope: they live in registers and on the stack. Kernels are cut
+/// where all of theirs would take more, as a compiler may give each a place of its own.
 inline constexpr std::int64_t block_bytes_max = 256 << 10;
 
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
@@ -105,8 +107,12 @@ using Block = std::vector<StmtPtr>;
 enum class StmtKind : std::uint8_t {
   comment,  ///< text
   loop,     ///< for var in [from, to): body
-  zero,     ///< every element of buffer becomes 0
-  store,    ///< buffer[subscripts] = value (value->dtype is the buffer's dtype)
+  /// A computed position: the body, once, with var = value, an integer. A value outside [from, to)
+  /// counts as the nearest one inside where `nearest` says so; else the body does not run. So
+  /// whatever is computed, no subscript leaves its buffer.
+  at,
+  zero,   ///< every element of buffer becomes 0
+  store,  ///< buffer[subscripts] = value (value->dtype is the buffer's dtype)
   /// A new local, visible in the rest of the block, = value. With extents it is a local block (a
   /// register tile, a few rows): every element begins as the value.
   declare,
@@ -135,18 +141,24 @@ enum class Prefetch : std::uint8_t {
 struct Stmt {
   StmtKind kind = StmtKind::comment;
   std::string text;                  // comment
-  VarId var = 0;                     // loop
-  std::int64_t from = 0, to = 0;     // loop, half-open
+  VarId var = 0;                     // loop, at
+  std::int64_t from = 0, to = 0;     // loop, at; half-open
   LoopMark mark = LoopMark::serial;  // loop
-  Block body;                        // loop
+  bool nearest = false;              // at
+  Block body;                        // loop, at
   BufferId buffer = 0;               // zero, store, prefetch
   std::vector<Affine> subscripts;    // store, assign, prefetch
   bool stream = false;               // store: past the caches, not read again soon
   Prefetch next = Prefetch::load;    // prefetch: what the element is used for
   LocalId local = 0;                 // declare, assign
   Dims dims;                         // declare: extents of a block; empty: a scalar
-  ValuePtr value;                    // store, declare, assign
+  ValuePtr value;                    // store, declare, assign, at
 };
+
+/// Whether `var` is a variable of its own, which its body has in scope.
+[[nodiscard]] inline bool binds_variable(const Stmt& stmt) noexcept {
+  return stmt.kind == StmtKind::loop || stmt.kind == StmtKind::at;
+}
 
 /// One kernel in loop form: declarations and statements. Names are numbered, see loop/text.hpp.
 struct Loop {
@@ -169,6 +181,8 @@ struct Loop {
 [[nodiscard]] StmtPtr make_comment(std::string text);
 [[nodiscard]] StmtPtr make_loop(VarId var, std::int64_t from, std::int64_t to, Block body,
                                 LoopMark mark = LoopMark::serial);
+[[nodiscard]] StmtPtr make_at(VarId var, std::int64_t from, std::int64_t to, ValuePtr value,
+                              bool nearest, Block body);
 [[nodiscard]] StmtPtr make_zero(BufferId buffer);
 [[nodiscard]] StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value,
                                  bool stream = false);

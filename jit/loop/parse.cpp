@@ -15,7 +15,7 @@ namespace {
 
 class Parser : Scanner {
  public:
-  explicit Parser(std::string_view text) : Scanner(text) {}
+  explicit Parser(std::string_view text) : Scanner(text, "loop text") {}
 
   VerifiedLoop parse() {
     expect("heddle-loop");
@@ -31,14 +31,6 @@ class Parser : Scanner {
   }
 
  private:
-  DType dtype() {
-    const std::string_view text = word();
-    const auto t = parse_dtype(text);
-    if (!t) fail("a dtype such as f32");
-    at_ += text.size();
-    return *t;
-  }
-
   void buffer() {
     if (id('t', "a buffer such as t0") != loop_.buffers.size()) {
       fail(fmt::format("buffers in order, after t{} now", loop_.buffers.size()));
@@ -54,16 +46,6 @@ class Parser : Scanner {
     expect("[");
     decl.type.dims = extents();
     loop_.buffers.push_back(std::move(decl));
-  }
-
-  /// After the opening bracket.
-  Dims extents() {
-    Dims dims;
-    while (!accept("]")) {
-      if (!dims.empty()) expect(",");
-      dims.push_back(number<std::int64_t>("an extent"));
-    }
-    return dims;
   }
 
   void static_index() {
@@ -114,6 +96,7 @@ class Parser : Scanner {
       Block body = block(depth + 1);
       return make_loop(var, from, to, std::move(body), *mark);
     }
+    if (const bool nearest = accept("nearest"); nearest || accept("at")) return at(nearest, depth);
     if (accept("zero")) return make_zero(id('t', "a buffer such as t0"));
     if (accept("let")) {
       const LocalId local = id('x', "a local such as x0");
@@ -144,13 +127,27 @@ class Parser : Scanner {
     const bool stream = !prefetch && accept("stream");
     if (!sees_id('t'))
       fail(
-          "a statement (for, parallel, unroll, lanes, zero, let, stream, prefetch, prefetch2, "
-          "prefetchw, t.., x..) or '}'");
+          "a statement (for, parallel, unroll, lanes, at, nearest, zero, let, stream, prefetch, "
+          "prefetch2, prefetchw, t.., x..) or '}'");
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
     if (prefetch) return make_prefetch(target, std::move(at), *prefetch);
     expect("=");
     return make_store(target, std::move(at), value(), stream);
+  }
+
+  /// A computed position, after its first word.
+  StmtPtr at(bool nearest, int depth) {
+    const VarId var = id('i', "a variable such as i0");
+    expect("in");
+    const auto from = number<std::int64_t>("a lower bound");
+    expect("..");
+    const auto to = number<std::int64_t>("an upper bound");
+    expect("=");
+    ValuePtr position = value();
+    expect("{");
+    Block body = block(depth + 1);
+    return make_at(var, from, to, std::move(position), nearest, std::move(body));
   }
 
   /// Subscripts of a local; none where it is a scalar. They follow at once: what comes later is not
@@ -257,7 +254,8 @@ class Parser : Scanner {
     }
     skip(true);
     const char c = at_ < text_.size() ? text_[at_] : '\0';
-    if (c == '-' || (c >= '0' && c <= '9') || word() == "nan" || word() == "inf") return constant();
+    if (c == '-' || (c >= '0' && c <= '9') || word() == "nan" || word() == "inf")
+      return make_constant(scalar());
     if (!accept("index")) return nullptr;
     expect("(");
     Affine at = affine();
@@ -301,46 +299,6 @@ class Parser : Scanner {
         fail(fmt::format("operands of one type for '{}' before here", op_info(op).name));
     }
     return result;
-  }
-
-  ValuePtr constant() {
-    const std::size_t colon = text_.find(':', at_);
-    const std::string_view digits =
-        text_.substr(at_, colon == std::string_view::npos ? 0 : colon - at_);
-    const std::size_t start = at_;
-    if (digits.empty() || digits.size() > 64) fail("a constant such as 1:f32");
-    at_ = colon + 1;
-    const DType t = dtype();
-    const std::size_t end = at_;
-    at_ = start;  // for messages
-    Scalar scalar;
-    if (is_floating(t)) {
-      double number = 0;
-      if (!read(digits, number)) fail(fmt::format("a {} constant", name(t)));
-      scalar = Scalar::of_float(t, number);
-      if (t != DType::f64) {
-        // Shortest digits are those of a binary32: read them as such, once.
-        float narrow = 0;
-        if (read(digits, narrow)) scalar = Scalar::of_float(t, narrow);
-      }
-    } else if (t == DType::u64) {
-      std::uint64_t number = 0;
-      if (!read(digits, number)) fail("a u64 constant");
-      scalar = Scalar::of_int(t, static_cast<std::int64_t>(number));
-    } else {
-      std::int64_t number = 0;
-      if (!read(digits, number) || Scalar::of_int(t, number).i != number)
-        fail(fmt::format("a {} constant", name(t)));
-      scalar = Scalar::of_int(t, number);
-    }
-    at_ = end;
-    return make_constant(scalar);
-  }
-
-  template <class T>
-  static bool read(std::string_view digits, T& number) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    return error == std::errc() && end == digits.data() + digits.size();
   }
 
   Loop loop_;

@@ -76,7 +76,7 @@ StmtPtr substitute(const StmtPtr& stmt, const Substitution& by) {
     copy.buffer = renamed(by.buffers, copy.buffer);
   if (copy.kind == StmtKind::declare || copy.kind == StmtKind::assign)
     copy.local = renamed(by.locals, copy.local);
-  if (copy.kind == StmtKind::loop) copy.var = renamed(by.loops, copy.var);
+  if (binds_variable(copy)) copy.var = renamed(by.loops, copy.var);
   for (StmtPtr& inner : copy.body) inner = substitute(inner, by);
   return std::make_shared<const Stmt>(std::move(copy));
 }

@@ -44,7 +44,7 @@ void walk_values(const Block& block, const Visit& visit) {
 struct Substitution {
   std::map<VarId, Affine> vars;  ///< loop variables by affine indices
   std::map<LocalId, LocalId> locals;
-  std::map<VarId, VarId> loops;  ///< variables that loops bind (also renamed where used)
+  std::map<VarId, VarId> loops;  ///< variables that statements bind (also renamed where used)
   std::map<BufferId, BufferId> buffers;
   std::map<StaticId, StaticId> statics;
 };
@@ -52,7 +52,7 @@ struct Substitution {
 [[nodiscard]] ValuePtr substitute(const ValuePtr& value, const Substitution& by);
 [[nodiscard]] StmtPtr substitute(const StmtPtr& stmt, const Substitution& by);
 
-/// The statement with another value (store, declare, assign) or another body (loop).
+/// The statement with another value (store, declare, assign, at) or another body (loop, at).
 [[nodiscard]] StmtPtr with_value(const Stmt& stmt, ValuePtr value);
 [[nodiscard]] StmtPtr with_body(const Stmt& stmt, Block body);
 

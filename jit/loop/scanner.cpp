@@ -14,6 +14,12 @@ bool is_word(char c) {
          c == '-';
 }
 
+template <class T>
+bool read(std::string_view digits, T& number) {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size();
+}
+
 }  // namespace
 
 void Scanner::fail(std::string_view expected) {
@@ -30,7 +36,7 @@ void Scanner::fail(std::string_view expected) {
   found = found.substr(0, found.find('\n'));
   std::ranges::replace_if(found, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("loop text line {} column {}: expected {}, found '{}'", line,
+              fmt::format("{} line {} column {}: expected {}, found '{}'", kind_, line,
                           at_ - start + 1, expected, found.empty() ? "end of line" : found));
 }
 
@@ -76,6 +82,58 @@ std::string_view Scanner::word() {
   std::size_t end = at_;
   while (end < text_.size() && is_word(text_[end])) ++end;
   return text_.substr(at_, end - at_);
+}
+
+DType Scanner::dtype() {
+  const std::string_view text = word();
+  const auto t = parse_dtype(text);
+  if (!t) fail("a dtype such as f32");
+  at_ += text.size();
+  return *t;
+}
+
+Dims Scanner::extents() {
+  Dims dims;
+  while (!accept("]")) {
+    if (!dims.empty()) expect(",");
+    dims.push_back(number<std::int64_t>("an extent"));
+  }
+  return dims;
+}
+
+Scalar Scanner::scalar() {
+  skip(true);
+  const std::size_t colon = text_.find(':', at_);
+  const std::string_view digits =
+      text_.substr(at_, colon == std::string_view::npos ? 0 : colon - at_);
+  const std::size_t start = at_;
+  if (digits.empty() || digits.size() > 64) fail("a constant such as 1:f32");
+  at_ = colon + 1;
+  const DType t = dtype();
+  const std::size_t end = at_;
+  at_ = start;  // for messages
+  Scalar scalar;
+  if (is_floating(t)) {
+    double number = 0;
+    if (!read(digits, number)) fail(fmt::format("a {} constant", name(t)));
+    scalar = Scalar::of_float(t, number);
+    if (t != DType::f64) {
+      // Shortest digits are those of a binary32: read them as such, once.
+      float narrow = 0;
+      if (read(digits, narrow)) scalar = Scalar::of_float(t, narrow);
+    }
+  } else if (t == DType::u64) {
+    std::uint64_t number = 0;
+    if (!read(digits, number)) fail("a u64 constant");
+    scalar = Scalar::of_int(t, static_cast<std::int64_t>(number));
+  } else {
+    std::int64_t number = 0;
+    if (!read(digits, number) || Scalar::of_int(t, number).i != number)
+      fail(fmt::format("a {} constant", name(t)));
+    scalar = Scalar::of_int(t, number);
+  }
+  at_ = end;
+  return scalar;
 }
 
 }  // namespace heddle::jit

@@ -1,4 +1,4 @@
-// The tokens of the loop text, and where in it something is wrong. One thread.
+// The tokens of the texts of loops and graphs, and where in one something is wrong. One thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,11 +8,15 @@
 #include <string_view>
 #include <system_error>
 
+#include "heddle/types.hpp"
+#include "jit/value/ops.hpp"
+
 namespace heddle::jit {
 
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  /// `kind`: what errors call the text.
+  Scanner(std::string_view text, std::string_view kind) : text_(text), kind_(kind) {}
 
   /// Throws invalid_argument: line, column, what was expected here, what is there.
   [[noreturn]] void fail(std::string_view expected);
@@ -38,12 +42,18 @@ class Scanner {
   bool sees_id(char prefix);
   /// That comes next; it is not passed.
   std::string_view word();
+  DType dtype();
+  /// After the opening bracket.
+  Dims extents();
+  /// "1:f32"
+  Scalar scalar();
 
  protected:
   /// Blanks; with `comments`, comments too.
   void skip(bool comments);
 
   std::string_view text_;
+  std::string_view kind_;
   std::size_t at_ = 0;
 };
 

@@ -3,6 +3,8 @@
 // (lower/lower.hpp). Any thread may read it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,14 +16,19 @@
 
 namespace heddle::jit {
 
-inline constexpr std::uint32_t signature_version = 2;
+inline constexpr std::uint32_t signature_version = 3;
 
 /// One buffer entry, in the order of Loop::buffers and of the kernel ABI.
 struct SignatureEntry : BufferAccess {
   ArrayType type;
   /// Position of the entry this one shares its buffer with.
   std::optional<std::uint32_t> alias_of;
-  bool may_donate = false;
+  /// Of the kernel's statements, counted from 1: the last that reads it, the first that writes it;
+  /// 0: none does.
+  std::uint32_t last_read = 0, first_write = 0;
+  /// Of an output: inputs that are read while it is written, and whose memory it may take all the
+  /// same.
+  std::vector<std::uint32_t> takes;
   /// Where its tensor was placed; unset for the merge buffer.
   MemoryMode mode = MemoryMode::unset;
   friend bool operator==(const SignatureEntry&, const SignatureEntry&) = default;
@@ -36,6 +43,16 @@ struct Signature {
   /// Effects beyond buffers (none yet; host calls and ordered I/O later).
   std::uint32_t effects = 0;
   friend bool operator==(const Signature&, const Signature&) = default;
+
+  /// Whether the kernel computes the same where one entry, an output, lies in the memory of
+  /// another, an input that it reads for the last time. On the safe side (loop/donation.hpp).
+  [[nodiscard]] bool may_take(std::size_t output, std::size_t input) const {
+    const SignatureEntry &to = entries[output], &from = entries[input];
+    const bool suit = from.role == Role::input && to.role == Role::output && to.overwrites_whole &&
+                      from.type == to.type;
+    return suit && (to.first_write == 0 || from.last_read < to.first_write ||
+                    std::ranges::binary_search(to.takes, input));
+  }
 
   [[nodiscard]] std::string serialize() const;
   /// Throws invalid_argument naming the line on malformed text or an unknown version.

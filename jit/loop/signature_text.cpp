@@ -32,6 +32,12 @@ bool read_flag(std::istringstream& words, std::size_t line) {
   return text == "1";
 }
 
+std::uint32_t read_count(std::istringstream& words, std::size_t line, std::string_view expected) {
+  const auto count = read<std::int64_t>(words, line, expected);
+  if (count < 0 || count > 0xffff'ffff) refuse(line, expected, std::to_string(count));
+  return static_cast<std::uint32_t>(count);
+}
+
 ArrayType parse_type(const std::string& text, std::size_t line) {
   const auto open = text.find('[');
   const auto t = parse_dtype(std::string_view(text).substr(0, open));
@@ -65,14 +71,25 @@ SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   if (at == std::end(roles)) refuse(line, "input, output, inout, merge or scratch", role);
   entry.role = static_cast<Role>(at - std::begin(roles));
   entry.type = parse_type(read<std::string>(words, line, "a type"), line);
-  for (bool* flag : {&entry.reads, &entry.writes, &entry.reads_before_writing,
-                     &entry.overwrites_whole, &entry.may_donate}) {
+  for (bool* flag :
+       {&entry.reads, &entry.writes, &entry.reads_before_writing, &entry.overwrites_whole}) {
     *flag = read_flag(words, line);
   }
+  entry.last_read = read_count(words, line, "a statement or 0");
+  entry.first_write = read_count(words, line, "a statement or 0");
   const auto alias = read<std::int64_t>(words, line, "an entry or -1");
   if (alias < -1 || alias > 0xffff'ffff) refuse(line, "an entry or -1", std::to_string(alias));
   if (alias >= 0) entry.alias_of = static_cast<std::uint32_t>(alias);
   entry.mode = parse_mode(read<std::string>(words, line, "a memory mode"), line);
+  if (std::string word; words >> word) {
+    if (word != "takes") refuse(line, "'takes' or the end of the line", word);
+    do {
+      const auto input = read_count(words, line, "an entry");
+      if (!entry.takes.empty() && input <= entry.takes.back())
+        refuse(line, "entries in order", std::to_string(input));
+      entry.takes.push_back(input);
+    } while (words >> std::ws && !words.eof());
+  }
   return entry;
 }
 
@@ -98,10 +115,13 @@ void add_entry(Signature& signature, std::istringstream& words, std::size_t line
 std::string Signature::serialize() const {
   std::string text = fmt::format("heddle-signature {} effects {}\n", version, effects);
   for (const SignatureEntry& e : entries) {
-    fmt::format_to(std::back_inserter(text), "entry {} {} {:d} {:d} {:d} {:d} {:d} {} {}\n",
+    fmt::format_to(std::back_inserter(text), "entry {} {} {:d} {:d} {:d} {:d} {} {} {} {}",
                    roles[static_cast<std::size_t>(e.role)], e.type.to_string(), e.reads, e.writes,
-                   e.reads_before_writing, e.overwrites_whole, e.may_donate,
+                   e.reads_before_writing, e.overwrites_whole, e.last_read, e.first_write,
                    e.alias_of ? static_cast<std::int64_t>(*e.alias_of) : -1, name(e.mode));
+    if (!e.takes.empty())
+      fmt::format_to(std::back_inserter(text), " takes {}", fmt::join(e.takes, " "));
+    text += '\n';
   }
   for (const StaticBounds& b : statics) {
     fmt::format_to(std::back_inserter(text), "static {} {}\n", b.lowest, b.highest);
@@ -137,6 +157,8 @@ Signature Signature::parse(std::string_view text) {
   for (const SignatureEntry& entry : signature.entries) {
     if (entry.alias_of && *entry.alias_of >= signature.entries.size())
       refuse(line, "aliases of entries that exist", std::to_string(*entry.alias_of));
+    if (!entry.takes.empty() && entry.takes.back() >= signature.entries.size())
+      refuse(line, "to take from entries that exist", std::to_string(entry.takes.back()));
   }
   return signature;
 }

@@ -102,6 +102,14 @@ class LoopPrinter {
         text_.append(2 * depth, ' ');
         text_ += '}';
         break;
+      case StmtKind::at:
+        put("{} i{} in {}..{} = ", stmt.nearest ? "nearest" : "at", stmt.var, stmt.from, stmt.to);
+        value(*stmt.value);
+        text_ += " {\n";
+        block(stmt.body, depth + 1);
+        text_.append(2 * depth, ' ');
+        text_ += '}';
+        break;
       case StmtKind::zero:
         put("zero t{}", stmt.buffer);
         break;
@@ -174,7 +182,7 @@ class LoopPrinter {
     count_step();
     switch (v.kind) {
       case ValueKind::constant:
-        constant(v.scalar);
+        text_ += heddle::jit::print(v.scalar);
         break;
       case ValueKind::load:
         cell('t', v.buffer, v.subscripts);
@@ -209,42 +217,40 @@ class LoopPrinter {
 
   /// "1.5:f32": the shortest decimal that reads back as the same bits; "nan:f32" whatever its
   /// payload.
-  void constant(const Scalar& s) {
-    if (is_floating(s.dtype)) {
-      if (std::isnan(s.f)) {
-        text_ += "nan";
-      } else if (s.dtype == DType::f64) {
-        put("{}", s.f);
-      } else {
-        put("{}", static_cast<float>(s.f));
-      }
-    } else if (s.dtype == DType::u64) {
-      put("{}", static_cast<std::uint64_t>(s.i));
-    } else {
-      put("{}", s.i);
-    }
-    put(":{}", heddle::name(s.dtype));
-  }
-
   bool comments_;
   std::string text_;
 };
 
 }  // namespace
 
+std::string print(const Scalar& scalar) {
+  std::string number;
+  if (is_floating(scalar.dtype)) {
+    number = std::isnan(scalar.f)         ? "nan"
+             : scalar.dtype == DType::f64 ? fmt::format("{}", scalar.f)
+                                          : fmt::format("{}", static_cast<float>(scalar.f));
+  } else if (scalar.dtype == DType::u64) {
+    number = fmt::format("{}", static_cast<std::uint64_t>(scalar.i));
+  } else {
+    number = fmt::format("{}", scalar.i);
+  }
+  return fmt::format("{}:{}", number, name(scalar.dtype));
+}
+
 std::string print(const Loop& loop, const LoopNames* names) {
   return LoopPrinter(true).print(loop, names);
 }
 
-std::string hash(const Loop& loop) {
-  const std::string text = LoopPrinter(false).print(loop, nullptr);
-  std::uint8_t digest[16];
-  if (blake2b(digest, text.data(), nullptr, sizeof digest, text.size(), 0) != 0) {
+std::string digest(std::string_view text) {
+  std::uint8_t bytes[16];
+  if (blake2b(bytes, text.data(), nullptr, sizeof bytes, text.size(), 0) != 0) {
     throw Error(ErrorCode::internal, "BLAKE2b refused its own parameters");
   }
   std::string hex;
-  for (const std::uint8_t byte : digest) fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
+  for (const std::uint8_t byte : bytes) fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
   return hex;
 }
+
+std::string hash(const Loop& loop) { return digest(LoopPrinter(false).print(loop, nullptr)); }
 
 }  // namespace heddle::jit

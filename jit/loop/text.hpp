@@ -17,13 +17,17 @@ struct LoopNames {
   std::vector<std::string> statics;
 };
 
+/// "1:f32", as texts have constants; exact.
+[[nodiscard]] std::string print(const Scalar& scalar);
 /// Canonical text: the same loops print the same bytes, whatever was built before. Ends with a
 /// newline.
 [[nodiscard]] std::string print(const Loop& loop, const LoopNames* names = nullptr);
 /// Inverse of print(). Throws invalid_argument with line, column, what was expected and what was
 /// found.
 [[nodiscard]] VerifiedLoop parse_loop(std::string_view text);
-/// 128-bit BLAKE2b of the canonical text, as 32 hex digits. Comments inside the kernel do not
+/// 128-bit BLAKE2b of a text, as 32 hex digits.
+[[nodiscard]] std::string digest(std::string_view text);
+/// digest() of the canonical text, as 32 hex digits. Comments inside the kernel do not
 /// count.
 [[nodiscard]] std::string hash(const Loop& loop);
 

@@ -61,7 +61,11 @@ class Verifier {
     if (++depth_ > loop_depth_max + 1) broken("loops nest deeper than {}", loop_depth_max);
     for (const StmtPtr& stmt : body) statement(*stmt, mine);
     --depth_;
-    for (const LocalId local : mine) locals_.erase(local);
+    for (const LocalId local : mine) {
+      if (const ArrayType& type = locals_.at(local); !type.dims.empty())
+        block_bytes_ -= *type.num_bytes();
+      locals_.erase(local);
+    }
   }
 
   void statement(const Stmt& stmt, std::vector<LocalId>& mine) {
@@ -74,14 +78,22 @@ class Verifier {
           broken("loop i{}: bounds {}..{} run backwards", stmt.var, stmt.from, stmt.to);
         if (!seen_vars_.insert(stmt.var).second)
           broken("loop variable i{} is declared twice", stmt.var);
-        vars_[stmt.var] = {stmt.from, stmt.to};
-        const bool was_empty = empty_;
-        empty_ = empty_ || stmt.from == stmt.to;
-        block(stmt.body);
-        empty_ = was_empty;
-        vars_.erase(stmt.var);
+        bind(stmt);
         return;
       }
+      case StmtKind::at:
+        value(*stmt.value);
+        if (!is_integer(stmt.value->dtype))
+          broken("position i{} is {} (expected an integer; cast it)", stmt.var,
+                 name(stmt.value->dtype));
+        if (stmt.from > stmt.to)
+          broken("position i{}: bounds {}..{} run backwards", stmt.var, stmt.from, stmt.to);
+        if (stmt.nearest && stmt.from == stmt.to)
+          broken("position i{}: nothing in {}..{} is nearest", stmt.var, stmt.from, stmt.to);
+        if (!seen_vars_.insert(stmt.var).second)
+          broken("variable i{} of a position is declared twice", stmt.var);
+        bind(stmt);
+        return;
       case StmtKind::zero:
         writable(stmt.buffer, "zero");
         return;
@@ -114,6 +126,16 @@ class Verifier {
         return;
       }
     }
+  }
+
+  /// The body, its variable in scope.
+  void bind(const Stmt& stmt) {
+    vars_[stmt.var] = {stmt.from, stmt.to};
+    const bool was_empty = empty_;
+    empty_ = empty_ || stmt.from == stmt.to;
+    block(stmt.body);
+    empty_ = was_empty;
+    vars_.erase(stmt.var);
   }
 
   static void same_type(DType found, DType expected, const char* what, char prefix,
@@ -157,7 +179,7 @@ class Verifier {
     }
     const auto bytes = locals_.at(declare.local).num_bytes();
     if (!bytes || *bytes > block_bytes_max - block_bytes_) {
-      broken("local block x{} {} takes the blocks of the kernel beyond {} bytes", declare.local,
+      broken("local block x{} {} takes the blocks that are in scope beyond {} bytes", declare.local,
              locals_.at(declare.local).to_string(), block_bytes_max);
     }
     block_bytes_ += *bytes;
@@ -174,7 +196,7 @@ class Verifier {
       }
       before = &term;
       if (term.kind == AffineTerm::Kind::loop && !vars_.contains(term.id))
-        broken("i{} is not a loop around here", term.id);
+        broken("i{} is neither a loop nor a position around here", term.id);
       if (term.kind == AffineTerm::Kind::static_index && term.id >= loop_.statics.size()) {
         broken("static s{} is not declared", term.id);
       }

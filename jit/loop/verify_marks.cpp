@@ -49,6 +49,7 @@ class Marks {
 
   void block(const Block& body, std::int64_t copies) {
     for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::at) block(stmt->body, copies);
       if (stmt->kind != StmtKind::loop || !rule.empty()) continue;
       std::int64_t inner = copies;
       if (stmt->mark == LoopMark::unroll || stmt->mark == LoopMark::lanes) {
@@ -90,6 +91,8 @@ class Marks {
           break;
         case StmtKind::loop:
           return broken("holds another loop");
+        case StmtKind::at:
+          return broken("holds a computed position");
         case StmtKind::zero:
           return broken("zeroes a buffer");
         case StmtKind::store:

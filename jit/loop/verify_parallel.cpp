@@ -60,6 +60,7 @@ class Iterations {
         case StmtKind::prefetch:
           break;
         case StmtKind::loop:
+        case StmtKind::at:  // anywhere in its range, for all that is known
           if (stmt->from >= stmt->to) break;
           inner_[stmt->var] = stmt.get();
           block(stmt->body);

@@ -11,6 +11,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/lower/positions.hpp"
 #include "jit/lower/statement_shape.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
@@ -61,6 +62,29 @@ class Lowering {
     return at->second;
   }
 
+  /// Affine in indices and positions. `extent`: of the axis; `writes`: in the target.
+  Affine affine(const Subscript& subscript, std::int64_t extent, bool writes) {
+    const Affine sum = affine(subscript);
+    if (!subscript.is_computed()) return sum;
+    const auto [from, to] = positions_.room(subscript, extent);
+    const ExprNode& node = *Inside::position_of(subscript);
+    return affine_add(sum, affine_var(variable_of({&node, from, to, !writes})));
+  }
+
+  /// The variable of a computed position, which nest() binds.
+  VarId variable_of(const ComputedPosition& position) {
+    if (const auto known = positions_.find(position)) return *known;
+    // What it shares with the statement's value is computed at another place.
+    auto uses = std::exchange(uses_, {});
+    auto shared = std::exchange(shared_, {});
+    count_uses(*position.node);
+    Block before;
+    ValuePtr made = value(*position.node, before);
+    uses_ = std::move(uses);
+    shared_ = std::move(shared);
+    return positions_.add(position, std::move(before), std::move(made), next_var_++);
+  }
+
   Affine affine(const Subscript& subscript) {
     Affine sum;
     sum.constant = subscript.constant();
@@ -74,35 +98,18 @@ class Lowering {
     return sum;
   }
 
-  /// Bounds of a static index are found one index at a time, so those that share a subscript need
-  /// ranges.
-  static void require_ranges(const Tensor& tensor, const Subscript& subscript) {
-    std::size_t count = 0;
-    const StaticIndex* open = nullptr;
-    for (const auto& term : subscript.terms()) {
-      const auto* index = std::get_if<StaticIndex>(&term.index);
-      if (index == nullptr) continue;
-      ++count;
-      if (!index->range()) open = index;
-    }
-    if (count < 2 || open == nullptr) return;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("static index '{}' shares a subscript of '{}' with another static "
-                            "index; declare it with a "
-                            "range: StaticIndex(\"{}\", range)",
-                            open->label(), tensor.label(), open->label()));
-  }
-
-  std::vector<Affine> affines(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
-    for (const Subscript& s : subscripts) require_ranges(tensor, s);
-    return affines(subscripts);
-  }
-
-  std::vector<Affine> affines(const std::vector<Subscript>& subscripts) {
+  std::vector<Affine> affines(const Tensor& tensor, const std::vector<Subscript>& subscripts,
+                              bool writes) {
+    require_ranges(tensor, subscripts);
     std::vector<Affine> result;
     result.reserve(subscripts.size());
-    for (const Subscript& s : subscripts) result.push_back(affine(s));
+    for (std::size_t axis = 0; axis < subscripts.size(); ++axis)
+      result.push_back(affine(subscripts[axis], tensor.dims()[axis], writes));
     return result;
+  }
+  /// Of the element that a statement assigns.
+  std::vector<Affine> target_of(const StatementNode& node) {
+    return affines(*node.target, node.subscripts, true);
   }
 
   /// What a statement assigns, in its own type. Nodes that several others share become locals, so
@@ -133,9 +140,9 @@ class Lowering {
         return make_constant(convert(node.scalar, node.dtype));
       case ExprKind::read:
         return make_load(buffer_of(*node.tensor), node.dtype,
-                         affines(*node.tensor, node.subscripts));
+                         affines(*node.tensor, node.subscripts, false));
       case ExprKind::merge:
-        return make_load(merge_buffer(), node.dtype, affines(*node.tensor, node.subscripts));
+        return make_load(merge_buffer(), node.dtype, affines(*node.tensor, node.subscripts, false));
       case ExprKind::embed:
         return make_embed(affine(node.subscripts[0]));
       case ExprKind::cast:
@@ -170,7 +177,7 @@ class Lowering {
     const auto nothing = [&](const SpaceAxis& axis) {
       return axis.extent == 0 && !(axis.reduced && node.initialize_neutral);
     };
-    if (std::ranges::any_of(space, nothing)) {
+    if (std::ranges::any_of(space, nothing) || fits_nowhere(node)) {
       touch(node);
     } else if (node.accumulate && !node.initialize_neutral) {
       accumulate(node, space);
@@ -179,6 +186,17 @@ class Lowering {
     } else {
       assign(node, space);  // one term per element: the neutral element changes nothing
     }
+  }
+
+  /// No position on its left side is inside.
+  bool fits_nowhere(const StatementNode& node) {
+    positions_.begin(node.space);
+    for (std::size_t axis = 0; axis < node.subscripts.size(); ++axis) {
+      if (!node.subscripts[axis].is_computed()) continue;
+      const auto [from, to] = positions_.room(node.subscripts[axis], node.target->dims()[axis]);
+      if (from >= to) return true;
+    }
+    return false;
   }
 
   /// An empty statement runs nothing, but its merge buffer and static indices are still the
@@ -194,23 +212,29 @@ class Lowering {
       }
     };
     note(node.subscripts);
-    walk(*node.value, [&](const ExprNode& e) {
+    walk(node, [&](const ExprNode& e) {
       note(e.subscripts);
       if (e.kind == ExprKind::merge) static_cast<void>(merge_buffer());
     });
   }
 
-  /// Gives each index its loop variable; an axis of one element is fixed at 0.
-  void bind(const std::vector<SpaceAxis>& space) {
+  /// Gives each index of the statement its loop variable; an axis of one element is fixed at 0. The
+  /// positions of its left side come first: where one is outside, no other is computed.
+  void bind(const StatementNode& node) {
     indices_.clear();
-    for (const SpaceAxis& axis : space)
+    positions_.begin(node.space);
+    for (const SpaceAxis& axis : node.space)
       indices_[axis.index.id()] = axis.extent == 1 ? Affine() : affine_var(next_var_++);
+    const bool computed = std::ranges::any_of(node.subscripts, &Subscript::is_computed);
+    if (computed) static_cast<void>(target_of(node));
   }
 
-  /// Loops over `axes` around `body`; nothing when one of them is empty.
+  /// Loops over `axes` around `body`, and each position inside the last that it depends on; nothing
+  /// when one of them is empty.
   Block nest(const std::vector<SpaceAxis>& axes, Block body) const {
     for (std::size_t k = axes.size(); k-- > 0;) {
       if (axes[k].extent == 0) return {};
+      body = positions_.inside(axes[k], std::move(body));
       const Affine& index = indices_.at(axes[k].index.id());
       if (index.terms.empty()) continue;
       Block outer{make_loop(index.terms[0].id, 0, axes[k].extent, std::move(body))};
@@ -218,13 +242,18 @@ class Lowering {
     }
     return body;
   }
+  /// The same of a statement's outermost loops: those around all others.
+  Block outer_nest(const std::vector<SpaceAxis>& axes, Block body) const {
+    body = nest(axes, std::move(body));
+    return body.empty() ? body : positions_.inside_all(std::move(body));
+  }
 
   void append(Block block) {
     result_.loop.body.insert(result_.loop.body.end(), block.begin(), block.end());
   }
 
   void assign(const StatementNode& node, const std::vector<SpaceAxis>& space) {
-    bind(space);
+    bind(node);
     const BufferId target = buffer_of(*node.target);
     const DType type = node.target->dtype();
     auto [body, v] = compute(node);
@@ -234,12 +263,12 @@ class Lowering {
       v = make_cast(std::move(v), DType::bool_);
     }
     v = make_cast(std::move(v), type);
-    std::vector<Affine> at = affines(*node.target, node.subscripts);
+    std::vector<Affine> at = target_of(node);
     const bool clears =
         v->kind == ValueKind::constant && v->scalar == make_cast(no_value(), type)->scalar;
     if (clears && covers(node, space)) return append({make_zero(target)});
     body.push_back(make_store(target, std::move(at), std::move(v)));
-    append(nest(space, std::move(body)));
+    append(outer_nest(space, std::move(body)));
   }
 
   static ValuePtr no_value() { return make_constant(Scalar{}); }
@@ -256,23 +285,27 @@ class Lowering {
   /// Reduced axes innermost around a scalar accumulator that starts from `start`.
   void accumulate_in_local(const StatementNode& node, const std::vector<SpaceAxis>& space,
                            bool from_neutral) {
-    bind(space);
+    bind(node);
     const auto [kept, reduced] = split(space);
     const BufferId target = buffer_of(*node.target);
     const DType type = accumulator_type(node.target->dtype());
     const LocalId local = next_local_++;
-    const std::vector<Affine> at = affines(*node.target, node.subscripts);
+    const std::vector<Affine> at = target_of(node);
     const ValuePtr start = from_neutral
                                ? make_constant(*neutral(*node.accumulate, type))
                                : make_cast(make_load(target, node.target->dtype(), at), type);
     Block body{make_declare(local, start)};
+    const std::size_t own = positions_.size();
     auto [step, term] = compute(node);
     step.push_back(
         make_assign(local, join(*node.accumulate, make_local(local, type), std::move(term), type)));
-    for (StmtPtr& stmt : nest(reduced, std::move(step))) body.push_back(std::move(stmt));
+    Block sum = nest(reduced, std::move(step));
+    // Of a sum without terms nothing is read: its positions need not fit anywhere.
+    if (sum.empty()) positions_.shrink(own);
+    body.insert(body.end(), sum.begin(), sum.end());
     body.push_back(
         make_store(target, at, make_cast(make_local(local, type), node.target->dtype())));
-    append(nest(kept, std::move(body)));
+    append(outer_nest(kept, std::move(body)));
   }
 
   void accumulate(const StatementNode& node, const std::vector<SpaceAxis>& space) {
@@ -280,14 +313,14 @@ class Lowering {
       accumulate_in_local(node, space, false);
       return;
     }
-    bind(space);
-    append(nest(space, load_join_store(node)));
+    bind(node);
+    append(outer_nest(space, load_join_store(node)));
   }
 
   Block load_join_store(const StatementNode& node) {
     const BufferId target = buffer_of(*node.target);
     const DType type = accumulator_type(node.target->dtype());
-    std::vector<Affine> at = affines(*node.target, node.subscripts);
+    std::vector<Affine> at = target_of(node);
     const ValuePtr before = make_cast(make_load(target, node.target->dtype(), at), type);
     auto [body, term] = compute(node);
     const ValuePtr sum = join(*node.accumulate, before, std::move(term), type);
@@ -303,12 +336,11 @@ class Lowering {
     }
     // Several iterations meet in one element, or the target is read: start all elements first, then
     // accumulate.
-    bind(space);
+    bind(node);
     const DType target_type = node.target->dtype();
     const ValuePtr start = make_cast(
         make_constant(*neutral(*node.accumulate, accumulator_type(target_type))), target_type);
-    append(nest(kept, {make_store(buffer_of(*node.target), affines(*node.target, node.subscripts),
-                                  start)}));
+    append(outer_nest(kept, {make_store(buffer_of(*node.target), target_of(node), start)}));
     accumulate(node, space);
   }
 
@@ -328,6 +360,7 @@ class Lowering {
   std::map<std::uint64_t, StaticId> statics_;  // by index id
   // What belongs to the statement at hand: indices by id, and the nodes of its value.
   std::map<std::uint64_t, Affine> indices_;
+  Positions positions_;
   std::unordered_map<const ExprNode*, int> uses_;
   std::unordered_map<const ExprNode*, ValuePtr> shared_;
   VarId next_var_ = 0;

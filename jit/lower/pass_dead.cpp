@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "jit/loop/rewrite.hpp"
@@ -15,28 +16,26 @@ namespace {
 class Sweeper {
  public:
   explicit Sweeper(const Loop& loop) : setters_(loop.buffers.size()) {
-    walk(loop.body, [this](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::store) setters_[stmt.buffer].push_back(&stmt);
-      if (stmt.kind == StmtKind::declare || stmt.kind == StmtKind::assign)
-        local_setters_[stmt.local].push_back(&stmt);
-    });
+    find_setters(loop.body, nullptr);
     for (BufferId id = 0; id < loop.buffers.size(); ++id) {
       if (loop.buffers[id].role != Role::scratch) mark_buffer(id);
     }
     while (!pending_.empty()) {
       const Stmt& stmt = *pending_.back();
       pending_.pop_back();
-      walk(*stmt.value, [this](const Value& v) {
-        if (v.kind == ValueKind::load) mark_buffer(v.buffer);
-        if (v.kind == ValueKind::local) mark_local(v.local);
-      });
+      if (stmt.value) mark_value(*stmt.value);
+      // Whether it runs, and where it is at, depends on the positions around it.
+      for (const Stmt* at = positions_[&stmt]; at != nullptr; at = positions_[at]) {
+        if (!live_positions_.insert(at).second) break;
+        mark_value(*at->value);
+      }
     }
   }
 
   Block sweep(const Block& block) const {
     Block result;
     for (const StmtPtr& stmt : block) {
-      if (stmt->kind == StmtKind::loop) {
+      if (binds_variable(*stmt)) {
         Block body = sweep(stmt->body);
         const bool empty = std::ranges::all_of(
             body, [](const StmtPtr& s) { return s->kind == StmtKind::comment; });
@@ -52,6 +51,25 @@ class Sweeper {
  private:
   using Setters = std::vector<const Stmt*>;
 
+  /// `position`: the innermost one around.
+  void find_setters(const Block& body, const Stmt* position) {
+    for (const StmtPtr& stmt : body) {
+      count_step();
+      if (position != nullptr) positions_[stmt.get()] = position;
+      if (stmt->kind == StmtKind::store || stmt->kind == StmtKind::zero)
+        setters_[stmt->buffer].push_back(stmt.get());
+      if (stmt->kind == StmtKind::declare || stmt->kind == StmtKind::assign)
+        local_setters_[stmt->local].push_back(stmt.get());
+      find_setters(stmt->body, stmt->kind == StmtKind::at ? stmt.get() : position);
+    }
+  }
+
+  void mark_value(const Value& value) {
+    walk(value, [this](const Value& v) {
+      if (v.kind == ValueKind::load) mark_buffer(v.buffer);
+      if (v.kind == ValueKind::local) mark_local(v.local);
+    });
+  }
   void mark_buffer(BufferId id) {
     if (buffers_.insert(id).second) add(setters_[id]);
   }
@@ -70,6 +88,8 @@ class Sweeper {
 
   std::vector<Setters> setters_;  // by buffer
   std::map<LocalId, Setters> local_setters_;
+  std::unordered_map<const Stmt*, const Stmt*> positions_;  // the innermost around each, if any
+  std::set<const Stmt*> live_positions_;
   Setters pending_;             // live, their values not yet looked at
   std::set<BufferId> buffers_;  // whose contents matter
   std::set<LocalId> locals_;

@@ -36,6 +36,9 @@ struct Refused {
 }
 [[noreturn]] void read_early() { throw Refused{"7: it is read before its last assignment"}; }
 [[noreturn]] void no_setter() { throw Refused{"8: no statement assigns it"}; }
+[[noreturn]] void computed_position() {
+  throw Refused{"11: a statement that assigns it reads or writes at computed positions"};
+}
 [[noreturn]] void loose_static() {
   throw Refused{
       "9: it is read through a static index whose range is not known to stay inside it; declare "
@@ -98,6 +101,7 @@ class DefinitionFinder {
   const Stmt& only_store(const StmtPtr& top) const {
     const Stmt* store = nullptr;
     walk(Block{top}, [&](const Stmt& s) {
+      if (s.kind == StmtKind::at) computed_position();
       if (!is_write(s)) return;
       if (s.buffer != buffer_) writes_others();
       if (store != nullptr || s.kind == StmtKind::zero) partial();

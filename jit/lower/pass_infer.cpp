@@ -178,6 +178,7 @@ class Inference {
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::loop)
         count_reads(stmt->body, times * static_cast<double>(stmt->to - stmt->from), own);
+      if (stmt->kind == StmtKind::at) count_reads(stmt->body, times, own);
       if (!stmt->value) continue;
       walk(*stmt->value, [&](const Value& v) {
         if (v.kind == ValueKind::load && !own.contains(v.buffer)) reads_[v.buffer] += times;

@@ -27,7 +27,7 @@ class Inliner {
  public:
   explicit Inliner(Lowered lowered) : lowered_(std::move(lowered)), uses_(lowered_.loop) {
     walk(lowered_.loop.body, [this](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::loop) next_var_ = std::max(next_var_, stmt.var + 1);
+      if (binds_variable(stmt)) next_var_ = std::max(next_var_, stmt.var + 1);
       if (stmt.kind == StmtKind::declare) next_local_ = std::max(next_local_, stmt.local + 1);
     });
   }
@@ -122,7 +122,9 @@ class Inliner {
         ValuePtr value = rebuild(stmt->value, [&](ValuePtr v) {
           return is_own(*v) ? element(v->subscripts, v->dtype, result) : v;
         });
-        result.push_back(value == stmt->value ? stmt : with_value(*stmt, std::move(value)));
+        StmtPtr done = value == stmt->value ? stmt : with_value(*stmt, std::move(value));
+        if (stmt->kind == StmtKind::at) done = with_body(*done, replace(stmt->body));
+        result.push_back(std::move(done));
       } else {
         result.push_back(stmt);
       }
@@ -144,7 +146,7 @@ class Inliner {
         if (part.axes[axis]) by.vars[*part.axes[axis]] = subscripts[axis];
       }
       walk(part.body, [&](const Stmt& stmt) {
-        if (stmt.kind == StmtKind::loop) by.loops[stmt.var] = next_var_++;
+        if (binds_variable(stmt)) by.loops[stmt.var] = next_var_++;
         if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = next_local_++;
       });
       for (const StmtPtr& stmt : part.body)

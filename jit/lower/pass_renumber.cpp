@@ -47,7 +47,7 @@ class Numbering {
   }
 
   void statement(const Stmt& stmt) {
-    if (stmt.kind == StmtKind::loop) meet(by.loops, stmt.var);
+    if (binds_variable(stmt)) meet(by.loops, stmt.var);
     if (stmt.kind == StmtKind::declare) meet(by.locals, stmt.local);
     if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) meet(by.buffers, stmt.buffer);
     affines(stmt.subscripts);

@@ -6,6 +6,7 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/lower/passes.hpp"
+#include "jit/value/int128.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -31,6 +32,7 @@ class Simplifier {
  private:
   void statement(const StmtPtr& stmt, Block& result) {
     if (stmt->kind == StmtKind::loop) return loop(stmt, result);
+    if (stmt->kind == StmtKind::at) return position(stmt, result);
     if (!stmt->value) {
       result.push_back(stmt);
       return;
@@ -49,16 +51,41 @@ class Simplifier {
   void loop(const StmtPtr& stmt, Block& result) {
     if (stmt->from >= stmt->to) return;
     Block body = block(stmt->body);
-    const bool empty =
-        std::ranges::all_of(body, [](const StmtPtr& s) { return s->kind == StmtKind::comment; });
-    if (empty) return;
-    if (stmt->to - stmt->from == 1) {
-      Substitution once;
-      once.vars[stmt->var].constant = stmt->from;
-      for (const StmtPtr& inner : body) result.push_back(substitute(inner, once));
+    if (is_empty(body)) return;
+    if (stmt->to - stmt->from == 1) return run_once(*stmt, stmt->from, body, result);
+    result.push_back(with_body(*stmt, std::move(body)));
+  }
+
+  /// A position that is known is none.
+  void position(const StmtPtr& stmt, Block& result) {
+    if (stmt->from >= stmt->to) return;
+    const ValuePtr v = simplify_value(known(stmt->value), fast_math_);
+    Block body = block(stmt->body);
+    if (is_empty(body)) return;
+    if (stmt->nearest && stmt->to - stmt->from == 1)
+      return run_once(*stmt, stmt->from, body, result);
+    if (v->kind == ValueKind::constant) {
+      const Int128 found = v->dtype == DType::u64
+                               ? static_cast<Int128>(static_cast<std::uint64_t>(v->scalar.i))
+                               : static_cast<Int128>(v->scalar.i);
+      const auto inside = static_cast<std::int64_t>(
+          std::clamp<Int128>(found, stmt->from, static_cast<Int128>(stmt->to) - 1));
+      if (stmt->nearest || inside == found) run_once(*stmt, inside, body, result);
       return;
     }
-    result.push_back(with_body(*stmt, std::move(body)));
+    const StmtPtr done = v == stmt->value ? stmt : with_value(*stmt, v);
+    result.push_back(with_body(*done, std::move(body)));
+  }
+
+  static bool is_empty(const Block& body) {
+    return std::ranges::all_of(body, [](const StmtPtr& s) { return s->kind == StmtKind::comment; });
+  }
+
+  /// The body with that value of its variable. Nothing else is called as its locals are.
+  static void run_once(const Stmt& stmt, std::int64_t value, const Block& body, Block& result) {
+    Substitution once;
+    once.vars[stmt.var].constant = value;
+    for (const StmtPtr& inner : body) result.push_back(substitute(inner, once));
   }
 
   /// With locals that hold constants, or other locals that never change, replaced by those.
@@ -104,12 +131,15 @@ class Simplifier {
   static std::map<LocalId, Uses> count_uses(const Block& body) {
     std::map<LocalId, Uses> uses;
     for (std::size_t k = 0; k < body.size(); ++k) {
-      walk_values(Block{body[k]}, [&](const Value& v) {
+      const auto count = [&](const Value& v) {
         if (v.kind != ValueKind::local) return;
         Uses& use = uses[v.local];
         ++use.reads;
         use.reader = k;
-      });
+      };
+      walk_values(Block{body[k]}, count);
+      // What is in the body of a position does not stand in the statement's own value.
+      if (body[k]->kind == StmtKind::at) walk_values(body[k]->body, count);
     }
     return uses;
   }

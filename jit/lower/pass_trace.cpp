@@ -73,7 +73,12 @@ class Tracer {
 
   void statement(const Stmt& stmt) {
     if (stmt.value) value(*stmt.value);
-    if (stmt.kind != StmtKind::loop) return;
+    if (!binds_variable(stmt)) return;
+    if (stmt.kind == StmtKind::at) {  // the first one, for all that is known: one cell, read often
+      vars_[stmt.var] = stmt.from;
+      for (const StmtPtr& inner : stmt.body) statement(*inner);
+      return;
+    }
     for (std::int64_t k = stmt.from; k < stmt.to && k - stmt.from < iterations_; ++k) {
       if (steps_ > steps_max) return;
       vars_[stmt.var] = k;

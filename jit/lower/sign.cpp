@@ -1,9 +1,23 @@
 // Signing: what linking needs to know of a kernel, gathered once. Pure; any thread.
 #include <unordered_map>
 
+#include "jit/loop/donation.hpp"
 #include "jit/lower/lower.hpp"
 
 namespace heddle::jit {
+namespace {
+
+void sign_donations(const Loop& loop, std::vector<SignatureEntry>& entries) {
+  const std::vector<BufferAccess> buffers(entries.begin(), entries.end());
+  const Donations donations(loop, buffers);
+  for (BufferId id = 0; id < entries.size(); ++id) {
+    entries[id].last_read = donations.last_read(id);
+    entries[id].first_write = donations.first_write(id);
+    entries[id].takes = donations.taken_while_written(id);
+  }
+}
+
+}  // namespace
 
 Signature make_signature(const Lowered& lowered) {
   std::unordered_map<std::uint64_t, MemoryMode> modes;  // by Tensor::id()
@@ -30,6 +44,7 @@ Signature make_signature(const Lowered& lowered) {
     }
     signature.entries.push_back(std::move(entry));
   }
+  sign_donations(lowered.loop, signature.entries);
   return signature;
 }
 

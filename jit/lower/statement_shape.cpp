@@ -1,16 +1,39 @@
 // See lower/statement_shape.hpp.
 #include "jit/lower/statement_shape.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
+#include <vector>
+
+#include "heddle/status.hpp"
+#include "jit/loop/boxes.hpp"
 
 namespace heddle::jit {
 namespace {
 
+/// Whether the computed position of `s` is the same wherever those in `untold` are.
+bool stays(const Subscript& s, const std::map<std::uint64_t, std::int64_t>& untold) {
+  bool stays = true;
+  each_position({s}, [&](const ExprNode& position) {
+    walk(position, [&](const ExprNode& node) {
+      for (const Subscript& each : node.subscripts) {
+        for (const auto& term : each.terms()) {
+          const auto* const index = std::get_if<Index>(&term.index);
+          stays = stays && !(index != nullptr && untold.contains(index->id()));
+        }
+      }
+    });
+  });
+  return stays;
+}
+
 /// Takes the indices from `untold` that the value of `s` tells once the others are told: where
 /// each coefficient exceeds all that the smaller ones reach together.
 void tell(const Subscript& s, std::map<std::uint64_t, std::int64_t>& untold) {
+  if (!stays(s, untold)) return;
   std::map<std::uint64_t, std::uint64_t> steps;  // indices by coefficient
   for (const auto& term : s.terms()) {
     const auto* const index = std::get_if<Index>(&term.index);
@@ -54,17 +77,41 @@ bool covers(const StatementNode& node, const std::vector<SpaceAxis>& space) {
   std::set<std::uint64_t> used;
   for (std::size_t k = 0; k < node.subscripts.size(); ++k) {
     const Subscript& s = node.subscripts[k];
-    const std::int64_t extent = node.target->dims()[k];
-    if (extent == 1 && s.terms().empty()) continue;
-    const bool plain = s.constant() == 0 && s.terms().size() == 1 &&
-                       s.terms()[0].coefficient == 1 &&
-                       std::holds_alternative<Index>(s.terms()[0].index);
-    if (!plain) return false;
-    const std::uint64_t id = std::get<Index>(s.terms()[0].index).id();
-    const auto axis = std::ranges::find(space, id, [](const SpaceAxis& a) { return a.index.id(); });
-    if (axis->extent != extent || !used.insert(id).second) return false;
+    if (s.is_computed()) return false;
+    Interval reached{s.constant(), s.constant()};
+    std::vector<std::pair<Int128, std::int64_t>> steps;
+    for (const auto& term : s.terms()) {
+      const auto* const index = std::get_if<Index>(&term.index);
+      if (index == nullptr || !used.insert(index->id()).second) return false;
+      const auto axis =
+          std::ranges::find(space, index->id(), [](const SpaceAxis& a) { return a.index.id(); });
+      reached.add(term.coefficient, 0, axis->extent - 1);
+      const Int128 step = term.coefficient;
+      steps.emplace_back(step < 0 ? -step : step, axis->extent);
+    }
+    const bool is_whole = reached.lowest == 0 && reached.highest == node.target->dims()[k] - 1;
+    if (!is_whole || !is_dense(std::move(steps))) return false;
   }
   return true;
+}
+
+void require_ranges(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
+  for (const Subscript& subscript : subscripts) {
+    std::size_t count = 0;
+    const StaticIndex* open = nullptr;
+    for (const auto& term : subscript.terms()) {
+      const auto* index = std::get_if<StaticIndex>(&term.index);
+      if (index == nullptr) continue;
+      ++count;
+      if (!index->range()) open = index;
+    }
+    if (count < 2 || open == nullptr) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("static index '{}' shares a subscript of '{}' with another static "
+                            "index; declare it with a "
+                            "range: StaticIndex(\"{}\", range)",
+                            open->label(), tensor.label(), open->label()));
+  }
 }
 
 bool reads_target(const StatementNode& node) {

@@ -17,6 +17,9 @@ namespace heddle::jit {
 [[nodiscard]] bool injective(const StatementNode& node, const std::vector<SpaceAxis>& space);
 /// The statement writes every element of its target.
 [[nodiscard]] bool covers(const StatementNode& node, const std::vector<SpaceAxis>& space);
+/// Bounds of a static index are found one index at a time, so those that share a subscript need
+/// ranges: throws invalid_argument where one has none.
+void require_ranges(const Tensor& tensor, const std::vector<Subscript>& subscripts);
 [[nodiscard]] bool reads_target(const StatementNode& node);
 /// Axes of the left side, and those that are reduced.
 [[nodiscard]] std::pair<std::vector<SpaceAxis>, std::vector<SpaceAxis>> split(

@@ -40,7 +40,11 @@ class StopFinder {
     double sum = 0;
     for (const StmtPtr& stmt : body) {
       if (stmt->value) sum += 1 + cost_of(*stmt->value, value_cost_max);
-      if (stmt->kind != StmtKind::loop || stmt->from >= stmt->to) continue;
+      if (!binds_variable(*stmt) || stmt->from >= stmt->to) continue;
+      if (stmt->kind == StmtKind::at) {
+        sum += work(stmt->body);
+        continue;
+      }
       const double of_body = iterations_[stmt->var] = work(stmt->body);
       sum += of_body * count(*stmt) / (stmt->mark == LoopMark::lanes ? lanes_max : 1);
     }
@@ -49,6 +53,7 @@ class StopFinder {
 
   void mark(const Block& body) {
     for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::at && stmt->from < stmt->to) mark(stmt->body);
       const bool runs = stmt->kind == StmtKind::loop && stmt->from < stmt->to;
       if (!runs || stmt->mark == LoopMark::lanes || stmt->mark == LoopMark::unroll) continue;
       const double iteration = iterations_.at(stmt->var);

@@ -128,7 +128,7 @@ class ContractionFinder {
   /// Straight-line code with one store, to a buffer of its own.
   bool match_after() {
     for (const StmtPtr& stmt : found_.after) {
-      if (stmt->kind == StmtKind::loop || stmt->kind == StmtKind::zero) return false;
+      if (binds_variable(*stmt) || stmt->kind == StmtKind::zero) return false;
       if (stmt->kind == StmtKind::store) {
         if (found_.store) return false;
         found_.store = stmt;

@@ -6,13 +6,19 @@
 #include <numeric>
 #include <set>
 #include <span>
+#include <string>
 #include <unordered_set>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/loop/text.hpp"
 #include "jit/system/limits.hpp"
 
 namespace heddle::jit {
 namespace {
+
+/// What is repeated has as many nodes, where it gets a kernel of its own: a call, and values that
+/// go through memory, for a compile less.
+constexpr std::size_t alike_nodes_min = 60;
 
 class Nodes {
  public:
@@ -23,6 +29,7 @@ class Nodes {
   }
   std::size_t of(const Stmt& stmt) {
     count_step();
+    if (stmt.kind == StmtKind::comment) return 0;  // names decide nothing
     std::size_t sum = 1;
     if (stmt.value) {
       met_.clear();
@@ -76,7 +83,7 @@ class Uses {
 
   void statement(const Stmt& stmt) {
     count_step();
-    if (stmt.kind == StmtKind::loop) meet(by.loops, stmt.var);
+    if (binds_variable(stmt)) meet(by.loops, stmt.var);
     if (stmt.kind == StmtKind::declare) meet(by.locals, stmt.local);
     const bool writes = stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero;
     if (writes || stmt.kind == StmtKind::prefetch) meet(by.buffers, stmt.buffer);
@@ -137,16 +144,17 @@ std::set<LocalId> locals_of(const Stmt& stmt) {
   return locals;
 }
 
-/// Nothing but hints, for the statement that follows.
-bool only_fetches(const Stmt& stmt) {
+/// Nothing but hints and words, for the statement that follows.
+bool only_announces(const Stmt& stmt) {
   count_step();
-  if (stmt.kind == StmtKind::prefetch) return true;
-  return !stmt.body.empty() &&
-         std::ranges::all_of(stmt.body, [](const StmtPtr& inner) { return only_fetches(*inner); });
+  if (stmt.kind == StmtKind::prefetch || stmt.kind == StmtKind::comment) return true;
+  return !stmt.body.empty() && std::ranges::all_of(stmt.body, [](const StmtPtr& inner) {
+    return only_announces(*inner);
+  });
 }
 
 /// For each statement of the top level, the last one that it has to stay together with: that uses a
-/// local declared there, or that it fetches for; its own place where there is none.
+/// local declared there, or that it announces; its own place where there is none.
 std::vector<std::size_t> last_needed(const Block& body) {
   std::map<LocalId, std::size_t> declared, used;
   for (std::size_t k = 0; k < body.size(); ++k) {
@@ -158,9 +166,76 @@ std::vector<std::size_t> last_needed(const Block& body) {
   std::iota(last.begin(), last.end(), 0);
   for (const auto& [local, at] : declared) last[at] = std::max(last[at], used[local]);
   for (std::size_t k = 0; k + 1 < body.size(); ++k) {
-    if (only_fetches(*body[k])) last[k] = std::max(last[k], k + 1);
+    if (only_announces(*body[k])) last[k] = std::max(last[k], k + 1);
   }
   return last;
+}
+
+/// Statements of the top level that stay together.
+struct Joined {
+  std::size_t begin, end;
+  std::size_t nodes;
+  std::int64_t block_bytes;
+};
+
+std::int64_t block_bytes_of(const Stmt& stmt) {
+  std::int64_t bytes = 0;
+  if (stmt.kind == StmtKind::declare && !stmt.dims.empty())
+    bytes += ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
+  for (const StmtPtr& inner : stmt.body) bytes += block_bytes_of(*inner);
+  return bytes;
+}
+
+std::vector<Joined> groups_of(const Loop& loop) {
+  const std::vector<std::size_t> last = last_needed(loop.body);
+  std::vector<Joined> groups;
+  for (std::size_t k = 0; k < loop.body.size();) {
+    Joined group{k, last[k] + 1, 0, 0};
+    for (std::size_t j = k; j < group.end; ++j) {
+      group.end = std::max(group.end, last[j] + 1);
+      group.nodes += Nodes().of(*loop.body[j]);
+      group.block_bytes += block_bytes_of(*loop.body[j]);
+    }
+    k = group.end;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+/// The groups that begin a kernel so that kernels that do the same, as the layers of a network do,
+/// have one text: what is repeated is cut out, where it is large. Repeated are the longest rows of
+/// groups that always come one after the other, with the same buffers in common.
+std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>& groups) {
+  std::vector<bool> cuts(groups.size());
+  std::size_t all = 0;
+  for (const Joined& each : groups) all += each.nodes;
+  if (all < 2 * alike_nodes_min) return cuts;
+
+  const std::span<const StmtPtr> body(loop.body);
+  const auto text_of = [&](std::size_t first, std::size_t last) {
+    const std::size_t begin = groups[first].begin;
+    return hash(part_of(loop, body.subspan(begin, groups[last].end - begin)).loop);
+  };
+  std::map<std::string, std::size_t> count;  // of groups, and of pairs of them, by text
+  std::vector<std::string> one(groups.size()), two(groups.size());
+  for (std::size_t k = 0; k < groups.size(); ++k) ++count[one[k] = text_of(k, k)];
+  const auto is_repeated = [&](std::size_t k) { return count[one[k]] > 1; };
+  for (std::size_t k = 0; k + 1 < groups.size(); ++k) {
+    if (is_repeated(k) && is_repeated(k + 1)) ++count[two[k] = text_of(k, k + 1)];
+  }
+  const auto stays_with_next = [&](std::size_t k) {
+    return !two[k].empty() && count[two[k]] == count[one[k]] && count[two[k]] == count[one[k + 1]];
+  };
+  for (std::size_t first = 0, next = 0; first < groups.size(); first = next) {
+    std::size_t nodes = 0;
+    do {
+      nodes += groups[next].nodes;
+    } while (stays_with_next(next++));
+    if (!is_repeated(first) || nodes < alike_nodes_min) continue;
+    cuts[first] = true;
+    if (next < groups.size()) cuts[next] = true;
+  }
+  return cuts;
 }
 
 KernelPart whole(const Loop& loop) {
@@ -176,31 +251,31 @@ KernelPart whole(const Loop& loop) {
 std::size_t nodes_of(const Loop& loop) { return Nodes().of(loop.body); }
 
 std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max) {
-  const std::vector<std::size_t> last = last_needed(loop.body);
-  std::vector<std::span<const StmtPtr>> parts;
+  if (nodes_max == uncut) return {whole(loop)};
+  const std::vector<Joined> groups = groups_of(loop);
+  const std::vector<bool> cut = cuts_around_alike(loop, groups);
   const std::span<const StmtPtr> body(loop.body);
-  std::size_t begin = 0, nodes = 0;
-  for (std::size_t k = 0; k < body.size();) {
-    // What has to stay together.
-    std::size_t end = last[k] + 1;
-    std::size_t more = 0;
-    for (std::size_t j = k; j < end; ++j) {
-      end = std::max(end, last[j] + 1);
-      more += Nodes().of(*body[j]);
-    }
-    if (k > begin && nodes + more > nodes_max) {
-      parts.push_back(body.subspan(begin, k - begin));
-      begin = k;
+  std::vector<KernelPart> parts;
+  std::size_t begin = 0, nodes = 0;  // of the part
+  std::int64_t block_bytes = 0;
+  bool due = false;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    const Joined& group = groups[k];
+    due = due || cut[k] || nodes + group.nodes > nodes_max ||
+          block_bytes + group.block_bytes > block_bytes_max;
+    if (due && nodes > 0 && group.nodes > 0) {
+      parts.push_back(part_of(loop, body.subspan(begin, group.begin - begin)));
+      begin = group.begin;
       nodes = 0;
+      block_bytes = 0;
     }
-    nodes += more;
-    k = end;
+    if (group.nodes > 0) due = false;
+    nodes += group.nodes;
+    block_bytes += group.block_bytes;
   }
   if (parts.empty()) return {whole(loop)};
-  parts.push_back(body.subspan(begin));
-  std::vector<KernelPart> result;
-  for (const auto& stmts : parts) result.push_back(part_of(loop, stmts));
-  return result;
+  parts.push_back(part_of(loop, body.subspan(begin)));
+  return parts;
 }
 
 }  // namespace heddle::jit

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "jit/loop/loop.hpp"
@@ -17,9 +18,13 @@ struct KernelPart {
   std::vector<std::uint32_t> statics;  ///< the same; ascending
 };
 
-/// Kernels that, one after the other, do what `loop` does, bit for bit. They are cut where
-/// otherwise one would have more than `nodes_max` values and statements, those of unrolled loops
-/// counted as often as they are emitted: between statements of the top level, where no local is
+/// For cut_kernels(): a kernel that stays whole, however large.
+inline constexpr std::size_t uncut = std::numeric_limits<std::size_t>::max();
+
+/// Kernels that, one after the other, do what `loop` does, bit for bit. They are cut around what is
+/// repeated, so that its kernels have one text, and where otherwise one would have more than
+/// `nodes_max` values and statements, those of unrolled loops counted as often as they are emitted,
+/// or more local blocks than a stack holds: between statements of the top level, where no local is
 /// alive, and not behind what only fetches for the next. A kernel that stays whole keeps all that
 /// `loop` has, used or not.
 [[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max);

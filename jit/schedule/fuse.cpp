@@ -114,6 +114,7 @@ struct Group {
   }
 
   std::vector<StmtPtr> parts;
+  Block comments;  ///< that stood between them, and stand before what they become
   bool may_join = false;
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
@@ -261,16 +262,31 @@ Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                  const LoopQuestion& becomes_vectors) {
   Block result;
   std::optional<Group> group;
+  Block comments;  // behind the group
+  const auto end_group = [&] {
+    if (group) {
+      result.insert(result.end(), group->comments.begin(), group->comments.end());
+      result.push_back(joined(*group, fixed, becomes_vectors));
+    }
+    result.insert(result.end(), comments.begin(), comments.end());
+    comments.clear();
+  };
   for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::comment) {  // keeps no loops apart
+      comments.push_back(stmt);
+      continue;
+    }
     Group next(stmt, fixed);
     if (group && fusable(*group, next, becomes_vectors)) {
       group->add(std::move(next));
+      group->comments.insert(group->comments.end(), comments.begin(), comments.end());
+      comments.clear();
       continue;
     }
-    if (group) result.push_back(joined(*group, fixed, becomes_vectors));
+    end_group();
     group = std::move(next);
   }
-  if (group) result.push_back(joined(*group, fixed, becomes_vectors));
+  end_group();
   return result;
 }
 

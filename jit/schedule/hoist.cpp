@@ -31,7 +31,7 @@ struct Changed {
 
   explicit Changed(const StmtPtr& loop) {
     walk(Block{loop}, [this](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::loop) vars.insert(stmt.var);
+      if (binds_variable(stmt)) vars.insert(stmt.var);
       if (stmt.kind == StmtKind::declare || stmt.kind == StmtKind::assign)
         locals.insert(stmt.local);
       if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) buffers.insert(stmt.buffer);
@@ -167,22 +167,23 @@ ValuePtr replaced(const ValuePtr& value, Known& known, const Replace& replace) {
                                       : make_cast(args[0], value->dtype);
 }
 
-/// The statements with `change` applied to their values; `around` holds the loops around them.
+/// The statements with `change` applied to their values; `around` holds the loops around them, and
+/// the computed positions.
 template <class Change>
 Block changed(const Block& body, std::vector<StmtPtr>& around, const Change& change) {
   Block result;
   for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::loop) {
-      around.push_back(stmt);
-      Block inner = changed(stmt->body, around, change);
-      around.pop_back();
-      result.push_back(with_body(*stmt, std::move(inner)));
-    } else if (stmt->value) {
+    StmtPtr done = stmt;
+    if (stmt->value) {
       ValuePtr value = change(stmt->value);
-      result.push_back(value == stmt->value ? stmt : with_value(*stmt, std::move(value)));
-    } else {
-      result.push_back(stmt);
+      if (value != stmt->value) done = with_value(*stmt, std::move(value));
     }
+    if (binds_variable(*stmt)) {
+      around.push_back(stmt);
+      done = with_body(*done, changed(stmt->body, around, change));
+      around.pop_back();
+    }
+    result.push_back(std::move(done));
   }
   return result;
 }
@@ -213,6 +214,10 @@ Block with_stored_values(Scheduling& in, const StmtPtr& nest, std::int64_t& byte
     std::vector<StmtPtr> own;
     std::int64_t uses = 1;
     for (const StmtPtr& loop : around) {
+      if (loop->kind == StmtKind::at) {
+        if (vars.contains(loop->var)) return nullptr;  // no loop by itself goes over its values
+        continue;
+      }
       if (!vars.contains(loop->var)) {
         uses *= std::max<std::int64_t>(0, loop->to - loop->from);
         continue;
@@ -304,7 +309,7 @@ Block hoist_values(Fresh& fresh, const Block& body) {
   for (const StmtPtr& stmt : body) {
     const Changed inside(stmt);
     const bool is_loop = stmt->kind == StmtKind::loop;
-    if (is_loop) known.forget(inside);
+    if (binds_variable(*stmt)) known.forget(inside);
     const bool repeats = is_loop && stmt->mark == LoopMark::serial && stmt->from < stmt->to;
     const auto hoist = [&](const ValuePtr& value) -> ValuePtr {
       const std::set<VarId> vars = vars_of(*value);
@@ -318,9 +323,9 @@ Block hoist_values(Fresh& fresh, const Block& body) {
     std::vector<StmtPtr> around;
     const Block done = changed(
         {stmt}, around, [&](const ValuePtr& value) { return replaced(value, known, hoist); });
-    const bool nests = is_loop && stmt->mark != LoopMark::lanes;
+    const bool nests = binds_variable(*stmt) && stmt->mark != LoopMark::lanes;
     result.push_back(nests ? with_body(*done[0], hoist_values(fresh, done[0]->body)) : done[0]);
-    if (!is_loop) known.forget(inside);
+    if (!binds_variable(*stmt)) known.forget(inside);
   }
   return result;
 }
@@ -330,9 +335,9 @@ Block share_values(Fresh& fresh, const Block& body) {
   Known known;
   const Hashes hashes(body);
   for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::loop) {
-      const StmtPtr loop = with_body(*stmt, share_values(fresh, stmt->body));
-      result.push_back(loop);
+    if (binds_variable(*stmt)) {
+      const StmtPtr outer = with_body(*stmt, share_values(fresh, stmt->body));
+      result.push_back(outer);
       known.forget_all();
       continue;
     }

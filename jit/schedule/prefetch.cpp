@@ -48,8 +48,8 @@ class RowsAhead {
  private:
   void choose(const Block& body) {
     for (const StmtPtr& stmt : body) {
-      if (stmt->kind != StmtKind::loop || stmt->mark == LoopMark::lanes) continue;
-      choose_in(*stmt);
+      if (!binds_variable(*stmt) || stmt->mark == LoopMark::lanes) continue;
+      if (stmt->kind == StmtKind::loop) choose_in(*stmt);
       choose(stmt->body);
     }
   }
@@ -68,7 +68,7 @@ class RowsAhead {
   Block with_fetches(const Block& body) const {
     Block result;
     for (const StmtPtr& stmt : body) {
-      if (stmt->kind != StmtKind::loop) {
+      if (!binds_variable(*stmt)) {
         result.push_back(stmt);
         continue;
       }

@@ -26,8 +26,7 @@ namespace {
 Block renumbered(const Block& body) {
   Substitution by;
   walk(body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::loop)
-      by.loops.try_emplace(stmt.var, static_cast<VarId>(by.loops.size()));
+    if (binds_variable(stmt)) by.loops.try_emplace(stmt.var, static_cast<VarId>(by.loops.size()));
     if (stmt.kind == StmtKind::declare)
       by.locals.try_emplace(stmt.local, static_cast<LocalId>(by.locals.size()));
   });
@@ -36,13 +35,16 @@ Block renumbered(const Block& body) {
   return result;
 }
 
+/// Those of the local block that it declares.
+std::int64_t bytes_of(const Stmt& stmt) {
+  if (stmt.kind != StmtKind::declare || stmt.dims.empty()) return 0;
+  return ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
+}
+
 /// The bytes of all local blocks together.
 std::int64_t block_bytes(const Block& body) {
   std::int64_t bytes = 0;
-  walk(body, [&bytes](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::declare && !stmt.dims.empty())
-      bytes += ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
-  });
+  walk(body, [&bytes](const Stmt& stmt) { bytes += bytes_of(stmt); });
   return bytes;
 }
 
@@ -86,11 +88,15 @@ std::optional<Block> within_budget(Scheduling& in, const Make& make) {
   return made;
 }
 
-/// Nests first as a whole, then what is inside them.
-Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
+/// Nests first as a whole, then what is inside them. Blocks of each nest of the top level are out
+/// of scope where the next one begins.
+Block scheduled(Scheduling& in, const Steps& steps, const Block& body, bool is_top = false) {
   Block result;
-  for (std::size_t k = 0; k < body.size(); ++k) {
+  std::int64_t stays = 0;  // bytes of blocks that `result` declares
+  for (std::size_t k = 0, next = 0; k < body.size(); ++k) {
     const StmtPtr& stmt = body[k];
+    while (next < result.size()) stays += bytes_of(*result[next++]);
+    if (is_top) in.block_bytes_left = block_bytes_max - stays;
     if (k + 1 < body.size() && stmt->kind == StmtKind::declare &&
         steps.take(ScheduleStep::reduction)) {
       const auto made =
@@ -108,7 +114,7 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body) {
     }
     if (made) {
       append(result, *made);
-    } else if (stmt->kind == StmtKind::loop && stmt->mark != LoopMark::lanes) {
+    } else if (binds_variable(*stmt) && stmt->mark != LoopMark::lanes) {
       result.push_back(with_body(*stmt, scheduled(in, steps, stmt->body)));
     } else {
       result.push_back(stmt);
@@ -138,7 +144,7 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
-  Block after = scheduled(in, steps, lowered.loop.body);
+  Block after = scheduled(in, steps, lowered.loop.body, true);
   if (hoists) after = share_values(in.fresh, hoist_values(in.fresh, after));
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   lowered.loop.body = renumbered(after);

@@ -10,7 +10,7 @@ namespace heddle::jit {
 
 Fresh::Fresh(const Loop& loop) {
   walk(loop.body, [this](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::loop) next_var = std::max(next_var, stmt.var + 1);
+    if (binds_variable(stmt)) next_var = std::max(next_var, stmt.var + 1);
     if (stmt.kind == StmtKind::declare) next_local = std::max(next_local, stmt.local + 1);
   });
 }

@@ -33,7 +33,8 @@ struct Scheduling {
   BufferId add_scratch(const char* label, DType type, Dims dims);
   /// Forgets scratch from this buffer on, the latest.
   void drop_scratch(std::size_t from);
-  /// Bytes of local blocks that nests scheduled from here on may have together: they share a stack.
+  /// Bytes of local blocks that nests scheduled from here on may have together, within a nest of
+  /// the top level: they share a stack.
   std::int64_t block_bytes_left = block_bytes_max;
 };
 

@@ -2,6 +2,7 @@
 #include "jit/schedule/stream.hpp"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "jit/loop/address.hpp"
@@ -33,7 +34,12 @@ class Uses {
  private:
   void visit(const Block& body, std::int64_t times, const Stmt* lanes) {
     for (const StmtPtr& stmt : body) {
-      if (stmt->kind == StmtKind::loop) {
+      if (stmt->kind == StmtKind::at) {
+        positions_.insert(stmt->var);
+        conditions_ += stmt->nearest ? 0 : 1;
+        visit(stmt->body, times, nullptr);
+        conditions_ -= stmt->nearest ? 0 : 1;
+      } else if (stmt->kind == StmtKind::loop) {
         const bool vectors = stmt->mark == LoopMark::lanes && plan_.vectors.contains(stmt->var);
         visit(stmt->body, times * (stmt->to - stmt->from), vectors ? stmt.get() : nullptr);
       } else if (stmt->kind == StmtKind::zero) {
@@ -43,10 +49,20 @@ class Uses {
       } else if (stmt->kind == StmtKind::store) {
         Use& use = uses_[stmt->buffer];
         use.stored += times;
-        use.otherwise = use.otherwise || lanes == nullptr;
+        use.otherwise = use.otherwise || lanes == nullptr || is_anywhere(*stmt);
         use.aligned = use.aligned && lanes != nullptr && is_aligned(*stmt, *lanes);
       }
     }
+  }
+
+  /// It may be skipped, or meet an element again.
+  bool is_anywhere(const Stmt& store) const {
+    const auto computed = [this](const AffineTerm& term) {
+      return term.kind == AffineTerm::Kind::loop && positions_.contains(term.id);
+    };
+    return conditions_ > 0 || std::ranges::any_of(store.subscripts, [&](const Affine& index) {
+             return std::ranges::any_of(index.terms, computed);
+           });
   }
 
   bool is_aligned(const Stmt& store, const Stmt& lanes) const {
@@ -64,13 +80,15 @@ class Uses {
   const Target& target_;
   const LanePlan& plan_;
   std::vector<Use> uses_;
+  std::set<VarId> positions_;
+  int conditions_ = 0;  // positions around that may be outside
 };
 
 /// What is streamed is not fetched.
 Block streamed(const Block& body, const std::vector<bool>& chosen) {
   Block result;
   for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::loop) {
+    if (binds_variable(*stmt)) {
       Block inner = streamed(stmt->body, chosen);
       if (!inner.empty() || stmt->body.empty())
         result.push_back(with_body(*stmt, std::move(inner)));

@@ -55,11 +55,11 @@ StmtPtr as_one_statement(const Block& body) {
 Block with_whole_terms(const Block& body) {
   Block result;
   for (const StmtPtr& stmt : body) {
-    if (stmt->kind != StmtKind::loop) {
+    if (!binds_variable(*stmt)) {
       result.push_back(stmt);
       continue;
     }
-    const StmtPtr one = as_one_statement(stmt->body);
+    const StmtPtr one = stmt->kind == StmtKind::loop ? as_one_statement(stmt->body) : nullptr;
     result.push_back(with_body(*stmt, one ? Block{one} : with_whole_terms(stmt->body)));
   }
   return result;

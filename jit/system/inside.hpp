@@ -13,6 +13,22 @@ struct Inside {
   [[nodiscard]] static const auto& of(const Handle& handle) noexcept {
     return handle.state_;
   }
+  /// The place of a node in the graph that its handle keeps.
+  template <class Handle>
+  [[nodiscard]] static auto id_of(const Handle& handle) noexcept {
+    return handle.id_;
+  }
+  /// The computed position of a subscript; null where it has none.
+  template <class Subscript>
+  [[nodiscard]] static const auto& position_of(const Subscript& subscript) noexcept {
+    return subscript.position_;
+  }
+  /// The subscript with another one.
+  template <class Subscript, class Position>
+  [[nodiscard]] static Subscript with_position(Subscript subscript, Position position) {
+    subscript.position_ = std::move(position);
+    return subscript;
+  }
   /// A handle on `state`.
   template <class Handle, class... State>
   [[nodiscard]] static Handle make(State&&... state) {

@@ -158,11 +158,15 @@ void Helper::give_up(const Patience& patience, const char* what) {
 void Helper::fail(ErrorCode code, const std::string& what) {
   const Exit exit = child_.finish();
   const std::string output = child_.take_output();
-  throw Error(code, fmt::format("{} {} ({}{})\n  output: {}", path_.string(), what,
-                                code == ErrorCode::deadline || code == ErrorCode::cancelled
-                                    ? "killed after that: "
-                                    : "",
-                                exit.describe(), output.empty() ? "(none)" : output));
+  const bool was_killed = code == ErrorCode::deadline || code == ErrorCode::cancelled;
+  const bool said_nothing = code == ErrorCode::unavailable;  // of what heddle it is
+  throw Error(code, fmt::format("{} {} ({}{}){}\n  output: {}", path_.string(), what,
+                                was_killed ? "killed after that: " : "", exit.describe(),
+                                said_nothing ? "; it may be no heddle-compile: set "
+                                               "HEDDLE_COMPILE_HELPER to the path of one, or "
+                                               "leave it unset"
+                                             : "",
+                                output.empty() ? "(none)" : output));
 }
 
 bool Helper::reusable() { return compiles_ < compiles_per_helper_max && child_.alive(); }

@@ -94,6 +94,16 @@ std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept {
     if (is_floating(args[0])) return std::nullopt;
     return OpTyping{DType::u64, DType::f32};
   }
+  if (op == Op::bits) {
+    const DType t = compute_type(args[0]);
+    if (!is_floating(t)) return std::nullopt;
+    return OpTyping{t, size_of(t) == 8 ? DType::u64 : DType::u32};
+  }
+  if (op == Op::from_bits) {
+    if (args[0] == DType::u32) return OpTyping{DType::u32, DType::f32};
+    if (args[0] == DType::u64) return OpTyping{DType::u64, DType::f64};
+    return std::nullopt;
+  }
   if (op_data.op_class == OpClass::logic || op_data.op_class == OpClass::bits) {
     // Each operand converts on its own: no common type is needed.
     for (const DType arg : args) {

@@ -22,50 +22,52 @@ namespace heddle::jit {
 //          are not correctly rounded (and of pow on floats) are shown in jit/README.md
 //  bits  : u64 operands, u64 result
 //  other : stated at the op
-#define HEDDLE_OPS(X)                          \
-  X(add, 2, arith)                             \
-  X(sub, 2, arith)                             \
-  X(mul, 2, arith)                             \
-  X(div, 2, arith)                             \
-  X(mod, 2, arith)                             \
-  X(pow, 2, arith)                             \
-  X(max, 2, order)                             \
-  X(min, 2, order)                             \
-  X(relu_gate, 2, arith)                       \
-  X(satur01_gate, 2, arith)                    \
-  X(arg1, 2, order)                            \
-  X(arg2, 2, order)                            \
-  X(lt, 2, test)                               \
-  X(le, 2, test)                               \
-  X(eq, 2, test)                               \
-  X(ne, 2, test)                               \
-  X(and_, 2, logic)                            \
-  X(or_, 2, logic)                             \
-  X(threefry, 2, bits)                         \
-  X(threefry_light, 2, bits)                   \
-  X(identity, 1, order)                        \
-  X(relu, 1, arith)                            \
-  X(satur01, 1, arith)                         \
-  X(neg, 1, arith)                             \
-  X(abs, 1, arith)                             \
-  X(trunc, 1, arith)                           \
-  X(floor, 1, arith)                           \
-  X(ceil, 1, arith)                            \
-  X(not_, 1, logic)                            \
-  X(exp, 1, real)                              \
-  X(log, 1, real)                              \
-  X(exp2, 1, real)                             \
-  X(log2, 1, real)                             \
-  X(sin, 1, real)                              \
-  X(cos, 1, real)                              \
-  X(tanh, 1, real)                             \
-  X(erf, 1, real)                              \
-  X(sqrt, 1, real)                             \
-  X(recip, 1, real)                            \
-  X(rsqrt, 1, real)                            \
-  X(uniform, 1, other) /* u64 -> f32 */        \
-  X(where, 3, other)   /* (bool, T, T) -> T */ \
-  X(fma, 3, arith)                             \
+#define HEDDLE_OPS(X)                                 \
+  X(add, 2, arith)                                    \
+  X(sub, 2, arith)                                    \
+  X(mul, 2, arith)                                    \
+  X(div, 2, arith)                                    \
+  X(mod, 2, arith)                                    \
+  X(pow, 2, arith)                                    \
+  X(max, 2, order)                                    \
+  X(min, 2, order)                                    \
+  X(relu_gate, 2, arith)                              \
+  X(satur01_gate, 2, arith)                           \
+  X(arg1, 2, order)                                   \
+  X(arg2, 2, order)                                   \
+  X(lt, 2, test)                                      \
+  X(le, 2, test)                                      \
+  X(eq, 2, test)                                      \
+  X(ne, 2, test)                                      \
+  X(and_, 2, logic)                                   \
+  X(or_, 2, logic)                                    \
+  X(threefry, 2, bits)                                \
+  X(threefry_light, 2, bits)                          \
+  X(identity, 1, order)                               \
+  X(relu, 1, arith)                                   \
+  X(satur01, 1, arith)                                \
+  X(neg, 1, arith)                                    \
+  X(abs, 1, arith)                                    \
+  X(trunc, 1, arith)                                  \
+  X(floor, 1, arith)                                  \
+  X(ceil, 1, arith)                                   \
+  X(not_, 1, logic)                                   \
+  X(exp, 1, real)                                     \
+  X(log, 1, real)                                     \
+  X(exp2, 1, real)                                    \
+  X(log2, 1, real)                                    \
+  X(sin, 1, real)                                     \
+  X(cos, 1, real)                                     \
+  X(tanh, 1, real)                                    \
+  X(erf, 1, real)                                     \
+  X(sqrt, 1, real)                                    \
+  X(recip, 1, real)                                   \
+  X(rsqrt, 1, real)                                   \
+  X(uniform, 1, other)   /* u64 -> f32 */             \
+  X(bits, 1, other)      /* f32 -> u32, f64 -> u64 */ \
+  X(from_bits, 1, other) /* u32 -> f32, u64 -> f64 */ \
+  X(where, 3, other)     /* (bool, T, T) -> T */      \
+  X(fma, 3, arith)                                    \
   X(mul3, 3, arith)
 
 enum class Op : std::uint8_t {

@@ -217,6 +217,13 @@ V threefry(V key, V counter, int rounds) {
   return cast(x0, DType::u64) | (cast(x1, DType::u64) << 32);
 }
 
+/// Those of one NaN for all of them, as it depends on the machine which one an operation gives.
+V bits_of(V a) {
+  const V bits = same_bits(a, real_format(a.type).bits);
+  return select(is_nan(a), like(bits, size_of(a.type) == 8 ? 0x7ff8000000000000 : 0x7fc00000),
+                bits);
+}
+
 V other_op(Op op, const Args& v) {
   const V a = v[0];
   const V b = v[1];
@@ -251,6 +258,10 @@ V other_op(Op op, const Args& v) {
       return threefry(a, b, threefry_light_rounds);
     case Op::uniform:
       return cast(cast(a >> 40, DType::u32), DType::f32) * a.in->constant(DType::f32, 0x1p-24);
+    case Op::bits:
+      return bits_of(a);
+    case Op::from_bits:
+      return same_bits(a, a.type == DType::u64 ? DType::f64 : DType::f32);
     default:
       return select(a, b, v[2]);  // where
   }

@@ -120,8 +120,8 @@ class Finder {
 
   void block(const Block& body) {
     for (const StmtPtr& stmt : body) {
-      if (stmt->kind != StmtKind::loop || is_vector(*stmt) || stmt->from >= stmt->to) continue;
-      loop(*stmt);
+      if (!binds_variable(*stmt) || is_vector(*stmt) || stmt->from >= stmt->to) continue;
+      if (stmt->kind == StmtKind::loop) loop(*stmt);
       outer_[stmt->var] = {stmt->from, stmt->to - 1};
       block(stmt->body);
       outer_.erase(stmt->var);
@@ -166,6 +166,7 @@ class Finder {
         case StmtKind::prefetch:
           break;
         case StmtKind::loop:
+        case StmtKind::at:  // in each iteration anywhere in its range
           if (is_vector(*stmt) || stmt->from >= stmt->to) break;
           own_[stmt->var] = {stmt->from, stmt->to - 1};
           collect(stmt->body);
@@ -196,7 +197,7 @@ class Finder {
 
   const LanePlan& plan_;
   CarriedDependences& found_;
-  std::map<VarId, Range> outer_, own_;
+  std::map<VarId, Range> outer_, own_;  // positions included
   std::set<LocalId> made_;
   Accesses accesses_;
 };

@@ -46,6 +46,7 @@ class Planner {
         block(stmt->body);
       } else {
         scalar(*stmt);
+        block(stmt->body);
       }
     }
   }

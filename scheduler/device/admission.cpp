@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "heddle/observe.hpp"
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
@@ -63,7 +64,11 @@ Event TicketGuard::submit(const TaskDevice& device, Label label, const TaskOps& 
 }
 
 std::uint64_t disturbances(const TaskDevice& device) noexcept {
-  return DeviceCore::in(device).control().disturbances();
+  return DeviceCore::in(device).disturbances().begun();
+}
+
+bool disturbed_since(const TaskDevice& device, std::uint64_t before) noexcept {
+  return DeviceCore::in(device).disturbances().changed_since(before);
 }
 
 PlainTicket::PlainTicket(const TaskDevice& device) noexcept : core_(&DeviceCore::in(device)) {
@@ -77,10 +82,15 @@ void PlainTicket::publish(Label label, const TaskOps& ops) const noexcept {
   core_->publish_plainly({place_, event_.ticket()}, label.c_str(), ops);
 }
 
+void PlainTicket::publish(Label label, const TaskOps& ops, TaskNote& note) const noexcept {
+  core_->publish_built({place_, event_.ticket()}, label.c_str(), ops, note);
+}
+
 /// Takes a ticket if `guard` lets it and there is room. What comes between is short: it may
 /// hold locks of its own, and a simulation must not leave this fiber meanwhile.
 std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool full,
-                                         TicketGuard& guard, Status& why) noexcept {
+                                         const SubmitOptions& options, TicketGuard& guard,
+                                         Status& why) noexcept {
   note.after.shrink(asked);  // without those of an earlier try
   why = guard.enter(note);
   if (!why.ok()) return 0;
@@ -89,6 +99,8 @@ std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool
     guard.leave(nullptr);
   } else {
     const Event taken = device_.timeline->event(ticket);
+    if (Clocks::on()) [[unlikely]]
+      Clocks::submitted(taken, options.after, guard.runs_host_code());
     guard.leave(&taken);
   }
   return ticket;
@@ -97,8 +109,9 @@ std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool
 /// Notes what the task comes after, but for what has ended well.
 Status Admission::gather_after(TaskNote& note, const SubmitOptions& options) noexcept {
   for (const Event& event : options.after) {
-    if (event.done() && Timeline::outcome_of(event).status.ok()) continue;
-    if (!event.done() && Timeline::of(event)->in_forked_child())
+    const bool ended = Timeline::has_ended(event);
+    if (ended && Timeline::outcome_of(event).status.ok()) continue;
+    if (!ended && Timeline::of(event)->in_forked_child())
       return Timeline::of(event)->fork_refusal();
     if (waits_for_itself(device_.id, event.ticket()) && event.device_id() == device_.id &&
         event.ticket() > lane_.tickets()) {
@@ -147,10 +160,11 @@ Event Admission::submit_carefully(Label label, TaskNote& note, const TaskOps& op
     std::uint64_t ticket = 0;
     if (guard != nullptr) {
       Status why;
-      ticket = reserve_guarded(note, asked, full, *guard, why);
+      ticket = reserve_guarded(note, asked, full, options, *guard, why);
       if (!why.ok()) return refuse(std::move(why));
     } else if (!full) {
       ticket = reserve(producer_number());
+      if (ticket != 0 && Clocks::on()) Clocks::submitted(event(ticket), options.after, true);
     }
     if (ticket != 0) return publish_carefully(ticket, label, note, ops, from);
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
@@ -170,7 +184,8 @@ Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& 
   Event taken(place_, ticket);  // first: an inline task may drop the device's last handle
   Hooks* const simulation = device_.simulated ? hooks() : nullptr;
   if (simulation != nullptr) simulation->point_in_submit();
-  if (trace::submits_on()) trace::record_point(trace::Kind::submit, device_.id, ticket);
+  if ((trace::submits_on() & trace::submits_traced) != 0)
+    trace::record_point(trace::Kind::submit, device_.id, ticket);
   if (note.contain || note.is_wait || !note.after.empty() || device_.options.record_sites) {
     lane_.publish(ticket, label.c_str(), ops, from, note);
   } else {
@@ -269,7 +284,10 @@ Event Admission::submit_wait(const Event& event) noexcept {
   const bool own = event.device_id() == device_.id;
   if (own && event.ticket() > lane_.tickets())
     return device_.timeline->refuse(device_.own_task_refusal("waiting for a later ticket"));
-  if (own || (event.done() && Timeline::outcome_of(event).status.ok())) return event;
+  if (own || (Timeline::has_ended(event) && Timeline::outcome_of(event).status.ok())) {
+    if (!own && Clocks::on()) Clocks::next_comes_after(device_.id, event);
+    return event;
+  }
   // With something to finish: where tasks are in flight, it begins before they have ended.
   static constexpr TaskOps nothing{
       [](void* /*to*/, void* /*from*/) noexcept {},

@@ -60,7 +60,8 @@ class alignas(tuning::line_bytes) Admission {
     return lane_.reserve(me, [this] { return device_.timeline->completed(); });
   }
   [[nodiscard]] std::uint64_t reserve_guarded(TaskNote& note, std::size_t asked, bool full,
-                                              TicketGuard& guard, Status& why) noexcept;
+                                              const SubmitOptions& options, TicketGuard& guard,
+                                              Status& why) noexcept;
   [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] Event publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,

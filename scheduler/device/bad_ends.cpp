@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/tuning.hpp"
 
 namespace heddle::sched {
@@ -35,12 +36,13 @@ Status without_text(ErrorCode code) noexcept {
   return (*statuses)[std::min(static_cast<std::size_t>(code), std::tuple_size_v<Statuses> - 1)];
 }
 
+constinit ProcessMutex closed_mutex;
+
 struct Closed {
-  std::mutex mutex;
   std::map<std::uint64_t, BadEnds> timelines;
   std::uint64_t forgotten = 0;  // the latest timeline whose ends were given up
 };
-/// Never destroyed: events are asked during exit too.
+/// Under the lock. Never destroyed: events are asked during exit too.
 Closed& closed() noexcept {
   static NeverDestroyed<Closed> all;
   return *all;
@@ -115,8 +117,8 @@ BadEnds::Unseen BadEnds::take_unseen() noexcept {
 
 void bury(std::uint64_t timeline, BadEnds ends) noexcept {
   if (ends.empty()) return;
+  const std::lock_guard lock(closed_mutex);
   Closed& all = closed();
-  const std::lock_guard lock(all.mutex);
   try {
     all.timelines.emplace(timeline, std::move(ends));
   } catch (...) {  // no memory to tell good ends from bad ones
@@ -128,8 +130,8 @@ void bury(std::uint64_t timeline, BadEnds ends) noexcept {
 }
 
 Outcome outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept {
+  const std::lock_guard lock(closed_mutex);
   Closed& all = closed();
-  const std::lock_guard lock(all.mutex);
   if (const auto at = all.timelines.find(timeline); at != all.timelines.end())
     return at->second.of(ticket);
   if (timeline > all.forgotten) return {};

@@ -229,7 +229,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
   // Nothing holds it up here any more.
   bool handed = false;
   for (const Awaited& each : note.after) {
-    if (!each.event.done() && late_ends_->hand_over(each.event)) {
+    if (!Timeline::has_ended(each.event) && late_ends_->hand_over(each.event)) {
       handed = true;
       continue;
     }
@@ -244,7 +244,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
 bool Consumer::pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
                          const Event& until, Status& refusal, bool& contained) noexcept {
   const Event& event = each.event;
-  if (!until.done()) {
+  if (!Timeline::has_ended(until)) {
     const std::optional<Waited> waited = waits_.at_gate(event, until);
     if (!waited) return false;
     if (*waited == Waited::refused) {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
 
@@ -75,10 +76,13 @@ Status Control::recover(const Lane<>& lane) noexcept {
     epoch = epoch_;
     failed = poison_ticket_;
   }
+  const Disturbances<>::Lasting lasting(disturbances_);
+  simulated_point();
   // What is queued is skipped by the consumer, at once since the device is poisoned.
   const Event ended = device_.timeline->event(lane.tickets());
   if (const Waited waited = wait_here(ended, {}, device_.spin()); waited != Waited::done)
     return status_of(waited, ended);
+  if (Clocks::on()) Clocks::saw(ended);
   simulated_point();
   {
     const std::lock_guard lock(mutex_);
@@ -87,8 +91,6 @@ Status Control::recover(const Lane<>& lane) noexcept {
     last_poison_ = std::exchange(poison_, {});
     skip_reason_ = {};
     ++epoch_;
-    // relaxed, here and below: see disturbances(); first, so that what is submitted after it knows.
-    disturbances_.fetch_add(1, std::memory_order_relaxed);
     health_.heal();
   }
   device_.timeline->tell_unseen(failed);
@@ -97,12 +99,12 @@ Status Control::recover(const Lane<>& lane) noexcept {
 
 void Control::cancel(const Lane<>& lane) noexcept {
   std::stop_source running(std::nostopstate);
+  const Disturbances<>::Lasting lasting(disturbances_);
+  simulated_point();
   {
     const std::lock_guard lock(mutex_);
     running = stop_source_;
     stop_source_used_ = true;
-    // relaxed: see disturbances(); first, as above.
-    disturbances_.fetch_add(1, std::memory_order_relaxed);
     health_.cancel(lane.tickets());
     device_.timeline->attract();
   }

@@ -10,6 +10,7 @@
 
 #include "heddle/scheduler.hpp"
 #include "scheduler/device/identity.hpp"
+#include "scheduler/protocol/disturbances.hpp"
 #include "scheduler/protocol/health.hpp"
 #include "scheduler/protocol/lane.hpp"
 #include "scheduler/tuning.hpp"
@@ -48,11 +49,8 @@ class alignas(tuning::line_bytes) Control {
 
   // Cancels.
 
-  /// How often tasks were cancelled, or skipped before a recovery. Any thread.
-  [[nodiscard]] std::uint64_t disturbances() const noexcept {
-    // relaxed: pairs with the additions, which the caller comes after by other means, or races.
-    return disturbances_.load(std::memory_order_relaxed);
-  }
+  /// Cancels, and recoveries, which leave out what is queued. Any thread.
+  [[nodiscard]] Disturbances<>& disturbances() noexcept { return disturbances_; }
   /// The tickets taken so far are not begun, and the running task is asked to stop.
   void cancel(const Lane<>& lane) noexcept;
   /// What comes before `ticket` has ended. The consumer, before it looks at that one.
@@ -70,7 +68,7 @@ class alignas(tuning::line_bytes) Control {
   [[nodiscard]] std::stop_source& stop_source_of(std::uint64_t ticket) noexcept;
 
   Health<> health_;  // changed with mutex_ held
-  std::atomic<std::uint64_t> disturbances_{0};
+  Disturbances<> disturbances_;
   const Identity& device_;
   mutable std::mutex mutex_;  // guards what follows
   Status poison_;

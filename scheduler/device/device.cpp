@@ -110,7 +110,7 @@ Status TaskDevice::await_for(std::chrono::nanoseconds timeout) const noexcept {
 Status TaskDevice::await_until(Clock::time_point deadline) const noexcept {
   return core_ ? core_->await(deadline) : empty_handle("TaskDevice");
 }
-bool TaskDevice::is_idle() const noexcept { return !core_ || core_->is_idle(); }
+bool TaskDevice::is_idle() const noexcept { return !core_ || core_->see_if_idle(); }
 Status TaskDevice::status() const noexcept {
   return core_ ? core_->status() : empty_handle("TaskDevice");
 }

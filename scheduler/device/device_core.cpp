@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
 #include "scheduler/threads/task_context.hpp"
@@ -88,10 +89,20 @@ Status DeviceCore::await(Deadline deadline) noexcept {
                            last - std::min(last, device_.timeline->completed()));
       });
     }
+    if (Clocks::on()) Clocks::saw(ended);
     // Somebody may have recovered before this thread woke: what it waited for failed all the same.
     if (auto failure = control_.failure_before_recovery(epoch)) return *std::move(failure);
+  } else if (Clocks::on()) {
+    Clocks::saw(device_.timeline->event(last));
   }
   return status();
+}
+
+bool DeviceCore::see_if_idle() const noexcept {
+  const std::uint64_t last = admission_.lane().tickets();
+  const bool idle = admission_.drained();
+  if (idle && Clocks::on()) Clocks::saw(device_.timeline->event(last));
+  return idle;
 }
 
 void DeviceCore::cancel_pending() noexcept {
@@ -125,6 +136,9 @@ Status DeviceCore::shutdown(std::span<DeviceCore* const> devices,
     drain_until(now() + tuning::stop_grace);
   }
   for (DeviceCore* const device : devices) keep_first(device->drain_.stop());
+  if (Clocks::on()) {
+    for (DeviceCore* const device : devices) device->see_if_idle();
+  }
   return first;
 }
 

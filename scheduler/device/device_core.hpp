@@ -46,7 +46,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   /// See TaskDevice: the plain submission.
   [[nodiscard]] TaskDevice::Slot reserve_plainly() noexcept {
-    // One comparison for both: plain, and submits are not traced. In a forked child nobody has the
+    // One comparison for both: plain, and nobody looks at submits. In a forked child nobody has the
     // owner's number.
     if (control_.health().plain() > trace::submits_on()) [[likely]] {
       if (const std::uint64_t ticket = admission_.reserve_alone()) [[likely]]
@@ -59,12 +59,20 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
     if (!summons_.quiet()) [[unlikely]]
       call_closely();
   }
+  void publish_built(TaskDevice::Slot slot, const char* label, const TaskOps& ops,
+                     TaskNote& note) noexcept {
+    admission_.lane().publish_built(slot.ticket, label, ops, note);
+    summons_.call();
+  }
   [[nodiscard]] Admission& admission() noexcept { return admission_; }
 
   Event record() noexcept;
   Status await(Deadline deadline) noexcept;
   [[nodiscard]] bool is_idle() const noexcept { return admission_.drained(); }
+  /// The same for a user who asks: what was submitted before counts as seen.
+  bool see_if_idle() const noexcept;
   [[nodiscard]] const Control& control() const noexcept { return control_; }
+  [[nodiscard]] Disturbances<>& disturbances() noexcept { return control_.disturbances(); }
   [[nodiscard]] Status status() const noexcept { return control_.status(); }
   Status recover() noexcept { return control_.recover(admission_.lane()); }
   void cancel_pending() noexcept;

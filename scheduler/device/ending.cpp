@@ -30,7 +30,7 @@ Status shortened(Status failure) noexcept {
 Status Ending::refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
                           const TaskNote& note, bool& contained) const noexcept {
   for (const auto& [event, heeded] : after) {
-    if (!heeded || !event.done()) continue;
+    if (!heeded || !Timeline::has_ended(event)) continue;
     // Whoever sees this task's end sees that failure in it.
     Status ended = event.status();
     if (ended.ok()) continue;

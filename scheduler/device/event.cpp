@@ -10,8 +10,10 @@
 #include <set>
 
 #include "heddle/observe.hpp"
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle {
@@ -41,7 +43,9 @@ FileDescriptor::~FileDescriptor() {
 }
 
 bool Event::done() const noexcept {
-  return place_.timeline == nullptr || place_.timeline->reached(place_.id, ticket_);
+  if (!sched::Timeline::has_ended(*this)) return false;
+  if (sched::Clocks::on()) sched::Clocks::saw(*this);
+  return true;
 }
 
 Status Event::status() const noexcept {
@@ -63,14 +67,15 @@ Status Event::wait_until(Clock::time_point deadline) const noexcept {
 
 void Event::then(std::function<void(const Status&)> callback) const {
   require_callable(callback, "callback", *this);
-  if (!done() && place_.timeline->in_forked_child()) {
+  if (!sched::Timeline::has_ended(*this) && place_.timeline->in_forked_child()) {
     return sched::run_nested(
         [why = place_.timeline->fork_refusal(), callback = std::move(callback)] { callback(why); });
   }
   std::function<void()> call = [self = *this, callback = std::move(callback)] {
+    if (sched::Clocks::on()) sched::Clocks::host_saw(self);
     callback(self.status());
   };
-  if (done()) return sched::run_nested(std::move(call));
+  if (sched::Timeline::has_ended(*this)) return sched::run_nested(std::move(call));
   place_.timeline->call(
       place_.id, ticket_,
       [call = std::move(call)]() mutable { sched::run_nested(std::move(call)); },
@@ -86,7 +91,8 @@ void Event::then(const Executor& executor, std::function<void(const Status&)> ca
 }
 
 FileDescriptor Event::fd() const {
-  if (!done() && place_.timeline->in_forked_child()) throw Error(place_.timeline->fork_refusal());
+  if (!sched::Timeline::has_ended(*this) && place_.timeline->in_forked_child())
+    throw Error(place_.timeline->fork_refusal());
   const auto eventfd_or_throw = [](int fd) {
     if (fd < 0) {
       throw Error(ErrorCode::exhausted,
@@ -97,11 +103,12 @@ FileDescriptor Event::fd() const {
   FileDescriptor result(eventfd_or_throw(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   // The signaller has a descriptor of its own: the user may close the other one at any time.
   const auto mine = std::make_shared<FileDescriptor>(eventfd_or_throw(::dup(result.get())));
-  const auto make_readable = [mine] {
+  const auto make_readable = [mine, self = *this] {
+    if (sched::Clocks::on()) sched::Clocks::host_saw(self);
     const std::uint64_t one = 1;
     static_cast<void>(!::write(mine->get(), &one, sizeof one));
   };
-  if (done()) {
+  if (sched::Timeline::has_ended(*this)) {
     make_readable();
   } else {
     place_.timeline->call(place_.id, ticket_, make_readable);
@@ -123,9 +130,9 @@ std::string Event::to_string() const {
   if (place_.timeline == nullptr) return "event (done)";
   const Status end = sched::Timeline::outcome_of(*this).status;
   return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
-                     !done()    ? "pending"
-                     : end.ok() ? "done"
-                                : name(end.code()));
+                     !sched::Timeline::has_ended(*this) ? "pending"
+                     : end.ok()                         ? "done"
+                                                        : name(end.code()));
 }
 
 namespace sched {
@@ -231,10 +238,10 @@ bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
 }
 
 Label Label::intern(std::string_view text, std::source_location site) {
-  static std::mutex mutex;
+  static constinit ProcessMutex mutex;
+  const std::lock_guard lock(mutex);
   // Never destroyed: labels are read by workers that may outlive static objects.
   static auto* const labels = new std::set<std::string, std::less<>>();
-  const std::lock_guard lock(mutex);
   auto at = labels->find(text);
   if (at == labels->end()) at = labels->emplace(text).first;
   return {Interned{}, at->c_str(), site};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/threads/task_context.hpp"
@@ -48,7 +49,7 @@ void LateEnds::have_hardware(std::shared_ptr<HardwareQueue> queue) {
 }
 
 Event LateEnds::gate_of(const Event& event) const noexcept {
-  if (!hand_over_ || event.done()) return event;
+  if (!hand_over_ || Timeline::has_ended(event)) return event;
   const auto other = Timeline::of(event)->hand_over(event);
   return other && hand_over_->reaches(*other) ? other->issue_of(event.ticket()) : event;
 }
@@ -56,7 +57,8 @@ Event LateEnds::gate_of(const Event& event) const noexcept {
 bool LateEnds::hand_over(const Event& event) noexcept {
   if (!hand_over_) return false;
   const auto other = Timeline::of(event)->hand_over(event);
-  if (!other || !hand_over_->reaches(*other) || !other->issue_of(event.ticket()).done() ||
+  if (!other || !hand_over_->reaches(*other) ||
+      !Timeline::has_ended(other->issue_of(event.ticket())) ||
       !hand_over_->queue->come_after(*other->queue, event.ticket()).ok()) {
     return false;
   }
@@ -106,7 +108,8 @@ void LateEnds::reported(std::uint64_t ticket, Status status) noexcept {
 /// hardware waited for has to end first; look_again() follows.
 bool LateEnds::end(std::uint64_t ticket) noexcept {
   Entry& mine = entry(ticket);
-  if (!std::ranges::all_of(mine.handed, [](const Awaited& each) { return each.event.done(); }))
+  if (!std::ranges::all_of(mine.handed,
+                           [](const Awaited& each) { return Timeline::has_ended(each.event); }))
     return false;
   const char* const label = lane_.at(ticket).label;
   TaskContext context;
@@ -219,6 +222,7 @@ Status Completion::end(Status status) noexcept {
   }
   // What waits for it here is the parent's too, and would run in both.
   if (core->timeline().in_forked_child()) return core->timeline().fork_refusal();
+  if (Clocks::on()) Clocks::ends(core->timeline().id(), ticket_, false);
   core->late_ends()->reported(ticket_, std::move(status));
   return {};
 }

@@ -20,8 +20,6 @@ class TaskTrace {
   void begin_at(std::uint64_t stamp) noexcept { until_ = stamp == 0 ? 0 : std::max(until_, stamp); }
   /// While it is on: the task ends now.
   void end_task(const char* label, std::uint64_t ticket, trace::Ended ended) noexcept {
-    if (session_ != trace::session_now()) [[unlikely]]
-      name();
     until_ = trace::record_task(until_, device_.id, label, ticket, ended);
   }
   /// What began last was the callbacks of `ticket`.
@@ -32,11 +30,8 @@ class TaskTrace {
   }
 
  private:
-  [[gnu::noinline]] void name() noexcept;
-
   const Identity& device_;
-  std::uint64_t until_ = 0;    // when what was traced last ended; 0: before the trace
-  std::uint32_t session_ = 0;  // the trace that knows our name
+  std::uint64_t until_ = 0;  // when what was traced last ended; 0, or long ago: before the trace
 };
 
 }  // namespace heddle::sched

@@ -124,7 +124,7 @@ std::optional<Waited> TaskWaits::suspend(Fiber& fiber, const Event& event,
     const std::stop_callback on_stop(stop, wake);
     const std::uint64_t call = Timeline::call(event, wake);
     Waited waited = Waited::done;
-    while (!event.done()) {
+    while (!Timeline::has_ended(event)) {
       simulated_point();
       if (stop.stop_requested()) {
         waited = Waited::stopped;
@@ -148,7 +148,7 @@ Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& li
   const Deadline& deadline = limits.deadline;
   const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
   const WaitManner manner{.holds_up = true, .timed = limits.timed};
-  const auto ended = [&] { return until.done() || stop.stop_requested(); };
+  const auto ended = [&] { return Timeline::has_ended(until) || stop.stop_requested(); };
   const auto late = [&] { return deadline && now() >= *deadline; };
   if (Hooks* const simulation = hooks(); simulation != nullptr) {
     const InGraph noted(*this, event, manner, stop);
@@ -171,7 +171,7 @@ Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& li
       while (!ended() && !late()) std::this_thread::sleep_for(tuning::pause_without_memory);
     }
   }
-  if (until.done()) return Waited::done;
+  if (Timeline::has_ended(until)) return Waited::done;
   return stop.stop_requested() ? Waited::stopped : Waited::late;
 }
 
@@ -182,9 +182,9 @@ std::optional<Waited> TaskWaits::at_gate(const Event& event, const Event& until)
 }
 
 bool TaskWaits::for_own(const Event& event) noexcept {
-  if (event.done()) return true;
+  if (Timeline::has_ended(event)) return true;
   // Without memory to be called back the thread waits here.
-  if (device_.runner && arm(event, event) != Waited::refused) return event.done();
+  if (device_.runner && arm(event, event) != Waited::refused) return Timeline::has_ended(event);
   return sleep(event, event, {{}, false, false}) == Waited::done;
 }
 
@@ -193,7 +193,7 @@ bool TaskWaits::for_own(const Event& event) noexcept {
 std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noexcept {
   if (armed_.call != 0 && armed_.until.device_id() == until.device_id() &&
       armed_.until.ticket() == until.ticket()) {
-    return until.done() ? std::optional(Waited::done) : std::nullopt;
+    return Timeline::has_ended(until) ? std::optional(Waited::done) : std::nullopt;
   }
   leave_gate();
   simulated_point();
@@ -210,7 +210,7 @@ std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noe
   }
   armed_.event = event;
   armed_.until = until;
-  if (until.done()) {
+  if (Timeline::has_ended(until)) {
     WaitGraph::leave(task, {});
     leave_gate();
     return Waited::done;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/protocol/disturbances.hpp"
 #include "scheduler/protocol/lane.hpp"
 
 namespace heddle::sched {
@@ -23,6 +24,8 @@ class TicketGuard {
   /// The task took that ticket and will be published; or (null) the queue is full, and enter() is
   /// asked again when it may not be. Unlocks.
   virtual void leave(const Event* taken) noexcept = 0;
+  /// Whether the task runs code of users, which may wait in it.
+  [[nodiscard]] virtual bool runs_host_code() const noexcept = 0;
 
   /// Submits a task that `from` constructs, as TaskDevice::submit() does.
   static Event submit(const TaskDevice& device, Label label, const TaskOps& ops, void* from,
@@ -36,9 +39,15 @@ class TicketGuard {
   }
 };
 
-/// How often tasks of the device were cancelled or skipped by a recovery so far: while it is equal,
-/// what was submitted in between runs, or fails, or the device is poisoned.
+/// What a submitter has to know who takes for granted that an earlier task of the device ended
+/// well, or else its own will not run: see Disturbances. Before a ticket is taken.
 [[nodiscard]] std::uint64_t disturbances(const TaskDevice& device) noexcept;
+/// After it was taken: whether it cannot be taken for granted after all.
+[[nodiscard]] bool disturbed_since(const TaskDevice& device, std::uint64_t before) noexcept;
+/// Of a task whose earlier self knew `one`, and one that knows `other`: it can.
+[[nodiscard]] constexpr bool undisturbed(std::uint64_t one, std::uint64_t other) noexcept {
+  return one == other && Disturbances<>::is_quiet(one);
+}
 
 /// A ticket taken as TaskDevice::submit() takes it without options, where nothing is to be looked
 /// at or waited for: else there is none, and TicketGuard::submit() will tell. Whoever has one
@@ -54,6 +63,8 @@ class PlainTicket {
   [[nodiscard]] void* place() const noexcept { return place_; }
   /// The callable is there. On a device whose mode is inline it runs here.
   void publish(Label label, const TaskOps& ops) const noexcept;
+  /// The same for a task that has a note after all.
+  void publish(Label label, const TaskOps& ops, TaskNote& note) const noexcept;
 
  private:
   DeviceCore* core_ = nullptr;

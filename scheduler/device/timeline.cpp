@@ -8,8 +8,11 @@
 #include <thread>
 
 #include "heddle/observe.hpp"
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/observe/log.hpp"
+#include "scheduler/observe/trace.hpp"
 #include "scheduler/threads/fork.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/threads/spin.hpp"
 #include "scheduler/threads/task_context.hpp"
 #include "scheduler/threads/what.hpp"
@@ -19,14 +22,7 @@ namespace heddle::sched {
 /// Places for timelines. Those of closed ones wait in a queue for their next use.
 class TimelinePool {
  public:
-  /// Never destroyed: events are asked during exit too.
-  static TimelinePool& get() noexcept {
-    static auto* const pool = [] {
-      std::atexit(&Timeline::at_exit);
-      return new TimelinePool;
-    }();
-    return *pool;
-  }
+  static TimelinePool& get() noexcept;
 
   [[nodiscard]] Timeline* take() {
     {
@@ -38,20 +34,17 @@ class TimelinePool {
       }
     }
     auto* const made = new Timeline;
-    const std::lock_guard lock(mutex_);
-    made->place_ = ++places_;
-    made->made_before_ = std::exchange(last_made_, made);
+    {
+      const std::lock_guard lock(mutex_);
+      made->place_ = ++places_;
+      made->made_before_ = std::exchange(last_made_, made);
+    }
+    if (made->made_before_ == nullptr) std::atexit(&Timeline::at_exit);
     return made;
   }
-  /// The latest of all that were ever made; null when there is none, or when this is a forked child
-  /// and it cannot be told.
+  /// The latest of all that were ever made; null when there is none.
   [[nodiscard]] Timeline* last_made() noexcept {
-    std::unique_lock lock(mutex_, std::defer_lock);
-    if (fork_generation() == fork_generation_) {
-      lock.lock();
-    } else if (!lock.try_lock()) {
-      return nullptr;
-    }
+    const std::lock_guard lock(mutex_);
     return last_made_;
   }
   void give_back(Timeline* timeline) noexcept {
@@ -66,14 +59,18 @@ class TimelinePool {
   }
 
  private:
-  const std::uint32_t fork_generation_ = fork_generation();
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   Timeline* first_ = nullptr;
   Timeline* last_ = nullptr;
   Timeline* last_made_ = nullptr;
   std::uint64_t places_ = 0;
   std::uint64_t last_id_ = 0;
 };
+
+TimelinePool& TimelinePool::get() noexcept {
+  static constinit TimelinePool pool;  // nothing of it is destroyed: events are asked during exit
+  return pool;
+}
 
 Timeline* Timeline::open(std::string name, bool foreign) {
   TimelinePool& pool = TimelinePool::get();
@@ -93,12 +90,23 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   // relaxed: the next store carries it.
   timeline->id_.store(timeline->named_, std::memory_order_relaxed);
   timeline->progress_.restart();
+  // Under the lock, which name_all_in_trace() takes after the trace has begun: one of the two sees
+  // the other.
+  if (trace::on()) trace::name(timeline->named_, timeline->name_);
   return timeline;
+}
+
+void Timeline::name_in_trace() const noexcept {
+  const auto lock = lock_or_fork();
+  // relaxed: written under the lock.
+  const std::uint64_t open = id_.load(std::memory_order_relaxed);
+  if (lock && open != 0 && !in_forked_child()) trace::name(open, name_);
 }
 
 void Timeline::close() noexcept {
   if (in_forked_child()) return;
   tell_unseen();
+  const std::uint64_t closed = id();
   {
     const std::lock_guard lock(mutex_);
     bury(id(), std::move(bad_ends_));
@@ -108,6 +116,7 @@ void Timeline::close() noexcept {
     // release: pairs with the acquire in reached() and outcome(): its ends are buried.
     id_.store(0, std::memory_order_release);
   }
+  if (Clocks::on()) Clocks::closed(closed);
   TimelinePool::get().give_back(this);
 }
 
@@ -233,6 +242,14 @@ std::string Timeline::name_of(std::uint64_t id) const {
   return lock && named_ == id ? name_ : "closed";
 }
 
+void Timeline::name_all_in_trace() noexcept {
+  for (const Timeline* each = TimelinePool::get().last_made(); each != nullptr;
+       each = each->made_before_)
+    each->name_in_trace();
+}
+
+void trace::name_open_timelines() noexcept { Timeline::name_all_in_trace(); }
+
 std::string Timeline::signaller_of(std::uint64_t id) const {
   const auto lock = lock_or_fork();
   if (!lock || named_ != id) return "nobody: it is closed";
@@ -336,56 +353,6 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
   const bool woken = parker->park(deadline);
   if (!woken) uncall(called);
   return woken || ended();
-}
-
-Event ExternalState::next() noexcept {
-  if (timeline_->in_forked_child()) return timeline_->refuse(timeline_->fork_refusal());
-  // relaxed: handing out numbers; signal() reads it under its lock.
-  return timeline_->event(tickets_.fetch_add(1, std::memory_order_relaxed) + 1);
-}
-
-Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcept {
-  // What waits for it here is the parent's too, and would run in both.
-  if (timeline_->in_forked_child()) return timeline_->fork_refusal();
-  bool due = false;
-  {
-    const std::lock_guard lock(signalling_);
-    // relaxed: pairs with the count in next(); a thread that signals a ticket has been handed it.
-    const std::uint64_t handed_out = tickets_.load(std::memory_order_relaxed);
-    const std::uint64_t ended = timeline_->completed();
-    if (ticket <= ended || ticket > handed_out) {
-      return Status(ErrorCode::invalid_argument, [&] {
-        if (ended == handed_out) {
-          return fmt::format(
-              "timeline '{}': signal of ticket {}, and no ticket is outstanding: "
-              "next() hands them out",
-              name(), ticket);
-        }
-        return fmt::format("timeline '{}': signal of ticket {} (expected {} to {})", name(), ticket,
-                           ended + 1, handed_out);
-      });
-    }
-    if (!status.ok()) timeline_->note(ticket, ticket, End::failed, status, true);
-    due = timeline_->advance(ticket);
-  }
-  if (due) timeline_->call_back(ticket);  // may signal this very timeline
-  return {};
-}
-
-ExternalState::~ExternalState() {
-  if (timeline_->in_forked_child()) return;
-  // relaxed: pairs with the count in next(); this is the last handle.
-  const std::uint64_t last = tickets_.load(std::memory_order_relaxed);
-  if (timeline_->completed() >= last) return;
-  timeline_->note(timeline_->completed() + 1, last, End::failed,
-                  Status(ErrorCode::unavailable,
-                         [&] {
-                           return fmt::format(
-                               "timeline '{}' was destroyed before this ticket was signalled",
-                               name());
-                         }),
-                  true);
-  timeline_->complete(last);
 }
 
 }  // namespace heddle::sched

@@ -133,6 +133,8 @@ class Timeline {
   /// Somebody was given this failure of the whole timeline.
   void see(std::uint64_t id, const Status& failure) noexcept;
   [[nodiscard]] std::string name_of(std::uint64_t id) const;
+  /// Tells the trace that is recorded the names of all that are open.
+  static void name_all_in_trace() noexcept;
   /// What has to end its tickets, in words.
   [[nodiscard]] std::string signaller_of(std::uint64_t id) const;
   /// Waits until `ticket` ended: spins for `spin`, then sleeps. false: the deadline passed first.
@@ -152,6 +154,10 @@ class Timeline {
   // The parts of an event.
 
   [[nodiscard]] static Timeline* of(const Event& event) noexcept { return event.place_.timeline; }
+  /// As Event::done(), asked by heddle itself: nobody has seen it by that.
+  [[nodiscard]] static bool has_ended(const Event& event) noexcept {
+    return of(event) == nullptr || of(event)->reached(event.place_.id, event.ticket_);
+  }
   /// How it ended, without seeing it.
   [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
     if (of(event) == nullptr || !event.refusal_.ok()) return {event.refusal_, false};
@@ -170,6 +176,7 @@ class Timeline {
 
   /// Tells what nobody has seen when the process exits.
   static void at_exit() noexcept;
+  void name_in_trace() const noexcept;
   [[nodiscard]] bool told_here() const noexcept;
   bool run_next_callback(std::uint64_t ticket) noexcept;
   [[nodiscard]] std::uint64_t first_awaited() const noexcept;

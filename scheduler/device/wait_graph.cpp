@@ -10,16 +10,13 @@
 
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/timeline.hpp"
-#include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
 namespace {
 
-std::mutex& graph_mutex() noexcept {
-  static NeverDestroyed<std::mutex> mutex;  // devices are used during exit
-  return *mutex;
-}
+constinit ProcessMutex graph_mutex;
 
 /// Also held up by the wait of `task`; null: nobody.
 const TaskContext* beneath(const TaskContext& task, WaitManner manner) noexcept {
@@ -115,7 +112,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
   std::array<Hop, hops_max> hops;
   std::size_t count = 0;
   {
-    const std::lock_guard lock(graph_mutex());
+    const std::lock_guard lock(graph_mutex);
     const Timeline* const target = Timeline::of(event);
     if (target->reached(event.device_id(), event.ticket()) || stop.stop_requested()) return {};
     // Also one of its own device.
@@ -151,7 +148,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
 
 void WaitGraph::leave(const TaskContext& task, WaitManner manner) noexcept {
   if (manner.timed) return;
-  const std::lock_guard lock(graph_mutex());
+  const std::lock_guard lock(graph_mutex);
   for (const TaskContext* at = &task; at != nullptr; at = beneath(*at, manner))
     unlink(at->device->timeline());
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "scheduler/device/clocks.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hand_over.hpp"
 #include "scheduler/device/hooks.hpp"
@@ -13,17 +14,12 @@ namespace heddle::sched {
 
 void trace_wait(const Event& event, std::uint64_t track, std::uint64_t begin) noexcept {
   if (begin == 0) return;
-  const std::uint64_t timeline = event.device_id();
-  try {
-    trace::name(timeline, Timeline::of(event)->name_of(timeline));
-  } catch (...) {  // it stays without a name
-  }
-  trace::record_pause(trace::Kind::wait, track, timeline, event.ticket(), begin);
+  trace::record_pause(trace::Kind::wait, track, event.device_id(), event.ticket(), begin);
 }
 
 bool is_told_here(const Event& event) noexcept {
   const std::uint64_t domain = TellsEnds::here();
-  if (domain == 0 || event.done()) return false;
+  if (domain == 0 || Timeline::has_ended(event)) return false;
   const auto on = Timeline::of(event)->hand_over(event);
   return on && on->queue->domain() == domain;
 }
@@ -31,7 +27,7 @@ bool is_told_here(const Event& event) noexcept {
 Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                  std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
   run_put_off();  // this may be a callback that holds up the others of its event
-  if (event.done()) return Waited::done;
+  if (Timeline::has_ended(event)) return Waited::done;
   if (TaskContext* const task = current_task(); task != nullptr && task->ending == nullptr)
     return task->device->waits().in_task(event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
@@ -49,7 +45,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
 }
 
 Status await_until(const Event& event, std::optional<Event::Clock::time_point> deadline) noexcept {
-  if (event.done()) return event.status();
+  if (event.done()) return event.status();  // the caller has seen it
   const TaskContext* const task = current_task();
   if (waits_for_itself(event.device_id(), event.ticket())) {
     return Status(ErrorCode::failed_precondition, [&] {
@@ -61,7 +57,9 @@ Status await_until(const Event& event, std::optional<Event::Clock::time_point> d
   }
   const Timeline& timeline = *Timeline::of(event);
   if (timeline.in_forked_child()) return timeline.fork_refusal();
-  return status_of(wait_here(event, deadline, tuning::spin_default), event);
+  const Waited waited = wait_here(event, deadline, tuning::spin_default);
+  if (waited == Waited::done && Clocks::on()) Clocks::saw(event);
+  return status_of(waited, event);
 }
 
 Status status_of(Waited waited, const Event& event) {

@@ -341,9 +341,9 @@ std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexc
     Timeline::of(event)->uncall(call);
     if (!count_.empty()) wake_one();  // as above
     settle_descriptor();
-    return event.done();
+    return Timeline::has_ended(event);
   } catch (const std::bad_alloc&) {  // no place to sleep in, and there may be no other host
-    while (!event.done()) {
+    while (!Timeline::has_ended(event)) {
       if (deadline && Clock::now() >= *deadline) return false;
       if (!poll(deadline)) ::sched_yield();
     }

@@ -127,7 +127,7 @@ sched::SchedulerCore& Scheduler::core() const {
   return *core_;
 }
 
-sched::TaskDevice Scheduler::new_device(std::string name) {
+sched::TaskDevice Scheduler::new_named_device(std::string name) {
   sched::DeviceOptions options = core().options.device;
   options.name = std::move(name);
   return new_device(std::move(options));

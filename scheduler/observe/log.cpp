@@ -10,6 +10,7 @@
 #include <string>
 
 #include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle {
 namespace {
@@ -22,11 +23,9 @@ struct Level {
 std::atomic<Level> level_now{Level{}};
 static_assert(std::atomic<Level>::is_always_lock_free);
 
-std::mutex& hook_mutex() noexcept {
-  static sched::NeverDestroyed<std::mutex> mutex;  // workers may log during exit
-  return *mutex;
-}
+constinit sched::ProcessMutex hook_mutex;
 
+/// Under the lock. Workers may log during exit.
 std::shared_ptr<const LogHook>& hook_slot() noexcept {
   static sched::NeverDestroyed<std::shared_ptr<const LogHook>> hook;
   return *hook;
@@ -68,7 +67,7 @@ LogLevel log_level() noexcept {
 
 void set_log_hook(LogHook hook) {
   auto shared = hook ? std::make_shared<const LogHook>(std::move(hook)) : nullptr;
-  const std::lock_guard lock(hook_mutex());
+  const std::lock_guard lock(hook_mutex);
   hook_slot() = std::move(shared);
 }
 
@@ -78,7 +77,7 @@ void log(LogLevel level, std::string_view text) noexcept {
   try {
     std::shared_ptr<const LogHook> hook;
     {
-      const std::lock_guard lock(hook_mutex());
+      const std::lock_guard lock(hook_mutex);
       hook = hook_slot();
     }
     if (hook) {

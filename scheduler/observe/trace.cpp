@@ -9,6 +9,7 @@
 #include <bit>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -106,7 +107,7 @@ Owner::~Owner() {
 void forget_parents_trace() noexcept {
   // relaxed, both: the child has one thread.
   session.store(0, std::memory_order_relaxed);
-  submits.store(0, std::memory_order_relaxed);
+  submits.fetch_and(submits_watched, std::memory_order_relaxed);
   here = {};
   auto* const fresh = new (std::nothrow) Registry;
   if (fresh == nullptr) return;
@@ -202,14 +203,13 @@ void record_point(Kind kind, std::uint64_t timeline, std::uint64_t ticket) noexc
   put({at, at, track_here(), timeline, ticket, kind, Ended::done});
 }
 
-std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept {
+void name(std::uint64_t timeline, const std::string& name) noexcept {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   try {
     all.names.emplace(timeline, name);
   } catch (...) {  // no memory: the timeline stays without a name
   }
-  return all.begin;
 }
 
 namespace {
@@ -256,7 +256,7 @@ void start_trace(const TraceOptions& options) {
         fmt::format("trace: events_max is {} (expected 1 to {})", options.events_max, most));
   }
   trace::Registry& all = trace::registry();
-  const std::lock_guard lock(all.mutex);
+  std::unique_lock lock(all.mutex);
   // relaxed: changed under the lock.
   if (trace::session.load(std::memory_order_relaxed) != 0) {
     throw Error(ErrorCode::failed_precondition,
@@ -275,7 +275,10 @@ void start_trace(const TraceOptions& options) {
   // release: pairs with the acquire in on() and put().
   trace::session.store(++all.last_session, std::memory_order_release);
   // relaxed: pairs with the load in submits_on(); a thread that records looks at the session again.
-  trace::submits.store(options.submits ? 1 : 0, std::memory_order_relaxed);
+  if (options.submits) trace::submits.fetch_or(trace::submits_traced, std::memory_order_relaxed);
+  lock.unlock();
+  // Those that open from here on find the trace on.
+  trace::name_open_timelines();
 }
 
 Trace stop_trace() {
@@ -286,7 +289,8 @@ Trace stop_trace() {
   if (trace::session.exchange(0, std::memory_order_relaxed) == 0)
     throw Error(ErrorCode::failed_precondition, "no trace is being recorded");
   // relaxed: as in start_trace().
-  trace::submits.store(0, std::memory_order_relaxed);
+  trace::submits.fetch_and(static_cast<std::uint8_t>(~trace::submits_traced),
+                           std::memory_order_relaxed);
   const std::chrono::duration<double, std::nano> length = trace::Clock::now() - all.begin_time;
   const auto ticks = static_cast<double>(trace::stamp() - all.begin);
   const trace::Calibration clock{all.begin, trace::counter ? length.count() / ticks : 1.0};
@@ -310,6 +314,9 @@ Trace stop_trace() {
   });
   result.names = std::move(all.names);
   all.names = {};
+  std::set<std::uint64_t> seen;
+  for (const TraceEvent& event : result.events) seen.insert({event.track, event.device});
+  std::erase_if(result.names, [&](const auto& each) { return !seen.contains(each.first); });
   return result;
 }
 

@@ -31,8 +31,10 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
 
 /// The number of the trace being recorded; 0: none.
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> session;
-/// Submits are recorded too.
-[[gnu::visibility("hidden")]] extern std::atomic<std::uint8_t> submits;  // 0 or 1
+/// Who looks at submits: bits.
+[[gnu::visibility("hidden")]] extern std::atomic<std::uint8_t> submits;
+inline constexpr std::uint8_t submits_traced = 1;   ///< they are recorded too
+inline constexpr std::uint8_t submits_watched = 2;  ///< device/clocks.hpp
 
 [[nodiscard]] inline bool on() noexcept {
   // acquire: pairs with the release in start_trace(): the clock is chosen.
@@ -40,8 +42,8 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
 }
 
 [[nodiscard]] inline std::uint8_t submits_on() noexcept {
-  // relaxed: pairs with the stores where traces start and stop; a thread that records looks at the
-  // session.
+  // relaxed: pairs with the stores where traces and clocks start and stop; a thread that records
+  // looks at the session, or at what a lock guards.
   return submits.load(std::memory_order_relaxed);
 }
 
@@ -50,17 +52,14 @@ static_assert(sizeof(Record) == 48, "TraceOptions::events_max says so");
 /// The same, or 0 while off.
 [[nodiscard]] inline std::uint64_t stamp_if_on() noexcept { return on() ? stamp() : 0; }
 
-[[nodiscard]] inline std::uint32_t session_now() noexcept {
-  // relaxed: a number to tell traces apart.
-  return session.load(std::memory_order_relaxed);
-}
-
 /// Notes down a task that ends now, which it returns. `begin` 0: it began before the trace did.
 [[nodiscard]] std::uint64_t record_task(std::uint64_t begin, std::uint64_t timeline,
                                         const char* label, std::uint64_t ticket,
                                         Ended ended) noexcept;
-/// Names a timeline in the trace. The stamp of the trace's beginning.
-std::uint64_t name(std::uint64_t timeline, const std::string& name) noexcept;
+/// Names a timeline in the trace that is recorded, if any.
+void name(std::uint64_t timeline, const std::string& name) noexcept;
+/// The same for all that are open; Timeline's.
+void name_open_timelines() noexcept;
 [[nodiscard]] std::uint64_t track_of_thread() noexcept;
 /// What the calling thread does belongs to this track: its innermost task's device, or itself.
 [[nodiscard]] std::uint64_t track_here() noexcept;

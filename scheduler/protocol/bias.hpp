@@ -73,6 +73,11 @@ class Bias {
     // relaxed: what keeps others from claiming it orders it.
     return owner_.load(std::memory_order_relaxed) == unclaimed;
   }
+  /// In a forked child: the owner, which is not there, was.
+  [[nodiscard]] bool is_inside() const noexcept {
+    // relaxed: written before this process was.
+    return busy_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool is_revoked() const noexcept {
     // relaxed: a hint.
     return owner_.load(std::memory_order_relaxed) == revoked;

@@ -186,10 +186,13 @@ class Lane {
   /// The same for a task that has a note.
   void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from,
                TaskNote& note) noexcept {
+    ops.construct(at(ticket).callable, from);
+    publish_built(ticket, label, ops, note);
+  }
+  void publish_built(std::uint64_t ticket, const char* label, const TaskOps& ops,
+                     TaskNote& note) noexcept {
     notes_[index(ticket)] = std::move(note);
-    Slot& slot = at(ticket);
-    ops.construct(slot.callable, from);
-    publish_head(slot, head_of(ticket, ops) ^ Found::noted_bit, label);
+    publish_head(at(ticket), head_of(ticket, ops) ^ Found::noted_bit, label);
   }
 
   /// What the slot of `ticket` has for it. The consumer.

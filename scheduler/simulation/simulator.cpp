@@ -79,7 +79,7 @@ void Simulator::signal_later(const ExternalTimeline& timeline, const Event& even
     if (fault(SimulationFault::signal_fails))
       status = Status(ErrorCode::device_failed, "planted by the simulation");
     // A later ticket may have ended this one too.
-    if (!event.done())
+    if (!Timeline::has_ended(event))
       static_cast<void>(ExternalTimeline(timeline).signal(event.ticket(), std::move(status)));
   });
 }

@@ -134,7 +134,7 @@ Waited Simulator::wait(const Event& event, Deadline deadline) noexcept {
     before_allocation();
     if (suspends) call = Timeline::call(event, waker());
   } catch (const std::bad_alloc&) {  // looks again and again
-    while (!event.done()) {
+    while (!Timeline::has_ended(event)) {
       if (deadline && now_ >= *deadline) return Waited::late;
       if (!pass()) return Waited::stopped;
     }
@@ -142,7 +142,7 @@ Waited Simulator::wait(const Event& event, Deadline deadline) noexcept {
   }
   Actor* const host = suspends ? actors_[running_.actor].get() : nullptr;
   if (host != nullptr) host->waits_for = event.to_string();
-  const Waited waited = wait_for([&] { return event.done(); }, deadline);
+  const Waited waited = wait_for([&] { return Timeline::has_ended(event); }, deadline);
   if (host != nullptr) host->waits_for.clear();
   if (suspends) Timeline::of(event)->uncall(call);
   return waited;

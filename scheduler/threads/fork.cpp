@@ -20,9 +20,10 @@ void draw_process_identity() noexcept {
   if (::getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != sizeof drawn) {
     timespec now{};  // where a sandbox denies it: pids of one moment differ
     ::clock_gettime(CLOCK_REALTIME, &now);
-    drawn = (static_cast<std::uint64_t>(now.tv_sec) << 30 ^
-             static_cast<std::uint64_t>(now.tv_nsec)) * 0x9e3779b97f4a7c15 ^
-            static_cast<std::uint64_t>(::getpid());
+    drawn =
+        (static_cast<std::uint64_t>(now.tv_sec) << 30 ^ static_cast<std::uint64_t>(now.tv_nsec)) *
+            0x9e3779b97f4a7c15 ^
+        static_cast<std::uint64_t>(::getpid());
   }
   // relaxed: pairs with the load in process_identity(): see there.
   fork::process.store(drawn | 1, std::memory_order_relaxed);
@@ -30,7 +31,9 @@ void draw_process_identity() noexcept {
 }  // namespace
 
 void watch_forks() noexcept {
-  static const bool installed = [] {
+  // Not a static variable: a child would wait for ever for the thread that was making it.
+  static constinit pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] {
     draw_process_identity();
     pthread_atfork(nullptr, nullptr, [] {
       // relaxed: pairs with the load in fork_generation(); the child has one thread when this runs.
@@ -38,9 +41,7 @@ void watch_forks() noexcept {
       draw_process_identity();
       forget_thread_number();
     });
-    return true;
-  }();
-  static_cast<void>(installed);
+  });
 }
 
 }  // namespace heddle::sched

@@ -93,6 +93,45 @@ HEDDLE_CONFORMANCE_SUITE(CollectivesTest);
 TEST_P(CollectivesTest, FloatsAreAddedInOrder) { expect_all<float>(f32); }
 TEST_P(CollectivesTest, Integers) { expect_all<std::int32_t>(i32); }
 
+// D10: several tensors, by one routine where memory is shared
+TEST_P(CollectivesTest, SeveralAreAddedUpAtOnce) {
+  const Tensor t("t", f32, {13}), u("u", f32, {2, 3}), none("none", f32, {0});
+  open(3, {t, u, none});
+  const auto ts = fill<float>(t), us = fill<float>(u);
+  Recording recording;
+  recording.reduce(std::vector{t, none, u}, contexts, 1);
+  const Replay sums = recording.finish();
+  if (is_cpu_row(GetParam())) {
+    EXPECT_EQ(sums.num_recorded(), 1u);
+  }
+  sums.run();
+  for (std::size_t k = 0; k < 3; ++k) {
+    EXPECT_EQ(contexts[k].read<float>(t), k == 1 ? sum(ts) : ts[k]);
+    EXPECT_EQ(contexts[k].read<float>(u), k == 1 ? sum(us) : us[k]);
+  }
+}
+
+// D10: several tensors that all have the sums of, by one routine of each device where memory is
+// shared, or by one alone where there are few bytes
+TEST_P(CollectivesTest, SeveralAreAddedUpForAll) {
+  for (const std::int64_t count : {7, 5000}) {
+    const Tensor t("t", f32, {count}), u("u", f32, {2, 3}), none("none", f32, {0});
+    open(3, {t, u, none});
+    const auto ts = fill<float>(t), us = fill<float>(u);
+    Recording recording;
+    recording.all_reduce(std::vector{t, none, u}, contexts);
+    const Replay sums = recording.finish();
+    if (is_cpu_row(GetParam())) {
+      EXPECT_EQ(sums.num_recorded(), count == 7 ? 1u : 3u);
+    }
+    sums.run();
+    for (const Context& each : contexts) {
+      EXPECT_EQ(each.read<float>(t), sum(ts));
+      EXPECT_EQ(each.read<float>(u), sum(us));
+    }
+  }
+}
+
 // D9, D10: again and again, while others write: no run mixes with the next
 TEST_P(CollectivesTest, RunsFollowEachOther) {
   const Tensor t("t", f32, {20000});
@@ -140,22 +179,95 @@ TEST_P(CollectivesTest, MistakesAreNamed) {
   EXPECT_EQ(recording.finish().num_recorded(), 0u);
 }
 
-// S10: a device that fails in the middle ends what comes after it, and nothing hangs
+// D20: memory that is used twice is named, and with it both contexts; it would be read once it is
+// overwritten
+TEST_P(CollectivesTest, MemoryUsedTwiceIsNamed) {
+  const Tensor t("t", f32, {8}), whole("whole", f32, {16});
+  const auto refused = [&](const char* collective, const std::function<void(Recording&)>& call,
+                           std::size_t one = 0) {
+    Recording recording;
+    const Status why = failure([&] { call(recording); });
+    EXPECT_EQ(why.code(), ErrorCode::invalid_argument) << text(why);
+    EXPECT_THAT(text(why), AllOf(HasSubstr(collective), HasSubstr("same memory twice"),
+                                 HasSubstr("contexts " + std::to_string(one) + " and "),
+                                 HasSubstr(contexts[one].label())));
+    EXPECT_EQ(recording.finish().num_recorded(), 0u);
+  };
+  open(2, {t, whole});
+  const std::vector<Context> apart = contexts;
+  refused("all_reduce", [&](Recording& r) { r.all_reduce(std::vector{t, t}, contexts); });
+  contexts[1] = Context(apart[1].device())
+                    .with(whole, apart[1].view(whole))
+                    .with(t, {apart[1].view(whole).buffer(), t.type()});
+  refused("all_gather", [&](Recording& r) { r.all_gather(t, whole, contexts); }, 1);
+  refused("reduce_scatter", [&](Recording& r) { r.reduce_scatter(whole, t, contexts); }, 1);
+  if (!is_cpu_row(GetParam())) return;  // no device has another's memory
+  const auto second_has = [&](const Tensor& tensor, const BufferView& view) {
+    const Context empty(apart[1].device());
+    const Tensor& other = tensor == t ? whole : t;
+    contexts[1] = empty.with(tensor, view).with(other, apart[1].view(other));
+  };
+  second_has(t, apart[0].view(t));
+  refused("reduce", [&](Recording& r) { r.reduce(t, contexts, 1); }, 0);
+  refused("all_reduce", [&](Recording& r) { r.all_reduce(t, contexts); });
+  refused("reduce_scatter", [&](Recording& r) { r.reduce_scatter(whole, t, contexts); });
+  Recording same;
+  EXPECT_NO_THROW(same.broadcast(t, contexts));
+  const Buffer large = Buffer::allocate(apart[0].device(), {f32, {24}});
+  contexts[0] =
+      Context(apart[0].device()).with(whole, {large, whole.type()}).with(t, apart[0].view(t));
+  second_has(whole, {large, whole.type(), 32});
+  refused("broadcast", [&](Recording& r) { r.broadcast(whole, contexts); });
+  refused("all_gather", [&](Recording& r) { r.all_gather(t, whole, contexts); });
+}
+
+// D20: parts that lie in their places in the wholes
+TEST_P(CollectivesTest, PartsLieInTheirPlaces) {
+  const Tensor t("t", f32, {8}), whole("whole", f32, {3, 8});
+  open(3, {whole});
+  for (std::size_t k = 0; k < 3; ++k)
+    contexts[k] = contexts[k].with(t, {contexts[k].view(whole).buffer(), t.type(), 32 * k});
+  const auto parts = fill<float>(t);
+  Recording gather, scatter;
+  gather.all_gather(t, whole, contexts);
+  gather.finish().run();
+  std::vector<float> gathered;
+  for (const auto& each : parts) gathered.insert(gathered.end(), each.begin(), each.end());
+  for (const Context& each : contexts) EXPECT_EQ(each.read<float>(whole), gathered);
+  const auto total = sum(fill<float>(whole));
+  scatter.reduce_scatter(whole, t, contexts);
+  scatter.finish().run();
+  for (std::size_t k = 0; k < 3; ++k) {
+    const auto begin = total.begin() + static_cast<std::ptrdiff_t>(8 * k);
+    EXPECT_EQ(contexts[k].read<float>(t), std::vector<float>(begin, begin + 8));
+  }
+}
+
+// S10, D9: where a device fails, nobody reads a sum that it had a part in before all is written
+// anew, and nothing hangs
 TEST_P(CollectivesTest, FailuresReachAllThatReads) {
   const Tensor t("t", f32, {20000});
   open(3, {t});
   Recording recording;
   recording.all_reduce(t, contexts);
-  const Replay sum = recording.finish();
-  sched::ExternalTimeline gate("gate");
-  contexts[1].device().wait(gate.next());
-  contexts[1].device().submit("bad", [] { return Status(ErrorCode::internal, "spoilt"); });
-  const std::vector<Event> ends = sum.run();
-  EXPECT_TRUE(gate.signal(1).ok());
-  for (const Event& each : ends) EXPECT_THAT(text(each.wait()), HasSubstr("spoilt"));
-  for (const Context& each : contexts) each.device().recover();
-  fill<float>(t);
-  for (const Event& each : sum.run()) EXPECT_TRUE(each.wait().ok());
+  const Replay together = recording.finish();
+  for (std::size_t failing = 0; failing < 3; ++failing) {
+    fill<float>(t);
+    sched::ExternalTimeline gate("gate");
+    contexts[failing].device().wait(gate.next());
+    contexts[failing].device().submit("bad", [] { return Status(ErrorCode::internal, "spoilt"); });
+    const std::vector<Event> ends = together.run();
+    EXPECT_TRUE(gate.signal(1).ok());
+    EXPECT_THAT(text(ends[failing].wait()), HasSubstr("spoilt"));
+    for (const Event& each : ends) static_cast<void>(each.wait());
+    for (const Context& each : contexts) each.device().recover();
+    for (const Context& each : contexts)
+      EXPECT_THAT(text(failure([&] { static_cast<void>(each.read<float>(t)); })),
+                  HasSubstr("spoilt"));
+  }
+  const auto all = fill<float>(t);
+  for (const Event& each : together.run()) EXPECT_TRUE(each.wait().ok());
+  for (const Context& each : contexts) EXPECT_EQ(each.read<float>(t), sum(all));
 }
 
 }  // namespace

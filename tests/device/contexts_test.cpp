@@ -1,4 +1,6 @@
 // What a backend, a context and a routine are before, between and after their use.
+#include <functional>
+
 #include "tests/device/backends.hpp"
 
 namespace heddle {
@@ -217,6 +219,38 @@ TEST_P(ContextsTest, CodeTellsWhatItTakesFromThePriorContext) {
   const Routine prior = Context(device).link(backend.compile(make));
   EXPECT_NO_THROW(static_cast<void>(prior.context().link(code, options)));
   EXPECT_THAT(backend.compile(make).tensors_from_prior(), IsEmpty());
+}
+
+// O29, J8: a listed tensor that is in neither code nor context is a slip
+TEST_P(ContextsTest, ListedTensorsAreKnown) {
+  const Tensor x("x", f32, {2}), y("y", f32, {2}), z("z", f32, {2}), kept("kept", f32, {2});
+  Index i;
+  Program first("first"), second("second");
+  first << (kept(i) = x(i) * 2.0) << (y(i) = kept(i) + 1.0);
+  second << (z(i) = y(i));
+  const std::vector<Program> programs{first, second};
+  const CodeBatch batch = backend.compile_batch(programs);
+  const Context empty(device);
+  const auto refused = [&](const std::function<void()>& link, const char* what) {
+    const Status why = failure(link);
+    EXPECT_EQ(why.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(text(why), AllOf(HasSubstr(what), HasSubstr("'z'"), HasSubstr(device.name()),
+                                 HasSubstr("from_prior_context")));
+  };
+  const auto links = [&](const Context& in, const Code& code, const LinkOptions& options) {
+    EXPECT_NO_THROW(static_cast<void>(in.link(code, options)));
+  };
+  refused([&] { static_cast<void>(empty.link(*batch[0], {.from_prior_context = {z}})); },
+          "routine 'first'");
+  const Context holds = empty.with(z, {Buffer::allocate(device, z.type()), z.type()});
+  links(holds, *batch[0], {.from_prior_context = {z}});
+  links(empty, *batch[0], {.from_prior_context = {kept}});
+  const Context below = empty.link(*batch[0]).context();
+  links(below, *batch[1], {.from_prior_context = {kept, x, y}});
+  EXPECT_NO_THROW(static_cast<void>(holds.link_batch(batch, {.from_prior_context = {z, kept}})));
+  const Tensor slip("z", f32, {2});
+  refused([&] { static_cast<void>(holds.link_batch(batch, {.from_prior_context = {slip}})); },
+          "the batch");
 }
 
 // J6, O43: an index may be bound to a cell of the caller's, which is read when the routine is

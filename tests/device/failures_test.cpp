@@ -205,6 +205,58 @@ TEST_P(FailuresTest, ThrowingTraceHookFailsItsRunOnly) {
   EXPECT_TRUE(run.schedule().wait().ok());
 }
 
+// S8, S10: a failed event that a call lists ends that call alone, and its device goes on; one that
+// the device waits for fails the device
+TEST_P(FailuresTest, AFailedEventEndsTheCallThatListsIt) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor x("x", f32, {2}), y("y", f32, {2});
+  Index i;
+  Program gather("gather");
+  gather << (x(i) += merge(x)(i));
+  const Routine here = counter(device, x), there = counter(other, x), apart = counter(other, y);
+  const Routine gathers = there.context().link(backend.compile(gather));
+  const Context &from = here.context(), to = there.context();
+  Recording recording("both");
+  recording.schedule(there);
+  recording.copy(x, to, from);
+  recording.schedule(apart);  // which needs nothing of them
+  const Replay replay = recording.finish();
+  EXPECT_EQ(replay.num_tasks(), 3U);
+  sched::ExternalTimeline gate("gate");
+  using Events = std::vector<Event>;
+  const std::function<Events(const Event&)> calls[] = {
+      [&](const Event& after) { return Events{there.schedule({}, {.after = {after}})}; },
+      [&](const Event& after) { return Events{copy(x, from, to, {.after = {after}}).event}; },
+      [&](const Event& after) {
+        return Events{merge(gathers, from, MergeMode::copy, {}, {{after}})};
+      },
+      [&](const Event& after) { return replay.run({}, {.after = {after}}); }};
+  for (const auto& call : calls) {
+    to.write(x, std::vector<float>(2, 5));
+    from.write(x, std::vector<float>(2, 7));
+    const auto before = other.timeline().counters();
+    const Event failed = gate.next();
+    const Events ends = call(failed);
+    EXPECT_TRUE(gate.signal(failed.ticket(), Status(ErrorCode::internal, "cable")).ok());
+    for (const Event& each : ends) EXPECT_THAT(text(each.wait()), HasSubstr("cable"));
+    other.await();
+    device.await();
+    const auto after = other.timeline().counters();
+    EXPECT_EQ(after.done, before.done);
+    EXPECT_EQ(after.skipped - before.skipped, after.submitted - before.submitted);
+    EXPECT_THAT(text(failure([&] { there.schedule(); })),
+                AllOf(HasSubstr("not written"), HasSubstr("cable")));
+    to.write(x, std::vector<float>(2, 1));
+    EXPECT_TRUE(there.schedule().wait().ok());
+    EXPECT_THAT(to.read<float>(x), Each(2));
+  }
+  const Event failed = gate.next();
+  other.wait(failed);
+  EXPECT_TRUE(gate.signal(failed.ticket(), Status(ErrorCode::internal, "cable")).ok());
+  EXPECT_THAT(text(failure([&] { other.await(); })), HasSubstr("cable"));
+  EXPECT_THAT(text(failure([&] { there.schedule(); })), HasSubstr("cable"));
+}
+
 // D4, S16: what could only run after the task that waits for it is refused before it is submitted
 TEST_P(FailuresTest, ReadingAndWritingInATaskOfTheDeviceIsRefused) {
   const Tensor x("x", f32, {2});

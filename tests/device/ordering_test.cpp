@@ -156,6 +156,42 @@ TEST_P(OrderingTest, WhatWasNotWrittenIsRefused) {
   EXPECT_THAT(read(device, view), Each(4));
 }
 
+// D9: so is what writes only a part of it, and reads nothing, in words of its own; byte ranges mend
+// it too
+TEST_P(OrderingTest, PartsOfWhatWasNotWrittenAreRefused) {
+  const Routine writer = filler(device, view, 3), own = adder(device, view, 1);
+  const Index low(2);
+  Program half("half"), more("more");
+  half << (t(low) = Expr(2.0));
+  more << (t(low) += 2.0);
+  const Context context = Context(device).with(t, view);
+  const Routine part = context.link(backend.compile(half));
+  const Routine reads = context.link(backend.compile(more));
+  Recording recording("both");
+  recording.schedule(part);
+  recording.schedule(own);
+  const Replay both = recording.finish();
+  hold(device);
+  const Event bad = writer.schedule();
+  device.cancel_pending();
+  go_on();
+  EXPECT_EQ(bad.wait().code(), ErrorCode::cancelled);
+  const auto refused = [&](const std::function<void()>& call) { return text(failure(call)); };
+  EXPECT_THAT(refused([&] { part.schedule(); }),
+              AllOf(HasSubstr("'half'"), HasSubstr("writes only a part of tensor 't'"),
+                    HasSubstr("Context::write()"), HasSubstr("BufferView::from_host()")));
+  EXPECT_THAT(refused([&] { reads.schedule(); }), HasSubstr("reads tensor 't'"));
+  EXPECT_THAT(refused([&] { both.run(); }), HasSubstr("(routine 'add') reads tensor 't'"));
+  const ArrayType pair{f32, {2}};
+  const std::vector<float> fives{5, 5};
+  for (const std::size_t at : {0U, 8U}) {
+    EXPECT_FALSE(failure([&] { part.schedule(); }).ok());
+    BufferView(buffer, pair, at).from_host(device, std::as_bytes(std::span(fives)));
+  }
+  EXPECT_TRUE(part.schedule().wait().ok());
+  EXPECT_THAT(read(device, view), testing::ElementsAre(2, 2, 5, 5));
+}
+
 // D9: two hosts that schedule on two devices at once give one order or the other
 TEST_P(OrderingTest, HostsAtOnceGiveOneOrder) {
   const Buffer second = used_buffer(other);

@@ -16,9 +16,9 @@ namespace {
 
 using testing::Each;
 
-const ArrayType small{f32, {64}};
+const ArrayType small_type{f32, {64}};
 
-BufferView whole(const Buffer& buffer) { return BufferView(buffer, small); }
+BufferView whole(const Buffer& buffer) { return BufferView(buffer, small_type); }
 
 /// A buffer that threads use and give to each other.
 class Shared {
@@ -40,7 +40,7 @@ class Shared {
 class RandomDonationTest : public Conformance {
  protected:
   RandomDonationTest() {
-    for (Shared& each : shared) each.put(Buffer::allocate(device, small).donate());
+    for (Shared& each : shared) each.put(Buffer::allocate(device, small_type).donate());
   }
 
   /// What one of the threads does.
@@ -64,13 +64,13 @@ class RandomDonationTest : public Conformance {
           }
           case 1: {
             const Buffer source = from.get();
-            const Buffer own = Buffer::allocate(mine, small);
+            const Buffer own = Buffer::allocate(mine, small_type);
             whole(own).copy_from(mine, whole(source));
             at.put(own.donate());
             break;
           }
           case 2:
-            at.put(Buffer::allocate(mine, small).donate());
+            at.put(Buffer::allocate(mine, small_type).donate());
             break;
           default:
             reads.emplace_back(whole(at.get()).to_host(mine, bytes), values);

@@ -96,6 +96,15 @@ TEST_P(StreamOrderTest, OtherWritesCopyNothing) {
   EXPECT_EQ(copied(), 0U);
 }
 
+// D9: nor by a write whose order is the caller's, which the consumer then finds
+TEST_P(StreamOrderTest, WritesInTheCallersOrderCopyNothing) {
+  const Routine writer = filler(device, view(), 7);
+  load();
+  EXPECT_TRUE(writer.schedule({}, {.sync = Sync::manual}).wait().ok());
+  EXPECT_THAT(consumed(), Each(7));
+  EXPECT_EQ(copied(), 0U);
+}
+
 // D9, D16: launches that know no lock see to a loan to their own device
 TEST_P(StreamOrderTest, ItsOwnDeviceCopiesToo) {
   const Routine own = adder(device), writer = filler(device, view(), 7);
@@ -149,6 +158,28 @@ TEST_P(StreamOrderTest, DonationEndsALoan) {
   Context(device).with(g, taken).write(g, std::vector<float>(4, 7));
   EXPECT_EQ(copied(), 0U);
   EXPECT_THAT(text(failure([&] { consumer.schedule(); })), HasSubstr("donated"));
+}
+
+// D9, D17: a routine that takes the memory comes after a copy, as any write, and also where the
+// order is else the caller's
+TEST_P(StreamOrderTest, TakersComeAfterACopy) {
+  const Tensor h("h", f32, {4});
+  Program p("take");
+  Index i;
+  p << (h(i) = g(i) + 1.0);
+  const Code code = backend.compile(p);
+  for (const Sync sync : {Sync::automatic, Sync::manual}) {
+    const Context own = Context(device).with(g, {Buffer::allocate(device, g.type()), g.type()});
+    own.write(g, std::vector<float>(4, 5));
+    const Routine taker = own.link(code, {.donate = {g}});
+    const std::uint64_t before = copied();
+    consumer.context().write(g, std::vector<float>(4, 0));
+    static_cast<void>(load_merge(consumer, own, MergeMode::stream));
+    taker.schedule({}, {.sync = sync});
+    EXPECT_THAT(consumed(), Each(5));
+    EXPECT_THAT(taker.context().read<float>(h), Each(6));
+    EXPECT_EQ(copied(), before + 1);
+  }
 }
 
 // D9, S4, D3: without room or memory for the copy the write is refused, and nothing has changed

@@ -139,6 +139,12 @@ TEST_P(TransferTest, HostedConstantsAreReadInPlace) {
   const bool shared = is_cpu_row(GetParam());
   EXPECT_EQ(run.context().from_host(x).outcome,
             shared ? TransferOutcome::in_place : TransferOutcome::scheduled);
+  if (shared) {
+    EXPECT_EQ(run.context().to_host(x).outcome, TransferOutcome::in_place);
+  } else {
+    EXPECT_EQ(failure([&] { static_cast<void>(run.context().to_host(x)); }).code(),
+              ErrorCode::failed_precondition);
+  }
   EXPECT_EQ(device.statistics().bytes_in_use, before + (shared ? 12 : 24));  // y alone, or x too
   run.schedule();
   EXPECT_THAT(run.context().read<float>(y), ElementsAre(1, 2, 3));

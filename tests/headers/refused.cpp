@@ -1,9 +1,25 @@
 // Mistakes that compilers find: each marked line is one, and says what they have to say of it.
 #include <heddle/heddle.hpp>
 
+#include <map>
 #include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
 
 using namespace heddle;
+
+struct Plain {
+  Extent weight;
+};
+struct Swapped {
+  Extent weight, bias;
+};
+HEDDLE_TREE(Swapped, bias, weight)
+struct Dense : Swapped {
+  Extent more;
+};
+HEDDLE_TREE(Plain, wieght)  // refused: wieght
 
 void mistakes(float* values, const double* constant, const std::string& text, void (*function)()) {
   const Tensor a("a", f32, {4}), b("b", f32, {4});
@@ -22,4 +38,41 @@ void mistakes(float* values, const double* constant, const std::string& text, vo
   a(i) += b(i);                       // refused: a statement does nothing until it is appended
   a(i).max_with(b(i));                // refused: a statement does nothing until it is appended
   sum(b(i));                          // refused: nodiscard
+}
+
+using Unordered = std::unordered_map<std::string, Extent>;
+using Numbers = std::tuple<Extent, std::vector<float>>;
+void trees_of(const Swapped& swapped, const Dense& dense, const Unordered& map, const Numbers& n) {
+  const std::vector<double> values;
+  (void)flatten<Extent>(values);             // refused: CheckedTree<double[,]
+  (void)flatten<Extent>(n);                  // refused: CheckedTree<float[,]
+  (void)flatten<Extent>(map);                // refused: CheckedTree<std::unordered_map[<]
+  (void)flatten<Extent>(dense);              // refused: CheckedTree<Dense[,]
+  (void)flatten<bool>(std::vector<bool>());  // refused: CheckedTree<std::vector[<]
+  (void)unflatten<Swapped>(TreeDef(), std::vector{dense.more});  // refused: (<|T = )Swapped[>,;]
+  (void)tree_map<Extent>(swapped, [](Extent) { return 1.5; });  // refused: a struct has leaves o[f]
+}
+
+struct Typed {
+  ArrayType weight;
+};
+HEDDLE_TREE(Typed, weight)
+struct Pair {
+  Node a, b;
+};
+HEDDLE_TREE(Pair, a, b)
+void traces_of(const ArrayType& type, const Typed& typed, const Unordered& map, const Node& node) {
+  const auto fine = [](const Node& x) { return x; };
+  (void)trace("f", fine, map);                           // refused: CheckedTree<std::unordered_map
+  (void)trace("f", fine, node);                          // refused: CheckedTree<(heddle::)?Node
+  (void)trace([](const Typed& t) { return t; }, typed);  // refused: a struct has ArrayTypes
+  (void)trace(fine, type, type);                         // refused: takes an argument for each o[f]
+  (void)trace("f", [](Node& x) { return x; }, type);     // refused: takes an argument for each o[f]
+  (void)trace(fine, std::vector{type});                  // refused: takes an argument for each o[f]
+  (void)trace("f", 3, type);                             // refused: takes an argument for each o[f]
+  (void)trace("f", [](Node) {}, type);                   // refused: this returns nothin[g]
+  (void)trace("f", [](Node) { return 1.5; }, type);      // refused: CheckedTree<double[,]
+  (void)trace("f", [](Node x) { return std::pair(x, 3); }, type);  // refused: CheckedTree<int[,]
+  const auto pair = trace("f", [](Node x) { return Pair{x, x}; }, type);
+  (void)pair.unflatten_results(std::vector{1, 2});  // refused: returns a struct that has node[s]
 }

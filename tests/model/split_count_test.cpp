@@ -1,6 +1,6 @@
 // SplitCount, the shipped template, between the thread that begins uses of a thing and threads that
-// end them; and the sequence of runtime/ledger.hpp, which is no template: a bias that is claimed
-// under the mutex of those whose it is not.
+// end them; and the sequence of scheduler/threads/biased_mutex.hpp, which is no template: a bias
+// that is claimed under the mutex of those whose it is not.
 #include "scheduler/protocol/split_count.hpp"
 
 #include "tests/model/explore.hpp"

@@ -105,9 +105,9 @@ class AsynchronousDevice::Engine {
     const std::lock_guard lock(mutex_);
     return waits_;
   }
-  void fail_next_end() {
+  void fail_next_end(std::size_t after) {
     const std::lock_guard lock(mutex_);
-    fails_end_ = true;
+    broken_in_ = after + 1;
   }
   void lose() {
     const std::lock_guard lock(mutex_);
@@ -201,7 +201,7 @@ class AsynchronousDevice::Engine {
       lock.unlock();
       if (late) std::this_thread::sleep_for(delay);
       lock.lock();
-      const bool fails = std::exchange(fails_end_, false);
+      const bool fails = broken_in_ != 0 && --broken_in_ == 0;
       if ((fails || lost_) && line->failed.ok()) {
         line->failed = Status(ErrorCode::device_failed, lost_ ? "the asynchronous device is lost"
                                                               : "the asynchronous device broke");
@@ -247,8 +247,8 @@ class AsynchronousDevice::Engine {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::mt19937_64 random_;
-  bool refuses_waits_ = false, held_ = false, fails_end_ = false, lost_ = false, closed_ = false;
-  std::size_t refused_in_ = 0, record_refused_in_ = 0, waits_ = 0;
+  bool refuses_waits_ = false, held_ = false, lost_ = false, closed_ = false;
+  std::size_t refused_in_ = 0, record_refused_in_ = 0, broken_in_ = 0, waits_ = 0;
   std::shared_ptr<Line> asked_last_, resumed_;  // for an operation; the one that is not held
   std::shared_ptr<Line> told_now_;
   std::vector<std::shared_ptr<Line>> lines_;
@@ -325,7 +325,7 @@ void AsynchronousDevice::resume_last() { engine_->resume_last(); }
 void AsynchronousDevice::fail_record(std::size_t after) { engine_->fail_record(after); }
 void AsynchronousDevice::refuse_waits() { engine_->refuse_waits(); }
 std::size_t AsynchronousDevice::waits() const { return engine_->waits(); }
-void AsynchronousDevice::fail_next_end() { engine_->fail_next_end(); }
+void AsynchronousDevice::fail_next_end(std::size_t after) { engine_->fail_next_end(after); }
 void AsynchronousDevice::lose() { engine_->lose(); }
 std::size_t AsynchronousDevice::pending() const { return engine_->pending(); }
 

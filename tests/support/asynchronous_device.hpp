@@ -47,8 +47,8 @@ class AsynchronousDevice final : public dev::PhysicalDevice {
   /// A mark is refused, the next one or after so many others, and all that was asked of its queue
   /// goes.
   void fail_record(std::size_t after = 0);
-  /// The next operation that runs fails instead.
-  void fail_next_end();
+  /// An operation that runs fails instead: the next one, or after so many others.
+  void fail_next_end(std::size_t after = 0);
   /// All that has not run fails, and all that is asked for from here on.
   void lose();
   /// Operations that were asked for and have not run.

@@ -50,6 +50,9 @@ class Interpreter {
           block(stmt.body);
         }
         return;
+      case StmtKind::at:
+        position(stmt);
+        return;
       case StmtKind::zero: {
         const HostArray& array = buffers_[stmt.buffer];
         for (std::int64_t k = 0; k < array.num_elements(); ++k)
@@ -63,12 +66,13 @@ class Interpreter {
         const std::size_t at = offset(stmt.buffer, stmt.subscripts);
         const DType type = array.type().dtype;
         store_element(type, array.data(), at, reference_cast(v.value, type));
-        errors_[stmt.buffer][at] = v.error;
+        errors_[stmt.buffer][at] = unsure_ > 0 ? unknown_error : v.error;
         return;
       }
       case StmtKind::declare: {
         const ArrayType type{stmt.value->dtype, stmt.dims};
-        const Bounded start = value(*stmt.value);
+        Bounded start = value(*stmt.value);
+        if (unsure_ > 0) start.error = unknown_error;
         Local& local = locals_[stmt.local];
         local.dims = type.dims;
         local.elements.assign(static_cast<std::size_t>(*type.num_elements()), start);
@@ -81,6 +85,37 @@ class Interpreter {
     }
   }
 
+  void position(const Stmt& stmt) {
+    const auto [found, error] = value(*stmt.value);
+    const bool unsure = error != 0;  // a schedule may find it elsewhere
+    if (unsure) forget(stmt.body);
+    const bool is_huge = found.dtype == DType::u64 && found.i < 0;  // 2^63 or more
+    const bool below = !is_huge && found.i < stmt.from;
+    const bool above = is_huge || found.i >= stmt.to;
+    if (stmt.from >= stmt.to || (!stmt.nearest && (below || above))) return;
+    vars_[stmt.var] = below ? stmt.from : above ? stmt.to - 1 : found.i;
+    unsure_ += unsure ? 1 : 0;
+    block(stmt.body);
+    unsure_ -= unsure ? 1 : 0;
+  }
+
+  /// Whatever the statements may assign is not known.
+  void forget(const Block& body) {
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::store || stmt->kind == StmtKind::zero)
+        std::ranges::fill(errors_[stmt->buffer], unknown_error);
+      if (stmt->kind == StmtKind::assign) {
+        const auto local = locals_.find(stmt->local);
+        if (local == locals_.end()) continue;  // of the body itself
+        for (Bounded& element : local->second.elements) {
+          element.error = unknown_error;
+          local->second.sum.set(element);
+        }
+      }
+      forget(stmt->body);
+    }
+  }
+
   void assign(const Stmt& stmt) {
     Bounded v = value(*stmt.value);
     Local& local = locals_.at(stmt.local);
@@ -90,6 +125,7 @@ class Interpreter {
     } else if (stmt.subscripts.empty()) {
       local.sum.set(v);
     }
+    if (unsure_ > 0) v.error = unknown_error;
     element = v;
   }
 
@@ -182,6 +218,7 @@ class Interpreter {
   std::map<VarId, std::int64_t> vars_;
   std::map<LocalId, Local> locals_;
   ElementErrors errors_;
+  int unsure_ = 0;  // positions around that a schedule may find elsewhere
 };
 
 }  // namespace

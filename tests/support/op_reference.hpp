@@ -182,6 +182,13 @@ R op_reference(Op op, T a, T b, T c) {
     case Op::uniform:
       return static_cast<R>(
           std::ldexp(static_cast<double>(static_cast<std::uint64_t>(a) >> 40), -24));
+    case Op::bits:
+    case Op::from_bits: {
+      if (nan(a)) return static_cast<R>(sizeof(T) == 8 ? 0x7ff8000000000000 : 0x7fc00000);
+      R result{};
+      if constexpr (sizeof(R) == sizeof(T)) std::memcpy(&result, &a, sizeof a);
+      return result;
+    }
     default:
       if constexpr (std::is_floating_point_v<T>) {
         return static_cast<R>(floating_reference<T>(op, a, b, c));

@@ -114,6 +114,7 @@ class Generator {
   /// A subscript for an axis, mostly in range. `grow`: new indices may appear.
   Subscript subscript(std::int64_t extent, bool grow) {
     if (extent == 0) return grow ? Subscript(fresh(0, false)) : reuse(0);
+    if (chance(6)) return computed(extent, grow);
     // Whole axes are what schedules cut.
     if (options_.large && chance(50)) return grow ? Subscript(fresh(extent, false)) : reuse(extent);
     const auto reach = static_cast<std::int64_t>(1 + below(static_cast<std::size_t>(extent)));
@@ -127,6 +128,8 @@ class Generator {
       case 4:
         return Subscript(extent - 1) - Subscript(fresh(reach, true));
       case 5:
+        if (extent % 2 == 0 && chance(50))
+          return 2 * Subscript(fresh(extent / 2, true)) + Subscript(fresh(2, true));
         return 2 * Subscript(fresh((extent + 1) / 2, true));
       case 6:
       case 12:
@@ -137,6 +140,18 @@ class Generator {
       default:
         return reuse(extent);
     }
+  }
+
+  /// A position somewhere in the axis or beside it, alone or with an index.
+  Subscript computed(std::int64_t extent, bool grow) {
+    constexpr std::array integers{u8, i8, u16, i16, i32, u32, i64, u64, i32, i64};
+    const Tensor& tensor = pick(tensors_);
+    Expr position = cast(tensor.at(subscripts(tensor, grow)), pick(integers));
+    if (!indices_.empty() && chance(40))
+      position = cast(position, i64) + embed(pick(indices_).index) - static_cast<int>(below(3));
+    if (!chance(25)) return at(position);
+    const auto room = static_cast<std::int64_t>(below(static_cast<std::size_t>(extent)));
+    return chance(50) ? at(position) + Subscript(room) : at(position) + reuse(extent);
   }
 
   Subscript reuse(std::int64_t extent) {
@@ -270,7 +285,7 @@ class Generator {
 
   Expr operation(int depth) {
     const auto x = [&] { return expression(depth - 1); };
-    switch (below(options_.library ? 32 : 28)) {
+    switch (below(options_.library ? 33 : 29)) {
       case 0:
       case 1:
         return x() + x();
@@ -322,13 +337,15 @@ class Generator {
       case 25:
       case 26:
         return cast(x(), pick(all_dtypes));
+      case 28:
+        return chance(50) ? bitcast(cast(x(), f32), u32) : bitcast(cast(x(), u64), f64);
       case 27:
         return uniform(threefry(x(), x()));
-      case 28:
-        return exp(x());
       case 29:
-        return tanh(x());
+        return exp(x());
       case 30:
+        return tanh(x());
+      case 31:
         return pow(x(), static_cast<int>(below(5)));
       default:
         return sin(x());

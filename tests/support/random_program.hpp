@@ -1,6 +1,6 @@
-// Random programs in index notation, for differential tests: small tensors of all dtypes, affine
-// and static subscripts, every accumulation and reduction, merge reads, memory modes. The seed
-// decides everything. One thread per generator.
+// Random programs in index notation, for differential tests: small tensors of all dtypes, affine,
+// static and computed subscripts, every accumulation and reduction, merge reads, memory modes. The
+// seed decides everything. One thread per generator.
 #pragma once
 
 #include <cstdint>

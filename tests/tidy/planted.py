@@ -11,7 +11,8 @@ def clean_tree(tidy):
         "include/heddle/a.hpp": "// Owns a.\n#pragma once\n",
         "include/heddle/devices.hpp": '// Owns b.\n#pragma once\n#include "heddle/a.hpp"\n',
         "jit/meson.build": "# Floor 2.\nx = files('a.cpp')\n",
-        "jit/a.hpp": "// Owns c.\n#pragma once\n",
+        "jit/a.hpp": "// Owns c.\n#pragma once\nnamespace n {\nstruct Twin {\n};\n"
+                     "}  // namespace n\n",
         "jit/a.cpp": '// Implements c.\n#include "jit/a.hpp"\n#include "heddle/devices.hpp"\n'
                      "// n = 1 means a wait;\n// f(n) is of one thread;\n// if (rarely) ever\n"
                      "int f() {\n  // relaxed: a count.\n"
@@ -83,6 +84,8 @@ def planted(tidy, clean):
          "namespace n {\nstruct Inner;\n}\nstruct A { explicit A(n::Inner* inner); };\n"),
         ("two types of one name", "twins", "include/heddle/devices.hpp", 4,
          clean["include/heddle/devices.hpp"] + "namespace n { class Twin {}; } struct Twin {};\n"),
+        ("two types of one name inside", "twins", "jit/b.hpp", 4,
+         clean["jit/a.hpp"]),
         ("dead source", "dead-file", "jit/b.cpp", 1, "// Implements b.\n"),
         ("dead header", "dead-file", "jit/b.hpp", 1, start),
         ("another default", "settings", "README.md", 4,

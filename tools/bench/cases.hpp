@@ -37,6 +37,12 @@ void add_schedule_rows(std::vector<Row>& rows);
 void add_replay_rows(std::vector<Row>& rows);
 /// Blocks of a device's memory, taken and given back.
 void add_pool_rows(std::vector<Row>& rows);
+/// Copies from device to device, and sums with what another device has.
+void add_move_rows(std::vector<Row>& rows);
+/// Sums over several devices, which each of them has then.
+void add_all_reduce_rows(std::vector<Row>& rows);
+/// Updates of a perceptron, on one device and on two.
+void add_training_rows(std::vector<Row>& rows);
 /// Writes to fresh and to reused memory.
 void add_touch_rows(std::vector<Row>& rows);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.
@@ -50,6 +56,8 @@ void add_transpose_rows(std::vector<Row>& rows);
 void add_matmul_rows(std::vector<Row>& rows);
 /// Generated code for other products, a convolution and a training step.
 void add_product_rows(std::vector<Row>& rows);
+/// Generated code for graphs, against the same by statements, loops and frameworks.
+void add_graph_rows(std::vector<Row>& rows);
 
 /// Programs to loaded code that was never compiled before.
 void add_cold_rows(std::vector<Row>& rows);

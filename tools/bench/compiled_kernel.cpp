@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "heddle/status.hpp"
 #include "jit/code/code.hpp"
@@ -116,11 +117,26 @@ Tensor KernelSetup::add(const std::string& label, const Dims& dims) {
   return tensors.back();
 }
 
+void KernelSetup::give(const Tensor& tensor, std::int64_t below) {
+  tensors.push_back(tensor);
+  if (is_floating(tensor.dtype())) {
+    arrays.push_back(HostArray::uniform(tensor.type(), tensors.size()));
+    return;
+  }
+  HostArray numbers(tensor.type());
+  const HostArray drawn = HostArray::uniform({f32, tensor.dims()}, tensors.size());
+  for (std::int64_t k = 0; k < numbers.num_elements(); ++k)
+    numbers.set(k, static_cast<double>(
+                       static_cast<std::int64_t>(drawn.at(k) * static_cast<double>(below))));
+  arrays.push_back(std::move(numbers));
+}
+
 CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& setup,
                                Schedule schedule)
     : code_(compile(backend, setup.program, schedule)) {
   const jit::CodeData& data = *Inside::of(code_);
   const auto& entries = data.signature().entries;
+  std::vector<heddle_kernel_buffer> buffers;
   for (std::size_t k = 0; k < entries.size(); ++k) {
     const Tensor* const tensor = data.tensor(k);
     const auto at =
@@ -135,17 +151,21 @@ CompiledKernel::CompiledKernel(const std::string& backend, const KernelSetup& se
         at == setup.tensors.end()
             ? scratch_.back()
             : setup.arrays[static_cast<std::size_t>(at - setup.tensors.begin())];
-    buffers_.push_back({array.data(), array.num_bytes()});
+    buffers.push_back({array.data(), array.num_bytes()});
   }
-  arguments_.struct_size = sizeof arguments_;
-  arguments_.abi = HEDDLE_KERNEL_ABI;
-  arguments_.buffers = buffers_.data();
-  arguments_.num_buffers = static_cast<std::uint32_t>(buffers_.size());
-  arguments_.num_parts = 1;
-  arguments_.status = &status_;
-  const auto& step = std::get<jit::KernelStep>(data.core->steps.front());
-  throw_if_failed(dev::load_on_host(step.unit->image, {}, &module_));
-  function_ = module_->host_function(step.index);
+  for (const jit::Step& step : data.core->steps) {
+    const auto& kernel = std::get<jit::KernelStep>(step);
+    Part& part = parts_.emplace_back();
+    for (const std::uint32_t entry : kernel.entries) part.buffers.push_back(buffers[entry]);
+    part.arguments.struct_size = sizeof part.arguments;
+    part.arguments.abi = HEDDLE_KERNEL_ABI;
+    part.arguments.buffers = part.buffers.data();
+    part.arguments.num_buffers = static_cast<std::uint32_t>(part.buffers.size());
+    part.arguments.num_parts = 1;
+    part.arguments.status = &status_;
+    throw_if_failed(dev::load_on_host(kernel.unit->image, {}, &part.module));
+    part.function = part.module->host_function(kernel.index);
+  }
 }
 
 std::vector<std::string> compiling_backends() {
@@ -169,6 +189,25 @@ Alternative in_process(const char* name, Kind kind, std::function<void(const Ker
   return {name, kind, [run = std::move(run)](const KernelSetup& setup) {
             return in_process([run, &setup] { run(setup); });
           }};
+}
+
+Alternative by_program(const char* name, std::function<KernelSetup()> make, Schedule schedule) {
+  const auto prepare = [make = std::move(make), schedule](const KernelSetup& setup) {
+    struct Other {
+      KernelSetup setup;
+      CompiledKernel kernel;
+      Other(KernelSetup made, Schedule chosen)
+          : setup(std::move(made)), kernel(compiling_backends().front(), setup, chosen) {}
+    };
+    const auto other = std::make_shared<Other>(make(), schedule);
+    Prepared prepared = in_process([other] { other->kernel(); });
+    const HostArray target = setup.arrays.back();  // shares its memory
+    prepared.fetch = [other, target] {
+      std::memcpy(target.data(), other->setup.arrays.back().data(), target.num_bytes());
+    };
+    return prepared;
+  };
+  return {name, Kind::limit, prepare};
 }
 
 namespace {

@@ -23,30 +23,38 @@ struct KernelSetup {
 
   /// Declares a tensor and gives it memory, uniform in [0, 1), the same each time.
   Tensor add(const std::string& label, const Dims& dims);
+  /// The same for tensors that a program has already; whole numbers are uniform below `below`.
+  void give(const Tensor& tensor, std::int64_t below = 1);
   [[nodiscard]] float* data(std::size_t k) const { return arrays[k].values<float>().data(); }
 };
 
-/// The kernel of a program, compiled and bound to the memory of a setup, which must outlive it, and
-/// to scratch of its own.
+/// The kernels of a program, compiled and bound to the memory of a setup, which must outlive it,
+/// and to scratch of its own.
 class CompiledKernel {
  public:
-  /// Uses the compiler of `backend`. Throws Error; failed_precondition when the kernel keeps a
+  /// Uses the compiler of `backend`. Throws Error; failed_precondition when the program keeps a
   /// tensor that the setup lacks.
   CompiledKernel(const std::string& backend, const KernelSetup& setup,
                  Schedule schedule = Schedule::automatic);
   CompiledKernel(const CompiledKernel&) = delete;
   CompiledKernel& operator=(const CompiledKernel&) = delete;
 
-  void operator()() const { function_(&arguments_); }
+  void operator()() const {
+    for (const Part& each : parts_) each.function(&each.arguments);
+  }
 
  private:
+  struct Part {
+    std::shared_ptr<const dev::Module> module;
+    std::vector<heddle_kernel_buffer> buffers;
+    heddle_kernel_args arguments{};
+    heddle_kernel_function function = nullptr;
+  };
+
   Code code_;
   std::vector<HostArray> scratch_;
-  std::vector<heddle_kernel_buffer> buffers_;
   heddle_kernel_status status_{};
-  heddle_kernel_args arguments_{};
-  std::shared_ptr<const dev::Module> module_;
-  heddle_kernel_function function_ = nullptr;
+  std::vector<Part> parts_;
 };
 
 /// Names of the backends, one per compiler, that can be used here.
@@ -69,6 +77,10 @@ struct Alternative {
 [[nodiscard]] Prepared in_process(std::function<void()> call);
 [[nodiscard]] Alternative in_process(const char* name, Kind kind,
                                      std::function<void(const KernelSetup&)> run);
+/// Our own code for another program over tensors of the same types in the same order, by the first
+/// of our compilers.
+[[nodiscard]] Alternative by_program(const char* name, std::function<KernelSetup()> make,
+                                     Schedule schedule = Schedule::automatic);
 /// How hand-written limits are called in the table.
 inline constexpr const char* hand_written = "hand-written loop";
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "tools/bench/cases.hpp"
-#include "tools/bench/compiled_kernel.hpp"
+#include "tools/bench/kernel_rows.hpp"
 #include "tools/bench/limit_kernels.hpp"
 #include "tools/bench/plain_kernels.hpp"
 
@@ -26,37 +26,6 @@ KernelSetup column_sums() {
   const Tensor x = made.add("x", {n, n}), out = made.add("out", {n});
   const Index i, j;
   made.program << (out(j) = sum(x(i, j)));
-  return made;
-}
-
-KernelSetup softmax() {
-  KernelSetup made{Program("softmax"), {}, {}};
-  const Tensor x = made.add("x", {n, n}), y = made.add("y", {n, n});
-  const Tensor top("top", f32, {n}), e("e", f32, {n, n}), total("total", f32, {n});
-  const Index i, j;
-  made.program << (top(i) = maximum(x(i, j))) << (e(i, j) = exp(x(i, j) - top(i)))
-               << (total(i) = sum(e(i, j))) << (y(i, j) = e(i, j) / total(i));
-  return made;
-}
-
-KernelSetup layernorm() {
-  KernelSetup made{Program("layernorm"), {}, {}};
-  const Tensor x = made.add("x", {n, n}), gain = made.add("gain", {n}),
-               bias = made.add("bias", {n}), y = made.add("y", {n, n});
-  const Tensor mean("mean", f32, {n}), spread("spread", f32, {n});
-  const Index i, j;
-  made.program << (mean(i) = sum(x(i, j))) << (mean(i) = mean(i) / double{n})
-               << (spread(i) = sum((x(i, j) - mean(i)) * (x(i, j) - mean(i))))
-               << (spread(i) = rsqrt(spread(i) / double{n} + 1e-5))
-               << (y(i, j) = (x(i, j) - mean(i)) * spread(i) * gain(j) + bias(j));
-  return made;
-}
-
-KernelSetup transposed() {
-  KernelSetup made{Program("transpose"), {}, {}};
-  const Tensor x = made.add("x", {n, n}), out = made.add("out", {n, n});
-  const Index i, j;
-  made.program << (out(j, i) = x(i, j));
   return made;
 }
 
@@ -86,17 +55,48 @@ void add_rows(std::vector<Row>& rows, const char* name, const char* workload, Ke
 
 }  // namespace
 
+KernelSetup softmax_of_rows() {
+  KernelSetup made{Program("softmax"), {}, {}};
+  const Tensor x = made.add("x", {n, n}), y = made.add("y", {n, n});
+  const Tensor top("top", f32, {n}), e("e", f32, {n, n}), total("total", f32, {n});
+  const Index i, j;
+  made.program << (top(i) = maximum(x(i, j))) << (e(i, j) = exp(x(i, j) - top(i)))
+               << (total(i) = sum(e(i, j))) << (y(i, j) = e(i, j) / total(i));
+  return made;
+}
+
+KernelSetup layernorm_of_rows() {
+  KernelSetup made{Program("layernorm"), {}, {}};
+  const Tensor x = made.add("x", {n, n}), gain = made.add("gain", {n}),
+               bias = made.add("bias", {n}), y = made.add("y", {n, n});
+  const Tensor mean("mean", f32, {n}), spread("spread", f32, {n});
+  const Index i, j;
+  made.program << (mean(i) = sum(x(i, j))) << (mean(i) = mean(i) / double{n})
+               << (spread(i) = sum((x(i, j) - mean(i)) * (x(i, j) - mean(i))))
+               << (spread(i) = rsqrt(spread(i) / double{n} + 1e-5))
+               << (y(i, j) = (x(i, j) - mean(i)) * spread(i) * gain(j) + bias(j));
+  return made;
+}
+
+KernelSetup transpose_of_rows() {
+  KernelSetup made{Program("transpose"), {}, {}};
+  const Tensor x = made.add("x", {n, n}), out = made.add("out", {n, n});
+  const Index i, j;
+  made.program << (out(j, i) = x(i, j));
+  return made;
+}
+
 void add_sum_rows(std::vector<Row>& rows) {
   add_rows(rows, "sums", "row sums, 4096x4096", row_sums, limit_of_row_sums);
   add_rows(rows, "sums", "column sums, 4096x4096", column_sums, limit_of_column_sums);
 }
 
 void add_softmax_rows(std::vector<Row>& rows) {
-  add_rows(rows, "softmax", "softmax, 4096x4096", softmax, limit_of_softmax);
+  add_rows(rows, "softmax", "softmax, 4096x4096", softmax_of_rows, limit_of_softmax);
 }
 
 void add_layernorm_rows(std::vector<Row>& rows) {
-  add_rows(rows, "layernorm", "layernorm, 4096x4096", layernorm, limit_of_layernorm);
+  add_rows(rows, "layernorm", "layernorm, 4096x4096", layernorm_of_rows, limit_of_layernorm);
 }
 
 void add_transpose_rows(std::vector<Row>& rows) {
@@ -105,7 +105,7 @@ void add_transpose_rows(std::vector<Row>& rows) {
   add_kernel_rows(rows, {"transpose",
                          "transpose, 4096x4096",
                          1,
-                         transposed,
+                         transpose_of_rows,
                          {in_process("plain C++ loop", Kind::rival, plain), copying,
                           in_process(hand_written, Kind::limit, limit_of_transpose)}});
 }

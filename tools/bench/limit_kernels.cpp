@@ -296,4 +296,23 @@ void limit_copy(std::size_t count, const float* x, float* out) { std::copy_n(x, 
 
 #endif
 
+void limit_add(std::size_t count, const float* __restrict from, float* __restrict to) {
+  for (std::size_t k = 0; k < count; ++k) to[k] += from[k];
+}
+
+// A line of each array at a time, so that each is read and written once.
+void limit_all_reduce(std::size_t count, std::span<float* const> arrays) {
+  constexpr std::size_t line = 64;
+  for (std::size_t at = 0; at < count; at += line) {
+    float sum[line];
+    for (std::size_t k = 0; k < line; ++k) sum[k] = arrays[0][at + k];
+    for (float* const array : arrays.subspan(1)) {
+      for (std::size_t k = 0; k < line; ++k) sum[k] += array[at + k];
+    }
+    for (float* const array : arrays) {
+      for (std::size_t k = 0; k < line; ++k) array[at + k] = sum[k];
+    }
+  }
+}
+
 }  // namespace heddle::bench

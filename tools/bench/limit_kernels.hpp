@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace heddle::bench {
 
@@ -37,5 +38,10 @@ void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, cons
 void limit_transpose(std::size_t side, const float* x, float* out);
 /// out = x, past the caches: the limit of a transpose.
 void limit_copy(std::size_t count, const float* x, float* out);
+
+/// to[k] += from[k]
+void limit_add(std::size_t count, const float* from, float* to);
+/// Each of the arrays becomes their sum, added in their order.
+void limit_all_reduce(std::size_t count, std::span<float* const> arrays);
 
 }  // namespace heddle::bench

@@ -1,4 +1,5 @@
-"""The programs of heddle-bench's kernel rows in JAX, compiled ahead, on one thread."""
+"""The programs of heddle-bench's kernel and training rows in JAX, compiled ahead, on as many
+threads as XLA_FLAGS says."""
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,40 @@ def training_step(x, y, w1, b1, w2, b2, *_):
             b2 - rate * jnp.sum(dz, axis=0), w1 - rate * (x.T @ dh))
 
 
+def train(x, y, *parameters):
+    """One step of gradient descent: the new parameters."""
+    weights, biases = parameters[0::2], parameters[1::2]
+    rate = 0.01 / x.shape[0]
+    active = [x]
+    for w, b in zip(weights[:-1], biases[:-1]):
+        active.append(jnp.maximum(active[-1] @ w + b, 0))
+    d = jax.nn.softmax(active[-1] @ weights[-1] + biases[-1], axis=1) - y
+    new = []
+    for w, b, h in zip(reversed(weights), reversed(biases), reversed(active)):
+        new = [w - rate * (h.T @ d), b - rate * jnp.sum(d, axis=0), *new]
+        d = jnp.where(h > 0, d @ w.T, 0)
+    return tuple(new)
+
+
+def attention(q, k, v):
+    scores = jnp.einsum("hmd,hnd->hmn", q, k) * q.shape[-1] ** -0.5
+    return jnp.einsum("hmn,hnd->hmd", jax.nn.softmax(scores, axis=-1), v)
+
+
+def small(w):
+    return (w - 0.5) * 0.05
+
+
+def transformer_block(x, gain1, bias1, wq, wk, wv, wo, gain2, bias2, up, down):
+    heads, shape = 12, x.shape
+    normal = layernorm(x, gain1, bias1)
+    q, k, v = ((normal @ small(w)).reshape(shape[0], heads, -1).transpose(1, 0, 2)
+               for w in (wq, wk, wv))
+    attended = x + attention(q, k, v).transpose(1, 0, 2).reshape(shape) @ small(wo)
+    wide = jax.nn.gelu(layernorm(attended, gain2, bias2) @ small(up), approximate=False)
+    return attended + wide @ small(down)
+
+
 PROGRAMS = {
     "elementwise": lambda a, b, c, d: jnp.maximum(a * b + c, 0) * d,
     "row_sums": lambda x: jnp.sum(x, axis=1),
@@ -38,11 +73,33 @@ PROGRAMS = {
     "matmul_tt": lambda a, b: a.T @ b.T,
     "matmul_bias_relu": lambda a, b, bias: jnp.maximum(a @ b + bias, 0),
     "conv2d": conv2d,
+    "attention": attention,
+    "embedding": lambda table, rows: table[rows],
+    "scatter_add": lambda x, rows, updates: x.at[rows].add(updates),
+    "sort": jnp.sort,
+    "top_k": lambda x: jax.lax.top_k(x, 64)[0],
+    "transformer_block": transformer_block,
     "training_step": training_step,
+    "train": train,
 }
 
 
+def prepare_training(inputs):
+    """Each call goes on with the parameters of the one before, whose memory it may take."""
+    x, y, *state = [jnp.array(each) for each in inputs]
+    compiled = (jax.jit(train, donate_argnums=range(2, len(inputs)))
+                .lower(x, y, *state).compile())
+
+    def step():
+        state[:] = jax.block_until_ready(compiled(x, y, *state))
+        return state[1]
+
+    return step
+
+
 def prepare(program, inputs):
+    if program is train:
+        return prepare_training(inputs)
     arrays = [jnp.array(each) for each in inputs]
     compiled = jax.jit(program).lower(*arrays).compile()
     return lambda: jax.block_until_ready(compiled(*arrays))

@@ -2,7 +2,8 @@
 
 First a line with the framework's name and version. Then commands come as lines on standard input,
 and answers go to standard output:
-  {"program": NAME, "arrays": [{"path": P, "shape": [...]}, ...]}   the last array is the result
+  {"program": NAME, "arrays": [{"path": P, "dtype": D, "shape": [...]}, ...]}
+      the last array is the result;
       prepares the program, runs it once; answers "ready", or "no NAME"
   run N      answers the mean time of a call in ns
   fetch      writes the result to the last array's file; answers "done"
@@ -39,7 +40,7 @@ def serve(greeting, programs, prepare):
             if program is None:
                 print(f"no {command['program']}", flush=True)
                 continue
-            maps = [np.memmap(a["path"], np.float32, "r+", shape=tuple(a["shape"]))
+            maps = [np.memmap(a["path"], a["dtype"], "r+", shape=tuple(a["shape"]))
                     for a in command["arrays"]]
             target = maps.pop()
             call = prepare(program, maps)

@@ -16,10 +16,12 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "heddle/status.hpp"
+#include "tools/bench/processors.hpp"
 #include "tools/bench/rival_openblas.hpp"
 
 namespace heddle::bench {
@@ -53,7 +55,7 @@ class Directory {
 /// A Python process that answers lines by lines.
 class Python {
  public:
-  explicit Python(const Framework& framework) {
+  Python(const Framework& framework, int threads) {
     std::array<int, 2> in{}, out{};
     if (pipe2(in.data(), O_CLOEXEC) != 0)
       throw Error(ErrorCode::exhausted, "no descriptors for a pipe");
@@ -63,7 +65,7 @@ class Python {
       throw Error(ErrorCode::exhausted, "no descriptors for a pipe");
     from_.reset(fdopen(out[0], "r"));
     const Descriptor output{out[1]};
-    start(framework, input.number, output.number);
+    start(framework, threads, input.number, output.number);
   }
   Python(const Python&) = delete;
   Python& operator=(const Python&) = delete;
@@ -95,14 +97,15 @@ class Python {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
-  /// What the process is told, whatever this one was: one thread, and memory that is reused. The
-  /// user's choice of OpenBLAS's kernels stays.
-  static std::vector<std::string> variables() {
+  /// What the process is told, whatever this one was: how many threads, and memory that is reused.
+  /// The user's choice of OpenBLAS's kernels stays.
+  static std::vector<std::string> variables(int threads) {
     std::vector<std::string> chosen{
-        "OMP_NUM_THREADS=1",
-        "OPENBLAS_NUM_THREADS=1",
+        fmt::format("OMP_NUM_THREADS={}", threads),
+        fmt::format("OPENBLAS_NUM_THREADS={}", threads),
         "JAX_PLATFORMS=cpu",
-        "XLA_FLAGS=--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+        fmt::format("XLA_FLAGS=--xla_cpu_multi_thread_eigen={} intra_op_parallelism_threads={}",
+                    threads > 1, threads),
         "MALLOC_MMAP_MAX_=0",
         "MALLOC_TRIM_THRESHOLD_=17179869184",
     };
@@ -118,7 +121,9 @@ class Python {
     return chosen;
   }
 
-  void start(const Framework& framework, int input, int output) {
+  void start(const Framework& framework, int threads, int input, int output) {
+    std::optional<Unpinned> on_all;  // it inherits where it may run
+    if (threads > 1) on_all.emplace();
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
@@ -127,7 +132,7 @@ class Python {
     std::string python = framework.python.string();
     std::string script = std::string(HEDDLE_BENCH_SCRIPTS "/") + framework.script;
     std::array<char*, 3> argv{python.data(), script.data(), nullptr};
-    std::vector<std::string> variables = Python::variables();
+    std::vector<std::string> variables = Python::variables(threads);
     std::vector<char*> environment;
     for (std::string& each : variables) environment.push_back(each.data());
     environment.push_back(nullptr);
@@ -147,8 +152,8 @@ class Python {
 /// A framework's process, for one row.
 class FrameworkRow {
  public:
-  FrameworkRow(Framework& framework, const KernelSetup& setup)
-      : framework_(framework), setup_(setup), python_(framework) {
+  FrameworkRow(Framework& framework, const KernelSetup& setup, int threads)
+      : framework_(framework), setup_(setup), python_(framework, threads) {
     framework.version = python_.read_line();
     if (!framework.version.starts_with(framework.module)) {
       throw Error(ErrorCode::unavailable,
@@ -161,7 +166,10 @@ class FrameworkRow {
       std::ofstream(file, std::ios::binary)
           .write(static_cast<const char*>(setup.arrays[k].data()),
                  static_cast<std::streamsize>(setup.arrays[k].num_bytes()));
-      command["arrays"].push_back({{"path", file}, {"shape", setup.tensors[k].dims()}});
+      command["arrays"].push_back(
+          {{"path", file},
+           {"dtype", setup.tensors[k].dtype() == DType::i64 ? "int64" : "float32"},
+           {"shape", setup.tensors[k].dims()}});
     }
     if (const std::string answer = python_.ask(command.dump()); answer != "ready")
       throw Error(ErrorCode::unavailable, fmt::format("{}: {}", framework.name, answer));
@@ -199,12 +207,12 @@ std::span<Framework> frameworks() {
   return all;
 }
 
-std::vector<Alternative> framework_alternatives() {
+std::vector<Alternative> framework_alternatives(int threads) {
   std::vector<Alternative> found;
   for (Framework& each : frameworks()) {
     if (each.python.empty()) continue;
-    found.push_back({each.name, Kind::rival, [&each](const KernelSetup& setup) {
-                       const auto process = std::make_shared<FrameworkRow>(each, setup);
+    found.push_back({each.name, Kind::rival, [&each, threads](const KernelSetup& setup) {
+                       const auto process = std::make_shared<FrameworkRow>(each, setup, threads);
                        return Prepared{
                            [process](std::size_t count) { return process->time(count); },
                            [process] { process->fetch(); }};

@@ -1,5 +1,5 @@
 // Array frameworks on the CPU, each in a Python process of its own with the same data: rivals of
-// the kernel rows. One thread.
+// the kernel rows, and of training. One thread.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,8 @@ struct Framework {
 /// All of them. Set where they are before the rows are made.
 [[nodiscard]] std::span<Framework> frameworks();
 /// One for each framework that has a Python. Programs that one has no words for, and pythons
-/// without it, are `unavailable` when they are prepared.
-[[nodiscard]] std::vector<Alternative> framework_alternatives();
+/// without it, are `unavailable` when they are prepared. `threads`: that it computes with, on as
+/// many processors.
+[[nodiscard]] std::vector<Alternative> framework_alternatives(int threads = 1);
 
 }  // namespace heddle::bench

@@ -1,5 +1,8 @@
-"""The programs of heddle-bench's kernel rows in PyTorch, as its users write them where time counts
-(functions that do several steps at once, intermediate results overwritten), on one thread."""
+"""The programs of heddle-bench's kernel and training rows in PyTorch, as its users write them where
+time counts (functions that do several steps at once, intermediate results overwritten), on as many
+threads as OMP_NUM_THREADS says."""
+
+import os
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +19,37 @@ def training_step(x, y, w1, b1, w2, b2, *_):
             b2 - rate * torch.sum(dz, 0), torch.addmm(w1, x.t(), dh, alpha=-rate))
 
 
+def train(x, y, *parameters):
+    """One step of gradient descent; overwrites the parameters and returns the first bias."""
+    weights, biases = parameters[0::2], parameters[1::2]
+    rate = 0.01 / x.shape[0]
+    active = [x]
+    for w, b in zip(weights[:-1], biases[:-1]):
+        active.append(torch.addmm(b, active[-1], w).relu_())
+    d = torch.softmax(torch.addmm(biases[-1], active[-1], weights[-1]), 1).sub_(y)
+    for w, b, h in zip(reversed(weights), reversed(biases), reversed(active)):
+        below = None if h is x else (d @ w.t()).mul_(h > 0)
+        w.addmm_(h.t(), d, alpha=-rate)
+        b.sub_(torch.sum(d, 0), alpha=rate)
+        d = below
+    return biases[0]
+
+
+def small(w):
+    return (w - 0.5) * 0.05
+
+
+def transformer_block(x, gain1, bias1, wq, wk, wv, wo, gain2, bias2, up, down):
+    heads, shape = 12, x.shape
+    normal = F.layer_norm(x, shape[1:], gain1, bias1, 1e-5)
+    q, k, v = ((normal @ small(w)).view(shape[0], heads, -1).transpose(0, 1).unsqueeze(0)
+               for w in (wq, wk, wv))
+    mixed = F.scaled_dot_product_attention(q, k, v)[0].transpose(0, 1).reshape(shape)
+    attended = torch.addmm(x, mixed, small(wo))
+    wide = F.gelu(F.layer_norm(attended, shape[1:], gain2, bias2, 1e-5) @ small(up))
+    return torch.addmm(attended, wide, small(down))
+
+
 PROGRAMS = {
     "elementwise": lambda a, b, c, d: torch.addcmul(c, a, b).relu_().mul_(d),
     "row_sums": lambda x: torch.sum(x, 1),
@@ -29,7 +63,14 @@ PROGRAMS = {
     "matmul_tt": lambda a, b: torch.mm(a.t(), b.t()),
     "matmul_bias_relu": lambda a, b, bias: torch.addmm(bias, a, b).relu_(),
     "conv2d": F.conv2d,
+    "attention": lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0],
+    "embedding": lambda table, rows: F.embedding(rows, table),
+    "scatter_add": lambda x, rows, updates: x.index_add(0, rows, updates),
+    "sort": lambda x: torch.sort(x, stable=True)[0],
+    "top_k": lambda x: torch.topk(x, 64)[0],
+    "transformer_block": transformer_block,
     "training_step": training_step,
+    "train": train,
 }
 
 
@@ -38,6 +79,6 @@ def prepare(program, inputs):
     return lambda: program(*tensors)
 
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 with torch.inference_mode():
     serve(f"torch {torch.__version__}", PROGRAMS, prepare)

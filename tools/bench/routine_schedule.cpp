@@ -1,7 +1,10 @@
 // What a small routine costs that is scheduled, or run by a replay of as many calls: its host, and
 // the worker beyond the kernel. The kernel does nothing, so all that is seen is the rest.
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "heddle/backend.hpp"
 #include "heddle/replay.hpp"
@@ -15,15 +18,22 @@ namespace {
 constexpr int launches = 2000;  // fit into a queue
 constexpr int rounds = 60;
 
+struct How {
+  bool replayed = false;
+  Sync sync = Sync::automatic;
+  bool shared = false;  ///< another device reads what it reads, so that its order is looked at
+};
+
 /// Three tensors and a static index, on a device of its own.
 class SmallRoutine {
  public:
-  explicit SmallRoutine(bool replayed) {
+  explicit SmallRoutine(const How& how) {
     const Unpinned while_starting;
     BackendOptions options;
     options.name = "null";
     options.scheduling.device.processor = static_cast<unsigned>(
         processors()[static_cast<std::size_t>(worker_processor) % processors().size()]);
+    options.sync = how.sync;
     const Backend backend = Backend::open(options);
     const Tensor a("a", f32, {8, 8}), b("b", f32, {8, 8}), c("c", f32, {8, 8});
     const Index i;
@@ -31,7 +41,14 @@ class SmallRoutine {
     program << (c(row_, i) = a(row_, i) + b(row_, i));
     device_.emplace(backend.physical_device(0).new_virtual_device());
     routine_.emplace(Context(*device_).link(backend.compile(program)));
-    if (replayed) {
+    if (how.shared) {
+      const Context empty(backend.physical_device(0).new_virtual_device()),
+          ours = routine_->context();
+      other_.emplace(
+          empty.with(a, ours.view(a)).with(b, ours.view(b)).link(backend.compile(program)));
+      throw_if_failed(other_->schedule(bindings_).wait());
+    }
+    if (how.replayed) {
       Recording recording("recorded");
       for (int k = 0; k < launches; ++k) recording.schedule(*routine_, bindings_);
       replay_.emplace(recording.finish());
@@ -77,29 +94,63 @@ class SmallRoutine {
   std::optional<Device> device_;
   std::optional<Routine> routine_;
   std::optional<Replay> replay_;  // none: each is scheduled
+  std::optional<Routine> other_;
 };
 
-double median_of(double (SmallRoutine::*side)() const, bool replayed = false) {
-  const SmallRoutine routine(replayed);
+using Side = double (SmallRoutine::*)() const;
+
+double median_of(Side side, const How& how) {
+  const SmallRoutine routine(how);
   Samples samples;
   for (int k = 0; k < rounds; ++k) samples.add((routine.*side)());
   return samples.percentile(0.5);
 }
 
+/// What the one takes beyond the other, in turns.
+double added(Side side, const How& how, const How& less) {
+  const SmallRoutine routine(how), other(less);
+  Samples samples;
+  for (int k = 0; k < rounds; ++k) {
+    const double first = (routine.*side)();
+    samples.add(first - (other.*side)());
+  }
+  return samples.percentile(0.5);
+}
+
+Gauge gauge(const char* name, std::string workload, const char* operation,
+            std::function<double()> read) {
+  return {name, std::move(workload), operation, "heddle", Unit::ns, std::move(read)};
+}
+
 }  // namespace
 
 void add_schedule_rows(std::vector<Row>& rows) {
-  rows.push_back(Gauge{"schedule", "scheduled small routine, host", "launch", "heddle", Unit::ns,
-                       [] { return median_of(&SmallRoutine::host_side); }});
-  rows.push_back(Gauge{"schedule", "scheduled small routine, worker beyond kernel", "launch",
-                       "heddle", Unit::ns, [] { return median_of(&SmallRoutine::worker_side); }});
+  for (const bool shared : {false, true}) {
+    const std::string what =
+        shared ? "small routine, inputs read elsewhere too, " : "scheduled small routine, ";
+    const How automatic{.shared = shared}, manual{.sync = Sync::manual, .shared = shared},
+        check{.sync = Sync::check, .shared = shared};
+    for (const bool host : {true, false}) {
+      const Side side = host ? &SmallRoutine::host_side : &SmallRoutine::worker_side;
+      const std::string whose = what + (host ? "host" : "worker beyond kernel");
+      const auto add = [&](const std::string& workload, const How& how) {
+        rows.push_back(gauge("schedule", workload, "launch", [=] { return median_of(side, how); }));
+      };
+      add(whose, automatic);
+      add(whose + ", manual", manual);
+      add(whose + ", check", check);
+      rows.push_back(gauge("schedule", whose + ", automatic beyond manual", "launch",
+                           [=] { return added(side, automatic, manual); }));
+    }
+  }
 }
 
 void add_replay_rows(std::vector<Row>& rows) {
-  rows.push_back(Gauge{"replay", "replayed small routine, host", "call", "heddle", Unit::ns,
-                       [] { return median_of(&SmallRoutine::host_side, true); }});
-  rows.push_back(Gauge{"replay", "replayed small routine, worker beyond kernel", "call", "heddle",
-                       Unit::ns, [] { return median_of(&SmallRoutine::worker_side, true); }});
+  static constexpr How replayed{.replayed = true};
+  rows.push_back(gauge("replay", "replayed small routine, host", "call",
+                       [] { return median_of(&SmallRoutine::host_side, replayed); }));
+  rows.push_back(gauge("replay", "replayed small routine, worker beyond kernel", "call",
+                       [] { return median_of(&SmallRoutine::worker_side, replayed); }));
 }
 
 }  // namespace heddle::bench

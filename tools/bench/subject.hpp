@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "heddle/backend.hpp"
 #include "heddle/scheduler.hpp"
 #include "tools/bench/harness.hpp"
 #include "tools/bench/processors.hpp"
@@ -18,6 +19,41 @@ namespace heddle::bench {
   options.processor =
       static_cast<unsigned>(processors()[static_cast<std::size_t>(k) % processors().size()]);
   return scheduler.new_device(options);
+}
+
+/// Each device has a thread on the worker's processor.
+[[nodiscard]] inline Backend open_on_worker() {
+  BackendOptions options;
+  options.name = "cc";
+  options.mode = sched::Mode::threaded;
+  options.scheduling.device.processor = static_cast<unsigned>(
+      processors()[static_cast<std::size_t>(worker_processor) % processors().size()]);
+  return Backend::open(options);
+}
+
+/// Each device has a thread, which the system places.
+[[nodiscard]] inline Backend open_on_all() {
+  BackendOptions options;
+  options.name = "cc";
+  options.mode = sched::Mode::threaded;
+  return Backend::open(options);
+}
+
+/// The k-th physical device is the k-th processor, and threads of its devices are bound to that:
+/// those that wait for each other again and again must not share one, as the system has them now
+/// and then.
+[[nodiscard]] inline Backend open_bound() {
+  BackendOptions options;
+  options.name = "cc";
+  options.mode = sched::Mode::threaded;
+  options.scheduling.pin_workers = true;
+  return Backend::open(options);
+}
+
+/// A device of the k-th processor, or of another where there are fewer.
+[[nodiscard]] inline Device new_bound_device(const Backend& backend, std::int64_t k) {
+  const auto processors = static_cast<std::int64_t>(backend.num_physical_devices());
+  return backend.physical_device(static_cast<int>(k % processors)).new_virtual_device();
 }
 
 class HeddleWorker {

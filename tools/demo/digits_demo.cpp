@@ -80,9 +80,8 @@ void print_report(const TrainingReport& report, const Backend& backend, const Di
   fmt::print("training time   {:.2f} s, {:.0f} samples/s\n", report.training_seconds,
              report.images_per_second);
   for (const DeviceReport& device : report.devices) {
-    fmt::print("tasks           {}: {} ({} launches, {} copies, {} merges streamed, {} copied)\n",
-               device.name, device.tasks, device.statistics.launches, device.statistics.copies,
-               device.statistics.merges_streamed, device.statistics.merges_copied);
+    fmt::print("tasks           {}: {} ({} launches, {} copies)\n", device.name, device.tasks,
+               device.statistics.launches, device.statistics.copies);
   }
   // %a shows every bit: two runs agree exactly when these agree.
   fmt::print("final loss      {:.9g} ({:a})\n", last.loss, last.loss);

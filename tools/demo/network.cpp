@@ -144,16 +144,6 @@ std::vector<Tensor> Network::sums() const {
   return tensors;
 }
 
-std::vector<Program> Network::merges() const {
-  std::vector<Program> programs;
-  for (const Tensor& tensor : sums()) {
-    const auto at = every_element(tensor);
-    programs.push_back(Program("merge_" + tensor.label())
-                       << (tensor.at(at) += merge(tensor).at(at)));
-  }
-  return programs;
-}
-
 Program Network::step(const Tensor& rates, const StaticIndex& epoch) const {
   Program program("step");
   for (const auto& [value, gradient] : parameters_) {

@@ -47,8 +47,6 @@ class Network {
   /// what was there.
   [[nodiscard]] Program gradient(const Examples& examples, const StaticIndex& shard,
                                  std::int64_t shard_rows) const;
-  /// sums() plus those of another device, one program per tensor: t += merge(t).
-  [[nodiscard]] std::vector<Program> merges() const;
   /// value -= rates[epoch] * gradient / images, and adds the metrics to the epoch's totals.
   [[nodiscard]] Program step(const Tensor& rates, const StaticIndex& epoch) const;
   /// Sets the epoch's totals to 0.

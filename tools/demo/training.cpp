@@ -1,10 +1,4 @@
-// The data-parallel driver. Order between devices is explicit: each transfer lists the events that
-// it has to come after, and devices, not the host, wait for them.
-//
-//   device 0   gradient  merge<-1  merge<-2  step            gradient ...
-//   device 1   gradient                      copy parameters gradient ...
-//   device 2   gradient  merge<-3            copy parameters gradient ...
-//   device 3   gradient                      copy parameters gradient ...
+// See training.hpp.
 #include "tools/demo/training.hpp"
 
 #include <algorithm>
@@ -23,14 +17,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// A device with its copy of the parameters and the routines that every device runs.
-struct Replica {
-  Device device;
-  Context context;
-  Routine gradient;
-  std::vector<Routine> merges;  ///< one per Network::sums()
-};
-
 class Trainer {
  public:
   Trainer(const Backend& backend, const DigitsSplit& data, const TrainingOptions& options)
@@ -44,37 +30,28 @@ class Trainer {
         shard_("shard", shards_),
         epoch_("epoch", options.epochs),
         rates_(make_rates(options)) {
-    compile(backend);
-    for (int k = 0; k < options.devices; ++k) add_replica(backend, k);
-    Context leader = replicas_[0].context;
-    begin_epoch_ = leader.link(*code_[position_of("begin_epoch")]);
-    step_ = begin_epoch_->context().link(*code_[position_of("step")]);
-    evaluate_ = step_->context().link(*code_[position_of("evaluate")]);
-    replicas_[0].context = evaluate_->context();
-    set_parameters();
+    const auto start = Clock::now();
+    link(backend);
+    compile_seconds_ = seconds_since(start);
+    const std::vector<HostArray> values = network_.initial_values(options_.seed);
+    for (std::size_t k = 0; k < values.size(); ++k)
+      leader().write<float>(network_.parameters()[k].value, values[k].values<float>());
   }
 
-  /// All rounds once, in an order of this epoch's own, and a look at the test images. A round is
-  /// the same images however many devices share them.
+  /// All shards once, in an order of this epoch's own, and a look at the test images.
   EpochReport run_epoch(int epoch) {
-    const auto at_once = static_cast<std::int64_t>(replicas_.size());
-    const std::int64_t rounds = (shards_ + at_once - 1) / at_once;
-    const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(epoch) * 0x9e3779b9u;
     begin_epoch_->schedule();
-    for (const std::size_t round : permutation(static_cast<std::size_t>(rounds), seed)) {
-      const std::int64_t first = static_cast<std::int64_t>(round) * at_once;
-      run_round(first, static_cast<std::size_t>(std::min(at_once, shards_ - first)), epoch);
-    }
+    shared_->run(order_of(epoch), {.bindings = {{epoch_, epoch}}});
     evaluate_->schedule();
     return report(epoch);
   }
 
   [[nodiscard]] std::vector<DeviceReport> device_reports() const {
     std::vector<DeviceReport> reports;
-    for (const Replica& replica : replicas_) {
-      replica.device.await();
-      reports.push_back({replica.device.name(), replica.device.timeline().counters().done,
-                         replica.device.statistics()});
+    for (std::size_t k = 0; k < shared_->num_devices(); ++k) {
+      const Device device = shared_->context(k).device();
+      reports.push_back(
+          {device.name(), device.timeline().counters().submitted, device.statistics()});
     }
     return reports;
   }
@@ -91,80 +68,47 @@ class Trainer {
     return Tensor("rates", rates, MemoryMode::hosted_constant);
   }
 
-  /// One unit for all programs: one run of the compiler.
-  void compile(const Backend& backend) {
-    programs_ = {network_.gradient(train_, shard_, shard_rows_), network_.begin_epoch(),
-                 network_.step(rates_, epoch_), network_.evaluate(test_)};
-    for (const Program& program : network_.merges()) programs_.push_back(program);
-    const auto start = Clock::now();
-    code_ = backend.compile_batch(programs_);
-    compile_seconds_ = seconds_since(start);
+  void link(const Backend& backend) {
+    // One unit: one run of the compiler.
+    const CodeBatch code = backend.compile_batch(
+        std::vector{network_.gradient(train_, shard_, shard_rows_), network_.step(rates_, epoch_),
+                    network_.begin_epoch(), network_.evaluate(test_)});
+    std::vector<Context> contexts;
+    for (int k = 0; k < options_.devices; ++k) {
+      const Hardware core = backend.physical_device(k % backend.num_physical_devices());
+      contexts.emplace_back(core.new_virtual_device());
+    }
+    std::vector<Tensor> parameters;
+    for (const Parameter& each : network_.parameters()) parameters.push_back(each.value);
+    shared_.emplace(contexts, DataParallelOptions{.gradient = *code[0],
+                                                  .batch = shard_,
+                                                  .sums = network_.sums(),
+                                                  .update = *code[1],
+                                                  .parameters = parameters});
+    begin_epoch_ = leader().link(*code[2]);
+    evaluate_ = leader().link(*code[3]);
   }
 
-  [[nodiscard]] std::size_t position_of(std::string_view name) const {
-    const auto at = std::ranges::find(programs_, name, &Program::name);
-    return static_cast<std::size_t>(at - programs_.begin());
-  }
+  /// Holds parameters and totals.
+  [[nodiscard]] Context leader() const { return shared_->context(); }
 
-  void add_replica(const Backend& backend, int k) {
-    const Device device =
-        backend.physical_device(k % backend.num_physical_devices()).new_virtual_device();
-    const Routine gradient = Context(device).link(*code_[position_of("gradient")]);
-    Replica replica{device, gradient.context(), gradient, {}};
-    for (const Tensor& tensor : network_.sums()) {
-      const Code& merge = *code_[position_of("merge_" + tensor.label())];
-      replica.merges.push_back(replica.context.link(merge));
-      replica.context = replica.merges.back().context();
+  /// A round, a shard for each device, is the same images however many devices share them. Rounds
+  /// come in any order, but for one that lacks shards, which is the last.
+  [[nodiscard]] std::vector<std::int64_t> order_of(int epoch) const {
+    const std::int64_t devices = options_.devices, rounds = shards_ / devices;
+    const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(epoch) * 0x9e3779b9u;
+    std::vector<std::int64_t> order;
+    for (const std::size_t round : permutation(static_cast<std::size_t>(rounds), seed)) {
+      for (std::int64_t k = 0; k < devices; ++k)
+        order.push_back(static_cast<std::int64_t>(round) * devices + k);
     }
-    replicas_.push_back(std::move(replica));
-  }
-
-  void set_parameters() {
-    const std::vector<HostArray> values = network_.initial_values(options_.seed);
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      const Tensor& parameter = network_.parameters()[k].value;
-      replicas_[0].context.write<float>(parameter, values[k].values<float>());
-    }
-    broadcast(replicas_[0].device.record());
-  }
-
-  /// One update from `active` shards; the last round may have fewer than there are devices.
-  void run_round(std::int64_t first_shard, std::size_t active, int epoch) {
-    for (std::size_t k = 0; k < active; ++k) {
-      replicas_[k].gradient.schedule({{shard_, first_shard + static_cast<std::int64_t>(k)}});
-    }
-    for (std::size_t stride = 1; stride < active; stride *= 2) {
-      for (std::size_t k = 0; k + stride < active; k += 2 * stride) {
-        add_up(replicas_[k], replicas_[k + stride]);
-      }
-    }
-    // The step writes the parameters that devices without a shard in this round, whose gradients
-    // nothing here waits for, may still be copying from the round before.
-    broadcast(step_->schedule({{epoch_, epoch}}, {.after = copies_}));
-  }
-
-  /// Adds the sums of `from` to those of `to`, straight from the other device's memory. `from`
-  /// overwrites them in a later round only, after the parameters that depend on this have come.
-  void add_up(const Replica& to, const Replica& from) {
-    const TransferOptions ready{.after = {from.device.record()}};
-    for (const Routine& routine : to.merges) {
-      merge(routine, from.context, MergeMode::stream, {}, ready);
-    }
-  }
-
-  void broadcast(const Event& updated) {
-    copies_.clear();
-    for (std::size_t k = 1; k < replicas_.size(); ++k) {
-      for (const Parameter& parameter : network_.parameters()) {
-        copy(parameter.value, replicas_[0].context, replicas_[k].context, {.after = {updated}});
-      }
-      copies_.push_back(replicas_[k].device.record());
-    }
+    for (std::int64_t shard = rounds * devices; shard < shards_; ++shard) order.push_back(shard);
+    return order;
   }
 
   EpochReport report(int epoch) const {
-    const auto train = replicas_[0].context.read<float>(network_.totals());
-    const auto test = replicas_[0].context.read<float>(network_.test_metrics());
+    const auto train = leader().read<float>(network_.totals());
+    const auto test = evaluate_->context().read<float>(network_.test_metrics());
     EpochReport result;
     result.epoch = epoch + 1;
     result.loss = train[loss_sum] / train[images];
@@ -182,11 +126,8 @@ class Trainer {
   const Examples train_, test_;
   const StaticIndex shard_, epoch_;
   const Tensor rates_;
-  std::vector<Program> programs_;
-  CodeBatch code_{{}};
-  std::vector<Replica> replicas_;
-  std::optional<Routine> begin_epoch_, step_, evaluate_;
-  std::vector<Event> copies_;  ///< the end of each device's latest copy of the parameters
+  std::optional<DataParallel> shared_;
+  std::optional<Routine> begin_epoch_, evaluate_;
   double compile_seconds_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// Data-parallel training of the demo's network: each round the devices compute the gradients of
-// one shard each, gradients go up a pairwise tree of merge buffers to device 0, which updates the
-// parameters and sends them back. One host thread drives it; it waits once an epoch.
+// Data-parallel training of the demo's network (heddle/data_parallel.hpp): each round the devices
+// compute the gradients of one shard each, the first device adds them up and updates the
+// parameters, and the others copy these. One host thread drives it; it waits once an epoch.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct EpochReport {
 
 struct DeviceReport {
   std::string name;
-  std::uint64_t tasks = 0;
+  std::uint64_t tasks = 0;  ///< submitted
   DeviceStatistics statistics;
 };
 

@@ -19,7 +19,7 @@ double operations_of(const jit::Block& body) {
     if (stmt->kind == jit::StmtKind::loop) {
       count += static_cast<double>(stmt->to - stmt->from) * operations_of(stmt->body);
     } else if (stmt->value) {
-      count += operations_of(*stmt->value);
+      count += operations_of(*stmt->value) + operations_of(stmt->body);
     }
   }
   return count;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <iterator>
 #include <span>
 #include <vector>
@@ -154,6 +155,22 @@ std::string explain(const Backend& backend, const Program& program, const Explai
   const Cost cost = cost_of(optimized.loop);
   text += section("cost", cost_text(cost));
   return text + section("limits", bound_text(cost, measure(routine, bindings)));
+}
+
+std::string explain(const Backend& backend, const Graph& graph, const ExplainOptions& options) {
+  return section("graph", graph.to_string()) + explain(backend, graph.program().program, options);
+}
+
+std::optional<Graph> parse_graph(const std::string& name, std::string_view text) {
+  std::size_t at = 0;
+  while ((at = text.find_first_not_of(" \t\r\n", at)) < text.size() && text[at] == '#')
+    at = text.find('\n', at);
+  if (at >= text.size() || !text.substr(at).starts_with("heddle-graph")) return std::nullopt;
+  try {
+    return Graph::parse(text, std::filesystem::path(name).stem().string());
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", name, error.status().message()));
+  }
 }
 
 }  // namespace heddle::tools

@@ -1,19 +1,31 @@
 // See operations.hpp.
 #include "tools/explain/operations.hpp"
 
+#include "jit/describe/expr.hpp"
+#include "jit/system/inside.hpp"
+
 namespace heddle::tools {
 
 using Unary = Expr (*)(const Expr&);
 using Binary = Expr (*)(const Expr&, const Expr&);
 using Ternary = Expr (*)(const Expr&, const Expr&, const Expr&);
 
+namespace {
+
+/// As bitcast() shows in a program's text.
+Expr bits(const Expr& x) { return bitcast(x, Inside::of(x)->dtype == f64 ? u64 : u32); }
+Expr from_bits(const Expr& x) { return bitcast(x, Inside::of(x)->dtype == u64 ? f64 : f32); }
+
+}  // namespace
+
 const std::map<std::string_view, Unary>& unary_calls() {
   static const std::map<std::string_view, Unary> calls{
-      {"relu", relu},   {"satur01", satur01},   {"abs", abs},        {"trunc", trunc},
-      {"floor", floor}, {"ceil", ceil},         {"exp", exp},        {"log", log},
-      {"exp2", exp2},   {"log2", log2},         {"sin", sin},        {"cos", cos},
-      {"tanh", tanh},   {"erf", erf},           {"sqrt", sqrt},      {"recip", recip},
-      {"rsqrt", rsqrt}, {"identity", identity}, {"uniform", uniform}};
+      {"relu", relu},          {"satur01", satur01},   {"abs", abs},         {"trunc", trunc},
+      {"floor", floor},        {"ceil", ceil},         {"exp", exp},         {"log", log},
+      {"exp2", exp2},          {"log2", log2},         {"sin", sin},         {"cos", cos},
+      {"tanh", tanh},          {"erf", erf},           {"sqrt", sqrt},       {"recip", recip},
+      {"rsqrt", rsqrt},        {"identity", identity}, {"uniform", uniform}, {"bits", bits},
+      {"from_bits", from_bits}};
   return calls;
 }
 const std::map<std::string_view, Binary>& binary_calls() {

@@ -223,6 +223,14 @@ class Parser {
     return sum;
   }
   Subscript term(std::int64_t factor) {
+    if (words_->now().text == "at") {
+      words_->take();
+      if (!at("(")) return factor * index_named("at");
+      words_->take();
+      const Subscript position = heddle::at(expression());
+      need(")");
+      return factor * position;
+    }
     if (words_->now().kind == Word::Kind::integer) {
       const std::int64_t number = factor * need_integer("a factor");
       return take_if("*") ? number * index() : Subscript(number);

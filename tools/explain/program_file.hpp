@@ -7,6 +7,7 @@
 //   c(i, j) += a(i, k) * b(k, j)   # =, +=, -=, *=, /=, &=, |=; k is missing on the left: reduced
 //   top(i) = maximum(x(i, j))      # sum, product, maximum, minimum, all, any of a whole right side
 //   y(2*h + 1) = relu(x(h)) * f32(h)
+//   e(i, k) = table(at(token(i)), k)   # a computed position
 //
 // Other names of one statement are its indices. Operations are those of heddle/program.hpp, under
 // the names of jit/value/ops.hpp, the operators of C, and dtypes, which convert. merge(g)(i) reads

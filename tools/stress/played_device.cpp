@@ -42,11 +42,11 @@ void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
   std::uint64_t* const to = operands[static_cast<std::size_t>(formula.to)];
   if (operands[static_cast<std::size_t>(Operand::merged)] == to)
     hardware.fail("a kernel writes what it reads as the merge buffer");
-  for (std::size_t k = 0; k < num_cells; ++k) {
+  for (std::size_t k = 0; k < cells_of(formula.to); ++k) {
     if (formula.one_row && k != static_cast<std::size_t>(args.statics[0])) continue;
     std::uint64_t sum = formula.constant;
     for (std::size_t o = 0; o < num_operands; ++o) {
-      if (formula.factors[o] != 0) sum += formula.factors[o] * operands[o][k];
+      if (formula.factors[o] != 0) sum += formula.factors[o] * operands[o][formula.read_for(k, o)];
     }
     to[k] = sum;
   }

@@ -12,7 +12,7 @@ namespace heddle::stress {
 using namespace std::chrono_literals;
 
 RuntimeHosts::RuntimeHosts(World& world)
-    : world_(world), programs_(runtime_programs()), host_(std::make_shared<Right>()) {
+    : world_(world), programs_(world.stage().programs()), host_(std::make_shared<Right>()) {
   host_->memory = world_.model().add_memory(num_cells);
   Request values;
   values.name = "host storage";
@@ -21,21 +21,24 @@ RuntimeHosts::RuntimeHosts(World& world)
     values.numbers[k] = 1000 + k;
     static_cast<std::int64_t*>(programs_.host.data())[k] = static_cast<std::int64_t>(1000 + k);
   }
-  programs_.host.set_written();  // an earlier simulation may have left it otherwise
+  programs_.host.set_written();  // an earlier run may have left it otherwise
   values.end = Request::End::took_effect;
   world_.model().add(values);
 }
 
-void RuntimeHosts::begin() {
-  const std::uint64_t backends = 1 + draw(2), seats = 2 + draw(3);
+void RuntimeHosts::begin(std::uint64_t devices) {
+  const std::uint64_t backends = 1 + draw(2);
   for (std::uint64_t k = 0; k < backends; ++k) world_.open_backend();
-  for (std::uint64_t k = 0; k < seats; ++k) {
+  for (std::uint64_t k = 0; k < devices; ++k) {
     if (auto seat = world_.open_seat(k % backends)) seats_.push_back(std::move(seat));
   }
   for (int k = 0; k < 1000 && !own_; ++k) {
-    static_cast<void>(attempt([&] { own_ = world_.simulation().scheduler().new_device("own"); }));
+    static_cast<void>(attempt([&] { own_ = world_.stage().scheduler().new_device("own"); }));
   }
   for (const auto& seat : seats_) add(std::make_shared<Place>(Place{seat, Context(seat->device)}));
+  if (draw(2) != 0) return;
+  allocate();
+  for (int k = 0; k < 6; ++k) share();
 }
 
 void RuntimeHosts::add(PlacePointer place) {
@@ -50,8 +53,11 @@ void RuntimeHosts::add(PlacePointer place) {
 }
 
 RuntimeHosts::PlacePointer RuntimeHosts::any_place_with(Operand tensor) {
-  PlacePointer place = any_place();
-  return place->parts[static_cast<std::size_t>(tensor)] ? place : nullptr;
+  for (int tries = 0; tries < 4; ++tries) {
+    PlacePointer place = any_place();
+    if (place->parts[static_cast<std::size_t>(tensor)]) return place;
+  }
+  return nullptr;
 }
 
 std::optional<Operand> RuntimeHosts::any_tensor(const Place& place) {
@@ -67,17 +73,17 @@ TransferOptions RuntimeHosts::transfer(const Events& after) {
 }
 
 void RuntimeHosts::act() {
-  switch (draw(42)) {
+  switch (draw(48)) {
     case 0:
       return recover(*any_seat());
     case 1:
-      if (draw(4) == 0) any_seat()->device.cancel_pending();
+      if (draw(2) == 0) cancel(*any_seat());
       return;
     case 2:
     case 3:
       return wait();
     case 4:
-      return world_.simulation().sleep_for(draw_time());
+      return world_.have([this, time = draw_time()] { world_.stage().sleep_for(time); });
     case 5:
       return fail_task();
     case 6:
@@ -122,6 +128,14 @@ void RuntimeHosts::act() {
     case 27:
     case 28:
       return replay();
+    case 29:
+    case 30:
+      return share();
+    case 31:
+    case 32:
+    case 33:
+    case 34:
+      return host_work();
     default:
       return schedule(any_place(), false);
   }
@@ -131,14 +145,16 @@ void RuntimeHosts::allocate() {
   const auto seat = any_seat();
   std::optional<Buffer> buffer;
   const ArrayType type{i64, {2 * num_cells}};
-  const Status status = attempt([&] { buffer = Buffer::allocate(seat->device, type); });
+  const Status status =
+      attempt([&] { buffer = world_.have([&] { return Buffer::allocate(seat->device, type); }); });
   if (!buffer) {
     if (seat->gone && status.code() == ErrorCode::failed_precondition) return;
     world_.expect(status, {ErrorCode::exhausted, ErrorCode::device_failed}, "allocate()");
     return;
   }
-  const Part part{world_.new_right(*seat, BufferView(*buffer, type), 2 * num_cells)};
-  world_.zero(part);
+  const Part part{world_.new_right(*seat, BufferView(*buffer, type), 2 * num_cells), 0,
+                  2 * num_cells};
+  world_.zero({part.right, 0});
   world_.zero({part.right, num_cells});
   rights_.push_back(part.right);
   if (arrays_.size() < 4) {
@@ -164,6 +180,7 @@ void RuntimeHosts::donate() {
     return;
   }
   if (!world_.expect(gave, {ErrorCode::ok}, "donate()")) return;
+  world_.tell_of("donated", old);
   if (seat->gone) return;  // meanwhile
   ++donated;
   const Tensor& t = programs_.tensors[static_cast<std::size_t>(*tensor)];
@@ -171,12 +188,13 @@ void RuntimeHosts::donate() {
   right->memory = old.right->memory;
   right->space = old.right->space;
   right->runs_ahead = old.right->runs_ahead;
-  right->view = BufferView(*taken, t.type());
+  right->view = BufferView(*taken, old.right->view->type());
+  const Part part{right, old.at, old.cells};
   std::optional<Context> context;
-  const Status put = attempt([&] { context = Context(seat->device).with(t, *right->view); });
+  const Status put = attempt([&] { context = Context(seat->device).with(t, part.view()); });
   if (!world_.expect(put, {ErrorCode::ok}, "with()")) return;
   auto place = std::make_shared<Place>(Place{seat, *context});
-  place->parts[static_cast<std::size_t>(*tensor)] = Part{right};
+  place->parts[static_cast<std::size_t>(*tensor)] = part;
   add(std::move(place));
 }
 
@@ -187,12 +205,20 @@ void RuntimeHosts::finalize_context() {
   ++finalized;
 }
 
+/// Nothing is accepted once it is closed: where others come in at any moment, only when that is
+/// over.
+void RuntimeHosts::note_going(Seat& seat) {
+  seat.gone = true;
+  seat.closed = !world_.stage().has_threads();
+}
+
 /// A device in the place of one that goes.
 void RuntimeHosts::replace(const std::shared_ptr<Seat>& gone) {
   for (auto& seat : seats_) {
     if (seat != gone) continue;
-    if (const auto fresh = world_.open_seat(world_.num_backends() - 1)) {
-      seat = fresh;  // first: others come in below, and may finalise its backend
+    const auto fresh = world_.open_seat(world_.num_backends() - 1);
+    if (fresh && seat == gone) {  // others may have replaced it
+      seat = fresh;               // first: others come in below, and may finalise its backend
       add(std::make_shared<Place>(Place{fresh, Context(fresh->device)}));
     }
   }
@@ -200,10 +226,11 @@ void RuntimeHosts::replace(const std::shared_ptr<Seat>& gone) {
 
 void RuntimeHosts::finalize_device() {
   const auto seat = any_seat();
-  seat->gone = true;
+  note_going(*seat);
   const Time timeout = draw(2) == 0 ? draw_time() : Time(60s);
-  world_.expect(attempt([&] { seat->device.finalize(timeout); }),
-                {ErrorCode::ok, ErrorCode::deadline}, "Device::finalize()");
+  const Status status = attempt([&] { world_.have([&] { seat->device.finalize(timeout); }); });
+  world_.expect(status, {ErrorCode::ok, ErrorCode::deadline}, "Device::finalize()");
+  seat->closed = true;
   ++finalized;
   replace(seat);
 }
@@ -212,10 +239,14 @@ void RuntimeHosts::finalize_backend() {
   const std::size_t k = any_seat()->backend;
   const std::vector<std::shared_ptr<Seat>> all = seats_;
   world_.backend_goes(k);
-  for (const auto& seat : all) seat->gone = seat->gone || seat->backend == k;
+  for (const auto& seat : all) {
+    if (seat->backend == k && !seat->gone) note_going(*seat);
+  }
   const Backend backend = world_.backend(k);
-  world_.expect(attempt([&] { backend.finalize(draw(2) == 0 ? draw_time() : Time(60s)); }),
-                {ErrorCode::ok, ErrorCode::deadline}, "Backend::finalize()");
+  const Time timeout = draw(2) == 0 ? draw_time() : Time(60s);
+  const Status status = attempt([&] { world_.have([&] { backend.finalize(timeout); }); });
+  world_.expect(status, {ErrorCode::ok, ErrorCode::deadline}, "Backend::finalize()");
+  for (const auto& seat : all) seat->closed = seat->closed || seat->backend == k;
   ++finalized;
   world_.open_backend();
   for (const auto& seat : all) {
@@ -223,9 +254,11 @@ void RuntimeHosts::finalize_backend() {
   }
   // The scheduler is the host's.
   if (!own_) return;
-  const Event event = own_->submit("of the host", [] {});
-  world_.expect(event.accepted() ? event.wait() : event.status(),
-                {ErrorCode::ok, ErrorCode::exhausted}, "a task of the host's own device");
+  const Status ended = world_.have([&] {
+    const Event event = own_->submit("of the host", [] {});
+    return event.accepted() ? event.wait() : event.status();
+  });
+  world_.expect(ended, {ErrorCode::ok, ErrorCode::exhausted}, "a task of the host's own device");
 }
 
 void RuntimeHosts::fail_task() {
@@ -233,8 +266,10 @@ void RuntimeHosts::fail_task() {
   sched::SubmitOptions options;
   options.contain = draw(4) != 0;
   options.full = sched::FullPolicy::fail;
-  const Event event = seat->device.submit(
-      "fails", []() -> Status { throw std::runtime_error("drawn to fail"); }, options);
+  const Event event = world_.have([&] {
+    return seat->device.submit(
+        "fails", []() -> Status { throw std::runtime_error("drawn to fail"); }, options);
+  });
   if (event.accepted()) world_.publish(event);
 }
 
@@ -244,29 +279,33 @@ void RuntimeHosts::run_in_task() {
   sched::SubmitOptions options;
   options.contain = true;
   options.full = sched::FullPolicy::fail;
-  static_cast<void>(seat->device.submit(
-      "nested",
-      [this, what = draw(3)] {
-        if (what == 0) return read(true);
-        if (what == 1) return copy_tensor();
-        schedule(any_place(), true);
-      },
-      options));
+  const auto nested = [this, what = draw(3)] {
+    const Held held(world_.stage());
+    if (what == 0) return read(true);
+    if (what == 1) return copy_tensor();
+    schedule(any_place(), true);
+  };
+  static_cast<void>(world_.have([&] { return seat->device.submit("nested", nested, options); }));
+}
+
+void RuntimeHosts::cancel(const Seat& seat) {
+  seat.device.cancel_pending();
+  ++cancelled;
 }
 
 void RuntimeHosts::recover(const Seat& seat) {
-  const Status status = attempt([&] { seat.device.recover(); });
+  const Status status = attempt([&] { world_.have([&] { seat.device.recover(); }); });
   if (seat.gone && status.code() == ErrorCode::failed_precondition) return;
   world_.expect(status, {ErrorCode::ok, ErrorCode::cancelled}, "recover()");
 }
 
 void RuntimeHosts::wait() {
   if (draw(3) != 0) {
-    static_cast<void>(world_.any_event().wait());
-    return;
+    const Event event = world_.any_event();
+    return world_.have([&] { static_cast<void>(event.wait()); });
   }
   const auto seat = any_seat();
-  const Status status = attempt([&] { seat->device.await(); });
+  const Status status = attempt([&] { world_.have([&] { seat->device.await(); }); });
   if (seat->gone && status.code() == ErrorCode::failed_precondition) return;
   world_.expect(status, {ErrorCode::ok, ErrorCode::device_failed}, "await()");
 }
@@ -284,16 +323,17 @@ void RuntimeHosts::read_all() {
     const std::size_t cells = right->view->num_bytes() / sizeof(std::uint64_t);
     for (std::size_t at = 0; at < cells; at += num_cells) {
       Values& seen = world_.host_memory.emplace_back();
-      const BufferView view(right->view->buffer(), {i64, {num_cells}}, at * sizeof(std::uint64_t));
+      const Part part{right, at, std::min(num_cells, cells - at)};
       const auto last_read = [&](const Events& after) {
-        for (const Event& event : after) static_cast<void>(event.wait());
-        const Event event =
-            view.to_host((*reader)->device, std::as_writable_bytes(std::span(seen)));
-        static_cast<void>(event.wait());
-        return event;
+        return world_.have([&] {
+          for (const Event& event : after) static_cast<void>(event.wait());
+          const Event event = part.view().to_host(
+              (*reader)->device, std::as_writable_bytes(std::span(seen).first(part.cells)));
+          static_cast<void>(event.wait());
+          return event;
+        });
       };
-      world_.ask({*reader, {{right, false}}, read_request("the last read", {right, at}, seen)},
-                 last_read);
+      world_.ask({*reader, {{right, false}}, read_request("the last read", part, seen)}, last_read);
     }
   }
 }

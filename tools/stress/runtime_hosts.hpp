@@ -1,4 +1,5 @@
-// What hosts of a simulated run of the tensor runtime do: actions drawn from the seed. One thread.
+// What hosts of a random run of the tensor runtime do: actions drawn from the seed. For who holds
+// the stage.
 #pragma once
 
 #include <array>
@@ -31,8 +32,8 @@ struct Recorded {
 class RuntimeHosts {
  public:
   explicit RuntimeHosts(World& world);
-  /// Devices, and a context on each.
-  void begin();
+  /// So many devices, and a context on each.
+  void begin(std::uint64_t devices);
   // In a host:
 
   /// Something.
@@ -44,7 +45,7 @@ class RuntimeHosts {
   /// Lets go of everything.
   void end();
 
-  std::uint64_t donated = 0, finalized = 0, merged = 0, replayed = 0;
+  std::uint64_t cancelled = 0, donated = 0, finalized = 0, merged = 0, replayed = 0, shared = 0;
 
  private:
   using Time = std::chrono::nanoseconds;
@@ -55,7 +56,7 @@ class RuntimeHosts {
   [[nodiscard]] Time draw_time() { return Time(1000 << draw(14)); }
   [[nodiscard]] std::shared_ptr<Seat> any_seat() { return seats_[draw(seats_.size())]; }
   [[nodiscard]] PlacePointer any_place() { return places_[draw(places_.size())]; }
-  /// One that holds the tensor; null: the one that was drawn does not.
+  /// One that holds the tensor; null: those that were drawn do not.
   [[nodiscard]] PlacePointer any_place_with(Operand tensor);
   [[nodiscard]] std::optional<Operand> any_tensor(const Place& place);
   void add(PlacePointer place);
@@ -84,16 +85,23 @@ class RuntimeHosts {
   void move_host_array();
   void view_to_host();
   void view_from_host();
+  // The same memory from several devices, in parts.
+  [[nodiscard]] std::optional<Part> any_part();
+  [[nodiscard]] Part some_of(Part part, std::size_t cells);
+  void share();
+  void host_work();
   // Owning.
   void allocate();
   void donate();
   void finalize_context();
   void finalize_device();
   void finalize_backend();
+  void note_going(Seat& seat);
   void replace(const std::shared_ptr<Seat>& gone);
   // Going wrong.
   void fail_task();
   void run_in_task();
+  void cancel(const Seat& seat);
   void recover(const Seat& seat);
   void wait();
 

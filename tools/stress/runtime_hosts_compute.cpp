@@ -8,6 +8,17 @@ namespace {
 
 std::size_t number_of(Operand operand) { return static_cast<std::size_t>(operand); }
 
+/// Programs that write one of the two are not linked there.
+bool overlap_in(const Place& place) {
+  for (std::size_t a = 0; a < num_tensors; ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      if (place.parts[a] && place.parts[b] && place.parts[a]->overlaps(*place.parts[b]))
+        return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void RuntimeHosts::link() {
@@ -24,7 +35,8 @@ void RuntimeHosts::link() {
   auto child = std::make_shared<Place>(*parent);
   child->formula = &program.formula;
   child->routine.reset();
-  const Status status = attempt([&] { child->routine = parent->context.link(program.code); });
+  const Status status = attempt(
+      [&] { child->routine = world_.have([&] { return parent->context.link(program.code); }); });
   if (status.ok()) {
     child->context = child->routine->context();
     note_linked(*child, program.formula);
@@ -37,6 +49,7 @@ void RuntimeHosts::link() {
   } else {
     bool may = parent->seat->gone || parent->finalized || this_task::running();
     for (const auto& part : parent->parts) may = may || (part && part->right->donated);
+    may = may || overlap_in(*parent);
     if (begins && status.message().find("not written") != std::string::npos) {
       Request refused = copy_request("link()", {host_}, {host_});
       refused.not_written = may = true;
@@ -52,8 +65,9 @@ void RuntimeHosts::note_linked(Place& child, const Formula& formula) {
   for (std::size_t k = 0; k < num_tensors; ++k) {
     const auto tensor = static_cast<Operand>(k);
     if (child.parts[k] || !formula.uses(tensor)) continue;
-    const Part part{
-        world_.new_right(*child.seat, child.context.view(programs_.tensors[k]), num_cells)};
+    const std::size_t cells = cells_of(tensor);
+    const Part part{world_.new_right(*child.seat, child.context.view(programs_.tensors[k]), cells),
+                    0, cells};
     if (tensor == Operand::h) {
       Request first = copy_request("first values", part, {host_});
       first.end = Request::End::took_effect;
@@ -95,7 +109,7 @@ Event RuntimeHosts::submit(const Place& place, const World::Work& work, const Ev
   if (in_task || draw(4) == 0) options.full = sched::FullPolicy::fail;
   Bindings bindings;
   if (place.formula->one_row) bindings = {{programs_.row, work.request.row}};
-  return place.routine->schedule(bindings, options);
+  return world_.have([&] { return place.routine->schedule(bindings, options); });
 }
 
 void RuntimeHosts::schedule(const PlacePointer& place, bool in_task) {
@@ -127,7 +141,9 @@ void RuntimeHosts::merge_into(const PlacePointer& place) {
   work.finalized = [place, source] { return place->finalized || source->finalized; };
   const auto mode = draw(2) == 0 ? MergeMode::copy : MergeMode::stream;
   world_.ask(work, [&](const Events& after) {
-    const Event event = merge(*place->routine, source->context, mode, {}, transfer(after));
+    const TransferOptions options = transfer(after);
+    const Event event =
+        world_.have([&] { return merge(*place->routine, source->context, mode, {}, options); });
     note_cleared(*place->seat, event);
     return event;
   });
@@ -136,20 +152,23 @@ void RuntimeHosts::merge_into(const PlacePointer& place) {
 
 /// Fills the merge buffer of a device, for those that come.
 void RuntimeHosts::load() {
-  const auto tensor = draw(2) == 0 ? Operand::x : Operand::y;
+  const Operand loads_of[] = {Operand::x, Operand::y, Operand::w};
+  const Operand tensor = loads_of[draw(std::size(loads_of))];
   const auto seat = any_seat();
   const PlacePointer source = any_place_with(tensor);
   if (!source || seat->slot.claimed) return;
   const Part from = *source->parts[number_of(tensor)];
-  const Part loaded{std::make_shared<Right>()};
-  loaded.right->memory = world_.model().add_memory(num_cells, world_.automatic());
+  const Part loaded{std::make_shared<Right>(), 0, from.cells};
+  loaded.right->memory = world_.model().add_memory(from.cells, world_.automatic());
   World::Work work{seat, {{from.right, false}}, copy_request("load_merge", loaded, from)};
   work.finalized = [source] { return source->finalized; };
   const auto mode = draw(2) == 0 ? MergeMode::copy : MergeMode::stream;
   seat->slot.claimed = true;
   world_.ask(std::move(work), [&](const Events& after) {
-    const Transfer done = load_merge(seat->device, programs_.tensors[number_of(tensor)],
-                                     source->context, mode, transfer(after));
+    const TransferOptions options = transfer(after);
+    const Tensor& loads = programs_.tensors[number_of(tensor)];
+    const Transfer done = world_.have(
+        [&] { return load_merge(seat->device, loads, source->context, mode, options); });
     // Where heddle sees to the order, consumers find the values that there are now.
     const bool streamed = done.outcome == TransferOutcome::streamed && !world_.automatic();
     if (done.event.ticket() > seat->slot.cleared_by)

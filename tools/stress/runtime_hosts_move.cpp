@@ -9,10 +9,6 @@ namespace {
 
 std::size_t index_of(Operand operand) { return static_cast<std::size_t>(operand); }
 
-BufferView view_of(const Part& part) {
-  return {part.right->view->buffer(), {i64, {num_cells}}, part.at * sizeof(std::uint64_t)};
-}
-
 /// For what cannot be told to come after them. On the device it would be a task of its own, which
 /// may be cancelled. Tasks may not wait for what waits for them.
 void wait_for(const std::vector<Event>& events) {
@@ -30,15 +26,16 @@ void RuntimeHosts::copy_tensor() {
   if (!tensor) return;
   const PlacePointer from = any_place_with(*tensor);
   const std::size_t k = index_of(*tensor);
-  if (!from || from->parts[k]->right == to->parts[k]->right) return;
-  // A former owner's is the same memory.
-  if (from->parts[k]->right->memory == to->parts[k]->right->memory) return;
+  // The same place, or a former owner's.
+  if (!from || from->parts[k]->is_place_of(*to->parts[k])) return;
   World::Work work{to->seat,
                    {{to->parts[k]->right, true}, {from->parts[k]->right, false}},
                    copy_request("copy", *to->parts[k], *from->parts[k])};
   work.finalized = [to, from] { return to->finalized || from->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
-    const Transfer done = copy(programs_.tensors[k], from->context, to->context, transfer(after));
+    const TransferOptions options = transfer(after);
+    const Transfer done = world_.have(
+        [&] { return copy(programs_.tensors[k], from->context, to->context, options); });
     world_.expect(done.outcome == TransferOutcome::scheduled
                       ? Status()
                       : Status(ErrorCode::internal, done.reason),
@@ -49,20 +46,19 @@ void RuntimeHosts::copy_tensor() {
 
 /// Within a buffer too, where the two may overlap, and into part of it.
 void RuntimeHosts::copy_views() {
-  if (arrays_.empty()) return;
-  Part to = arrays_[draw(arrays_.size())];
-  to.at = draw(num_cells + 1);
-  Part from = arrays_[draw(arrays_.size())];
-  from.at = draw(num_cells + 1);
-  const PlacePointer place = any_place();
-  if (const auto tensor = any_tensor(*place); tensor && draw(2) == 0)
-    from = *place->parts[index_of(*tensor)];
+  const auto from = any_part();
+  if (!from || arrays_.empty()) return;
+  const std::size_t cells = 1 + draw(from->cells);
+  const Part to = some_of(arrays_[draw(arrays_.size())], cells);
+  const Part source = some_of(*from, cells);
   const auto seat = any_seat();
   World::Work work{
-      seat, {{to.right, true}, {from.right, false}}, copy_request("view copy", to, from)};
+      seat, {{to.right, true}, {source.right, false}}, copy_request("view copy", to, source)};
   world_.ask(std::move(work), [&](const Events& after) {
-    wait_for(after);
-    return view_of(to).copy_from(seat->device, view_of(from));
+    return world_.have([&] {
+      wait_for(after);
+      return to.view().copy_from(seat->device, source.view());
+    });
   });
 }
 
@@ -77,9 +73,11 @@ void RuntimeHosts::read(bool in_task) {
   work.may_be_refused = in_task;  // a wait that closes a cycle
   work.finalized = [place] { return place->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
-    wait_for(after);
-    const auto values = place->context.read<std::int64_t>(programs_.tensors[index_of(*tensor)]);
-    for (std::size_t k = 0; k < num_cells; ++k) seen[k] = static_cast<std::uint64_t>(values[k]);
+    const auto values = world_.have([&] {
+      wait_for(after);
+      return place->context.read<std::int64_t>(programs_.tensors[index_of(*tensor)]);
+    });
+    for (std::size_t k = 0; k < part.cells; ++k) seen[k] = static_cast<std::uint64_t>(values[k]);
     return Event();
   });
 }
@@ -90,8 +88,8 @@ void RuntimeHosts::write() {
   if (!tensor) return;
   const Part& part = *place->parts[index_of(*tensor)];
   Values values{};
-  std::vector<std::int64_t> given(num_cells);
-  for (std::size_t k = 0; k < num_cells; ++k) {
+  std::vector<std::int64_t> given(part.cells);
+  for (std::size_t k = 0; k < part.cells; ++k) {
     values[k] = draw(1000);
     given[k] = static_cast<std::int64_t>(values[k]);
   }
@@ -99,8 +97,10 @@ void RuntimeHosts::write() {
   work.waits = true;
   work.finalized = [place] { return place->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
-    wait_for(after);
-    place->context.write(programs_.tensors[index_of(*tensor)], given);
+    world_.have([&] {
+      wait_for(after);
+      place->context.write(programs_.tensors[index_of(*tensor)], given);
+    });
     return Event();
   });
 }
@@ -120,37 +120,41 @@ void RuntimeHosts::move_host_array() {
   work.finalized = [place] { return place->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
     const TransferOptions options = transfer(after);
-    return up ? place->context.from_host(tensor, options).event
-              : place->context.to_host(tensor, options).event;
+    return world_.have([&] {
+      return up ? place->context.from_host(tensor, options).event
+                : place->context.to_host(tensor, options).event;
+    });
   });
 }
 
 void RuntimeHosts::view_to_host() {
   if (arrays_.empty()) return;
-  Part from = arrays_[draw(arrays_.size())];
-  from.at = draw(num_cells + 1);
+  const Part from = some_of(arrays_[draw(arrays_.size())], num_cells);
   const auto seat = any_seat();
   if (seat->space != from.right->space) return;
   Values& seen = world_.host_memory.emplace_back();
   world_.ask({seat, {{from.right, false}}, read_request("view to_host", from, seen)},
              [&](const Events& after) {
-               wait_for(after);
-               return view_of(from).to_host(seat->device, std::as_writable_bytes(std::span(seen)));
+               return world_.have([&] {
+                 wait_for(after);
+                 return from.view().to_host(seat->device, std::as_writable_bytes(std::span(seen)));
+               });
              });
 }
 
 void RuntimeHosts::view_from_host() {
   if (arrays_.empty()) return;
-  Part to = arrays_[draw(arrays_.size())];
-  to.at = draw(num_cells + 1);
+  const Part to = some_of(arrays_[draw(arrays_.size())], num_cells);
   const auto seat = any_seat();
   if (seat->space != to.right->space) return;
   Values& values = world_.host_memory.emplace_back();
   for (std::uint64_t& value : values) value = draw(1000);
   World::Work work{seat, {{to.right, true}}, values_request("view from_host", to, values)};
   world_.ask(std::move(work), [&](const Events& after) {
-    wait_for(after);
-    return view_of(to).from_host(seat->device, std::as_bytes(std::span(values)));
+    return world_.have([&] {
+      wait_for(after);
+      return to.view().from_host(seat->device, std::as_bytes(std::span(values)));
+    });
   });
 }
 

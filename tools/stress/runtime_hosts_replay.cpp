@@ -16,14 +16,17 @@ void RuntimeHosts::replay() {
   const std::uint64_t calls = 1 + draw(6);
   const Status status = attempt([&] {
     for (std::uint64_t k = 0; k < calls; ++k) {
-      if (!record(recording, works)) return;
+      static_cast<void>(record(recording, works));
     }
-    made = recording.finish();
+    if (!works.empty()) made = recording.finish();
   });
   if (!status.ok()) {
     const bool may = status.code() == ErrorCode::failed_precondition &&
                      std::ranges::any_of(works, [](const World::Work& work) {
-                       return work.seat->gone || work.finalized();
+                       return work.seat->gone || work.finalized() ||
+                              std::ranges::any_of(work.touches, [](const Touch& touch) {
+                                return touch.right->donated;
+                              });
                      });
     if (!may) world_.expect(status, {ErrorCode::exhausted, ErrorCode::device_failed}, "recording");
     return;
@@ -48,7 +51,7 @@ bool RuntimeHosts::record(Recording& recording, std::vector<World::Work>& works)
     if (!from) return false;
     const Part to = *place->parts[static_cast<std::size_t>(*tensor)];
     const Part source = *from->parts[static_cast<std::size_t>(*tensor)];
-    if (source.right->memory == to.right->memory) return false;
+    if (source.is_place_of(to)) return false;
     work = {place->seat,
             {{to.right, true}, {source.right, false}},
             copy_request("recorded copy", to, source)};
@@ -92,8 +95,9 @@ void RuntimeHosts::run(std::shared_ptr<const Recorded> recorded) {  // others ma
     options.after = after;
     if (draw(4) == 0) options.full = sched::FullPolicy::fail;
     std::vector<Event> ends, events(recorded->works.size());
-    const Status status =
-        attempt([&] { ends = state.run({}, options, std::source_location::current()); });
+    const Status status = attempt([&] {
+      ends = world_.have([&] { return state.run({}, options, std::source_location::current()); });
+    });
     for (const World::Work& work : recorded->works) {
       for (const Touch& touch : work.touches) touch.right->replayed = false;
     }
@@ -111,7 +115,10 @@ void RuntimeHosts::run(std::shared_ptr<const Recorded> recorded) {  // others ma
     }
     return events;
   };
-  if (world_.ask_all(recorded->works, call, partly)) ++replayed;
+  if (!world_.ask_all(recorded->works, call, partly)) return;
+  ++replayed;
+  // What of it still waits: others of its tasks may come after that.
+  if (draw(4) == 0) cancel(*recorded->works[draw(recorded->works.size())].seat);
 }
 
 }  // namespace heddle::stress

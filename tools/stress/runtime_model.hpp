@@ -16,9 +16,10 @@ namespace heddle::stress {
 
 using Values = std::array<std::uint64_t, num_cells>;
 
-/// `num_cells` cells of a memory, from one on.
+/// Cells of a memory, from one on: `num_cells` of them at most.
 struct Slice {
-  std::size_t memory = 0, at = 0;
+  std::size_t memory = 0, at = 0, cells = num_cells;
+  friend bool operator==(const Slice&, const Slice&) = default;
 };
 
 /// What was asked for.
@@ -27,6 +28,7 @@ struct Request {
     values,   ///< `to` is given `numbers`
     copy,     ///< `to` is given what `from` holds
     compute,  ///< `to` is given what `formula` makes of `operands`
+    change,   ///< `to` is given thrice itself, what `from` holds, and `numbers`
     read,     ///< `seen` is what was seen of `from`
   };
   Kind kind = Kind::values;
@@ -50,6 +52,10 @@ struct Request {
   Event needs{};
   /// It was refused, as it would read what a write that ended badly should have left.
   bool not_written = false;
+  std::string refusal{};  ///< what it was told then
+  /// So many, from this one on, were refused together, as one of them would read what those before
+  /// them left so, and none of them writes.
+  std::size_t refused_with = 0;
 };
 
 class RuntimeModel {
@@ -72,18 +78,25 @@ class RuntimeModel {
   struct Cell {
     std::uint64_t value = 0;
     bool known = false;
-    Missing missing = Missing::no;  ///< what the last write should have left
+    Missing missing = Missing::no;     ///< what the last write should have left
+    const Request* lost_by = nullptr;  ///< that write, where something is missing
   };
   using Cells = std::array<Cell, num_cells>;
 
+  [[nodiscard]] std::string check(const Request& request);
+  [[nodiscard]] bool lacks_values(std::size_t first, std::size_t count);
   void take_effect(const Request& request);
   void forget(const Request& request);
   void miss(const Request& request, Missing missing);
-  [[nodiscard]] Missing missing_for(const Request& request) const;
+  [[nodiscard]] static std::vector<Slice> read_by(const Request& request);
+  /// The cell that lacks most, of those that it reads.
+  [[nodiscard]] Cell worst_for(const Request& request) const;
+  [[nodiscard]] Missing after_change(const Cell& before) const noexcept;
   [[nodiscard]] Cells computed(const Request& request, const Cells& before) const;
   [[nodiscard]] Cells get(const Slice& slice) const;
   void set(const Slice& slice, const Cells& cells);
   [[nodiscard]] std::string compare(const Request& request);
+  [[nodiscard]] std::string users_of(const Slice& slice, const Request& before) const;
 
   std::deque<Request> requests_;
   std::vector<std::vector<Cell>> memories_;

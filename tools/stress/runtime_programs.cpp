@@ -19,15 +19,19 @@ std::function<Status()>& host_step() {
 }
 
 constexpr Formula formulas[] = {
-    {"step", Operand::x, {3, 1, 0, 0, 0}, 1},
-    {"mix", Operand::z, {5, 7, 0, 0, 0}, 2},
-    {"take", Operand::x, {3, 0, 0, 0, 1}, 3, Operand::y},
-    {"give", Operand::y, {0, 5, 0, 0, 1}, 4, Operand::x},
-    {"own", Operand::x, {2, 0, 0, 0, 1}, 5, Operand::x},
-    {"host", Operand::y, {0, 2, 0, 3, 0}, 6},
-    {"back", Operand::h, {1, 0, 0, 2, 0}, 7},
-    {"row", Operand::x, {3, 1, 0, 0, 0}, 8, {}, true},
-    {"twice", Operand::y, {1, 3, 0, 0, 0}, 9, {}, false, true},
+    {"step", Operand::x, {3, 1}, 1},
+    {"mix", Operand::z, {5, 7}, 2},
+    {"take", Operand::x, {3, 0, 0, 0, 0, 1}, 3, Operand::y},
+    {"give", Operand::y, {0, 5, 0, 0, 0, 1}, 4, Operand::x},
+    {"own", Operand::x, {2, 0, 0, 0, 0, 1}, 5, Operand::x},
+    {"host", Operand::y, {0, 2, 0, 3}, 6},
+    {"back", Operand::h, {1, 0, 0, 2}, 7},
+    {"row", Operand::x, {3, 1}, 8, {}, true},
+    {"twice", Operand::y, {1, 3}, 9, {}, false, true},
+    {"spread", Operand::x, {0, 0, 0, 0, 3}, 10},
+    {"bring", Operand::z, {0, 5, 0, 0, 0, 1}, 11, Operand::w},
+    {"small", Operand::w, {0, 0, 0, 0, 0, 2}, 12, Operand::w},
+    {"grow", Operand::w, {0, 0, 0, 0, 3}, 13},
 };
 
 Operand operand_of(const RuntimePrograms& all, const Tensor& tensor) {
@@ -37,16 +41,18 @@ Operand operand_of(const RuntimePrograms& all, const Tensor& tensor) {
 
 Program described(const RuntimePrograms& all, const Formula& formula) {
   const Index i;
-  const auto element = [&](const auto& tensor) -> Expr {
+  const auto element = [&](const auto& tensor, std::size_t operand) -> Expr {
+    const std::size_t last = formula.read_for(num_cells, operand);
+    if (last < num_cells) return Expr(tensor(last));
     return formula.one_row ? Expr(tensor(all.row)) : Expr(tensor(i));
   };
   const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
   std::optional<Expr> sum;
   for (std::size_t k = 0; k < num_operands; ++k) {
     if (formula.factors[k] == 0) continue;
-    const Expr value = k < num_tensors
-                           ? element(all.tensors[k])
-                           : element(merge(all.tensors[static_cast<std::size_t>(*formula.merges)]));
+    const Expr value =
+        k < num_tensors ? element(all.tensors[k], k)
+                        : element(merge(all.tensors[static_cast<std::size_t>(*formula.merges)]), k);
     const Expr term = value * number(formula.factors[k]);
     sum = sum ? *sum + term : term;
   }
@@ -86,7 +92,9 @@ void note_kernels(RuntimePrograms& all, const RuntimeProgram& program) {
   }
 }
 
-RuntimePrograms make_programs() {
+}  // namespace
+
+RuntimePrograms make_programs(const Backend& backend) {
   const HostArray host({i64, {num_cells}});
   RuntimePrograms all{{}, host, StaticIndex("row", num_cells), {}, {}};
   for (const char* const label : {"x", "y", "z"}) {
@@ -94,7 +102,8 @@ RuntimePrograms make_programs() {
     all.tensors.back().set_mode(MemoryMode::on_device);
   }
   all.tensors.emplace_back("h", host);
-  const Backend backend = Backend::open("null");
+  all.tensors.emplace_back("w", i64, Dims{num_small_cells});
+  all.tensors.back().set_mode(MemoryMode::on_device);
   all.programs.reserve(std::size(formulas));  // kernels point there
   for (const Formula& formula : formulas) {
     const Code code = backend.compile(described(all, formula));
@@ -104,8 +113,6 @@ RuntimePrograms make_programs() {
   return all;
 }
 
-}  // namespace
-
 const RuntimeKernel* RuntimePrograms::kernel(const std::string& symbol) const noexcept {
   const auto at = std::ranges::find(kernels, symbol, &std::pair<std::string, RuntimeKernel>::first);
   return at == kernels.end() ? nullptr : &at->second;
@@ -113,7 +120,7 @@ const RuntimeKernel* RuntimePrograms::kernel(const std::string& symbol) const no
 
 const RuntimePrograms& runtime_programs() {
   static const RuntimePrograms* const programs =
-      new RuntimePrograms(make_programs());  // never destroyed
+      new RuntimePrograms(make_programs(Backend::open("null")));  // never destroyed
   return *programs;
 }
 

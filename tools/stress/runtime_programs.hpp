@@ -1,5 +1,4 @@
-// Programs that simulated runs of the tensor runtime are made of, with what each computes. Compiled
-// once in the process, by a compiler of nothing: a played device (played_device.hpp) computes.
+// Programs that random runs of the tensor runtime are made of, with what each computes.
 #pragma once
 
 #include <array>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "heddle/backend.hpp"
 #include "heddle/code.hpp"
 #include "heddle/expr.hpp"
 #include "heddle/host_array.hpp"
@@ -19,14 +19,19 @@
 
 namespace heddle::stress {
 
-/// Elements of each tensor.
-inline constexpr std::size_t num_cells = 4;
+/// Elements of each tensor, but for the small one.
+inline constexpr std::size_t num_cells = 4, num_small_cells = 2;
 
-/// What programs compute with: four tensors, and what the merge buffer holds.
-enum class Operand : std::uint8_t { x, y, z, h, merged };
-inline constexpr std::size_t num_tensors = 4, num_operands = 5;
+/// What programs compute with: five tensors, of which w is small, and what the merge buffer holds.
+enum class Operand : std::uint8_t { x, y, z, h, w, merged };
+inline constexpr std::size_t num_tensors = 5, num_operands = 6;
 
-/// to[k] = constant + the sum of factors[o] * o[k], for all k, or for one row. Integers wrap.
+[[nodiscard]] constexpr std::size_t cells_of(Operand tensor) noexcept {
+  return tensor == Operand::w ? num_small_cells : num_cells;
+}
+
+/// to[k] = constant + the sum of factors[o] * o[k], for all k, or for one row; of what is smaller
+/// than `to` its last element is read for all k. Integers wrap.
 struct Formula {
   const char* name;
   Operand to;
@@ -40,8 +45,12 @@ struct Formula {
     return factors[static_cast<std::size_t>(operand)] != 0;
   }
   [[nodiscard]] bool uses(Operand tensor) const noexcept { return to == tensor || reads(tensor); }
-  /// All of its target, without reading that.
-  [[nodiscard]] bool overwrites() const noexcept { return !reads(to) && !one_row; }
+  /// The element of an operand that is read for element k of its target.
+  [[nodiscard]] std::size_t read_for(std::size_t k, std::size_t operand) const noexcept {
+    const auto o = static_cast<Operand>(operand);
+    const std::size_t cells = cells_of(o == Operand::merged ? merges.value() : o);
+    return cells < cells_of(to) ? cells - 1 : k;
+  }
 };
 
 struct RuntimeProgram {
@@ -65,9 +74,11 @@ struct RuntimePrograms {
   std::vector<std::pair<std::string, RuntimeKernel>> kernels;
 };
 
-/// For all simulations; made by the first call, which must be outside of one.
+[[nodiscard]] RuntimePrograms make_programs(const Backend& backend);
+/// For all simulations; made by the first call, which must be outside of one, by a compiler of
+/// nothing: a played device (played_device.hpp) computes.
 [[nodiscard]] const RuntimePrograms& runtime_programs();
-/// Called by the step in the middle of a program of two; set by the simulation that runs.
+/// Called by the step in the middle of a program of two, on any thread; set by the run.
 void set_host_step(std::function<Status()> step);
 
 }  // namespace heddle::stress

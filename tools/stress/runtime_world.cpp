@@ -6,18 +6,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "jit/system/inside.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
+
 namespace heddle::stress {
 namespace {
-
-constexpr const char* backend_name = "played";
-
-void register_played() {
-  [[maybe_unused]] static const bool once = [] {
-    register_backend({backend_name, "null", sched::Mode::threaded,
-                      [] { return World::current()->make_devices(); }});
-    return true;
-  }();
-}
 
 /// Claims of a host, while it asks.
 class Claims {
@@ -35,72 +29,80 @@ class Claims {
   const std::vector<Touch>& touches_;
 };
 
+/// For all hosts: what a task sees end, only what comes after that task comes after.
+bool seen_to_end(const Event& event) { return !this_task::running() && event.done(); }
+
+/// Heddle's in half of all runs.
+Sync drawn_sync(std::uint64_t drawn, Planted planted) {
+  if (drawn < 2 && planted != Planted::one_wait_less) return Sync::automatic;
+  return drawn % 2 == 0 ? Sync::manual : Sync::check;
+}
+
 }  // namespace
 
-World::World(Simulation& simulation, std::function<void(const std::string&)> tell)
-    : simulation_(simulation),
+World::World(Stage& stage, std::function<void(const std::string&)> tell, Planted planted)
+    : stage_(stage),
       tell_(std::move(tell)),
-      hardware_(simulation),
-      automatic_(simulation.random(2) == 0) {
-  model_.use(automatic_);
-}
-
-World*& World::current() {
-  static thread_local World* world = nullptr;
-  return world;
-}
-
-std::vector<std::shared_ptr<dev::PhysicalDevice>> World::make_devices() {
-  kinds_.clear();
-  const bool peers = draw(2) == 0;
-  const bool all_run_ahead = draw(3) == 0;
-  const std::uint64_t count = 1 + draw(2);
-  for (std::uint64_t k = 0; k < count; ++k) {
-    kinds_.push_back({.own_memory = draw(2) == 0,
-                      .runs_ahead = all_run_ahead || draw(2) == 0,
-                      .is_peer = peers});
+      planted_(planted),
+      sync_(drawn_sync(stage.draw(4), planted)) {
+  model_.use(automatic());
+  if (tell_) {
+    tell_(automatic() ? "order: heddle's"
+          : checked() ? "order: the hosts', checked"
+                      : "order: the hosts'");
   }
-  return hardware_.make(kinds_);
 }
 
 void World::open_backend() {
-  register_played();
   BackendOptions options;
-  options.name = backend_name;
-  options.scheduler = simulation_.scheduler();
+  options.name = stage_.backend();
+  options.scheduler = stage_.scheduler();
   options.cache = false;
-  options.sync = automatic_ ? Sync::automatic : Sync::manual;
+  options.sync = planted_ == Planted::no_waits ? Sync::manual : sync_;
+  options.on_missing_order = [missing = missing_](const MissingOrder& order) {
+    const std::lock_guard lock(missing->mutex);
+    if (missing->first.empty()) missing->first = order.to_string();
+  };
   options.scheduling.device.queue_size = std::uint32_t{1} << draw(6);
   options.scheduling.device.full =
       draw(2) == 0 ? sched::FullPolicy::block : sched::FullPolicy::fail;
-  current() = this;
-  Backend backend = Backend::open(options);
-  backends_.push_back({std::move(backend), kinds_, spaces_ + 1});
-  spaces_ += kinds_.size();
+  backends_.push_back({Backend::open(options)});
 }
 
 std::shared_ptr<Seat> World::open_seat(std::size_t backend) {
-  const Opened& opened = backends_[backend];
-  const std::uint64_t ordinal = draw(opened.kinds.size());
-  const PlayedKind kind = opened.kinds[ordinal];
-  const std::uint64_t space = kind.own_memory ? opened.first_space + ordinal : 0;
+  const Opened& opened = backends_[backend];  // others may open more
+  const auto devices = static_cast<std::uint64_t>(opened.backend.num_physical_devices());
+  const auto ordinal = static_cast<int>(draw(devices));
   for (int k = 0; k < 1000; ++k) {
     try {
-      Device device =
-          opened.backend.physical_device(static_cast<int>(ordinal)).new_virtual_device();
-      return std::make_shared<Seat>(
-          Seat{std::move(device), backend, space, kind.runs_ahead, opened.gone});
+      const Device device =
+          have([&] { return opened.backend.physical_device(ordinal).new_virtual_device(); });
+      const auto& execution = *Inside::of(device)->execution;
+      auto seat = std::make_shared<Seat>(Seat{device, backend,
+                                              execution.physical->properties().memory_space,
+                                              execution.queue->runs_ahead(), opened.gone});
+      if (stage_.has_threads()) seats_.push_back(seat);
+      return seat;
     } catch (const Error& e) {
       if (e.code() == ErrorCode::failed_precondition) return nullptr;  // finalised meanwhile
       expect(e.status(), {ErrorCode::unavailable, ErrorCode::exhausted}, "opening a device");
     }
   }
-  simulation_.fail("no device can be opened");
+  stage_.fail("no device can be opened");
   return nullptr;
+}
+
+std::string World::check() {
+  {
+    const std::lock_guard lock(missing_->mutex);
+    if (!missing_->first.empty()) return missing_->first;
+  }
+  return model_.check();
 }
 
 void World::close() {
   events_.clear();
+  seats_.clear();
   backends_.clear();
 }
 
@@ -111,6 +113,11 @@ std::shared_ptr<Right> World::new_right(const Seat& seat, BufferView view, std::
   right->runs_ahead = seat.runs_ahead;
   right->view = std::move(view);
   return right;
+}
+
+BufferView Part::view() const {
+  const ArrayType type{i64, {static_cast<std::int64_t>(cells)}};
+  return {right->view->buffer(), type, at * sizeof(std::uint64_t)};
 }
 
 Request read_request(const char* name, const Part& from, const Values& seen) {
@@ -140,23 +147,36 @@ void World::zero(const Part& part) {
   model_.add(request);
 }
 
-std::vector<Event> World::comes_after(const Work& work) const {
+std::vector<Event> World::comes_after(const Work& work) {
   std::vector<Event> events_before;
-  if (automatic_) return events_before;  // heddle sees to it
+  if (automatic() || planted_ == Planted::no_waits) return events_before;  // heddle's, or nobody's
   const std::uint64_t here = work.seat->device.timeline().id();
   for (const Touch& touch : work.touches) {
     for (const Right::Use& use : touch.right->uses) {
       const bool matters = (touch.writes || use.writes) && use.event.device_id() != here;
-      if (matters && !use.event.done()) events_before.push_back(use.event);
+      if (matters && !seen_to_end(use.event)) events_before.push_back(use.event);
     }
   }
+  const bool leaves_out = planted_ == Planted::one_wait_less && !left_out_;
+  if (leaves_out && !events_before.empty() && draw(3) == 0) leave_out_one(events_before, work);
   return events_before;
+}
+
+/// All events of one device: a later one stands for those before.
+void World::leave_out_one(std::vector<Event>& events_before, const Work& work) {
+  left_out_ = true;
+  const Event left_out = events_before[draw(events_before.size())];
+  std::erase_if(events_before,
+                [&](const Event& each) { return each.device_id() == left_out.device_id(); });
+  if (tell_)
+    tell_(fmt::format("left out: what {} is asked for next does not wait for {}",
+                      work.seat->device.name(), left_out.to_string()));
 }
 
 void World::note(const Work& work, const Event& event) {
   for (const Touch& touch : work.touches) {
     auto& uses = touch.right->uses;
-    std::erase_if(uses, [](const Right::Use& use) { return use.event.done(); });
+    std::erase_if(uses, [](const Right::Use& use) { return seen_to_end(use.event); });
     uses.push_back({event, touch.writes});
   }
   publish(event);
@@ -177,12 +197,12 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
     if (touch.right->claimed) return false;
   }
   const Claims claims(work.touches);
-  const auto lacks_something = [&] {
-    return work.seat->gone || (work.finalized && work.finalized()) ||
+  const auto lacks_something = [&](bool device) {
+    return device || (work.finalized && work.finalized()) ||
            std::ranges::any_of(work.touches,
                                [](const Touch& touch) { return touch.right->donated; });
   };
-  const bool must_be_refused = work.must_be_refused || lacks_something();
+  const bool must_be_refused = work.must_be_refused || lacks_something(work.seat->closed);
   // Where a queue runs ahead, what comes after a failure may have taken effect when that is told.
   const bool ahead =
       work.seat->runs_ahead ||
@@ -197,8 +217,11 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
     if (work.waits && ahead) request.end = Request::End::anything;
     request.perhaps_bad = work.waits;
     request.not_written = status.message().find("not written") != std::string_view::npos;
+    request.refusal = status.message();
+    // The wait of a task may end badly before what it waits for has ended.
+    if (work.waits && this_task::running()) note(work, work.seat->device.record());
     if (status.code() == ErrorCode::failed_precondition && request.not_written) return false;
-    const bool may = must_be_refused || work.may_be_refused || lacks_something();
+    const bool may = must_be_refused || work.may_be_refused || lacks_something(work.seat->gone);
     if (status.code() == ErrorCode::failed_precondition && may) return false;
     expect(
         status,
@@ -208,13 +231,14 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
   }
   ++accepted;
   if (must_be_refused) {
-    simulation_.fail(
+    stage_.fail(
         fmt::format("{} ({}) was accepted, and uses what was donated or finalised, or "
                     "what the merge buffer does not hold",
                     request.name, event.to_string()));
   }
   if (work.waits) {
     request.end = Request::End::took_effect;
+    if (this_task::running()) note(work, work.seat->device.record());  // nobody else has seen it
   } else {
     request.event = event;
     note(work, event);
@@ -230,14 +254,14 @@ bool World::ask_all(const std::vector<Work>& works,
   if (std::ranges::any_of(touches, [](const Touch& touch) { return touch.right->claimed; }))
     return false;
   const Claims claims(touches);
-  const auto lacks_something = [&] {
-    return std::ranges::any_of(works, [](const Work& work) {
-      return work.seat->gone || work.finalized() ||
+  const auto lacks_something = [&](bool Seat::* device) {
+    return std::ranges::any_of(works, [&](const Work& work) {
+      return (*work.seat).*device || work.finalized() ||
              std::ranges::any_of(work.touches,
                                  [](const Touch& touch) { return touch.right->donated; });
     });
   };
-  const bool must_be_refused = lacks_something();
+  const bool must_be_refused = lacks_something(&Seat::closed);
   std::vector<Request*> requests;
   Events after;
   for (const Work& work : works) {
@@ -252,13 +276,18 @@ bool World::ask_all(const std::vector<Work>& works,
     tell(*requests[k], *works[k].seat, status.ok() ? events[k] : Event(), status);
   if (!status.ok()) {
     ++refused;
-    for (Request* const request : requests) {
-      if (partly) request->end = Request::End::anything;
-      request->perhaps_bad = partly;
+    for (std::size_t k = 0; partly && k < works.size(); ++k) {
+      requests[k]->end = Request::End::anything;
+      requests[k]->perhaps_bad = true;
+      note(works[k], works[k].seat->device.record());  // whichever it is, and others
     }
     const bool not_written = status.message().find("not written") != std::string_view::npos;
+    if (not_written && !partly) {
+      requests.front()->refused_with = requests.size();
+      requests.front()->refusal = status.message();
+    }
     if (status.code() == ErrorCode::failed_precondition &&
-        (not_written || partly || must_be_refused || lacks_something()))
+        (not_written || partly || must_be_refused || lacks_something(&Seat::gone)))
       return false;
     expect(
         status,
@@ -267,8 +296,7 @@ bool World::ask_all(const std::vector<Work>& works,
     return false;
   }
   ++accepted;
-  if (must_be_refused)
-    simulation_.fail("a replay was accepted, and uses what was donated or finalised");
+  if (must_be_refused) stage_.fail("a replay was accepted, and uses what was donated or finalised");
   for (std::size_t k = 0; k < works.size(); ++k) {
     requests[k]->event = events[k];
     note(works[k], events[k]);
@@ -283,10 +311,11 @@ void World::tell(const Request& request, const Seat& seat, const Event& event,
       fmt::format("{} on {}: {}", request.name, seat.device.name(),
                   refusal.ok() ? event.to_string() : "refused: " + refusal.to_string());
   const auto slice = [&](const char* what, const Slice& part) {
-    text += fmt::format(", {} memory {} from {}", what, part.memory, part.at);
+    text += fmt::format(", {} memory {}, cells {} to {}", what, part.memory, part.at,
+                        part.at + part.cells);
   };
   if (request.kind != Request::Kind::read) slice("to", request.to);
-  if (request.kind == Request::Kind::read || request.kind == Request::Kind::copy)
+  if (request.kind != Request::Kind::values && request.kind != Request::Kind::compute)
     slice("from", request.from);
   if (request.kind == Request::Kind::compute) {
     for (std::size_t k = 0; k < num_operands; ++k) {
@@ -296,9 +325,13 @@ void World::tell(const Request& request, const Seat& seat, const Event& event,
   tell_(text);
 }
 
+void World::tell_of(const char* what, const Part& part) {
+  if (tell_) tell_(fmt::format("{}: memory {}", what, part.right->memory));
+}
+
 bool World::expect(const Status& status, std::initializer_list<ErrorCode> codes, const char* what) {
   if (std::ranges::find(codes, status.code()) != codes.end()) return true;
-  simulation_.fail(fmt::format("{}: {}", what, status.to_string()));
+  stage_.fail(fmt::format("{}: {}", what, status.to_string()));
   return false;
 }
 

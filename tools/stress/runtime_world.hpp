@@ -1,22 +1,24 @@
-// The world of a simulated run of the tensor runtime: devices, memory and the rights to it, and how
-// hosts ask for work as a careful user would, so that what memory must hold is known. One thread.
+// The world of a random run of the tensor runtime: devices, memory and the rights to it, and how
+// hosts ask for work as a careful user would, so that what memory must hold is known. For who holds
+// its stage.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "heddle/backend.hpp"
 #include "heddle/routine.hpp"
-#include "heddle/simulation.hpp"
-#include "tools/stress/played_device.hpp"
+#include "tools/stress/planted.hpp"
 #include "tools/stress/runtime_model.hpp"
-#include "tools/stress/runtime_programs.hpp"
+#include "tools/stress/runtime_stage.hpp"
 
 namespace heddle::stress {
 
@@ -40,8 +42,17 @@ struct Right {
 /// A tensor in a context, or an array in a buffer.
 struct Part {
   std::shared_ptr<Right> right;
-  std::size_t at = 0;
-  [[nodiscard]] Slice slice() const noexcept { return {right->memory, at}; }
+  std::size_t at = 0, cells = num_cells;
+  [[nodiscard]] Slice slice() const noexcept { return {right->memory, at, cells}; }
+  [[nodiscard]] BufferView view() const;
+  /// Whether they have cells in common, or all.
+  [[nodiscard]] bool overlaps(const Part& other) const noexcept {
+    return right->memory == other.right->memory &&
+           std::max(at, other.at) < std::min(at + cells, other.at + other.cells);
+  }
+  [[nodiscard]] bool is_place_of(const Part& other) const noexcept {
+    return right->memory == other.right->memory && at == other.at;
+  }
 };
 
 /// A virtual device.
@@ -50,7 +61,8 @@ struct Seat {
   std::size_t backend;
   std::uint64_t space;  ///< 0: the host's
   bool runs_ahead;
-  bool gone = false;  ///< somebody finalises it
+  bool gone = false;    ///< somebody finalises it
+  bool closed = false;  ///< somebody has: nothing is accepted
   /// What its merge buffer holds, but where a merge() has cleared it since.
   struct Slot {
     bool claimed = false;
@@ -74,19 +86,25 @@ struct Touch {
 class World {
  public:
   /// `tell`: what is told of each work; empty: nothing.
-  World(Simulation& simulation, std::function<void(const std::string&)> tell);
-  /// The devices that its backends open are drawn here.
-  static World*& current();
+  World(Stage& stage, std::function<void(const std::string&)> tell,
+        Planted planted = Planted::nothing);
 
-  [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }
-  [[nodiscard]] PlayedHardware& hardware() noexcept { return hardware_; }
+  [[nodiscard]] Stage& stage() noexcept { return stage_; }
   [[nodiscard]] RuntimeModel& model() noexcept { return model_; }
-  [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return simulation_.random(bound); }
+  [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return stage_.draw(bound); }
+  /// What the runtime is asked for by `call`. Others come in meanwhile.
+  template <class Call>
+  decltype(auto) have(const Call& call) {
+    return meanwhile(stage_, call);
+  }
+
+  /// Empty, or what does not fit: an order that hosts did not give, where that is checked, or what
+  /// memory holds. When all has ended.
+  [[nodiscard]] std::string check();
 
   /// Whether heddle sees to the order between devices.
-  [[nodiscard]] bool automatic() const noexcept { return automatic_; }
-  /// For the backend that is being opened.
-  [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make_devices();
+  [[nodiscard]] bool automatic() const noexcept { return sync_ == Sync::automatic; }
+  [[nodiscard]] bool checked() const noexcept { return sync_ == Sync::check; }
   void open_backend();
   /// A new virtual device of a backend.
   std::shared_ptr<Seat> open_seat(std::size_t backend);
@@ -94,6 +112,8 @@ class World {
   /// Somebody finalises it: devices that are being opened are gone with it.
   void backend_goes(std::size_t k) { backends_[k].gone = true; }
   [[nodiscard]] std::size_t num_backends() const noexcept { return backends_.size(); }
+  /// The devices that were opened.
+  [[nodiscard]] const std::vector<std::shared_ptr<Seat>>& seats() const noexcept { return seats_; }
   /// Lets go of what it has beside the model.
   void close();
 
@@ -119,11 +139,13 @@ class World {
   using Events = std::vector<Event>;
   bool ask_all(const std::vector<Work>& works, const std::function<Events(const Events&)>& call,
                const bool& partly);
-  /// Whether `status` is one of these; else the simulation has failed.
+  /// Whether `status` is one of these; else the run has failed.
   bool expect(const Status& status, std::initializer_list<ErrorCode> codes, const char* what);
 
   std::uint64_t accepted = 0, refused = 0;
   std::deque<Values> host_memory;  ///< that transfers use
+  /// What is no request happens to memory.
+  void tell_of(const char* what, const Part& part);
   void publish(const Event& event);
   /// A copy: others may publish meanwhile.
   [[nodiscard]] Event any_event();
@@ -131,23 +153,29 @@ class World {
  private:
   struct Opened {
     Backend backend;
-    std::vector<PlayedKind> kinds;
-    std::uint64_t first_space;
     bool gone = false;
   };
-  [[nodiscard]] std::vector<Event> comes_after(const Work& work) const;
+  [[nodiscard]] std::vector<Event> comes_after(const Work& work);
+  void leave_out_one(std::vector<Event>& events_before, const Work& work);
   void note(const Work& work, const Event& event);
   void tell(const Request& request, const Seat& seat, const Event& event, const Status& refusal);
 
-  Simulation& simulation_;
+  Stage& stage_;
   const std::function<void(const std::string&)> tell_;
-  PlayedHardware hardware_;
-  const bool automatic_;
+  /// What Sync::check told first, on whatever thread.
+  struct Missing {
+    std::mutex mutex;
+    std::string first;
+  };
+
+  const Planted planted_;
+  const Sync sync_;
+  bool left_out_ = false;  // what was planted
+  const std::shared_ptr<Missing> missing_ = std::make_shared<Missing>();
   RuntimeModel model_;
-  std::vector<Event> events_;      // some
-  std::vector<PlayedKind> kinds_;  // what the backend that is being opened has
-  std::uint64_t spaces_ = 0;
+  std::vector<Event> events_;  // some
   std::deque<Opened> backends_;
+  std::vector<std::shared_ptr<Seat>> seats_;  // on threads, as a device goes with its last handle
 };
 
 [[nodiscard]] Request read_request(const char* name, const Part& from, const Values& seen);

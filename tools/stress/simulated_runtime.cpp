@@ -3,24 +3,78 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "tools/stress/played_device.hpp"
 #include "tools/stress/runtime_hosts.hpp"
 
 namespace heddle::stress {
 namespace {
 
-/// Two of the kernel's steps, and the host's between them.
-Status step_between(World& world) {
-  if (world.hardware().fails()) return Status(ErrorCode::device_failed, "planted by the host");
-  if (world.draw(4) == 0) world.simulation().yield();
-  return {};
-}
+/// Hosts of a simulation go on where another one waits. Its devices are played.
+class SimulatedStage final : public Stage {
+ public:
+  explicit SimulatedStage(Simulation& simulation) : simulation_(simulation), hardware_(simulation) {
+    [[maybe_unused]] static const bool registered = [] {
+      register_backend(
+          {"played", "null", sched::Mode::threaded, [] { return current()->make_devices(); }});
+      return true;
+    }();
+    current() = this;
+  }
 
-void run_hosts(Simulation& simulation, World& world, RuntimeHosts& hosts) {
-  hosts.begin();
+  [[nodiscard]] PlayedHardware& hardware() noexcept { return hardware_; }
+  [[nodiscard]] const std::string& backend() const noexcept override { return backend_; }
+  [[nodiscard]] Scheduler& scheduler() noexcept override { return simulation_.scheduler(); }
+  [[nodiscard]] const RuntimePrograms& programs() const noexcept override {
+    return runtime_programs();
+  }
+  [[nodiscard]] std::uint64_t draw(std::uint64_t bound) override {
+    return simulation_.random(bound);
+  }
+  void sleep_for(std::chrono::nanoseconds time) override { simulation_.sleep_for(time); }
+  void fail(std::string why) override { simulation_.fail(std::move(why)); }
+  [[nodiscard]] bool has_threads() const noexcept override { return false; }
+  void hold() override {}
+  void let_go() noexcept override {}
+
+  /// Two of the kernel's steps, and the host's between them.
+  Status step_between() {
+    if (hardware_.fails()) return Status(ErrorCode::device_failed, "planted by the host");
+    if (draw(4) == 0) simulation_.yield();
+    return {};
+  }
+
+ private:
+  /// The devices that its backends open are drawn here.
+  static SimulatedStage*& current() {
+    static thread_local SimulatedStage* stage = nullptr;
+    return stage;
+  }
+  /// For the backend that is being opened.
+  [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make_devices() {
+    const bool peers = draw(2) == 0;
+    const bool all_run_ahead = draw(3) == 0;
+    std::vector<PlayedKind> kinds(1 + draw(2));
+    for (PlayedKind& kind : kinds) {
+      kind.own_memory = draw(2) == 0;
+      kind.runs_ahead = all_run_ahead || draw(2) == 0;
+      kind.is_peer = peers;
+    }
+    return hardware_.make(kinds);
+  }
+
+  Simulation& simulation_;
+  PlayedHardware hardware_;
+  const std::string backend_ = "played";
+};
+
+void run_hosts(Simulation& simulation, SimulatedStage& stage, World& world, RuntimeHosts& hosts) {
+  hosts.begin(2 + simulation.random(3));
   const std::uint64_t count = 1 + simulation.random(3);
   for (std::uint64_t k = 0; k < count; ++k) {
     const std::uint64_t actions = 5 + simulation.random(simulation.random(4) == 0 ? 60 : 20);
@@ -30,14 +84,13 @@ void run_hosts(Simulation& simulation, World& world, RuntimeHosts& hosts) {
     });
   }
   if (!simulation.run().status.ok()) return;
-  world.hardware().calm();
+  stage.hardware().calm();
   simulation.host("reader", [&hosts] { hosts.read_all(); });
   if (!simulation.run().status.ok()) return;
-  if (const std::string broken = world.model().check(); !broken.empty())
-    return simulation.fail(broken);
+  if (const std::string broken = world.check(); !broken.empty()) return simulation.fail(broken);
   hosts.end();
   world.close();
-  if (world.hardware().blocks() != 0) simulation.fail("memory was not given back");
+  if (stage.hardware().blocks() != 0) simulation.fail("memory was not given back");
 }
 
 }  // namespace
@@ -48,27 +101,31 @@ SimulationOptions runtime_options(std::uint64_t seed) {
   return options;
 }
 
-GraphReport simulate_runtime(SimulationOptions options) {
+GraphReport simulate_runtime(SimulationOptions options, Planted planted) {
   static_cast<void>(runtime_programs());
   const auto tell = options.on_step;
   std::optional<Simulation> simulation(std::move(options));
-  World world(*simulation, tell);
-  set_host_step([&world] { return step_between(world); });
+  SimulatedStage stage(*simulation);
+  World world(stage, tell, planted);
+  set_host_step([&stage] { return stage.step_between(); });
   RuntimeHosts hosts(world);
-  run_hosts(*simulation, world, hosts);
+  run_hosts(*simulation, stage, world, hosts);
+  const PlayedHardware& hardware = stage.hardware();
   GraphReport report{simulation->run(), {}};
   report.seen = {{"works accepted", world.accepted},
                  {"refused", world.refused},
-                 {"operations of devices", world.hardware().operations()},
-                 {"failures of devices", world.hardware().failures()},
-                 {"waits of queues", world.hardware().waits()},
-                 {"waits across devices", world.hardware().waits_across()},
+                 {"operations of devices", hardware.operations()},
+                 {"failures of devices", hardware.failures()},
+                 {"waits of queues", hardware.waits()},
+                 {"waits across devices", hardware.waits_across()},
                  {"values compared", world.model().compared()},
+                 {"runs whose order is checked", world.checked() ? 1U : 0U},
                  {"donations", hosts.donated},
                  {"merges", hosts.merged},
                  {"replays", hosts.replayed},
+                 {"tensors shared", hosts.shared},
                  {"things finalised", hosts.finalized}};
-  world.hardware().end();
+  stage.hardware().end();
   simulation.reset();  // hosts that hang go on once more: what they use goes after
   set_host_step({});
   return report;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "tools/stress/planted.hpp"
 #include "tools/stress/simulated_graph.hpp"
 
 namespace heddle::stress {
@@ -14,6 +15,7 @@ namespace heddle::stress {
 [[nodiscard]] SimulationOptions runtime_options(std::uint64_t seed);
 
 /// Draws a run from options.seed. The report's status names what broke.
-[[nodiscard]] GraphReport simulate_runtime(SimulationOptions options);
+[[nodiscard]] GraphReport simulate_runtime(SimulationOptions options,
+                                           Planted planted = Planted::nothing);
 
 }  // namespace heddle::stress

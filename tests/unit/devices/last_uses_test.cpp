@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "heddle/scheduler.hpp"
 #include "tests/unit/devices/memory_fixture.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
 
 namespace heddle::dev {
 namespace {
@@ -30,10 +33,11 @@ class LastUsesTest : public testing::TestWithParam<std::size_t> {
     return {"dev:0", whose.number(), {most, the_source()}};
   }
   const std::size_t bytes = GetParam();
-  const std::shared_ptr<CountingDevice> device = device_of(1 << 24);
+  const std::shared_ptr<CountingDevice> device = device_of(std::uint64_t{1} << 30);
   const std::shared_ptr<MemoryPool> pool = std::make_shared<MemoryPool>();
   UsedBy owner{"owner"}, other{"other"};
   Cache cache{device, options(owner), pool}, beside{device, options(other), pool};
+  Cache unbounded{device, {"dev:1", owner.number(), {}}, std::make_shared<MemoryPool>()};
 };
 // Those at hand, and those of the pool.
 INSTANTIATE_TEST_SUITE_P(Small, LastUsesTest, testing::Values(std::size_t{1000}));
@@ -56,6 +60,29 @@ TEST_P(LastUsesTest, OwnTimelineTakesBlocksAtOnce) {
   cache.release(std::move(block));
   owner.end();
   EXPECT_EQ(cache.take(bytes, "touched now", LastUses::over)->data, kept_by_a_task->data);
+}
+
+// D2: however many were left since by others that are not done, those whose uses are over are found
+TEST_P(LastUsesTest, BlocksThatAreOverAreFoundAmongOthers) {
+  std::vector<UsedBy> users;
+  for (int k = 0; k < 100; ++k) users.emplace_back("user");
+  std::vector<BlockRef> blocks;
+  for (std::size_t k = 0; k < users.size(); ++k) blocks.push_back(unbounded.take(bytes));
+  const auto asked = device->asked;
+  for (std::size_t k = 0; k < users.size(); ++k) {
+    blocks[k]->last_uses = {users[k].use()};
+    unbounded.release(std::move(blocks[k]));
+  }
+  blocks.clear();
+  for (std::size_t k = 0; k < 10; ++k) users[k].end();
+  for (int k = 0; k < 10; ++k) blocks.push_back(unbounded.take(bytes));
+  EXPECT_EQ(device->asked, asked);
+  // Those behind many that are never done, too.
+  for (std::size_t k = 60; k < 100; ++k) users[k].end();
+  for (int tries = 0; tries < 10; ++tries) blocks.push_back(unbounded.take(bytes));
+  EXPECT_LE(device->asked, asked + 7);
+  for (BlockRef& block : blocks) unbounded.release(std::move(block));
+  for (std::size_t k = 10; k < 60; ++k) users[k].end();
 }
 
 // D2: what other devices use yet is taken by nobody: no device waits for another without need
@@ -87,6 +114,29 @@ TEST_P(LastUsesTest, LargerBlocksWillDoAtABound) {
   EXPECT_EQ(block->data, kept_by_a_task->data);
   EXPECT_EQ(bounded.use().in_use, bytes / 2 + bytes * 3 / 4);
   for (BlockRef* const each : {&first, &block}) bounded.release(std::move(*each));
+}
+
+// D3: one that there is no memory to keep account of is kept for others, without its last holder
+TEST_P(LastUsesTest, WithoutMemoryBlocksAreNobodys) {
+  bool kept = false;
+  for (std::uint64_t granted = 0; granted < 10; ++granted) {
+    Cache bounded(device, options(owner, 2 * bytes), std::make_shared<MemoryPool>());
+    BlockRef block = bounded.take(bytes);
+    const BlockRef kept_by_a_task = block;
+    block->last_uses = {owner.use()};
+    bounded.release(std::move(block));
+    BlockRef first = bounded.take(bytes / 2);
+    Status status;
+    {
+      const NoMemory none(granted);
+      status = bounded.allocate(bytes * 3 / 4, &block, {0, "another"}, LastUses::ordered);
+    }
+    if (status.ok()) bounded.release(std::move(block));
+    bounded.release(std::move(first));
+    kept = kept || (!status.ok() && kept_by_a_task->kept && bytes < 4096);
+    EXPECT_TRUE(!kept_by_a_task->kept || kept_by_a_task->holder == nullptr) << granted;
+  }
+  EXPECT_EQ(kept, bytes < 4096);  // of those at hand
 }
 
 // D2, D3: what is given back goes to the device when the last task that has it is gone, and counts

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -76,13 +77,52 @@ TEST(MemoryCacheTest, ReusesBlocksOfTheSameClass) {
     EXPECT_NE(second->data, data);
     cache.release(std::move(second));
     BlockRef other = cache.take(100 * factor);
-    EXPECT_EQ(device->asked, 3);
+    EXPECT_EQ(device->asked, factor == 1 ? 1 : 3);  // small ones are parts of a slab
     cache.release(std::move(first));
     cache.release(std::move(other));
     cache.trim();
     EXPECT_EQ(cache.use().cached, 0u);
     EXPECT_EQ(device->taken(), 0u);
   }
+}
+
+// D2: a device is not asked for each small block, and has all back in the end
+TEST(MemoryCacheTest, SmallBlocksArePartsOfSlabs) {
+  const auto device = device_of(1 << 20);
+  Cache cache(device);
+  std::vector<BlockRef> blocks;
+  for (std::size_t bytes = 1; bytes < 3500; bytes += 70) {
+    blocks.push_back(cache.take(bytes));
+    std::memset(blocks.back()->data, static_cast<int>(blocks.size()), blocks.back()->size);
+  }
+  EXPECT_EQ(device->asked, 2);  // 92 KiB
+  for (std::size_t k = 0; k < blocks.size(); ++k) {
+    const auto* const bytes = static_cast<const unsigned char*>(blocks[k]->data);
+    EXPECT_TRUE(std::all_of(bytes, bytes + blocks[k]->size, [&](unsigned char byte) {
+      return byte == k + 1;
+    })) << k;
+  }
+  const BlockRef last = std::move(blocks.back());
+  blocks.pop_back();
+  for (BlockRef& block : blocks) cache.release(std::move(block));
+  cache.trim();
+  EXPECT_EQ(device->taken(), 64u << 10);  // that one's
+  cache.release(last);
+}
+
+// D3: where there is no room for a slab, there may be for the block
+TEST(MemoryCacheTest, SmallBlocksFitWhereSlabsDoNot) {
+  for (const auto& device : {device_of(5000), device_of(1 << 20, 5000)}) {
+    Cache cache(device);
+    BlockRef block = cache.take(1000);
+    EXPECT_EQ(device->taken(), 1024u);
+    static_cast<void>(cache.refusal(4200));
+    cache.release(std::move(block));
+  }
+  const auto device = device_of(1 << 20);
+  Cache bounded_one(device, bounded(1 << 20));
+  bounded_one.release(bounded_one.take(1000));
+  EXPECT_EQ(device->most, 1024u);
 }
 
 // D2: a large block also does for sizes down to half of its own, rather than a fresh one

@@ -164,7 +164,8 @@ TEST(HelperTest, OneThatIsNoHelperIsUnavailable) {
   const Scratch scratch;
   EXPECT_EQ(failure_with(scratch, "/bin/true").code(), ErrorCode::unavailable);
   EXPECT_THAT(failure_with(scratch, scratch.tool("x", "echo words >&2; exit 3")).to_string(),
-              ::testing::AllOf(HasSubstr("words"), HasSubstr("exit status 3")));
+              ::testing::AllOf(HasSubstr("words"), HasSubstr("exit status 3"),
+                               HasSubstr("set HEDDLE_COMPILE_HELPER to the path")));
   const Status hung = failure_with(scratch, scratch.tool("x", "exec sleep 1000"));
   EXPECT_EQ(hung.code(), ErrorCode::deadline);
   const Status noise = failure_with(

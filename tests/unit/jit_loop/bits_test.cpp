@@ -12,6 +12,7 @@
 #include "jit/schedule/schedule.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
+#include "support/seeds.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -45,7 +46,7 @@ bool same(const std::vector<HostArray>& a, const std::vector<HostArray>& b) {
 TEST(BitsTest, OfRowsDoNotDependOnCaches) {
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
     for (const auto make : {random_rows, random_transpose}) {
-      for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+      for (std::uint64_t seed = 1; seed <= test::seeds(40); ++seed) {
         const Program program = make(seed);
         EXPECT_TRUE(
             same(computed(program, tiny_target(isa)), computed(program, with_isa(Target{}, isa))))

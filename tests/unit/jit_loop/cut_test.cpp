@@ -3,9 +3,12 @@
 
 #include <string>
 
+#include "jit/loop/rewrite.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/cut.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "support/random_contraction.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -34,6 +37,35 @@ kernel {
   EXPECT_EQ(parts[1].entries, std::vector<std::uint32_t>{0});
   EXPECT_EQ(parts[1].loop.body.size(), 3U);
   for (const KernelPart& part : parts) EXPECT_TRUE(verify(part.loop).ok()) << print(part.loop);
+}
+
+// J9: local blocks of one nest share a stack with those of no other: all are scheduled, and kernels
+// have no more than one stack holds
+TEST(CutTest, EachNestHasTheStackForItself) {
+  constexpr int nests = 100;
+  Program program("many");
+  for (int k = 0; k < nests; ++k) {
+    const Tensor a("a", f32, {37 + k, 33}), b("b", f32, {33, 51}), c("c", f32, {37 + k, 51});
+    const Index i, j, t;
+    program << (c(i, j) = sum(a(i, t) * b(t, j)));
+  }
+  const Lowered after = schedule(optimize(lower(program)), testing::tiny_target(Isa::avx512));
+  int contractions = 0;
+  walk(after.loop.body, [&](const Stmt& stmt) {
+    const bool is_comment = stmt.kind == StmtKind::comment;
+    contractions += is_comment && stmt.text.starts_with("contraction") ? 1 : 0;
+  });
+  EXPECT_EQ(contractions, nests);
+  const std::vector<KernelPart> parts = cut_kernels(after.loop, uncut - 1);
+  EXPECT_GT(parts.size(), 1u);
+  for (const KernelPart& part : parts) {
+    std::int64_t bytes = 0;
+    walk(part.loop.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::declare && !stmt.dims.empty())
+        bytes += ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value();
+    });
+    EXPECT_LE(bytes, block_bytes_max);
+  }
 }
 
 }  // namespace

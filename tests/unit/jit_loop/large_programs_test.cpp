@@ -115,6 +115,7 @@ CompileUnit unit_of(const Lowered& lowered) {
 void run_stages(const Program& program) {
   const Target target = tiny_target(Isa::avx2);
   const Lowered lowered = schedule(optimize(lower(program)), target);
+  static_cast<void>(make_signature(lowered));
   static_cast<void>(parse_loop(print(lowered.loop)));
   static_cast<void>(hash(lowered.loop));
   static_cast<void>(emit_c(unit_of(lowered), target));
@@ -156,6 +157,34 @@ TEST(LargeProgramsTest, EmittingGrowsWithTheExpression) {
   EXPECT_LT(steps(400), 2.4 * steps(200));
 }
 
+// J5: and signing, where many outputs are written while many inputs are read
+TEST(LargeProgramsTest, SigningGrowsWithOneNest) {
+  const Affine forwards = affine_var(0), backwards{3, {{AffineTerm::Kind::loop, 0, -1}}};
+  for (const Affine& from_at : {forwards, backwards}) {
+    const auto steps = [&](std::size_t outputs) {
+      Lowered lowered;
+      for (std::size_t k = 0; k < 2 * outputs; ++k) {
+        lowered.loop.buffers.push_back({Role::input, {f32, {4}}});
+        lowered.tensors.push_back(vector());
+      }
+      Block nest;
+      for (std::size_t k = 0; k < outputs; ++k) {
+        const auto to = static_cast<BufferId>(k), from = static_cast<BufferId>(outputs + k);
+        nest.push_back(make_store(to, {affine_var(0)}, make_load(from, f32, {from_at})));
+      }
+      lowered.loop.body = {make_loop(0, 0, 4, nest)};
+      lowered.interface = read_interface(lowered.loop);
+      const std::uint64_t before = steps_taken();
+      const Signature signature = make_signature(lowered);
+      const auto taken = static_cast<double>(steps_taken() - before);
+      for (std::size_t k = 0; k < outputs; ++k)
+        EXPECT_EQ(signature.may_take(k, outputs + k), from_at == forwards) << k;
+      return taken;
+    };
+    EXPECT_LT(steps(1200), 2.4 * steps(600));
+  }
+}
+
 // J9: what bounds the stages bounds no optimisation that short programs see
 TEST(LargeProgramsTest, LongChainsAreStoredNowAndThen) {
   Program p("chain");
@@ -186,7 +215,8 @@ std::vector<std::pair<std::string, Stage>> stages() {
       {"dead", [](P, L l, L) { static_cast<void>(drop_dead(l)); }},
       {"renumber", [](P, L l, L) { static_cast<void>(renumber(l)); }},
       {"verify", [](P, L l, L) { static_cast<void>(verify(l.loop)); }},
-      {"sign", [](P, L l, L) { static_cast<void>(read_interface(l.loop)); }},
+      {"interface", [](P, L l, L) { static_cast<void>(read_interface(l.loop)); }},
+      {"sign", [](P, L, L o) { static_cast<void>(make_signature(o)); }},
       {"print", [](P, L l, L) { static_cast<void>(print(l.loop)); }},
       {"parse", [text](P, L l, L) { static_cast<void>(parse_loop(text(l.loop))); }},
       {"schedule", [](P, L, L o) { static_cast<void>(schedule(o, tiny_target(Isa::avx2))); }},

@@ -189,11 +189,16 @@ TEST(LoopTextTest, DamagedTextIsSurvived) {
       EXPECT_EQ(e.code(), ErrorCode::invalid_argument) << text << e.what();
     }
   };
-  for (std::size_t k = 0; k < matmul.size(); ++k) survives(matmul.substr(0, k));
+  const std::string whole = matmul.substr(0, matmul.rfind('}')) +
+                            "  for i2 in 0..9 {\n    nearest i3 in 0..64 = u8(t1[i2]) {\n"
+                            "      at i4 in 2..8 = index(i3 - 1) {\n        t2[i4] = t0[i3, i2]\n"
+                            "      }\n    }\n  }\n}\n";
+  EXPECT_EQ(print(parse_loop(whole)), whole);
+  for (std::size_t k = 0; k < whole.size(); ++k) survives(whole.substr(0, k));
   std::mt19937 random(7);
-  const std::string alphabet = "0123456789tisxfu[](){}=.,:+-*# \nabc\xff";
+  const std::string alphabet = "0123456789tisxfuner[](){}=.,:+-*# \nabc\xff";
   for (int round = 0; round < 20'000; ++round) {
-    std::string text = matmul;
+    std::string text = whole;
     for (auto edits = 1 + random() % 3; edits > 0; --edits) {
       const std::size_t at = random() % text.size();
       const char c = alphabet[random() % alphabet.size()];
@@ -275,6 +280,11 @@ class LoopDraw {
     vars_.emplace_back(var, to);
     Block body = draw_block(depth + 1);
     vars_.pop_back();
+    if (draw_below(4) == 0) {
+      ValuePtr position = draw_value(2);
+      if (!is_integer(position->dtype)) position = make_cast(std::move(position), DType::i32);
+      return make_at(var, 0, to, std::move(position), flip(), std::move(body));
+    }
     const StmtPtr parallel = make_loop(var, 0, to, body, LoopMark::parallel);
     if (flip() && broken_parallel_loop({parallel}).empty()) return parallel;
     return make_loop(var, 0, to, std::move(body));

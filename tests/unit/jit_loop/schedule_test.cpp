@@ -131,25 +131,6 @@ TEST(ScheduleTest, SharedFactorsAreCopiedOnce) {
   EXPECT_EQ(copies, 40 * 30) << print(loop);
 }
 
-// J9: local blocks share a stack: nests for which none is left stay loops, and no others do
-TEST(ScheduleTest, NestsBeyondTheStackStayLoops) {
-  constexpr int nests = 200;
-  Program program("many");
-  for (int k = 0; k < nests; ++k) {
-    const Tensor a("a", f32, {37, 33}), b("b", f32, {33, 51}), c("c", f32, {37, 51});
-    const Index i, j, t;
-    program << (c(i, j) = sum(a(i, t) * b(t, j)));
-  }
-  int contractions = 0;
-  walk(schedule(optimize(lower(program)), tiny_target(Isa::avx512)).loop.body,
-       [&](const Stmt& stmt) {
-         const bool is_comment = stmt.kind == StmtKind::comment;
-         contractions += is_comment && stmt.text.starts_with("contraction") ? 1 : 0;
-       });
-  EXPECT_GT(contractions, 5);
-  EXPECT_LT(contractions, nests);
-}
-
 /// What the schedule says of y(i, j) = x(j, i).
 std::string transposed(DType type, std::int64_t rows, std::int64_t columns, Isa isa) {
   const Tensor x("x", type, {columns, rows}), y("y", type, {rows, columns});

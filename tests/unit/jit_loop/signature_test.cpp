@@ -1,8 +1,12 @@
 // Signatures: what a kernel's loops say about its interface, and the serialised form.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "heddle/status.hpp"
+#include "jit/loop/text.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "support/parsed.hpp"
 #include "support/random_contraction.hpp"
@@ -40,6 +44,66 @@ TEST(SignatureTest, ReadsAndWrites) {
   EXPECT_EQ(entry.role, Role::inout);
   entry = entry_of("");
   EXPECT_FALSE(entry.reads || entry.writes || entry.reads_before_writing);
+}
+
+// J8, D2: affine subscripts that leave no element out overwrite the whole, several indices on one
+// axis too
+TEST(SignatureTest, AffineStoresCover) {
+  const auto whole = [](const std::string& body) {
+    return signature_of("buffer t0 inout f32[12]\nbuffer t1 inout f32[6,2]\nstatic s0 range 1\n",
+                        body)
+        .entries[0]
+        .overwrites_whole;
+  };
+  const auto nest = [](std::string_view extents, std::string_view at) {
+    return fmt::format("for i0 in 0..{} {{ for i1 in 0..{} {{ t0[{}] = 1:f32 }} }}\n", extents[0],
+                       extents[1], at);
+  };
+  EXPECT_TRUE(whole(nest("34", "4*i0 + i1")));
+  EXPECT_TRUE(whole(nest("43", "i0 + 4*i1")));
+  EXPECT_TRUE(whole(nest("34", "-4*i0 - i1 + 11")));
+  EXPECT_TRUE(whole("for i2 in 0..2 { " + nest("33", "4*i0 + i1 + i2") + "}\n"))
+      << "some elements twice";
+  EXPECT_FALSE(whole(nest("33", "4*i0 + i1"))) << "every fourth is left out";
+  EXPECT_FALSE(whole(nest("25", "2*i0 + 2*i1"))) << "those of odd numbers are";
+  EXPECT_FALSE(whole(nest("34", "3*i0 + i1"))) << "the last ones are";
+  EXPECT_FALSE(whole(nest("33", "4*i0 + i1 + s0"))) << "depends on a static index";
+  EXPECT_FALSE(whole("for i0 in 0..6 { t1[i0, 0] = 1:f32\nt0[2*i0] = 1:f32 }\n"));
+  EXPECT_FALSE(whole("for i0 in 0..3 { nearest i1 in 0..4 = 1:i32 { t0[4*i0 + i1] = 1:f32 } }\n"))
+      << "a position is one place";
+}
+
+// J8, D2: several stores into boxes beside one another overwrite the whole; what is read of it
+// meanwhile must have been written
+TEST(SignatureTest, BoxesAddUp) {
+  const auto entry = [](const std::string& body) { return entry_of(body); };
+  const auto rows = [](int from, int to, int first, int last, int number) {
+    return fmt::format(
+        "for i{4} in {0}..{1} {{ for i{5} in {2}..{3} {{ t0[i{4}, i{5}] = 1:f32 }} }}\n", from, to,
+        first, last, number, number + 1);
+  };
+  const std::string upper = rows(0, 1, 0, 3, 0), lower = rows(1, 4, 0, 3, 2);
+  EXPECT_TRUE(entry(upper + lower).overwrites_whole);
+  EXPECT_TRUE(entry(lower + upper).overwrites_whole);
+  EXPECT_FALSE(entry(upper + rows(2, 4, 0, 3, 2)).overwrites_whole);
+  EXPECT_FALSE(entry(upper + rows(0, 1, 0, 3, 2) + rows(1, 3, 0, 3, 4)).overwrites_whole)
+      << "one box twice";
+  EXPECT_TRUE(entry(rows(1, 3, 1, 2, 0) + rows(0, 1, 0, 3, 2) + rows(3, 4, 0, 3, 4) +
+                    rows(1, 3, 0, 1, 6) + rows(1, 3, 2, 3, 8))
+                  .overwrites_whole)
+      << "a middle and its four borders";
+  EXPECT_TRUE(entry("t0[0, 0] = 1:f32\n" + upper + lower).overwrites_whole) << "a part of a part";
+  EXPECT_FALSE(entry(rows(0, 3, 0, 3, 0) + rows(2, 4, 0, 2, 2)).overwrites_whole)
+      << "they meet, and leave one out";
+  const std::string read = "for i9 in 0..3 { t1[0, i9] = t0[0, i9] }\n";
+  const SignatureEntry later = entry(upper + read + lower);
+  EXPECT_TRUE(later.overwrites_whole && !later.reads_before_writing);
+  const SignatureEntry early = entry(lower + read + upper);
+  EXPECT_TRUE(!early.overwrites_whole && early.reads_before_writing);
+  EXPECT_EQ(entry(upper + "nearest i9 in 0..1 = 5:i32 { t1[0, 0] = t0[i9, 0] }\n" + lower).role,
+            Role::output);
+  EXPECT_EQ(entry(upper + "nearest i9 in 0..2 = 5:i32 { t1[0, 0] = t0[i9, 0] }\n" + lower).role,
+            Role::inout);
 }
 
 // J8, D2: whole overwrites are found in ordinary nests, and never claimed wrongly
@@ -123,9 +187,40 @@ TEST(SignatureTest, SchedulesKeepWhatIsOverwrittenWhole) {
     if (entry.role != Role::output) continue;
     ++outputs;
     EXPECT_TRUE(entry.overwrites_whole);
-    EXPECT_FALSE(read_interface(scheduled.loop).buffers[at].overwrites_whole) << "not tiled";
   }
   EXPECT_EQ(outputs, 1u);
+  EXPECT_THAT(print(scheduled.loop), HasSubstr("lanes")) << "not tiled";
+}
+
+/// Whether t0 may take the memory of t1, of t2.
+std::pair<bool, bool> taken(const std::string& body) {
+  const Signature s = signature_of(
+      "buffer t0 output f32[4]\nbuffer t1 input f32[4]\nbuffer t2 input f32[4]\n"
+      "buffer t3 output f32[4,1]\n",
+      body);
+  EXPECT_FALSE(s.may_take(3, 1)) << "another type";
+  EXPECT_FALSE(s.may_take(1, 0)) << "an input takes nothing";
+  return {s.may_take(0, 1), s.may_take(0, 2)};
+}
+
+// D17, design "one signature": an output may take the memory of some inputs and not of others
+TEST(SignatureTest, WhichMemoryAnOutputMayTake) {
+  using Pair = std::pair<bool, bool>;
+  const std::string t3 = "for i9 in 0..4 { t3[i9, 0] = t1[i9] }\n";
+  EXPECT_EQ(taken(t3 + "for i0 in 0..4 { t0[i0] = add.f32(t1[i0], t2[-i0 + 3]) }\n"),
+            Pair(true, false));
+  EXPECT_EQ(taken("for i0 in 0..4 { t0[i0] = add.f32(t1[-i0 + 3], t2[i0]) }\n"), Pair(false, true));
+  EXPECT_EQ(taken("for i0 in 0..4 { t0[i0] = t2[i0] }\n" + t3), Pair(false, true)) << "read later";
+  EXPECT_EQ(taken("let x0: f32 = t1[0]\nfor i0 in 0..4 { t0[i0] = add.f32(x0, t2[0]) }\n"),
+            Pair(true, false))
+      << "read before";
+  const Signature s =
+      signature_of("buffer t0 inout f32[4]\nbuffer t1 inout f32[4]\n",
+                   "let x0: f32 = t0[0]\nt1[0] = x0\nt1[1] = t0[1]\nt0[1] = x0\nt0[2] = x0\n");
+  EXPECT_EQ(s.entries[0].last_read, 3u);
+  EXPECT_EQ(s.entries[0].first_write, 4u);
+  EXPECT_EQ(s.entries[1].last_read, 0u);
+  EXPECT_EQ(s.entries[1].first_write, 2u);
 }
 
 // design "one signature": a serialisable value
@@ -136,7 +231,9 @@ TEST(SignatureTest, SerialisesAndParses) {
       "t0[s0, 0] = f32(t1[])\n");
   s.effects = 5;
   s.entries[0].alias_of = 2;
-  s.entries[0].may_donate = true;
+  s.entries[0].last_read = 7;
+  s.entries[0].first_write = 3;
+  s.entries[0].takes = {1, 2};
   s.entries[1].mode = MemoryMode::hosted_changed_on_devices;
   EXPECT_EQ(Signature::parse(s.serialize()), s);
   EXPECT_EQ(Signature::parse(Signature{}.serialize()), Signature{});
@@ -153,23 +250,33 @@ TEST(SignatureTest, MalformedTextIsRefused) {
     }
     return std::string();
   };
-  const std::string head = "heddle-signature 2 effects 0\n";
+  const std::string head = "heddle-signature 3 effects 0\n";
   EXPECT_THAT(refusal(""), HasSubstr("line 1"));
-  EXPECT_THAT(refusal("heddle-signature 1 effects 0\n"), HasSubstr("expected version 2"));
-  EXPECT_THAT(refusal(head + "entry central f32[] 1 0 1 0 0 -1\n"), HasSubstr("line 2"));
-  EXPECT_THAT(refusal(head + "entry input f99[] 1 0 1 0 0 -1\n"), HasSubstr("a type"));
-  EXPECT_THAT(refusal(head + "entry input f32[-1] 1 0 1 0 0 -1\n"), HasSubstr("an extent"));
-  EXPECT_THAT(refusal(head + "entry input f32[999999999999,999999999999] 1 0 1 0 0 -1\n"),
+  EXPECT_THAT(refusal("heddle-signature 2 effects 0\n"), HasSubstr("expected version 3"));
+  EXPECT_THAT(refusal(head + "entry central f32[] 1 0 1 0 0 0 -1\n"), HasSubstr("line 2"));
+  EXPECT_THAT(refusal(head + "entry input f99[] 1 0 1 0 0 0 -1\n"), HasSubstr("a type"));
+  EXPECT_THAT(refusal(head + "entry input f32[-1] 1 0 1 0 0 0 -1\n"), HasSubstr("an extent"));
+  EXPECT_THAT(refusal(head + "entry input f32[999999999999,999999999999] 1 0 1 0 0 0 -1\n"),
               HasSubstr("2^63"));
-  EXPECT_THAT(refusal(head + "entry input f32[] 2 0 1 0 0 -1\n"), HasSubstr("0 or 1"));
-  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 7 unset\n"), HasSubstr("aliases"));
-  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 -1 unset more\n"), HasSubstr("'more'"));
-  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 -1 far\n"),
+  EXPECT_THAT(refusal(head + "entry input f32[] 2 0 1 0 0 0 -1\n"), HasSubstr("0 or 1"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 0 7 unset\n"), HasSubstr("aliases"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 0 -1 unset takes 0 more\n"),
+              HasSubstr("an entry"));
+  EXPECT_THAT(refusal(head + "static 4 5 more\n"), HasSubstr("'more'"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 0 0 -1 far\n"),
               HasSubstr("a memory mode, found 'far'"));
   EXPECT_THAT(refusal(head + "entry input f32[] 1\n"), HasSubstr("0 or 1"));
+  EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 -1 0 -1 unset\n"),
+              HasSubstr("a statement or 0, found '-1'"));
+  const std::string output = "entry output f32[] 0 1 0 1 0 1 -1 unset ";
+  EXPECT_THAT(refusal(head + output + "gives 0\n"), HasSubstr("'takes' or the end"));
+  EXPECT_THAT(refusal(head + output + "takes\n"), HasSubstr("an entry"));
+  EXPECT_THAT(refusal(head + output + "takes 0 x\n"), HasSubstr("an entry"));
+  EXPECT_THAT(refusal(head + output + "takes 0 0\n"), HasSubstr("entries in order"));
+  EXPECT_THAT(refusal(head + output + "takes 1\n"), HasSubstr("entries that exist, found '1'"));
   EXPECT_THAT(refusal(head + "static 4\n"), HasSubstr("a highest value"));
   EXPECT_THAT(refusal(head + "colour 4\n"), HasSubstr("'entry' or 'static'"));
-  const std::string merge = "entry merge f32[] 1 0 1 0 0 -1 unset\n";
+  const std::string merge = "entry merge f32[] 1 0 1 0 0 0 -1 unset\n";
   EXPECT_THAT(refusal(head + merge + merge), HasSubstr("one merge entry"));
 }
 

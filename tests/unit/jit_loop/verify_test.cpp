@@ -44,9 +44,9 @@ TEST(VerifyTest, BuffersAreDeclared) {
 // J5
 TEST(VerifyTest, VariablesAreDeclaredOnceAndInScope) {
   EXPECT_THAT(refusal(kernel({make_store(1, {affine_var(3)}, one())})),
-              HasSubstr("i3 is not a loop around here"));
+              HasSubstr("i3 is neither a loop nor a position around here"));
   const StmtPtr store = make_store(1, {affine_var(0)}, one());
-  EXPECT_THAT(refusal(kernel({make_loop(0, 0, 4, {}), store})), HasSubstr("i0 is not a loop"));
+  EXPECT_THAT(refusal(kernel({make_loop(0, 0, 4, {}), store})), HasSubstr("i0 is neither a loop"));
   EXPECT_THAT(refusal(kernel({make_loop(0, 0, 4, {}), make_loop(0, 0, 4, {})})),
               HasSubstr("i0 is declared twice"));
   EXPECT_THAT(refusal(kernel({make_loop(0, 3, 2, {})})), HasSubstr("run backwards"));

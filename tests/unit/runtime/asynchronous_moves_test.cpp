@@ -19,7 +19,23 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-class AsynchronousMovesTest : public AsynchronousFixture {};
+class AsynchronousMovesTest : public AsynchronousFixture {
+ protected:
+  /// Three devices that reach no memory but their own, with the tensors.
+  [[nodiscard]] std::vector<Context> apart(const std::vector<Tensor>& tensors) const {
+    std::vector<Context> contexts;
+    for (const Backend& each :
+         {open_held(std::make_shared<AsynchronousDevice>()), Backend::open("cc"), backend}) {
+      Context context(each.physical_device(0).new_virtual_device());
+      for (const Tensor& tensor : tensors) {
+        const Buffer memory = Buffer::allocate(context.device(), tensor.type());
+        context = context.with(tensor, BufferView(memory, tensor.type()));
+      }
+      contexts.push_back(context);
+    }
+    return contexts;
+  }
+};
 
 // S23, D5: staged moves between two such devices come after what was asked for, and are whole
 TEST_F(AsynchronousMovesTest, StagedMovesWaitForBothQueues) {
@@ -107,20 +123,12 @@ TEST_F(AsynchronousMovesTest, MovesByAnotherQueueComeAfterTheirOwn) {
 
 // D10: where devices reach no memory but their own, the root fetches what it adds up, in order
 TEST_F(AsynchronousMovesTest, CollectivesOfSeparateMemory) {
-  const auto far_physical = std::make_shared<AsynchronousDevice>();
-  const Backend far_backend = open_held(far_physical), cc = Backend::open("cc");
   const Tensor t("t", f32, {5}), whole("whole", f32, {15});
-  std::vector<Context> contexts;
+  const std::vector<Context> contexts = apart({t, whole});
   std::vector<std::vector<float>> given;
   std::vector<float> sum(5);
-  for (const Backend& each : {far_backend, cc, backend}) {
-    Context context(each.physical_device(0).new_virtual_device());
-    for (const Tensor& tensor : {t, whole}) {
-      const Buffer memory = Buffer::allocate(context.device(), tensor.type());
-      context = context.with(tensor, BufferView(memory, tensor.type()));
-    }
-    contexts.push_back(context);
-    const auto k = static_cast<float>(contexts.size());
+  for (const Context& context : contexts) {
+    const auto k = static_cast<float>(given.size() + 1);
     given.push_back({k == 2 ? 3 : 1e8f * (k - 2), k, 3, k / 3, 1e-8f});
     context.write(t, given.back());
     for (std::size_t n = 0; n < 5; ++n) sum[n] = k == 1 ? given[0][n] : sum[n] + given.back()[n];
@@ -144,6 +152,61 @@ TEST_F(AsynchronousMovesTest, CollectivesOfSeparateMemory) {
     EXPECT_EQ(contexts[k].read<float>(t), thrice);
     EXPECT_EQ(contexts[k].read<float>(whole), contexts[0].read<float>(whole));
   }
+}
+
+// D10, D20: there, too, each adds up its share of what is large, in order, and all get it
+TEST_F(AsynchronousMovesTest, LargeSumsOfSeparateMemory) {
+  const Tensor t("t", f32, {5000}), u("u", f32, {3}), none("none", f32, {0});
+  const std::vector<Context> contexts = apart({t, u, none});
+  std::vector<float> sums(5000);
+  for (std::size_t k = 0; k < 3; ++k) {
+    std::vector<float> given;
+    for (std::size_t n = 0; n < sums.size(); ++n)
+      given.push_back(static_cast<float>(k == 1 ? n % 5 : 1000003 * (n % 7 + k)) / 3);
+    contexts[k].write(t, given);
+    contexts[k].write(u, std::vector<float>(given.begin(), given.begin() + 3));
+    for (std::size_t n = 0; n < sums.size(); ++n) sums[n] = k == 0 ? given[n] : sums[n] + given[n];
+  }
+  Recording recording;
+  recording.all_reduce(std::vector{t, none, u}, contexts);
+  const Replay replay = recording.finish();
+  // Two parts of t are added up, then one of t and u: four moves to whoever adds, two from there.
+  EXPECT_EQ(replay.num_recorded(), 4u * (4 + 2));
+  replay.run();
+  for (const Context& each : contexts) {
+    EXPECT_EQ(each.read<float>(t), sums);
+    EXPECT_EQ(each.read<float>(u), std::vector<float>(sums.begin(), sums.begin() + 3));
+  }
+}
+
+// D18: the first device updates alone where others do not reach its memory
+TEST_F(AsynchronousMovesTest, DataParallelOfSeparateMemory) {
+  const auto far_physical = std::make_shared<AsynchronousDevice>();
+  const Backend far_backend = open_held(far_physical);
+  const StaticIndex batch("batch", 5);
+  const Tensor p("p", f32, {4}), g("g", f32, {4});
+  const Tensor data("data", HostArray::range({f32, {5, 4}}), MemoryMode::hosted_constant);
+  const Index i, j;
+  Program gradient("gradient"), update("update");
+  gradient << (g(i) = p(i) + data(batch, i));
+  update << (p(j) = p(j) + g(j));
+  const DataParallel run(
+      std::vector{Context(device), Context(far_backend.physical_device(0).new_virtual_device())},
+      {.gradient = backend.compile(gradient),
+       .batch = batch,
+       .sums = {g},
+       .update = backend.compile(update),
+       .parameters = {p}});
+  std::vector<float> at{1, 2, 3, 4};
+  run.context().write(p, at);
+  EXPECT_EQ(run.run(0, 5), 3);
+  for (std::size_t n = 0; n < 4; ++n) {
+    const auto k = static_cast<float>(n);
+    at[n] += (at[n] + k) + (at[n] + 4 + k);
+    at[n] += (at[n] + 8 + k) + (at[n] + 12 + k);
+    at[n] += at[n] + 16 + k;
+  }
+  for (std::size_t k = 0; k < 2; ++k) EXPECT_EQ(run.context(k).read<float>(p), at) << k;
 }
 
 }  // namespace

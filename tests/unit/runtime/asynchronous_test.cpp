@@ -44,21 +44,7 @@ class AsynchronousTest : public AsynchronousFixture {
   }
 };
 
-// S23, D2: the zeros that a first use begins with are there when the device says so, and not before
-TEST_F(AsynchronousTest, ZerosEndWhenTheyAreThere) {
-  physical->hold();
-  const BufferView view = new_view();
-  EXPECT_EQ(physical->pending(), 0U);
-  std::vector<float> values(4, -1);
-  const Event read = view.to_host(device, std::as_writable_bytes(std::span(values)));
-  wait_until_asked(2);
-  EXPECT_FALSE(read.wait_for(20ms).ok());
-  physical->resume();
-  EXPECT_TRUE(read.wait().ok());
-  EXPECT_THAT(values, Each(0));
-}
-
-// S23: neither has a copy
+// S23: copies have not ended when they were asked for
 TEST_F(AsynchronousTest, CopiesEndWhenTheBytesAreThere) {
   const BufferView from = new_view(), to = new_view();
   EXPECT_TRUE(write(from, {1, 2, 3, 4}).wait().ok());
@@ -143,7 +129,7 @@ TEST_F(AsynchronousTest, CallablesAreKeptUntilTheEnd) {
 // S23, S10: what fails as it is issued has failed in its turn, by name
 TEST_F(AsynchronousTest, FailuresAtIssueAreToldInTheirTurn) {
   const Routine run = Context(device).link(compile(backend, x, 1));
-  device.await();
+  EXPECT_TRUE(run.schedule().wait().ok());  // it asks for zeros, too
   physical->hold();
   const Event good = run.schedule();
   wait_until_asked(1);
@@ -199,6 +185,44 @@ TEST_F(AsynchronousTest, FailuresAtTheEndAreToldByTask) {
   EXPECT_EQ(counted.skipped, 1U);
   run.context().write(x, std::vector<float>(4));
   EXPECT_TRUE(run.schedule().wait().ok());
+}
+
+// D6, D7, S23: a load that was asked for may end badly, as what it comes after does; then so do its
+// consumers, also where it was borrowed and copied meanwhile
+TEST_F(AsynchronousTest, ConsumersEndAsTheirLoadsDo) {
+  const Tensor other("other", f32, {4}), sum("sum", f32, {4});
+  const Index i;
+  Program fill("fill"), take("take");
+  fill << (x(i) = Expr(2.0));
+  take << (sum(i) = merge(x)(i));
+  const Routine add = Context(device).link(compile(backend, other, 1));
+  const Routine filler = Context(device).link(backend.compile(fill));
+  const auto check = [&](MergeMode mode, bool traced) {
+    CompileOptions compile_options;
+    compile_options.trace_values = traced;
+    const Routine taker = Context(device).link(backend.compile(take, compile_options));
+    add.context().write(other, std::vector<float>(4));
+    physical->hold();
+    const Event bad = add.schedule({}, {.contain = true});
+    const Event loaded = load_merge(device, x, filler.context(), mode, {.after = {bad}}).event;
+    filler.schedule();
+    int seen = 0;
+    ScheduleOptions options;
+    options.contain = true;
+    if (traced) options.trace = [&](const TracedValue&) { ++seen; };  // begins after the load
+    const Event taken = taker.schedule({}, options);
+    wait_until_asked(traced ? 3 : 4);
+    physical->fail_next_end();
+    physical->resume();
+    EXPECT_FALSE(loaded.wait().ok());
+    EXPECT_THAT(taken.wait().to_string(), HasSubstr("tensor 'x', but the task that loads it"));
+    EXPECT_EQ(seen, 0);
+    EXPECT_TRUE(failure([&] { device.await(); }).ok());
+  };
+  for (const MergeMode mode : {MergeMode::copy, MergeMode::stream}) {
+    check(mode, false);
+    check(mode, true);
+  }
 }
 
 // S23, S6: a lost device leaves nobody waiting
@@ -278,50 +302,6 @@ TEST_F(AsynchronousTest, KernelsInFlightAreToldToStop) {
   device.cancel_pending();
   EXPECT_EQ(event.wait().code(), ErrorCode::cancelled);
   EXPECT_THAT(event.status().to_string(), HasSubstr("incomplete"));
-}
-
-// S23, D2: first values are there for the next use, where the first one was cancelled
-TEST_F(AsynchronousTest, CancelledFirstValuesAreThereAllTheSame) {
-  sched::ExternalTimeline gate("gate");
-  const Event open = gate.next();
-  device.wait(open);
-  const BufferView view = new_view();
-  std::vector<float> unread(4);
-  const Event first = view.to_host(device, std::as_writable_bytes(std::span(unread)));
-  physical->hold();
-  device.cancel_pending();
-  wait_until_asked(1);
-  static_cast<void>(first.wait_for(20ms));
-  EXPECT_FALSE(first.done());
-  physical->resume();
-  EXPECT_EQ(first.wait().code(), ErrorCode::cancelled);
-  EXPECT_THAT(read(view), Each(0));
-  EXPECT_TRUE(gate.signal(open.ticket()).ok());
-}
-
-// D2: where the host's code fails that would have given memory its values, the task ends when zeros
-// are there: the memory may go then
-TEST_F(AsynchronousTest, TasksOfTheHostEndAfterTheZeros) {
-  Program fill("fill");
-  Index i;
-  fill << (x(i) = Expr(1.0));
-  CompileOptions traced;
-  traced.trace_values = true;
-  const BufferView view = new_view();
-  const Routine run = Context(device).with(x, view).link(backend.compile(fill, traced));
-  ScheduleOptions failing;
-  failing.contain = true;
-  failing.trace = [&](const TracedValue&) {
-    physical->hold();
-    throw std::runtime_error("of the host");
-  };
-  const Event failed = run.schedule({}, failing);
-  wait_until_asked(1);
-  static_cast<void>(failed.wait_for(20ms));
-  EXPECT_FALSE(failed.done());
-  physical->resume();
-  EXPECT_THAT(failed.wait().to_string(), testing::HasSubstr("of the host"));
-  EXPECT_EQ(physical->pending(), 0u);
 }
 
 // S23, D10: random work on several such devices gives what it gives in order

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "heddle/heddle.hpp"
 #include "tests/support/failure.hpp"
@@ -56,6 +58,33 @@ TEST(RuntimeHandlesTest, NumbersThatAreNoDTypeAreRefused) {
     EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("77"), HasSubstr("f32, f64")));
   }
+}
+
+// J8: batches name the range of their positions
+TEST(RuntimeHandlesTest, PositionsOfBatches) {
+  const Backend backend = Backend::open({.name = "cc"});
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Tensor x("x", f32, {2});
+  Program p("p");
+  const Index i;
+  p << (x(i) += 1);
+  const CodeBatch codes = backend.compile_batch(std::vector<Program>{p});
+  const RoutineBatch routines = Context(device).link_batch(codes);
+  EXPECT_TRUE(codes[0] && routines[0]);
+  for (const auto& position : std::vector<std::function<void()>>{
+           [&] { static_cast<void>(codes[1]); }, [&] { static_cast<void>(routines[1]); }}) {
+    const Status why = failure(position);
+    EXPECT_EQ(why.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(why.to_string(), HasSubstr("no position 1 (expected below 1)"));
+  }
+}
+
+// Options and names are told apart, also where they are written in place
+TEST(RuntimeHandlesTest, OptionsInPlace) {
+  Scheduler mine;
+  EXPECT_EQ(mine.new_device({.name = "io"}).name(), "io");
+  EXPECT_EQ(mine.new_device("network").name(), "network");
+  EXPECT_EQ(Backend::open({.name = "cc"}).name(), Backend::open("cc").name());
 }
 
 }  // namespace

@@ -121,6 +121,14 @@ TEST_F(HazardsTest, LaterWritesStandForNone) {
   EXPECT_THAT(order(next(third, Use::overwrite)).waits, ElementsAre(read.id(), write.id()));
 }
 
+// D9: nobody reads what was overwritten since: the end of that matters, and not how it ends
+TEST_F(HazardsTest, OverwrittenValuesAreNotHeeded) {
+  const Event before = use(here, Use::overwrite), after = use(there, Use::overwrite);
+  const Seen seen = order(next(third, Use::read));
+  EXPECT_THAT(seen.waits, ElementsAre(before.id(), after.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(false, true));
+}
+
 // D9: what a write left that ended badly is refused, until it is written anew
 TEST_F(HazardsTest, BadWritesAreRefused) {
   here.end(use(here, Use::overwrite), ErrorCode::internal);
@@ -157,6 +165,43 @@ TEST_F(HazardsTest, BadWritesOfItsOwnDevice) {
   const Seen seen = order(next(here, Use::read));
   EXPECT_THAT(seen.waits, ElementsAre(contained.id()));
   EXPECT_THAT(seen.heeded, ElementsAre(true));
+  use(here, Use::read);
+  EXPECT_EQ(hazards.plain(next(here, Use::read)), nullptr) << "which looks at nothing";
+}
+
+// D9: tasks that had their tickets may be let go of while that is under way
+TEST_F(HazardsTest, WritesWhileOthersAreCancelledAreLookedAt) {
+  constexpr std::uint64_t under_way = (1 << 16) + 1, over = 1 << 16;
+  const auto write_then_read = [&](std::uint64_t at_write, std::uint64_t at_read) {
+    sched::TaskNote note;
+    const auto write = next(here, Use::overwrite, {0, 16}, true, at_write);
+    EXPECT_FALSE(hazards.order(write, 1, note));
+    hazards.note(here.next(), write, false);
+    return order(next(here, Use::read, {0, 16}, true, at_read)).waits.size();
+  };
+  EXPECT_EQ(write_then_read(under_way, under_way), 1U);
+  EXPECT_EQ(write_then_read(under_way, over), 1U);
+  EXPECT_EQ(write_then_read(0, over), 1U);
+  EXPECT_EQ(write_then_read(over, over), 0U);
+}
+
+// D9: a task whose device is disturbed as it takes its ticket comes after what it took for granted
+TEST_F(HazardsTest, DoubtsWhatItReads) {
+  use(there, Use::read, {8, 16});
+  const Event read = use(here, Use::overwrite, {0, 8}), other = use(here, Use::overwrite, {8, 16});
+  const auto doubts = [&](Use how, Range range) {
+    sched::TaskNote note;
+    hazards.doubt(next(here, how, range), note);
+    std::vector<EventId> waits;
+    for (const sched::Awaited& each : note.after) {
+      EXPECT_TRUE(each.heeded);
+      waits.push_back(each.event.id());
+    }
+    return waits;
+  };
+  EXPECT_THAT(doubts(Use::read, {0, 8}), ElementsAre(read.id()));
+  EXPECT_THAT(doubts(Use::change, {4, 12}), ElementsAre(read.id(), other.id()));
+  EXPECT_THAT(doubts(Use::overwrite, {0, 16}), IsEmpty());
 }
 
 // D16: again and again on one device, nothing is looked at; another's use ends that
@@ -179,13 +224,75 @@ TEST_F(HazardsTest, PlainUses) {
   EXPECT_NE(hazards.plain(next(here, Use::change, {0, 16}, false)), nullptr) << "manual";
 }
 
+// D9: a write like the one before is heeded, though another device overwrote that one meanwhile
+TEST_F(HazardsTest, LaterPlainWritesAreHeeded) {
+  const Event first = use(here, Use::change), other = use(there, Use::overwrite);
+  here.end(first);
+  there.end(other);
+  EXPECT_THAT(order(next(here, Use::read)).waits, IsEmpty());  // forgets the other device's
+  Hazards::Record* const record = hazards.plain(next(here, Use::change));
+  ASSERT_NE(record, nullptr);
+  const Event write = here.next();
+  record->becomes(write, 0);
+  EXPECT_THAT(order(next(there, Use::read)).waits, ElementsAre(write.id()));
+  here.end(write, ErrorCode::cancelled);
+  EXPECT_TRUE(order(next(there, Use::read)).refused);
+}
+
+// D9: nothing is missing of what is overwritten, again and again too: of other ranges, of others
+TEST_F(HazardsTest, PlainOverwritesLeaveNothingMissing) {
+  use(here, Use::overwrite);
+  here.end(use(here, Use::change, {0, 8}, true), ErrorCode::internal);
+  EXPECT_EQ(hazards.plain(next(here, Use::overwrite)), nullptr);
+  use(here, Use::overwrite);
+  EXPECT_NE(hazards.plain(next(here, Use::overwrite)), nullptr);
+  EXPECT_FALSE(order(next(there, Use::read)).refused);
+  use(here, Use::change, {0, 8});  // which may be cancelled yet
+  EXPECT_EQ(hazards.plain(next(here, Use::overwrite)), nullptr);
+  use(here, Use::overwrite);
+  const Hazards::Next by_hand = next(here, Use::overwrite, {0, 16}, false);
+  there.end(use(there, Use::change), ErrorCode::internal);
+  EXPECT_EQ(hazards.plain(by_hand), nullptr);
+  hazards.note(here.next(), by_hand, false);
+  EXPECT_NE(hazards.plain(by_hand), nullptr);
+  EXPECT_FALSE(order(next(third, Use::read)).refused);
+}
+
+// D9: of two writes that were cut to the same part none stays missing when it is overwritten
+TEST_F(HazardsTest, PartsThatWereCutAlike) {
+  const Event first = use(here, Use::overwrite, {0, 6}, true);
+  const Event second = use(here, Use::change, {2, 6}, true);
+  here.end(first, ErrorCode::internal);
+  here.end(second, ErrorCode::internal);
+  use(here, Use::overwrite, {2, 5});
+  EXPECT_EQ(hazards.plain(next(here, Use::overwrite, {5, 6})), nullptr);
+  use(here, Use::overwrite, {5, 6});
+  EXPECT_NE(hazards.plain(next(here, Use::overwrite, {5, 6})), nullptr);
+  EXPECT_FALSE(order(next(there, Use::read, {5, 6})).refused);
+}
+
+// D9: what is read and then overwritten needs what was there, and leaves nothing of it missing
+TEST_F(HazardsTest, ReplacedValuesAreNotMissing) {
+  const Event write = use(here, Use::change);
+  EXPECT_THAT(order(next(there, Use::replace)).heeded, ElementsAre(true));
+  const Hazards::Next by_hand = next(there, Use::replace, {0, 16}, false);
+  hazards.note(there.next(), by_hand, false);
+  EXPECT_NE(hazards.plain(by_hand), nullptr);
+  here.end(write, ErrorCode::internal);
+  EXPECT_FALSE(order(next(third, Use::read)).refused);
+  here.end(use(here, Use::change), ErrorCode::internal);
+  EXPECT_TRUE(order(next(third, Use::replace)).refused);
+  EXPECT_EQ(hazards.plain(by_hand), nullptr) << "it has something to renew";
+}
+
 // D9, D17: manual, only uses of former owners come before
 TEST_F(HazardsTest, Manual) {
   const Event write = use(here, Use::overwrite);
   EXPECT_THAT(order(next(there, Use::read, {0, 16}, false)).waits, IsEmpty());
   hazards = hazards.of_next_owner();
   EXPECT_THAT(order(next(there, Use::read, {0, 16}, false)).waits, ElementsAre(write.id()));
-  EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 16}, false)), nullptr);
+  for (const Use how : {Use::read, Use::overwrite})
+    EXPECT_EQ(hazards.plain(next(here, how, {0, 16}, false)), nullptr);
 }
 
 // D2: first values come first, however they end
@@ -214,6 +321,35 @@ TEST_F(HazardsTest, NotingTakesNoMemory) {
   for (const Hazards::Next& part : parts) hazards.note(event, part, false);
   EXPECT_EQ(allocations(), before);
   EXPECT_GT(hazards.size(), 30U);
+}
+
+// D16: nor where a task overwrites parts of what it changes
+TEST_F(HazardsTest, NotingWhatTheTaskChangesTakesNoMemory) {
+  std::vector<Hazards::Next> uses{next(here, Use::change, {0, 64})};
+  for (std::size_t k = 0; k < 16; ++k)
+    uses.push_back(next(here, Use::overwrite, {4 * k + 1, 4 * k + 2}));
+  sched::TaskNote note;
+  for (const Hazards::Next& each : uses) EXPECT_FALSE(hazards.order(each, uses.size(), note));
+  const Event event = here.next();
+  const std::uint64_t before = allocations();
+  for (const Hazards::Next& each : uses) hazards.note(event, each, false);
+  EXPECT_EQ(allocations(), before);
+  here.end(event, ErrorCode::internal);
+  EXPECT_TRUE(order(next(there, Use::read, {0, 1})).refused);
+  EXPECT_TRUE(order(next(there, Use::read, {1, 2})).refused);
+}
+
+// D9, D19: what was accepted comes after what it misses, instead of being refused
+TEST_F(HazardsTest, AcceptedUsesAreNotRefused) {
+  const Event write = use(here, Use::overwrite);
+  here.end(write, ErrorCode::internal);
+  Hazards::Next read = next(there, Use::read);
+  EXPECT_TRUE(order(read).refused);
+  read.accepted = true;
+  const Seen seen = order(read);
+  EXPECT_FALSE(seen.refused);
+  EXPECT_THAT(seen.waits, ElementsAre(write.id()));
+  EXPECT_THAT(seen.heeded, ElementsAre(true));
 }
 
 // D9: of what is not heeded the last on each timeline stands for those before it

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "heddle/heddle.hpp"
@@ -84,6 +86,81 @@ TEST_F(RuntimeNoMemoryTest, UsesOfBuffersAreRefusedWherever) {
   EXPECT_THAT(run.context().read<float>(x), Each(1));
   EXPECT_TRUE(view.to_host(other, std::as_writable_bytes(std::span(values))).wait().ok());
   EXPECT_THAT(values, Each(1));
+}
+
+// D3: whatever a program is at when memory runs out, on new devices or old ones: linking, moving,
+// merging, donating, recording, replaying, closing
+TEST_F(RuntimeNoMemoryTest, WholeProgramsEndWherever) {
+  const Code filling = backend.compile(fill), adding = backend.compile(add);
+  const Device old = backend.physical_device(0).new_virtual_device();
+  std::optional<Replay> known;  // so that its code need not be compiled again
+  const auto run = [&](std::array<float, 3>& sums) {
+    const Device second = backend.physical_device(0).new_virtual_device();
+    const Routine ones = Context(device).link(filling), consumer = Context(second).link(adding);
+    Context third = Context(old).with(x, BufferView(Buffer::allocate(old, x.type()), x.type()));
+    ones.schedule();
+    load_merge(consumer, ones.context(), MergeMode::stream);
+    consumer.schedule();
+    merge(consumer, ones.context(), MergeMode::copy);
+    copy(x, consumer.context(), third);
+    third = Context(old).with(x, BufferView(third.view(x).buffer().donate(), x.type()));
+    const std::vector<Context> all{ones.context(), consumer.context(), third};
+    Recording recording("all");
+    recording.all_reduce(x, all);
+    recording.copy(x, third, consumer.context());
+    const Replay replay = recording.finish();
+    replay.run();
+    for (const Event& each : replay.run()) throw_if_failed(each.wait());
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] = all[k].read<float>(x)[0];
+    if (!known) known = replay;
+  };
+  std::array<float, 3> sums{};
+  run(sums);  // what is kept from the first time on
+  EXPECT_THAT(sums, Each(15));
+  int failures = 0;
+  for (bool ran = false; !ran; ++failures) {
+    ASSERT_LT(failures, 10'000);
+    sums = {};
+    try {
+      const NoMemory none(static_cast<std::uint64_t>(failures));
+      run(sums);
+      ran = true;
+    } catch (const Error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    for (const Device& one : {device, old}) EXPECT_TRUE(one.timeline().recover().ok());
+  }
+  EXPECT_GT(failures, 100);
+  EXPECT_THAT(sums, Each(15));
+  known.reset();
+  for (const Device& one : {device, old}) EXPECT_EQ(one.statistics().bytes_in_use, 0u);
+}
+
+// J8: whatever a compile is at
+TEST_F(RuntimeNoMemoryTest, CompilesEndWherever) {
+  Index i;
+  const auto compile = [&](int k) {
+    Program p("compiled");
+    p << (x(i) = x(i) * 2 + k);
+    const std::uint64_t before = allocations();
+    static_cast<void>(Context(device).link(backend.compile(p)));
+    return allocations() - before;
+  };
+  const std::uint64_t needed = compile(0);
+  int refused = 0;
+  for (std::uint64_t granted = 1; granted < needed; granted += 1 + needed / 64) {
+    try {
+      const NoMemory none(granted);
+      compile(static_cast<int>(granted));
+    } catch (const Error& e) {
+      ++refused;
+      EXPECT_EQ(e.status().code(), ErrorCode::exhausted) << e.what();
+    } catch (const std::bad_alloc&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 50);
+  compile(-1);
 }
 
 // D13: a refusal by a device that was finalised keeps its code

@@ -28,10 +28,12 @@ struct Far {
 /// `device` moves bytes to the memory of another one, whose queue does it, or by way of the host.
 class OneDomainTest : public AsynchronousFixture {
  protected:
+  /// That was used before: no zeros are asked for.
   BufferView view_on(const Device& on, std::int64_t count = 4) const {
     const ArrayType array{f32, {count}};
     const BufferView view(Buffer::allocate(on, array), array);
-    on.await();
+    const std::vector<float> values(static_cast<std::size_t>(count));
+    EXPECT_TRUE(put(on, view, values).wait().ok());
     return view;
   }
   static Event put(const Device& by, const BufferView& view, const std::vector<float>& values) {

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,7 +17,9 @@
 namespace heddle {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::Each;
 using testing::HasSubstr;
 
 Program adds_one(const Tensor& x) {
@@ -112,7 +116,8 @@ TEST(RefusalsTest, WithPutsNoTensorIntoAContextThatHasIt) {
   const Tensor x("x", f32, {4});
   const Context context = Context(device).link(backend.compile(adds_one(x))).context();
   const BufferView other(Buffer::allocate(device, x.type()), x.type());
-  expect_refusal(ErrorCode::failed_precondition, AllOf(HasSubstr("'x'"), HasSubstr("already")),
+  expect_refusal(ErrorCode::failed_precondition,
+                 AllOf(HasSubstr("'x'"), HasSubstr("already"), HasSubstr("Context(device)")),
                  [&] { static_cast<void>(context.with(x, other)); });
 }
 
@@ -145,6 +150,87 @@ TEST(RefusalsTest, SettingsThatAreNoneAreToldByName) {
   refused("HEDDLE_SPIN_NS", "-1", "from 0 to 1000000000");
   refused("HEDDLE_SPIN_NS", "5us", "from 0 to 1000000000");
   refused("HEDDLE_PERF_MAP", "perhaps", "on or off");
+}
+
+// D3, bad input: a tensor that a device may never have is named with its bytes and the bound, and
+// the context is as it was
+TEST(RefusalsTest, ATensorAboveBytesMaxIsNamedWithTheBound) {
+  BackendOptions options;
+  options.name = "cc";
+  options.bytes_max = 4096;
+  const Backend backend = Backend::open(options);
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Tensor small("small", f32, {4}), wide("wide", f32, {1025}), other("other", f32, {4});
+  const Routine run = Context(device).link(backend.compile(adds_one(small)));
+  run.schedule();
+  const Code code = backend.compile(adds_one(wide));
+  for (int again = 0; again < 2; ++again) {
+    expect_refusal(ErrorCode::exhausted,
+                   AllOf(HasSubstr("'wide'"), HasSubstr("4100 bytes"), HasSubstr("4096 bytes"),
+                         HasSubstr("bytes_max"), HasSubstr(device.name())),
+                   [&] { static_cast<void>(run.context().link(code)); });
+  }
+  EXPECT_FALSE(run.context().contains(wide));
+  run.schedule();
+  const Routine next = run.context().link(backend.compile(adds_one(other)));
+  next.schedule();
+  EXPECT_THAT(next.context().read<float>(small), Each(2));
+  EXPECT_THAT(next.context().read<float>(other), Each(1));
+}
+
+// D13, D19, bad input: what was recorded may outlive its device and its backend; then it is refused
+// naming them
+TEST(RefusalsTest, ReplaysAreRefusedAfterTheirDeviceOrBackend) {
+  const Tensor x("x", f32, {4});
+  for (const bool whole : {false, true}) {
+    std::optional<Backend> backend(Backend::open("cc"));
+    std::optional<Device> device(backend->physical_device(0).new_virtual_device());
+    Recording recording("step");
+    std::optional<Routine> run(Context(*device).link(backend->compile(adds_one(x))));
+    recording.schedule(*run);
+    const Replay replay = recording.finish();
+    for (const Event& each : replay.run()) EXPECT_TRUE(each.wait().ok());
+    const std::string gone = whole ? "backend 'cc'" : "device '" + device->name() + "'";
+    const auto named = AllOf(HasSubstr(gone), HasSubstr("finalised"), HasSubstr("open another"));
+    whole ? backend->finalize() : device->finalize();
+    Recording late("late");
+    expect_refusal(ErrorCode::failed_precondition, named, [&] { late.schedule(*run); });
+    run.reset();
+    device.reset();
+    backend.reset();
+    for (int again = 0; again < 2; ++again)
+      expect_refusal(ErrorCode::failed_precondition, named, [&] { replay.run(); });
+  }
+}
+
+// S25, bad input: of two devices that are to wait for each other one is told so, naming both; the
+// other goes on
+TEST(RefusalsTest, DevicesThatWaitForEachOtherAreNamed) {
+  for (const char* const name : {"cc", "pooled_cc"}) {
+    const Backend backend = Backend::open(name);
+    const Hardware physical = backend.physical_device(0);
+    const Device a = physical.new_virtual_device(), b = physical.new_virtual_device();
+    sched::ExternalTimeline start("start");
+    const Event begin = start.next();
+    Event on_b;
+    Status seen;
+    a.wait(begin);
+    const Event on_a = a.submit("waits", [&] { seen = on_b.wait(); });
+    b.wait(begin);
+    b.wait(on_a);
+    on_b = b.submit("after", [] {});
+    EXPECT_TRUE(start.signal(1).ok());
+    ASSERT_NE(a.timeline().await_for(60s).code(), ErrorCode::deadline) << name << " hangs";
+    ASSERT_NE(b.timeline().await_for(60s).code(), ErrorCode::deadline) << name << " hangs";
+    // The task's wait was refused, or that of the device, and the task saw it.
+    expect_refused(seen.root(), ErrorCode::failed_precondition,
+                   AllOf(HasSubstr("cycle"), HasSubstr("'" + a.name() + "'"),
+                         HasSubstr("'" + b.name() + "'")));
+    for (const Device& each : {a, b}) {
+      each.recover();
+      EXPECT_TRUE(each.submit("goes on", [] {}).wait().ok());
+    }
+  }
 }
 
 }  // namespace

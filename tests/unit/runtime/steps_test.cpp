@@ -18,8 +18,10 @@ namespace heddle {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::SizeIs;
+using testing::StartsWith;
 
 class StepsTest : public testing::Test {
  protected:
@@ -156,7 +158,8 @@ TEST_F(StepsTest, PerfShowsLabelAndHash) {
   std::filesystem::remove(map);
 }
 
-// J7: and compiled in units apart, by as many threads as there are processors
+// J7, J12: and compiled in units apart, told apart by the program's comments, by as many threads as
+// there are processors
 TEST_F(StepsTest, LargeProgramsAreSeveralKernels) {
   constexpr int statements = 1'500;
   Index n;
@@ -169,8 +172,10 @@ TEST_F(StepsTest, LargeProgramsAreSeveralKernels) {
   const auto assigned = [&](int k) {
     return tensors[static_cast<std::size_t>(k % 20 + (k < statements / 2 ? 0 : 20))];
   };
-  for (int k = 0; k < statements; ++k)
+  for (int k = 0; k < statements; ++k) {
+    if (k % 500 == 0) p.comment("layers/" + std::to_string(k / 500));
     p << (assigned(k)(n) = (k == 0 ? x : assigned(k - 1))(n) * 0.5 + static_cast<double>(k));
+  }
   const auto kernels = [](const Code& code) {
     std::vector<jit::KernelStep> found;
     for (const jit::Step& step : Inside::of(code)->core->steps)
@@ -182,6 +187,8 @@ TEST_F(StepsTest, LargeProgramsAreSeveralKernels) {
   ASSERT_GT(parts.size(), 1u);
   EXPECT_NE(parts.front().unit, parts.back().unit);
   EXPECT_LT(parts.back().entries.size(), tensors.size()) << "a kernel takes what it uses";
+  EXPECT_THAT(parts.front().about, StartsWith("layers/0"));
+  EXPECT_THAT(parts.back().about, EndsWith("layers/2")) << "a comment holds until the next";
   float expected = 0;
   for (int k = 0; k < statements; ++k) expected = expected * 0.5f + static_cast<float>(k);
   const Routine run = Context(device).link(code);

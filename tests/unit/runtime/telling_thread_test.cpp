@@ -23,6 +23,9 @@ using testing::HasSubstr;
 class TellingThreadTest : public AsynchronousFixture {
  protected:
   TellingThreadTest() {
+    // First uses begin with zeros; from here on each write is one operation.
+    write(here, values);
+    put_there();
     device.await();
     other->await();
   }

@@ -20,6 +20,7 @@ std::atomic<int> launches{0};
 std::atomic<bool> broken{false};
 std::atomic<bool> full{false};
 std::atomic<bool> takes_no_data{false};
+std::atomic<std::uint32_t> kernels_say{0};
 
 class ToyQueue final : public dev::Queue {
  public:
@@ -43,6 +44,7 @@ class ToyQueue final : public dev::Queue {
     if (broken) return Status(ErrorCode::device_failed, "the toy broke");
     ++launches;
     module.host_function(kernel)(&args);
+    args.status->code = kernels_say;
     return {};
   }
 };
@@ -93,6 +95,35 @@ TEST(ToyBackendTest, RunsProgramsOnItsOwnDevice) {
   EXPECT_THAT(run.context().read<float>(x), ElementsAre(1, 1));
   EXPECT_EQ(launches, before + 1);
   EXPECT_THAT(device.name(), HasSubstr("toy:0."));
+}
+
+// S10: a kernel that reports a code fails its task, and is named, however it was launched
+TEST(ToyBackendTest, WhatAKernelReportsIsAFailure) {
+  const Tensor x("x", f32, {2}), y("y", f32, {2});
+  Index i;
+  Program add("add");
+  add << (x(i) += merge(y)(i));
+  const Device device = toy().physical_device(0).new_virtual_device();
+  const Routine once = Context(device).link(toy().compile(increment(x))),
+                more = once.context().link(toy().compile(increment(y))),
+                merging = more.context().link(toy().compile(add));
+  Recording recording("both");
+  recording.schedule(once);
+  recording.schedule(more);
+  const Replay replay = recording.finish();
+  const auto fails = [&](const char* name, const std::function<Event()>& run) {
+    kernels_say = 7;
+    const Status status = run().wait();
+    kernels_say = 0;
+    EXPECT_EQ(status.code(), ErrorCode::device_failed);
+    EXPECT_THAT(status.to_string(), testing::AllOf(HasSubstr(name), HasSubstr("code 7")));
+    device.recover();
+    once.context().write(x, std::vector<float>(2));
+    more.context().write(y, std::vector<float>(2));
+  };
+  fails("'inc'", [&] { return once.schedule(); });
+  fails("'add'", [&] { return merge(merging, more.context(), MergeMode::copy); });
+  fails("'both'", [&] { return replay.run().front(); });
 }
 
 // S10, D6: a merge whose copy fails is a failure, and its consumer does not run
@@ -223,7 +254,7 @@ TEST(ToyBackendTest, NoMemoryNamesTensorBytesAndDevice) {
   const Routine source =
       Context(toy().physical_device(0).new_virtual_device()).link(toy().compile(increment(x)));
   EXPECT_TRUE(source.schedule().wait().ok());
-  const auto said = testing::AllOf(HasSubstr("'x'"), HasSubstr("4000 bytes"),
+  const auto reported = testing::AllOf(HasSubstr("'x'"), HasSubstr("4000 bytes"),
                                    HasSubstr(device.name()), HasSubstr("the toy is full"));
   full = true;
   const auto expect_refused = [&](const std::function<void()>& f) {
@@ -232,7 +263,7 @@ TEST(ToyBackendTest, NoMemoryNamesTensorBytesAndDevice) {
       ADD_FAILURE() << "there was memory";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ErrorCode::exhausted);
-      EXPECT_THAT(e.what(), said);
+      EXPECT_THAT(e.what(), reported);
     }
   };
   expect_refused([&] { static_cast<void>(Context(device).link(code)); });

@@ -1,5 +1,5 @@
-// Counts what each thread allocates, and refuses it where asked to. Linking it replaces operator
-// new of the whole program.
+// Counts what each thread allocates, and refuses it where asked to: to one thread or to all.
+// Linking it replaces operator new of the whole program.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,19 @@ class NoMemory {
   ~NoMemory();
   NoMemory(const NoMemory&) = delete;
   NoMemory& operator=(const NoMemory&) = delete;
+};
+
+/// While it lives, no thread of the process gets memory; before that, all together get so many
+/// blocks. One at a time.
+class NoMemoryAnywhere {
+ public:
+  /// `once`: only the next block is refused.
+  explicit NoMemoryAnywhere(std::uint64_t granted, bool once) noexcept;
+  ~NoMemoryAnywhere();
+  NoMemoryAnywhere(const NoMemoryAnywhere&) = delete;
+  NoMemoryAnywhere& operator=(const NoMemoryAnywhere&) = delete;
+  /// How many blocks were asked for so far.
+  [[nodiscard]] std::uint64_t asked() const noexcept;
 };
 
 /// While it lives, the calling thread gets no block of more than so many bytes.

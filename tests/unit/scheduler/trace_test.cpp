@@ -165,6 +165,43 @@ TEST(TraceWorkerTest, ParksAndWakes) {
   expect_nested(trace);
 }
 
+// S17: every track has its name, also where no task ended meanwhile
+TEST(TraceWorkerTest, DevicesThatEndNoTaskHaveNames) {
+  Scheduler scheduler;
+  sched::DeviceOptions o;
+  o.name = "rests";
+  o.spin = 0ns;
+  const TaskDevice rests = scheduler.new_device(o);
+  o.name = "submits";
+  const TaskDevice submits = scheduler.new_device(o);
+  sched::ExternalTimeline external("awaited");
+  const Event gate = external.next();
+  std::atomic<bool> may_submit = false, submitted = false;
+  submits.submit("long", [&] {
+    while (!may_submit) std::this_thread::yield();
+    rests.submit("late", [gate] { this_task::await(gate); });
+    submitted = true;
+    this_task::await(gate);
+  });
+  TraceOptions all;
+  all.submits = true;
+  start_trace(all);
+  o.name = "idle";
+  o.mode = sched::Mode::inline_;
+  const TaskDevice idle = scheduler.new_device(o);
+  may_submit = true;
+  while (!submitted) std::this_thread::yield();
+  const Trace trace = stop_trace();
+  ASSERT_TRUE(external.signal(gate.ticket()).ok());
+  EXPECT_TRUE(submits.shutdown(10s).ok());
+  EXPECT_TRUE(rests.shutdown(10s).ok());
+  const auto sent = of_kind(trace, Kind::submit);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(trace.name_of(sent[0].track), "submits");
+  EXPECT_EQ(trace.name_of(sent[0].device), "rests");
+  EXPECT_FALSE(trace.names.contains(idle.id()));
+}
+
 // S17: arrows from submits to tasks, only when asked for
 TEST_P(TraceTest, SubmitsAreArrowsToTheirTasks) {
   const TaskDevice device = open("traced");

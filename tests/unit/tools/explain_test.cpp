@@ -7,7 +7,9 @@
 #include <fstream>
 #include <string>
 
+#include "heddle/graph_ops.hpp"
 #include "heddle/status.hpp"
+#include "heddle/trace.hpp"
 #include "jit/loop/text.hpp"
 #include "tests/unit/tools/run_program.hpp"
 #include "tools/explain/cost.hpp"
@@ -22,6 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Outcome;
 using testing::run_heddle;
+using ::testing::StartsWith;
 
 std::string parsed(const std::string& text) {
   return parse_program("dir/layer.heddle", text).to_string();
@@ -35,6 +38,16 @@ std::string refusal(const std::string& text) {
   }
 }
 
+// J13: positions are written as in C++; an index may be called so too
+TEST(ProgramFileTest, ReadsComputedPositions) {
+  const std::string tensors = "tensor x f32[8]\ntensor r i32[5]\ntensor y f32[5]\n";
+  EXPECT_THAT(parsed(tensors + "y(i) = x(at(r(i) * 2) + 1)\nx(at(r(at))) += y(at)\n"),
+              AllOf(HasSubstr("y(i) = x(at((r(i) * 2)) + 1)"), HasSubstr("x(at(r(at))) += y(at)")));
+  EXPECT_THAT(refusal(tensors + "y(i) = x(at(y(i)))\n"), HasSubstr("position of f32"));
+  EXPECT_THAT(refusal(tensors + "y(i) = x(2 - at(r(i)))\n"), HasSubstr("-1 times"));
+  EXPECT_THAT(refusal(tensors + "y(i) = x(at(r(i))\n"), HasSubstr("expected ')'"));
+}
+
 // J2: the notation of a file is that of C++
 TEST(ProgramFileTest, ReadsWhatTheNotationHas) {
   const Tensor x("x", f32, {8, 3}), w("w", f32, {3, 4}), b("b", f32, {4}), y("y", f32, {8, 4}),
@@ -44,7 +57,8 @@ TEST(ProgramFileTest, ReadsWhatTheNotationHas) {
   Program p("layer");
   p << (y(i, j) = sum(x(i, k) * w(k, j))) << (y(i, j) = relu(y(i, j) + b(j)))
     << (total() += y(2 * h + step, 3) - -1.5e-1 * cast(embed(h), f32))
-    << (b(j) -= where(b(j) < 0 || b(j) == 1, max(b(j), merge(g)(j)), fma(b(j), 2, 3) / 4));
+    << (b(j) -= where(b(j) < 0 || b(j) == 1, max(b(j), merge(g)(j)), fma(b(j), 2, 3) / 4))
+    << (b(j) = bitcast(bitcast(b(j), u32) + 1, f32));
   EXPECT_EQ(parsed(R"(# a layer
 tensor x f32[8, 3]   # comments anywhere
 tensor w f32[3,4]
@@ -59,6 +73,7 @@ y(i, j) = relu(y(i, j) + b(j))
 
 total() += y(2*h + step, 3) - -1.5e-1 * f32(h)
 b(j) -= where(b(j) < 0 || b(j) == 1, max(b(j), merge(g)(j)), fma(b(j), 2, 3) / 4)
+b(j) = from_bits(bits(b(j)) + 1)
 )"),
             p.to_string());
 }
@@ -150,6 +165,28 @@ TEST_F(ExplainTest, ShowsStagesCostAndLimits) {
     EXPECT_THAT(outcome.out, HasSubstr(std::string("== ") + title + "\n"));
   }
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("measured "), HasSubstr("% of the bound's speed")));
+}
+
+// F1: the text of a graph, with its names and scopes
+TEST_F(ExplainTest, TakesTextsOfGraphs) {
+  const auto traced = trace(
+      "layer",
+      [](const Graph& g, const Node& x) {
+        const auto scope = g.scope("layers/3");
+        return softmax(x);
+      },
+      ArrayType{f32, {4, 8}});
+  const std::string text = traced.graph().to_string();
+  const Outcome outcome = explain("# a graph\n\n" + text, {"--source"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("== graph\n" + text + "\n== described\n"));
+  for (const char* const title : {"lowered", "signature", "source", "compiled", "limits"})
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("== ") + title + "\n"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("arg0(i0, i1)"), HasSubstr("# layers/3\n")));
+  const Outcome refused = explain("heddle-graph 1\nv0 = parameter f32[4]\nresults v1\n");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr(".heddle: graph text line 4 column 1: expected a result"));
+  EXPECT_THAT(refused.out, IsEmpty());
 }
 
 TEST_F(ExplainTest, SaysWhatIsWrong) {

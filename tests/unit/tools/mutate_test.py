@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""./dev mutate finds checks by their form and breaks the chosen one alone; its runner tells which
-tests reach a check, and which mutants none of them notices.
+"""./dev mutate finds checks by their form, and rules by their text, and breaks the chosen one
+alone; its runner tells which tests reach a check, and which mutants none of them notices, or not
+the one that is named. Each rule of tests/rules.txt is in its file.
 usage: mutate_test.py TOOLS_FOLDER COMPILER..."""
+import fnmatch
 import os
 import pathlib
 import subprocess
@@ -10,13 +12,15 @@ import tempfile
 
 sys.path.insert(0, sys.argv[1])
 import mutate  # noqa: E402 (found there)
+from mutate_source import Mutant, Rewriter, Rule, read_rules  # noqa: E402
 
 SOURCE = r"""#include <cstdio>
 #include <cstdlib>
 #include <optional>
 struct Refusal {};
 [[noreturn]] void refuse(const char*) { throw Refusal(); }
-std::optional<int> half(int n) { return n % 2 == 0 ? std::optional(n / 2) : std::nullopt; }
+std::optional<int> half(int n) { return n % 2
+                                            == 0 ? std::optional(n / 2) : std::nullopt; }
 void require_small(int n) {
   if (n < 100) return;
   throw Refusal();  // "if (n)" in a comment, { and in a string: "if (x) throw"
@@ -32,6 +36,15 @@ int check(int n) {
   if (n == 50) std::puts("no refusal");
   return n;
 }
+"""
+RULES = """# of even numbers
+@ sample.cpp
+- n % 2
+  == 0
++ false
+! Check.7
++ true
+! Check.9
 """
 MAIN = r"""
 #ifdef PROGRAM  // speaks as GoogleTest does; a test is a number that must be refused, or not
@@ -56,15 +69,45 @@ int main(int argc, char** argv) {
 """
 
 
+def refusal(act):
+    try:
+        act()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def look_at_rules():
+    """Those of the tree are there, once each; what is none is told."""
+    rules = read_rules(mutate.RULES.read_text(encoding="utf-8"))
+    for path in {rule.path for rule in rules}:
+        assert any(fnmatch.fnmatchcase(path, pattern) for pattern in mutate.SOURCES), path
+        source = (mutate.ROOT / path).read_text(encoding="utf-8")
+        Rewriter(path, source, 0).run([rule for rule in rules if rule.path == path])
+
+    def mutants_of(old):
+        Rewriter("sample.cpp", SOURCE, 0).run([Rule("sample.cpp", old, "0", "A.B")])
+    assert "0 places" in refusal(lambda: mutants_of("n % 3")), "gone"
+    assert "4 places" in refusal(lambda: mutants_of("return")), "ambiguous"
+    assert "a check begins" in refusal(lambda: mutants_of("n == 2")), "of a check"
+    assert "line 1 is none" in refusal(lambda: read_rules("x == 1"))
+    assert "line 2 ends no" in refusal(lambda: read_rules("@ a.cpp\n! A.B"))
+    ruled = Mutant(0, "sample.cpp", 1, "rule", "0", "A.B")
+    assert ruled.may_be_killed_by("A.B") and ruled.may_be_killed_by("Modes/A.B/threaded")
+    assert not ruled.may_be_killed_by("A.Both") and not ruled.may_be_killed_by("Modes/A.Both/x")
+
+
 def main():
     compiler = sys.argv[2:]
-    rewriter = mutate.Rewriter("sample.cpp", SOURCE, 0)
-    text = rewriter.run()
+    look_at_rules()
+    rewriter = Rewriter("sample.cpp", SOURCE, 0)
+    text = rewriter.run(read_rules(RULES))
     names = [mutant.name for mutant in rewriter.mutants]
     assert names == ["always: n < 100", "never: n == 1", "part: n == 2", "part: n == 3",
                      "never: twice == 8", "never: even && *even == 1",
-                     "call: require_small(n)"], names
-    assert [m.line for m in rewriter.mutants] == [8, 12, 13, 13, 16, 17, 18], rewriter.mutants
+                     "call: require_small(n)", "rule: n % 2 == 0 => false",
+                     "rule: n % 2 == 0 => true"], names
+    assert [m.line for m in rewriter.mutants] == [9, 13, 14, 14, 17, 18, 19, 6, 6], rewriter.mutants
 
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -80,11 +123,12 @@ def main():
         reach = {test.name: runner.reach[test] for test in tests}
         assert reach["Check.1"] == {1}, reach
         assert reach["Check.3"] == {1, 2, 3}, reach
-        assert reach["Check.9"] == set(range(7)), reach
+        assert reach["Check.9"] == set(range(9)), reach
         # Each is killed by the test of its number, alone or with others.
-        for mutant, killer in zip(rewriter.mutants, (100, 1, 2, 3, 4, 7, 100)):
+        for mutant, killer in zip(rewriter.mutants, (100, 1, 2, 3, 4, 7, 100, 7)):
             killed_by = runner.killer(mutant)
             assert killed_by and f"Check.{killer}" in killed_by, (mutant, killed_by)
+        assert runner.killer(rewriter.mutants[8]) is None  # not by the test that is named
         # Without that test it survives, and only an explanation excuses it.
         del runner.reach[tests[0]]
         assert runner.killer(rewriter.mutants[1]) is None

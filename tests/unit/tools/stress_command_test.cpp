@@ -101,6 +101,19 @@ TEST(StressCommandTest, SimulatesAndReplaysTheRuntime) {
   EXPECT_EQ(run_heddle({"stress", "--replay", "42", "--runtime"}).out, once.out);
 }
 
+// D10: 10,000 schedules and transfers of threads, what they came to, and how memory grew
+TEST(StressCommandTest, RunsTheRuntimeOnThreads) {
+  const Outcome outcome = run_heddle({"stress", "--runtime", "--backend", "cc", "--seed", "6",
+                                      "--hosts", "3", "--seconds", "0", "--works", "10000"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("seed 6, backend cc\n"), HasSubstr("works accepted"),
+                                 HasSubstr("replays"), HasSubstr("resident: ")));
+  const auto at = outcome.out.find(" works accepted");
+  const auto line = outcome.out.rfind('\n', at) + 1;
+  EXPECT_GE(std::stoull(outcome.out.substr(line, at - line)), 10000u);
+  EXPECT_EQ(run_heddle({"stress", "--runtime", "--backend", "loom"}).exit_code, 3);
+}
+
 TEST(StressCommandTest, MisuseExitsWithTwo) {
   const auto expect_misuse = [](const std::vector<std::string>& arguments, const char* word) {
     const Outcome outcome = run_heddle(arguments);
@@ -113,7 +126,10 @@ TEST(StressCommandTest, MisuseExitsWithTwo) {
   expect_misuse({"stress", "--sim", "0"}, "sim");
   expect_misuse({"stress", "--sim", "5", "--trace", "x.json"}, "trace");
   expect_misuse({"stress", "--replay", "5", "--seed", "1"}, "seed");
-  expect_misuse({"stress", "--runtime"}, "--sim");
+  expect_misuse({"stress", "--runtime", "--trace", "x.json"}, "trace");
+  expect_misuse({"stress", "--hosts", "2"}, "runtime");
+  expect_misuse({"stress", "--runtime", "--sim", "5", "--devices", "2"}, "devices");
+  expect_misuse({"stress", "--runtime", "--devices", "0"}, "devices");
   expect_misuse({"stress", "--trace", ""}, "trace");
   expect_misuse({"stress", "--seconds", "1", "--trace", "/dev/null/nowhere/trace.json"},
                 "/dev/null/nowhere");

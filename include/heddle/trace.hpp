@@ -1,0 +1,269 @@
+// Tracing: graphs of functions of arrays (heddle/graph.hpp). trace() calls a function once, with
+// nodes in the place of arrays, and keeps as a Graph what it made of them. Arguments and results
+// are trees (heddle/tree.hpp).
+//
+//   auto mlp = trace("mlp", [](const Layers<Node>& layers, Node x) { ... return softmax(x); },
+//                    types_of_layers, ArrayType{f32, {32, 784}});
+//
+// A trace belongs to its call: any number of threads trace at once, and a function that is traced
+// may trace others, each into a graph of its own.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "heddle/graph.hpp"
+#include "heddle/tree.hpp"
+#include "heddle/types.hpp"
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+namespace tracing {
+class Tracer;
+
+/// What a tree of types becomes in a trace: the same with nodes as its leaves.
+template <class Types>
+using NodesOf = typename trees::MapLeaves<ArrayType, Node>::template Of<Types>::Type;
+
+/// A function of these nodes, or of a graph and these nodes.
+template <class Function, class... Nodes>
+concept TakesNodes = std::invocable<Function&, Nodes...>;
+template <class Function, class... Nodes>
+concept TakesGraph =
+    !TakesNodes<Function, Nodes...> && std::invocable<Function&, const Graph&, Nodes...>;
+
+template <class Function, class... Nodes>
+struct Returned {
+  using Type = void;
+};
+template <class Function, class... Nodes>
+  requires TakesNodes<Function, Nodes...>
+struct Returned<Function, Nodes...> {
+  using Type = std::remove_cvref_t<std::invoke_result_t<Function&, Nodes...>>;
+};
+template <class Function, class... Nodes>
+  requires TakesGraph<Function, Nodes...>
+struct Returned<Function, Nodes...> {
+  using Type = std::remove_cvref_t<std::invoke_result_t<Function&, const Graph&, Nodes...>>;
+};
+/// What a function of the nodes of these types returns.
+template <class Function, class... Types>
+using ResultsOf = typename Returned<Function, NodesOf<Types>...>::Type;
+
+template <class Types>
+concept HasNodes = TreeOf<NodesOf<Types>, Node>;
+template <class Function, class... Types>
+concept TakesNodesOf =
+    TakesNodes<Function, NodesOf<Types>...> || TakesGraph<Function, NodesOf<Types>...>;
+
+/// Whether a function can be traced; where it cannot, compilers say why.
+template <class Function, class... Types>
+constexpr bool checked() {
+  static_assert((trees::Checked<Types, ArrayType>::value && ...));
+  if constexpr ((TreeOf<Types, ArrayType> && ...)) {
+    static_assert((HasNodes<Types> && ...),
+                  "heddle: a struct has ArrayTypes, and cannot have nodes. Make it a template of "
+                  "its leaves: template <class T> struct Dense { T weight; };");
+    if constexpr ((HasNodes<Types> && ...)) {
+      static_assert(TakesNodesOf<Function, Types...>,
+                    "heddle: what is traced takes an argument for each of the types, a Node or a "
+                    "tree of Nodes in place of each, by value or const reference; a const Graph& "
+                    "may come before them.");
+      if constexpr (TakesNodesOf<Function, Types...>) {
+        using Results = ResultsOf<Function, Types...>;
+        static_assert(!std::is_void_v<Results>,
+                      "heddle: what is traced returns a Node or a tree of Nodes; this returns "
+                      "nothing.");
+        if constexpr (!std::is_void_v<Results>) {
+          static_assert(trees::Checked<Results, Node>::value);
+          return TreeOf<Results, Node>;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace tracing
+
+/// A function that trace() takes with these types: each an ArrayType, or a tree of them whose
+/// structs are templates of their leaves. It takes as many arguments, with Node in the place of
+/// ArrayType, and may take the graph before them, as a const Graph&: for constants, scopes, and
+/// where there are no arguments. It returns a Node, or a tree of Nodes.
+template <class Function, class... Types>
+concept Traceable = (TreeOf<Types, ArrayType> && ...) && (tracing::HasNodes<Types> && ...) &&
+                    tracing::TakesNodesOf<Function, Types...> &&
+                    TreeOf<tracing::ResultsOf<Function, Types...>, Node>;
+
+/// What a function is called in names and errors, and where it is traced.
+class TraceName {
+ public:
+  TraceName() = default;  ///< of a function without a name
+  template <std::convertible_to<std::string_view> Text>
+  TraceName(const Text& text,  // NOLINT: implicit by design, trace("mlp", ...)
+            std::source_location where = std::source_location::current())
+      : text_(static_cast<std::string_view>(text)), where_(where) {}
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+  [[nodiscard]] std::source_location where() const noexcept { return where_; }
+
+ private:
+  std::string text_ = "graph";
+  std::source_location where_{};
+};
+
+/// The graph of a function, and the structures of what the function takes and gives, which lead
+/// from trees to the flat lists of the graph's parameters and results, and back. A value.
+class TracedGraph {
+ public:
+  [[nodiscard]] const Graph& graph() const noexcept { return graph_; }  ///< finished
+  [[nodiscard]] const std::string& name() const noexcept { return graph_.name(); }
+  /// "{arg0: *, arg1: {weight: *, bias: *}}": a field for each argument. The path of leaf k,
+  /// "arg1/weight", is the name of parameter k of the graph. Parameters that the function made
+  /// itself come after those.
+  [[nodiscard]] const TreeDef& arguments() const noexcept { return arguments_; }
+  /// Of what the function returned; leaf k is result k of the graph.
+  [[nodiscard]] const TreeDef& results() const noexcept { return results_; }
+  /// New tensors at each call.
+  [[nodiscard]] GraphProgram program() const { return graph_.program(); }
+
+  /// The leaves of arguments, in the order of the graph's parameters. Throws invalid_argument where
+  /// the trees have another structure than what was traced, naming the first path that differs.
+  template <class Leaf, class... Trees>
+  [[nodiscard]] std::vector<Leaf> flatten_arguments(const Trees&... trees) const {
+    static_assert((trees::Checked<Trees, Leaf>::value && ...));
+    std::vector<Leaf> leaves;
+    std::vector<TreeDef> defs;
+    (defs.push_back(trees::gather(trees, leaves)), ...);
+    require_arguments(std::move(defs));
+    return leaves;
+  }
+
+ private:
+  friend class tracing::Tracer;
+  TracedGraph(Graph graph, TreeDef arguments, TreeDef results)
+      : graph_(std::move(graph)), arguments_(std::move(arguments)), results_(std::move(results)) {}
+  void require_arguments(std::vector<TreeDef> found) const;
+
+  Graph graph_;
+  TreeDef arguments_, results_;
+};
+
+/// The same, knowing that the function returns a `Results`: a Node, or a tree of them.
+template <class Results>
+class Traced : public TracedGraph {
+ public:
+  /// The tree of results that has these leaves, in the order of the graph's results: of the type
+  /// that the function returned, with leaves of another type (see tree_map()). Throws
+  /// invalid_argument for another number of leaves.
+  template <class Leaf>
+  [[nodiscard]] auto unflatten_results(std::vector<Leaf> leaves) const {
+    using Made = typename trees::MapLeaves<Node, Leaf>::template Of<Results>::Type;
+    static_assert(TreeOf<Made, Leaf>,
+                  "heddle: the traced function returns a struct that has nodes, and cannot have "
+                  "other leaves. Make it a template: template <class T> struct Dense { T weight; "
+                  "};");
+    return unflatten<Made>(results(), std::move(leaves));
+  }
+
+ private:
+  friend class tracing::Tracer;
+  explicit Traced(TracedGraph traced) : TracedGraph(std::move(traced)) {}
+};
+
+namespace tracing {
+
+/// How trace() builds a graph.
+class Tracer {
+ public:
+  explicit Tracer(const TraceName& name);
+  /// The next argument, as nodes.
+  template <class Types>
+  NodesOf<Types> argument(const Types& types) {
+    std::vector<Node> nodes;
+    std::string path = "arg" + std::to_string(arguments_.size());
+    trees::walk<ArrayType>(types, path, [&](const std::string& at, const ArrayType& type) {
+      nodes.push_back(parameter(at, type));
+    });
+    std::vector<ArrayType> leaves;
+    arguments_.push_back(trees::gather(types, leaves));
+    return unflatten<NodesOf<Types>>(arguments_.back(), std::move(nodes));
+  }
+  /// Calls the function, and ends the graph with what it returns.
+  template <class Function, class... Nodes>
+  auto trace(Function& function, Nodes&... nodes) {
+    using Results = typename Returned<Function, Nodes...>::Type;
+    std::vector<Node> leaves;
+    TreeDef def;
+    try {
+      const Results results = call(function, nodes...);
+      def = trees::gather(results, leaves);
+    } catch (...) {
+      fail();
+    }
+    return Traced<Results>(finish(std::move(def), std::move(leaves)));
+  }
+
+ private:
+  template <class Function, class... Nodes>
+  decltype(auto) call(Function& function, Nodes&... nodes) {
+    if constexpr (TakesNodes<Function, Nodes...>)
+      return std::invoke(function, std::move(nodes)...);
+    else
+      return std::invoke(function, std::as_const(graph_), std::move(nodes)...);
+  }
+  Node parameter(const std::string& path, const ArrayType& type);
+  /// Throws what is being handled as an Error that names the function and its last node.
+  [[noreturn]] void fail() const;
+  TracedGraph finish(TreeDef results, std::vector<Node> leaves);
+
+  std::source_location where_;
+  Graph graph_;
+  std::vector<TreeDef> arguments_;
+};
+
+/// As trace() below.
+template <class Function, class... Types>
+auto build(const TraceName& name, Function& function, const Types&... types) {
+  Tracer tracer(name);
+  std::tuple<NodesOf<Types>...> nodes{tracer.argument(types)...};  // in this order
+  return std::apply([&](auto&... each) { return tracer.trace(function, each...); }, nodes);
+}
+
+}  // namespace tracing
+
+/// The graph of a function, which is called once, here, with nodes of these types; see Traceable.
+/// Gives a Traced<what it returns>.
+///
+/// The graph has the function's name, "mlp"; later traces of that name in this process are "mlp#2",
+/// "mlp#3", and so on, also where one failed. A function without a name is "graph", and errors do
+/// not tell where it was traced. The names of parameters are "arg0", "arg1", and inside of trees
+/// "arg0/layers/3/weight". Names are no part of the graph's hash.
+///
+/// What the function throws is thrown as an Error that names the function and the last node that it
+/// made, with it as the cause: the code is that of an Error, exhausted for std::bad_alloc, else
+/// invalid_argument; status().exception() is the exception itself. Throws invalid_argument where
+/// the results have no node, or one of no or of another graph, naming its path; for types that no
+/// array has; failed_precondition where the function finished the graph.
+template <class Function, class... Types>
+auto trace(const TraceName& name, Function&& function, const Types&... types) {
+  if constexpr (tracing::checked<std::remove_reference_t<Function>, Types...>())
+    return tracing::build(name, function, types...);
+}
+template <class Function, class... Types>
+  requires(!std::convertible_to<Function, TraceName>)
+auto trace(Function&& function, const Types&... types) {
+  if constexpr (tracing::checked<std::remove_reference_t<Function>, Types...>())
+    return tracing::build(TraceName(), function, types...);
+}
+
+}  // namespace heddle
+#pragma GCC visibility pop

@@ -1,0 +1,124 @@
+// Graph and Node: parameters, scopes, the end of building; what handles tell.
+#include "heddle/graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "heddle/status.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/graph/lower.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/graph/text.hpp"
+#include "jit/system/inside.hpp"
+#include "jit/value/element.hpp"
+
+namespace heddle {
+
+using jit::GraphNode;
+using jit::GraphState;
+using jit::NodeId;
+using jit::NodeKind;
+
+const ArrayType& Node::type() const { return jit::graph_of(*this, "type")->type(id_); }
+std::source_location Node::where() const { return jit::graph_of(*this, "where")->nodes[id_].where; }
+std::string Node::scope() const {
+  const GraphState& graph = *jit::graph_of(*this, "scope");
+  return graph.scopes[graph.nodes[id_].scope];
+}
+std::string Node::to_string() const { return jit::graph_of(*this, "to_string")->show(id_); }
+
+const Node& Node::log(std::string message) const {
+  GraphState& graph = *jit::graph_of(*this, "log");
+  if (graph.finished) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("{} of graph '{}' cannot be marked any more: the graph is finished",
+                            graph.show(id_), graph.name));
+  }
+  graph.marks.emplace_back(id_, std::move(message));
+  return *this;
+}
+
+Graph::Graph(std::string name) : state_(std::make_shared<GraphState>(std::move(name))) {}
+
+Node Graph::parameter(std::string name, ArrayType type, std::source_location where) const {
+  GraphNode node;
+  node.kind = NodeKind::parameter;
+  node.type = std::move(type);
+  node.fields = {{static_cast<std::int64_t>(state_->parameters.size())}};
+  state_->parameter_names.push_back(std::move(name));
+  try {
+    const Node made = jit::make_node(state_, std::move(node), where);
+    state_->parameters.push_back(jit::id_of(made));
+    return made;
+  } catch (...) {
+    state_->parameter_names.pop_back();
+    throw;
+  }
+}
+
+Node Graph::scalar(const Operand& number, DType dtype) const {
+  jit::require_dtype("constant", dtype);
+  return jit::operand_node(number, state_, dtype, "constant");
+}
+
+Node Graph::iota(ArrayType type, std::int64_t axis, std::source_location where) const {
+  GraphNode node;
+  node.kind = NodeKind::iota;
+  const auto rank = static_cast<std::int64_t>(type.dims.size());
+  node.type = std::move(type);
+  node.fields = {{axis < 0 ? axis + rank : axis}};
+  return jit::make_node(state_, std::move(node), where);
+}
+
+Graph::Scope::Scope(const Graph& graph, std::string_view name)
+    : state_(graph.state_), before_(state_->scope) {
+  const std::string& outer = state_->scopes[before_];
+  state_->scope =
+      state_->scope_at(outer.empty() ? std::string(name) : fmt::format("{}/{}", outer, name));
+}
+Graph::Scope::~Scope() { state_->scope = before_; }
+
+const Graph& Graph::finish(std::vector<Node> results, std::source_location where) const {
+  jit::finish_graph(
+      *state_, results, [](std::size_t k) { return fmt::format("result {}", k); }, where);
+  return *this;
+}
+
+const std::string& Graph::name() const noexcept { return state_->name; }
+bool Graph::finished() const noexcept { return state_->finished; }
+std::size_t Graph::num_nodes() const noexcept { return state_->nodes.size(); }
+
+std::vector<Node> Graph::parameters() const {
+  std::vector<Node> nodes;
+  for (const NodeId id : state_->parameters) nodes.push_back(Inside::make<Node>(state_, id));
+  return nodes;
+}
+std::vector<Node> Graph::results() const {
+  std::vector<Node> nodes;
+  for (const NodeId id : state_->results) nodes.push_back(Inside::make<Node>(state_, id));
+  return nodes;
+}
+
+namespace {
+
+const GraphState& finished_state(const std::shared_ptr<GraphState>& state, const char* what) {
+  if (state->finished) return *state;
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("graph '{}' is not finished: it has no {} yet; call finish() with its "
+                          "results",
+                          state->name, what));
+}
+
+}  // namespace
+
+std::string Graph::to_string() const {
+  return jit::print_graph(finished_state(state_, "text"), true);
+}
+std::string Graph::hash() const { return jit::hash_graph(finished_state(state_, "hash")); }
+Graph Graph::parse(std::string_view text, std::string name) {
+  return Graph(jit::parse_graph(text, std::move(name)));
+}
+GraphProgram Graph::program() const { return jit::lower_graph(finished_state(state_, "program")); }
+
+}  // namespace heddle

@@ -1,0 +1,338 @@
+// Operations that sum products: dot_general and what comes down to it, convolutions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "heddle/graph_ops.hpp"
+#include "heddle/status.hpp"
+#include "jit/graph/state.hpp"
+
+namespace heddle {
+namespace {
+
+using jit::GraphNode;
+using jit::NodeKind;
+using jit::Numbers;
+
+Numbers places_of(const Node& x, const Axes& axes, std::string_view what, CallSite where) {
+  Numbers found;
+  for (const std::int64_t axis : axes) found.push_back(jit::axis_of(x, axis, what, where));
+  return found;
+}
+
+/// The axes from `from` on, as many as `count`.
+Axes axes_from(std::int64_t from, std::int64_t count) {
+  Axes axes;
+  for (std::int64_t k = 0; k < count; ++k) axes.push_back(from + k);
+  return axes;
+}
+
+/// einsum() step by step: two operands become one, until one is left.
+class Einsum {
+ public:
+  Einsum(std::string_view spec, const std::vector<Node>& operands, CallSite where)
+      : spec_(spec), operands_(operands), where_(where) {
+    static_cast<void>(jit::common_graph(operands, "einsum", where));
+    read();
+  }
+
+  Node make() {
+    std::vector<Term> terms = terms_;
+    while (terms.size() > 1) {
+      Term joined = join(terms[0], terms[1], letters_of(terms, 2));
+      terms.erase(terms.begin(), terms.begin() + 2);
+      terms.insert(terms.begin(), std::move(joined));
+    }
+    Term last = reduce(terms[0], result_);
+    Axes order;
+    for (const char letter : result_)
+      order.push_back(static_cast<std::int64_t>(last.letters.find(letter)));
+    return order.empty() ? last.node : transpose(last.node, order, where_);
+  }
+
+ private:
+  struct Term {
+    Node node;
+    std::string letters;
+  };
+
+  [[noreturn]] void fail(std::string_view problem) const {
+    jit::refuse_op(fmt::format("einsum {}", spec_), operands_, problem, where_);
+  }
+
+  void read() {
+    std::string text;
+    std::ranges::copy_if(spec_, std::back_inserter(text), [](char c) { return c != ' '; });
+    const std::size_t arrow = text.find("->");
+    const std::string left = text.substr(0, arrow);
+    std::size_t from = 0;
+    for (const Node& operand : operands_) {
+      if (from > left.size()) fail("it has fewer terms than there are operands");
+      const std::size_t comma = std::min(left.find(',', from), left.size());
+      add(operand, left.substr(from, comma - from));
+      from = comma + 1;
+    }
+    if (from <= left.size()) fail("it has more terms than there are operands");
+    if (arrow == std::string::npos) {
+      std::map<char, int> counts;
+      for (const Term& term : terms_)
+        for (const char letter : term.letters) ++counts[letter];
+      for (const auto& [letter, count] : counts)
+        if (count == 1) result_ += letter;
+    } else {
+      result_ = text.substr(arrow + 2);
+      for (const char letter : result_) {
+        if (!extents_.contains(letter)) fail(fmt::format("'{}' is in no operand", letter));
+        if (std::ranges::count(result_, letter) > 1)
+          fail(fmt::format("'{}' is in the result twice", letter));
+      }
+    }
+  }
+
+  void add(const Node& operand, std::string letters) {
+    if (std::ssize(letters) != operand.rank()) {
+      fail(fmt::format("'{}' names {} axes of an operand that has {}", letters, letters.size(),
+                       operand.rank()));
+    }
+    for (std::size_t k = 0; k < letters.size(); ++k) {
+      const char letter = letters[k];
+      const bool known = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
+      if (!known) fail(fmt::format("'{}' is no letter", letter));
+      if (letters.find(letter) != k)
+        fail(fmt::format("'{}' is in '{}' twice; diagonals are not taken", letter, letters));
+      const std::int64_t extent = operand.dims()[k];
+      const auto [place, fresh] = extents_.emplace(letter, extent);
+      if (!fresh && place->second != extent) {
+        fail(fmt::format("'{}' has {} elements in one operand and {} in another", letter,
+                         place->second, extent));
+      }
+    }
+    terms_.push_back({operand, std::move(letters)});
+  }
+
+  /// Letters that are needed later: by the result, or by terms from `first` on.
+  std::string letters_of(const std::vector<Term>& terms, std::size_t first) const {
+    std::string letters = result_;
+    for (std::size_t k = first; k < terms.size(); ++k) letters += terms[k].letters;
+    return letters;
+  }
+
+  static bool has(const std::string& letters, char letter) {
+    return letters.find(letter) != std::string::npos;
+  }
+
+  /// Sums over the letters that nobody needs.
+  Term reduce(const Term& term, const std::string& needed) const {
+    Axes gone;
+    std::string letters;
+    for (std::size_t k = 0; k < term.letters.size(); ++k) {
+      if (has(needed, term.letters[k])) {
+        letters += term.letters[k];
+      } else {
+        gone.push_back(static_cast<std::int64_t>(k));
+      }
+    }
+    if (gone.empty()) return term;
+    return {sum(term.node, gone, {}, where_), std::move(letters)};
+  }
+
+  Term join(const Term& left, const Term& right, const std::string& needed) const {
+    const Term a = reduce(left, needed + right.letters);
+    const Term b = reduce(right, needed + left.letters);
+    DotAxes axes;
+    std::string batch;
+    std::string rest;
+    for (std::size_t k = 0; k < a.letters.size(); ++k) {
+      const char letter = a.letters[k];
+      const std::size_t other = b.letters.find(letter);
+      const auto axis = static_cast<std::int64_t>(k);
+      if (other == std::string::npos) {
+        rest += letter;
+        continue;
+      }
+      const bool kept = has(needed, letter);
+      (kept ? axes.batch_a : axes.contract_a).push_back(axis);
+      (kept ? axes.batch_b : axes.contract_b).push_back(static_cast<std::int64_t>(other));
+      if (kept) batch += letter;
+    }
+    for (const char letter : b.letters) {
+      if (!has(a.letters, letter)) rest += letter;
+    }
+    return {dot_general(a.node, b.node, axes, where_), batch + rest};
+  }
+
+  std::string_view spec_;
+  const std::vector<Node>& operands_;
+  CallSite where_;
+  std::vector<Term> terms_;
+  std::map<char, std::int64_t> extents_;
+  std::string result_;
+};
+
+std::int64_t conv_option(const std::vector<std::int64_t>& list, std::size_t k) {
+  return list.empty() ? 1 : list[k];
+}
+
+/// How many axes of space images and filters have; refuses what does not go together.
+std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
+                     std::string_view what, CallSite where) {
+  const std::array operands{x, w};
+  static_cast<void>(jit::common_graph(operands, what, where));
+  const std::int64_t axes = x.rank() - 2;
+  if (axes < 1 || axes > 3 || w.rank() != x.rank()) {
+    jit::refuse_op(what, operands,
+                   "images [count, channels, space...] and filters [filters, channels, space...] "
+                   "have 3 to 5 axes, as many as each other",
+                   where);
+  }
+  const auto fits = [&](std::size_t count, bool may_be_less) {
+    return count == 0 || count == jit::axis_index(axes) ||
+           (may_be_less && count < jit::axis_index(axes));
+  };
+  if (!fits(options.step.size(), false) || !fits(options.dilation.size(), false) ||
+      !fits(options.padding.size(), true)) {
+    jit::refuse_op(what, operands,
+                   fmt::format("there are {} axes of space; say as many steps, dilations and "
+                               "paddings, or none",
+                               axes),
+                   where);
+  }
+  return jit::axis_index(axes);
+}
+
+/// [count, groups, channels, space...] and [groups, filters, channels, space...]: the convolution,
+/// [count, groups * filters, space...].
+Node grouped(const Node& x, const Node& w, Numbers step, Numbers dilation, CallSite where) {
+  GraphNode node;
+  node.kind = NodeKind::conv;
+  node.args = {jit::id_of(x), jit::id_of(w)};
+  node.fields = {std::move(step), std::move(dilation)};
+  const Node made = jit::make_node(jit::graph_of(x, "conv"), std::move(node), where);
+  std::vector<std::int64_t> dims(made.dims().begin(), made.dims().end());
+  dims[1] *= dims[2];
+  dims.erase(dims.begin() + 2);
+  return reshape(made, dims, where);
+}
+
+/// Axis `axis` cut into `count` parts: [.., count, size, ..].
+Node cut_axis(const Node& x, std::size_t axis, std::int64_t count, std::string_view what,
+              CallSite where) {
+  std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
+  if (count < 1 || dims[axis] % count != 0) {
+    jit::refuse_op(what, std::span(&x, 1),
+                   fmt::format("axis {} has {} elements, no multiple of the {} groups", axis,
+                               dims[axis], count),
+                   where);
+  }
+  dims[axis] /= count;
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), count);
+  return reshape(x, dims, where);
+}
+
+}  // namespace
+
+Node dot_general(const Node& a, const Node& b, const DotAxes& axes, CallSite where) {
+  const std::array operands{a, b};
+  const auto graph = jit::common_graph(operands, "dot_general", where);
+  GraphNode node;
+  node.kind = NodeKind::dot;
+  node.args = {jit::id_of(a), jit::id_of(b)};
+  node.fields = {places_of(a, axes.batch_a, "dot_general", where),
+                 places_of(b, axes.batch_b, "dot_general", where),
+                 places_of(a, axes.contract_a, "dot_general", where),
+                 places_of(b, axes.contract_b, "dot_general", where)};
+  return jit::make_node(graph, std::move(node), where);
+}
+
+Node matmul(const Node& a, const Node& b, CallSite where) {
+  const std::array operands{a, b};
+  static_cast<void>(jit::common_graph(operands, "matmul", where));
+  if (a.rank() == 0 || b.rank() == 0)
+    jit::refuse_op("matmul", operands, "a scalar has no axis to sum over; multiply with *", where);
+  const std::int64_t depth_b = b.rank() == 1 ? 0 : b.rank() - 2;
+  if (a.dims()[jit::axis_index(a.rank() - 1)] != b.dims()[jit::axis_index(depth_b)]) {
+    jit::refuse_op("matmul", operands,
+                   fmt::format("the last axis of the first has {} elements, axis {} of the other "
+                               "has {} (expected as many)",
+                               a.dims()[jit::axis_index(a.rank() - 1)], depth_b,
+                               b.dims()[jit::axis_index(depth_b)]),
+                   where);
+  }
+  DotAxes axes;
+  axes.contract_a = {a.rank() - 1};
+  axes.contract_b = {depth_b};
+  if (a.rank() <= 2 && b.rank() <= 2) return dot_general(a, b, axes, where);
+  if (b.rank() <= 2) return dot_general(a, b, axes, where);  // rows of all of a
+  const Dims outer_a(std::vector<std::int64_t>(
+      a.dims().begin(), a.dims().end() - std::min<std::int64_t>(a.rank(), 2)));
+  const Dims outer_b(std::vector<std::int64_t>(b.dims().begin(), b.dims().end() - 2));
+  const std::array shapes{outer_a, outer_b};
+  const auto outer = jit::broadcast_dims(shapes);
+  if (!outer) {
+    jit::refuse_op("matmul", operands,
+                   "the axes before the last two do not broadcast: extents are equal or 1", where);
+  }
+  const auto widened = [&](const Node& x) {
+    Dims dims = *outer;
+    dims.insert(dims.end(), x.dims().end() - std::min<std::int64_t>(x.rank(), 2), x.dims().end());
+    return jit::broadcast_as(x, dims, where);
+  };
+  const Node left = widened(a);
+  const Node right = widened(b);
+  const auto batch = static_cast<std::int64_t>(outer->size());
+  axes.contract_a = {left.rank() - 1};
+  axes.contract_b = {right.rank() - 2};
+  axes.batch_a = axes.batch_b = axes_from(0, batch);
+  return dot_general(left, right, axes, where);
+}
+
+Node einsum(std::string_view spec, const std::vector<Node>& operands, CallSite where) {
+  if (operands.empty())
+    jit::refuse_op("einsum", {}, "there are no operands; it takes one at least", where);
+  return Einsum(spec, operands, where).make();
+}
+
+Node conv(const Node& x, const Node& w, const ConvOptions& options, CallSite where) {
+  const std::size_t space = space_of(x, w, options, "conv", where);
+  Numbers step;
+  Numbers dilation;
+  for (std::size_t k = 0; k < space; ++k) {
+    step.push_back(conv_option(options.step, k));
+    dilation.push_back(conv_option(options.dilation, k));
+  }
+  Node images = x;
+  if (!options.padding.empty()) {
+    std::vector<Padding> padding(2);
+    padding.insert(padding.end(), options.padding.begin(), options.padding.end());
+    images = pad(x, Operand(0, where), padding, where);
+  }
+  return grouped(cut_axis(images, 1, options.groups, "conv", where),
+                 cut_axis(w, 0, options.groups, "conv", where), std::move(step),
+                 std::move(dilation), where);
+}
+
+Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, CallSite where) {
+  const std::size_t space = space_of(x, w, options, "conv_transposed", where);
+  std::vector<Padding> padding(2);
+  Axes turned;
+  for (std::size_t k = 0; k < space; ++k) {
+    const std::int64_t reach = conv_option(options.dilation, k) * (w.dims()[k + 2] - 1);
+    const Padding cut = k < options.padding.size() ? options.padding[k] : Padding{};
+    padding.push_back({reach - cut.low, reach - cut.high, conv_option(options.step, k) - 1});
+    turned.push_back(static_cast<std::int64_t>(k + 3));
+  }
+  const Node images = cut_axis(pad(x, Operand(0, where), padding, where), 1, options.groups,
+                               "conv_transposed", where);
+  // [groups, filters, channels, space...] with filters and channels exchanged, turned in space.
+  const Node filters = cut_axis(w, 0, options.groups, "conv_transposed", where);
+  Axes order{0, 2, 1};
+  for (const std::int64_t axis : turned) order.push_back(axis);
+  Numbers dilation;
+  for (std::size_t k = 0; k < space; ++k) dilation.push_back(conv_option(options.dilation, k));
+  return grouped(images, reverse(transpose(filters, order, where), turned, where),
+                 Numbers(space, 1), std::move(dilation), where);
+}
+
+}  // namespace heddle

@@ -1,0 +1,206 @@
+// Elementwise operations on nodes: numbers take a type, shapes are broadcast.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "heddle/graph.hpp"
+#include "heddle/status.hpp"
+#include "jit/describe/bitcast.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/describe/program_text.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+#include "jit/value/element.hpp"
+#include "jit/value/literal.hpp"
+
+namespace heddle {
+namespace {
+
+using jit::GraphNode;
+using jit::NodeKind;
+using jit::Op;
+using Operands = std::span<const Operand* const>;
+
+std::vector<Node> nodes_of(Operands operands) {
+  std::vector<Node> nodes;
+  for (const Operand* operand : operands) {
+    if (!operand->number()) nodes.push_back(operand->node());
+  }
+  return nodes;
+}
+
+/// The type that the nodes among the operands agree on, of those whose types have to; nullopt where
+/// they do not, or where there are none.
+std::optional<DType> strong_type(Op op, Operands operands) {
+  std::optional<DType> strong;
+  for (std::size_t k = op == Op::where ? 1 : 0; k < operands.size(); ++k) {
+    if (operands[k]->number()) continue;
+    const DType dtype = operands[k]->node().dtype();
+    const auto joined = strong ? jit::promote(*strong, dtype) : dtype;
+    if (!joined) return std::nullopt;  // told by the node's own type
+    strong = joined;
+  }
+  return strong;
+}
+
+/// A number as a node: of the type of what it meets, as expressions have it.
+Node number_node(Op op, Operands operands, std::size_t k,
+                 const std::shared_ptr<jit::GraphState>& graph, std::source_location where) {
+  const jit::ExprNode& literal = *Inside::of(*operands[k]->number());
+  const bool is_condition = op == Op::where && k == 0;
+  const auto strong = is_condition ? std::optional(DType::bool_) : strong_type(op, operands);
+  DType type = literal.dtype == DType::f64 ? DType::f32 : literal.dtype;
+  if (strong) type = compute_type(jit::literal_type(*strong, literal.dtype));
+  if (is_integer(literal.dtype) && is_integer(type) && !jit::fits(type, literal.scalar)) {
+    jit::refuse_op(jit::op_info(op).name, nodes_of(operands),
+                   fmt::format("the number {} does not fit {}; cast the node to a wider type",
+                               jit::print_expr(literal), name(type)),
+                   where);
+  }
+  return jit::constant_node(graph, literal.scalar, type, where);
+}
+
+std::string show_shapes(std::span<const Dims> shapes) {
+  std::string text;
+  for (const Dims& dims : shapes)
+    text += fmt::format("{}[{}]", text.empty() ? "" : " and ", fmt::join(dims, ","));
+  return text;
+}
+
+Node apply(Op op, std::initializer_list<const Operand*> list) {
+  const Operands operands(list.begin(), list.size());
+  const std::source_location where = operands[0]->where();
+  const std::vector<Node> given = nodes_of(operands);
+  const auto graph = jit::common_graph(given, jit::op_info(op).name, where);
+  if (graph == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("'{}' of numbers alone, at {}: one operand at least is a node; "
+                            "Graph::constant() makes one of a number",
+                            jit::op_info(op).name, jit::show(where)));
+  }
+  std::vector<Node> args;
+  std::vector<Dims> shapes;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    args.push_back(operands[k]->number() ? number_node(op, operands, k, graph, where)
+                                         : operands[k]->node());
+    shapes.push_back(args.back().dims());
+  }
+  const auto dims = jit::broadcast_dims(shapes);
+  if (!dims) {
+    jit::refuse_op(jit::op_info(op).name, given,
+                   fmt::format("shapes {} do not broadcast: from the last axis on, extents are "
+                               "equal or 1; reshape one, or say how with broadcast_in_dim()",
+                               show_shapes(shapes)),
+                   where);
+  }
+  GraphNode node;
+  node.kind = NodeKind::element;
+  node.op = op;
+  for (const Node& arg : args)
+    node.args.push_back(jit::id_of(jit::broadcast_as(arg, *dims, where)));
+  return jit::make_node(graph, std::move(node), where);
+}
+
+struct BitcastMaker {
+  [[nodiscard]] Operand at(const Node& x) const { return {x, where}; }
+  [[nodiscard]] Node apply(Op op, const Node& x) const {
+    const Operand operand = at(x);
+    return heddle::apply(op, {&operand});
+  }
+  std::source_location where;
+};
+
+}  // namespace
+
+// Declared in a class alone, they are as visible as they are here.
+#pragma GCC visibility push(default)
+
+Node operator+(const Operand& a, const Operand& b) { return apply(Op::add, {&a, &b}); }
+Node operator-(const Operand& a, const Operand& b) { return apply(Op::sub, {&a, &b}); }
+Node operator*(const Operand& a, const Operand& b) { return apply(Op::mul, {&a, &b}); }
+Node operator/(const Operand& a, const Operand& b) { return apply(Op::div, {&a, &b}); }
+Node operator%(const Operand& a, const Operand& b) { return apply(Op::mod, {&a, &b}); }
+Node operator-(const Operand& a) { return apply(Op::neg, {&a}); }
+Node operator!(const Operand& a) { return apply(Op::not_, {&a}); }
+Node operator&&(const Operand& a, const Operand& b) { return apply(Op::and_, {&a, &b}); }
+Node operator||(const Operand& a, const Operand& b) { return apply(Op::or_, {&a, &b}); }
+Node operator<(const Operand& a, const Operand& b) { return apply(Op::lt, {&a, &b}); }
+Node operator<=(const Operand& a, const Operand& b) { return apply(Op::le, {&a, &b}); }
+Node operator>(const Operand& a, const Operand& b) { return apply(Op::lt, {&b, &a}); }
+Node operator>=(const Operand& a, const Operand& b) { return apply(Op::le, {&b, &a}); }
+Node operator==(const Operand& a, const Operand& b) { return apply(Op::eq, {&a, &b}); }
+Node operator!=(const Operand& a, const Operand& b) { return apply(Op::ne, {&a, &b}); }
+Node pow(const Operand& a, const Operand& b) { return apply(Op::pow, {&a, &b}); }
+Node max(const Operand& a, const Operand& b) { return apply(Op::max, {&a, &b}); }
+Node min(const Operand& a, const Operand& b) { return apply(Op::min, {&a, &b}); }
+Node relu_gate(const Operand& a, const Operand& b) { return apply(Op::relu_gate, {&a, &b}); }
+Node satur01_gate(const Operand& a, const Operand& b) { return apply(Op::satur01_gate, {&a, &b}); }
+Node arg1(const Operand& a, const Operand& b) { return apply(Op::arg1, {&a, &b}); }
+Node arg2(const Operand& a, const Operand& b) { return apply(Op::arg2, {&a, &b}); }
+Node threefry(const Operand& key, const Operand& counter) {
+  return apply(Op::threefry, {&key, &counter});
+}
+Node threefry_light(const Operand& key, const Operand& counter) {
+  return apply(Op::threefry_light, {&key, &counter});
+}
+Node where(const Operand& condition, const Operand& a, const Operand& b) {
+  return apply(Op::where, {&condition, &a, &b});
+}
+Node select(const Operand& condition, const Operand& a, const Operand& b) {
+  return apply(Op::where, {&condition, &a, &b});
+}
+Node fma(const Operand& a, const Operand& b, const Operand& c) {
+  return apply(Op::fma, {&a, &b, &c});
+}
+Node mul3(const Operand& a, const Operand& b, const Operand& c) {
+  return apply(Op::mul3, {&a, &b, &c});
+}
+Node identity(const Operand& x) { return apply(Op::identity, {&x}); }
+Node relu(const Operand& x) { return apply(Op::relu, {&x}); }
+Node satur01(const Operand& x) { return apply(Op::satur01, {&x}); }
+Node abs(const Operand& x) { return apply(Op::abs, {&x}); }
+Node trunc(const Operand& x) { return apply(Op::trunc, {&x}); }
+Node floor(const Operand& x) { return apply(Op::floor, {&x}); }
+Node ceil(const Operand& x) { return apply(Op::ceil, {&x}); }
+Node exp(const Operand& x) { return apply(Op::exp, {&x}); }
+Node log(const Operand& x) { return apply(Op::log, {&x}); }
+Node exp2(const Operand& x) { return apply(Op::exp2, {&x}); }
+Node log2(const Operand& x) { return apply(Op::log2, {&x}); }
+Node sin(const Operand& x) { return apply(Op::sin, {&x}); }
+Node cos(const Operand& x) { return apply(Op::cos, {&x}); }
+Node tanh(const Operand& x) { return apply(Op::tanh, {&x}); }
+Node erf(const Operand& x) { return apply(Op::erf, {&x}); }
+Node sqrt(const Operand& x) { return apply(Op::sqrt, {&x}); }
+Node recip(const Operand& x) { return apply(Op::recip, {&x}); }
+Node rsqrt(const Operand& x) { return apply(Op::rsqrt, {&x}); }
+Node uniform(const Operand& bits) { return apply(Op::uniform, {&bits}); }
+
+Node cast(const Operand& x, DType to) {
+  jit::require_dtype("cast", to);
+  const auto graph = jit::graph_of(x.node(), "cast");
+  if (x.node().dtype() == to) return x.node();
+  GraphNode node;
+  node.kind = NodeKind::cast;
+  node.type = {to, {}};
+  node.args = {jit::id_of(x.node())};
+  return jit::make_node(graph, std::move(node), x.where());
+}
+
+Node bitcast(const Operand& x, DType to) {
+  jit::require_dtype("bitcast", to);
+  static_cast<void>(jit::graph_of(x.node(), "bitcast"));
+  const DType from = x.node().dtype();
+  if (!jit::can_bitcast(from, to)) {
+    jit::refuse_op("bitcast", {&x.node(), 1},
+                   fmt::format("to {}: {}", name(to), jit::bitcast_cure(from, to)), x.where());
+  }
+  return jit::Bitcast<Node, BitcastMaker>({x.where()}).make(x.node(), from, to);
+}
+
+Node clamp(const Operand& x, const Operand& low, const Operand& high) {
+  return max(low, Operand(min(x, high), x.where()));
+}
+
+#pragma GCC visibility pop
+
+}  // namespace heddle

@@ -1,0 +1,256 @@
+// Sorting, and what is made of it. All of it goes by keys: unsigned numbers in the order of what
+// they stand for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "heddle/graph_ops.hpp"
+#include "heddle/status.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+
+namespace heddle {
+namespace {
+
+using jit::GraphNode;
+using jit::NodeKind;
+
+/// Where there are fewer values, they are searched one by one.
+constexpr std::int64_t searched_together = 256;
+
+struct OrderAt {
+  CallSite where;
+  Operand operator()(const Node& node) const { return {node, where}; }
+};
+
+Graph graph_of_order(const Node& node, std::string_view what) {
+  return Inside::make<Graph>(jit::graph_of(node, what));
+}
+
+DType unsigned_type(std::size_t bytes) {
+  return bytes == 8 ? DType::u64 : bytes == 4 ? DType::u32 : bytes == 2 ? DType::u16 : DType::u8;
+}
+
+/// Numbers, then NaN; -0 and 0 are one.
+Node rising_key(const Node& x, CallSite where) {
+  const OrderAt at{where};
+  const DType dtype = x.dtype();
+  if (!is_floating(dtype) && !info(dtype).is_signed) return x;
+  const DType bits = unsigned_type(size_of(dtype));
+  const auto half_value = std::uint64_t{1} << (8 * size_of(dtype) - 1);
+  const Node half = graph_of_order(x, "sort").constant(half_value, bits, where);
+  const Node raw = bitcast(at(x), bits);
+  const Node raised = cast(at(at(raw) + at(half)), bits);
+  if (is_integer(dtype)) return raised;
+  const Node flipped = cast(at(-at(raw)), bits);
+  return select(at(at(raw) < at(half)), at(raised), at(flipped));
+}
+
+Node key_of(const Node& x, bool descending, CallSite where) {
+  const OrderAt at{where};
+  const Node key = rising_key(x, where);
+  if (!descending) return key;
+  if (key.dtype() == DType::bool_) return !at(key);
+  const auto highest = std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * size_of(key.dtype()));
+  const Node last = graph_of_order(x, "sort").constant(highest, key.dtype(), where);
+  return cast(at(at(last) - at(key)), key.dtype());
+}
+
+Node order_of(std::span<const Node> keys, std::int64_t axis, CallSite where) {
+  GraphNode node;
+  node.kind = NodeKind::order;
+  for (const Node& key : keys) node.args.push_back(jit::id_of(key));
+  node.fields = {{axis}};
+  return jit::make_node(jit::graph_of(keys[0], "sort"), std::move(node), where);
+}
+
+Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b) {
+  Axes order(jit::axis_index(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[jit::axis_index(a)], order[jit::axis_index(b)]);
+  return order;
+}
+
+/// The places along the last axis of x of its `count` lowest keys, which `key` gives, in order.
+/// What is not among as many blocks as that, those of the lowest elements, is not among them.
+Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(const Node&)>& key,
+                   CallSite where) {
+  const OrderAt at{where};
+  const std::int64_t last = x.rank() - 1;
+  const std::int64_t extent = x.dims().back();
+  const auto first_of = [&](const Node& from) {
+    const Node keys = key(from);
+    return slice(order_of({&keys, 1}, last, where), last, {0, count}, where);
+  };
+  // Blocks of about sqrt(extent / count): as many are ordered as elements of those that are chosen.
+  const auto share = static_cast<std::uint64_t>(extent / std::max<std::int64_t>(count, 1));
+  const auto size = std::int64_t{1} << (static_cast<unsigned>(std::bit_width(share)) / 2);
+  const std::int64_t blocks = extent / size;
+  const std::int64_t whole = blocks * size;
+  if (count == 0 || blocks <= count || (blocks + count * size) * 2 > extent) return first_of(x);
+
+  const Graph graph = graph_of_order(x, "top_k");
+  std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
+  dims.back() = blocks;
+  dims.push_back(size);
+  const Node parts = reshape(slice(x, last, {0, whole}, where), dims, where);
+  const Node lowest = minimum(key(parts), {-1}, {}, where);
+  const auto same = [](const Node& node) { return node; };
+  const Node chosen = sort(lowest_places(lowest, count, same, where), -1, {}, where);
+  // Their elements in the order of their places, so that of equal ones the first comes first; then
+  // what is left behind the last block.
+  dims[jit::axis_index(last)] = count;
+  const Node within = graph.iota({chosen.dtype(), Dims(dims)}, -1, where);
+  const Node start =
+      cast(at(at(expand_dims(chosen, {-1}, where)) * Operand(size, where)), chosen.dtype());
+  dims.pop_back();
+  dims.back() = count * size;
+  Node places = reshape(at(start) + at(within), dims, where);
+  if (whole < extent) {
+    dims.back() = extent - whole;
+    const Node rest = graph.iota({chosen.dtype(), Dims(dims)}, -1, where);
+    places = concatenate({places, at(rest) + Operand(whole, where)}, last, where);
+  }
+  const Node candidates = take_along_axis(x, places, last, where);
+  return take_along_axis(places, first_of(candidates), last, where);
+}
+
+/// Whether a is before b where NaN is last.
+Node is_before(const Node& a, const Node& b, CallSite where) {
+  const OrderAt at{where};
+  const Node less = at(a) < at(b);
+  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) return less;
+  return at(less) || at(at(at(b) != at(b)) && at(at(a) == at(a)));
+}
+
+/// searchsorted() bit by bit, from the highest one on.
+Node bisected_places(const Node& sorted, const Node& values, Side side, CallSite where) {
+  const OrderAt at{where};
+  const std::int64_t count = sorted.dims()[0];
+  Node found = broadcast_to(graph_of_order(sorted, "searchsorted").constant(0, DType::i64, where),
+                            values.dims(), where);
+  if (count == 0) return found;
+  for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(count)));
+       step > 0; step /= 2) {
+    const Node more = at(found) + Operand(step, where);
+    const Node element = take(sorted, at(more) - Operand(1, where), 0, where);
+    const Node before = side == Side::left ? is_before(element, values, where)
+                                           : !at(is_before(values, element, where));
+    const Node inside = at(more) <= Operand(count, where);
+    found = select(at(at(inside) && at(before)), at(more), at(found));
+  }
+  return found;
+}
+
+/// searchsorted() by sorting the values among what they are searched in: of equal ones the values
+/// come first for the left side, last for the right one. Each bit of a search reads memory at
+/// random; this does so three times or so.
+Node merged_places(const Node& sorted, const Node& values, Side side, CallSite where) {
+  const OrderAt at{where};
+  const bool left = side == Side::left;
+  const Node flat = reshape(values, {-1}, where);
+  const std::int64_t count = sorted.dims()[0];
+  const std::int64_t searches = flat.dims()[0];
+  const Node all =
+      left ? concatenate({flat, sorted}, 0, where) : concatenate({sorted, flat}, 0, where);
+  const Node key = key_of(all, false, where);
+  const Node order = order_of({&key, 1}, 0, where);
+  // Which value it is; outside of them for elements of `sorted`, so that these are left out.
+  const Node value = left ? order : at(order) - Operand(count, where);
+  const Node is_element =
+      left ? at(order) >= Operand(searches, where) : at(order) < Operand(count, where);
+  const Node before = cumsum(cast(at(is_element), DType::i64), 0, {}, where);
+  const Node none = broadcast_to(
+      graph_of_order(sorted, "searchsorted").constant(0, DType::i64, where), flat.dims(), where);
+  const Dims& dims = values.dims();
+  return reshape(scatter(none, {value}, before, Scatter::set, where),
+                 std::vector<std::int64_t>(dims.begin(), dims.end()), where);
+}
+
+}  // namespace
+
+Node argsort(const Node& x, std::int64_t axis, Sort options, CallSite where) {
+  const std::int64_t along = jit::axis_of(x, axis, "argsort", where);
+  const Node key = key_of(x, options.descending, where);
+  return cast(Operand(order_of({&key, 1}, along, where), where), DType::i64);
+}
+
+std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis, std::int64_t keys,
+                       Sort options, CallSite where) {
+  if (operands.empty()) jit::refuse_op("sort", {}, "there are no operands", where);
+  static_cast<void>(jit::common_graph(operands, "sort", where));
+  const std::int64_t along = jit::axis_of(operands[0], axis, "sort", where);
+  if (keys < 1 || keys > std::ssize(operands)) {
+    jit::refuse_op("sort", operands,
+                   fmt::format("by the first {} of {} operands (expected 1 to {})", keys,
+                               operands.size(), operands.size()),
+                   where);
+  }
+  for (const Node& each : operands) {
+    if (each.dims() == operands[0].dims()) continue;
+    jit::refuse_op("sort", operands, "operands have one shape; broadcast_to() gives it", where);
+  }
+  std::vector<Node> by;
+  for (std::int64_t k = 0; k < keys; ++k)
+    by.push_back(key_of(operands[jit::axis_index(k)], options.descending, where));
+  const Node order = order_of(by, along, where);
+  std::vector<Node> sorted;
+  for (const Node& each : operands) sorted.push_back(take_along_axis(each, order, along, where));
+  return sorted;
+}
+
+Node sort(const Node& x, std::int64_t axis, Sort options, CallSite where) {
+  static_cast<void>(jit::axis_of(x, axis, "sort", where));
+  return sort(std::vector<Node>{x}, axis, 1, options, where)[0];
+}
+
+TopK top_k(const Node& x, std::int64_t k, std::int64_t axis, CallSite where) {
+  const std::int64_t along = jit::axis_of(x, axis, "top_k", where);
+  const std::int64_t extent = x.dims()[jit::axis_index(along)];
+  if (k < 0 || k > extent) {
+    jit::refuse_op("top_k", std::span(&x, 1),
+                   fmt::format("{} of the {} elements along axis {} (expected 0 to {})", k, extent,
+                               along, extent),
+                   where);
+  }
+  const Axes order = swapped_axes(x.rank(), along, x.rank() - 1);
+  const Node rows = transpose(x, order, where);
+  const auto key = [where](const Node& node) { return key_of(node, true, where); };
+  const Node places = transpose(lowest_places(rows, k, key, where), order, where);
+  return {take_along_axis(x, places, along, where), cast(Operand(places, where), DType::i64)};
+}
+
+Node searchsorted(const Node& sorted, const Node& values, Side side, CallSite where) {
+  const Node both[] = {sorted, values};
+  static_cast<void>(jit::common_graph(both, "searchsorted", where));
+  if (sorted.rank() != 1) {
+    jit::refuse_op("searchsorted", both,
+                   "what is searched has one axis; reshape it, or search row by row", where);
+  }
+  const auto common = jit::promote(sorted.dtype(), values.dtype());
+  if (!common) {
+    jit::refuse_op("searchsorted", both,
+                   "they have no common type; convert one with cast(x, dtype)", where);
+  }
+  const Node table = cast(Operand(sorted, where), *common);
+  const Node wanted = cast(Operand(values, where), *common);
+  const std::int64_t searches = *values.type().num_elements();
+  const bool many = searches >= searched_together && searches >= sorted.dims()[0] / 4;
+  return many ? merged_places(table, wanted, side, where)
+              : bisected_places(table, wanted, side, where);
+}
+
+Node permutation(const Node& key, std::int64_t count, CallSite where) {
+  if (count < 0) {
+    jit::refuse_op("permutation", std::span(&key, 1),
+                   fmt::format("of {} places (expected 0 or more)", count), where);
+  }
+  return argsort(random_bits(key, {count}, where), 0, {}, where);
+}
+
+}  // namespace heddle

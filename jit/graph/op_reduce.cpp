@@ -1,0 +1,192 @@
+// Reductions, windows, running sums.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "heddle/graph_ops.hpp"
+#include "heddle/status.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+
+namespace heddle {
+namespace {
+
+using jit::GraphNode;
+using jit::NodeKind;
+using jit::Numbers;
+using jit::Op;
+
+Numbers reduced_axes(const Node& x, const Axes& axes, std::string_view what, CallSite where) {
+  static_cast<void>(jit::graph_of(x, what));
+  if (!axes.empty()) return jit::axes_of(x, axes, what, where);
+  Numbers every(jit::axis_index(x.rank()));
+  std::iota(every.begin(), every.end(), 0);
+  return every;
+}
+
+/// `x` with axes of one element where it was reduced.
+Node keep_axes(const Node& reduced, const Dims& dims, const Numbers& axes, CallSite where) {
+  std::vector<std::int64_t> kept(dims.begin(), dims.end());
+  for (const std::int64_t axis : axes) kept[jit::axis_index(axis)] = 1;
+  return reshape(reduced, kept, where);
+}
+
+Node reduce_node(Op op, std::string_view what, const Node& x, const Axes& axes, Reduce options,
+                 CallSite where) {
+  const Numbers gone = reduced_axes(x, axes, what, where);
+  GraphNode node;
+  node.kind = NodeKind::reduce;
+  node.op = op;
+  node.args = {jit::id_of(x)};
+  node.fields = {gone};
+  const Node reduced = jit::make_node(jit::graph_of(x, what), std::move(node), where);
+  return options.keep ? keep_axes(reduced, x.dims(), gone, where) : reduced;
+}
+
+Node as_floating(const Node& x, CallSite where) {
+  return is_floating(x.dtype()) ? x : cast(Operand(x, where), DType::f32);
+}
+
+std::int64_t count_of(const Node& x, const Numbers& axes) {
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) count *= x.dims()[jit::axis_index(axis)];
+  return count;
+}
+
+/// The mean in the type that sums of `x` are computed in.
+Node wide_mean(const Node& x, const Axes& axes, Reduce options, std::string_view what,
+               CallSite where) {
+  const Numbers gone = reduced_axes(x, axes, what, where);
+  const Node wide =
+      cast(Operand(as_floating(x, where), where), compute_type(as_floating(x, where).dtype()));
+  const Node total = sum(wide, gone, options, where);
+  return Operand(total, where) / Operand(static_cast<double>(count_of(x, gone)), where);
+}
+
+/// The place of the first element along `axis` that is the `op` of all; a NaN is.
+Node arg_extreme(Op op, std::string_view what, const Node& x, std::int64_t axis, Reduce options,
+                 CallSite where) {
+  const auto& graph = jit::graph_of(x, what);
+  const std::int64_t along = jit::axis_of(x, axis, what, where);
+  const Node extreme = reduce_node(op, what, x, {along}, {.keep = true}, where);
+  Node found = Operand(x, where) == Operand(extreme, where);
+  if (is_floating(x.dtype())) found = Operand(found, where) || Operand(x != x, where);
+  const Node place = Inside::make<Graph>(graph).iota({DType::i64, x.dims()}, along, where);
+  const Node first = select(Operand(found, where), place, x.dims()[jit::axis_index(along)]);
+  return minimum(first, {along}, options, where);
+}
+
+Node windowed(Op op, std::string_view what, const Node& x, const Window& window, CallSite where) {
+  const auto& graph = jit::graph_of(x, what);
+  const std::size_t rank = x.dims().size();
+  const std::size_t axes = window.size.size();
+  if (axes > rank || (!window.step.empty() && window.step.size() != axes) ||
+      (!window.dilation.empty() && window.dilation.size() != axes)) {
+    jit::refuse_op(what, std::span(&x, 1),
+                   fmt::format("a window of {} axes, {} steps and {} dilations over {} axes; there "
+                               "are no more axes than the node has, and as many steps and "
+                               "dilations, or none",
+                               axes, window.step.size(), window.dilation.size(), rank),
+                   where);
+  }
+  GraphNode node;
+  node.kind = NodeKind::window;
+  node.op = op;
+  node.args = {jit::id_of(x)};
+  node.fields.assign(3, Numbers(rank, 1));
+  for (std::size_t k = 0; k < axes; ++k) {
+    const std::size_t axis = rank - axes + k;
+    node.fields[0][axis] = window.size[k];
+    node.fields[1][axis] = window.step.empty() ? window.size[k] : window.step[k];
+    if (!window.dilation.empty()) node.fields[2][axis] = window.dilation[k];
+  }
+  return jit::make_node(graph, std::move(node), where);
+}
+
+Node cumulate_node(Op op, std::string_view what, const Node& x, std::int64_t axis, Cumulate options,
+                   CallSite where) {
+  GraphNode node;
+  node.kind = NodeKind::cumulate;
+  node.op = op;
+  node.args = {jit::id_of(x)};
+  node.fields = {{jit::axis_of(x, axis, what, where)}, {options.reverse ? 1 : 0}};
+  return jit::make_node(jit::graph_of(x, what), std::move(node), where);
+}
+
+}  // namespace
+
+Node sum(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return reduce_node(Op::add, "sum", x, axes, options, where);
+}
+Node product(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return reduce_node(Op::mul, "product", x, axes, options, where);
+}
+Node maximum(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return reduce_node(Op::max, "maximum", x, axes, options, where);
+}
+Node minimum(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return reduce_node(Op::min, "minimum", x, axes, options, where);
+}
+Node all(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return reduce_node(Op::and_, "all", x, axes, options, where);
+}
+Node any(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return reduce_node(Op::or_, "any", x, axes, options, where);
+}
+
+Node mean(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  return wide_mean(x, axes, options, "mean", where);
+}
+
+Node variance(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  const Node centre = wide_mean(x, axes, {.keep = true}, "variance", where);
+  const Node distance = Operand(x, where) - Operand(centre, where);
+  return wide_mean(Operand(distance, where) * Operand(distance, where), axes, options, "variance",
+                   where);
+}
+
+Node logsumexp(const Node& x, const Axes& axes, Reduce options, CallSite where) {
+  const Numbers gone = reduced_axes(x, axes, "logsumexp", where);
+  const Node real = as_floating(x, where);
+  const Node largest = maximum(real, gone, {.keep = true}, where);
+  // An infinite maximum would give inf - inf.
+  const Node finite = abs(Operand(largest, where)) < Operand(HUGE_VAL, where);
+  const Node shift = select(Operand(finite, where), largest, 0);
+  const Node terms = exp(Operand(Operand(real, where) - Operand(shift, where), where));
+  const Node total = log(Operand(sum(terms, gone, {.keep = true}, where), where));
+  const Node result = Operand(total, where) + Operand(shift, where);
+  if (options.keep) return result;
+  std::vector<std::int64_t> dims;
+  for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+    if (!std::ranges::binary_search(gone, axis)) dims.push_back(x.dims()[jit::axis_index(axis)]);
+  }
+  return reshape(result, dims, where);
+}
+
+Node argmax(const Node& x, std::int64_t axis, Reduce options, CallSite where) {
+  return arg_extreme(Op::max, "argmax", x, axis, options, where);
+}
+Node argmin(const Node& x, std::int64_t axis, Reduce options, CallSite where) {
+  return arg_extreme(Op::min, "argmin", x, axis, options, where);
+}
+
+Node window_sum(const Node& x, const Window& window, CallSite where) {
+  return windowed(Op::add, "window_sum", x, window, where);
+}
+Node window_maximum(const Node& x, const Window& window, CallSite where) {
+  return windowed(Op::max, "window_maximum", x, window, where);
+}
+Node window_minimum(const Node& x, const Window& window, CallSite where) {
+  return windowed(Op::min, "window_minimum", x, window, where);
+}
+Node cumsum(const Node& x, std::int64_t axis, Cumulate options, CallSite where) {
+  return cumulate_node(Op::add, "cumsum", x, axis, options, where);
+}
+Node cumprod(const Node& x, std::int64_t axis, Cumulate options, CallSite where) {
+  return cumulate_node(Op::mul, "cumprod", x, axis, options, where);
+}
+Node cummax(const Node& x, std::int64_t axis, Cumulate options, CallSite where) {
+  return cumulate_node(Op::max, "cummax", x, axis, options, where);
+}
+
+}  // namespace heddle

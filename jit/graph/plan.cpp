@@ -1,0 +1,115 @@
+// See graph/plan.hpp.
+#include "jit/graph/plan.hpp"
+
+#include <algorithm>
+
+namespace heddle::jit {
+namespace {
+
+/// Operations that one expression nests at most, layout among them.
+constexpr int depth_max = 48;
+
+constexpr NodeId nobody = ~NodeId{0};
+constexpr NodeId several = nobody - 1;
+
+/// Whether this kind reads an element of its operand more than once.
+bool rereads(NodeKind kind) {
+  return kind == NodeKind::dot || kind == NodeKind::conv || kind == NodeKind::window ||
+         kind == NodeKind::gather || kind == NodeKind::scatter;
+}
+
+class Planner {
+ public:
+  Planner(const GraphState& graph, const std::vector<bool>& live)
+      : graph_(graph),
+        live_(live),
+        kept_(live.size(), false),
+        computes_(live.size(), false),
+        reader_(live.size(), nobody),
+        alike_(live.size(), true),
+        uses_(live.size(), 0) {}
+
+  std::vector<bool> plan() {
+    for (NodeId id = 0; id < live_.size(); ++id) computes_[id] = computes(id);
+    for (const NodeId id : graph_.results) kept_[id] = true;
+    for (const auto& [id, message] : graph_.marks) kept_[id] = true;
+    for (NodeId id = static_cast<NodeId>(live_.size()); id-- > 0;) {
+      if (live_[id]) decide(id);
+    }
+    bound_depth();
+    return std::move(kept_);
+  }
+
+ private:
+  /// Whether reading it computes more than an index: an operation in it, or in what it reads.
+  bool computes(NodeId id) const {
+    const GraphNode& node = graph_.node(id);
+    if (node.kind == NodeKind::element || node.kind == NodeKind::gather) return true;
+    if (!is_pointwise(node.kind)) return false;
+    return std::ranges::any_of(node.args, [this](NodeId arg) { return computes_[arg]; });
+  }
+
+  /// Its readers, which have higher numbers, have been decided.
+  void decide(NodeId id) {
+    const GraphNode& node = graph_.node(id);
+    if (!is_pointwise(node.kind)) kept_[id] = node.kind != NodeKind::parameter;
+    const bool again = reader_[id] == several || (uses_[id] > 1 && !alike_[id]);
+    if (computes_[id] && again) kept_[id] = true;
+    const NodeId statement = kept_[id] ? id : reader_[id];
+    const bool element = node.kind == NodeKind::element || node.kind == NodeKind::cast;
+    for (const NodeId arg : node.args) {
+      ++uses_[arg];
+      reader_[arg] = reader_[arg] == nobody || reader_[arg] == statement ? statement : several;
+      alike_[arg] = alike_[arg] && element;
+      const bool grows = node.kind == NodeKind::broadcast &&
+                         node.type.num_elements() != graph_.type(arg).num_elements();
+      if (computes_[arg] && (grows || rereads(node.kind))) kept_[arg] = true;
+      // What is read at computed places is in memory; what these are computed by is read for each.
+      const bool read_anywhere = node.kind == NodeKind::gather && arg == node.args[0];
+      if (read_anywhere && graph_.node(arg).kind != NodeKind::parameter) kept_[arg] = true;
+    }
+  }
+
+  void bound_depth() {
+    std::vector<int> depth(live_.size(), 0);
+    for (NodeId id = 0; id < live_.size(); ++id) {
+      if (!live_[id] || !is_pointwise(graph_.node(id).kind)) continue;
+      for (const NodeId arg : graph_.node(id).args)
+        depth[id] = std::max(depth[id], kept_[arg] ? 1 : depth[arg] + 1);
+      if (depth[id] > depth_max) kept_[id] = true;
+    }
+  }
+
+  const GraphState& graph_;
+  const std::vector<bool>& live_;
+  std::vector<bool> kept_;
+  std::vector<bool> computes_;
+  std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several
+  std::vector<bool> alike_;     // read by elementwise operations alone: at one place
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+bool is_pointwise(NodeKind kind) noexcept {
+  switch (kind) {
+    case NodeKind::constant:
+    case NodeKind::iota:
+    case NodeKind::element:
+    case NodeKind::cast:
+    case NodeKind::broadcast:
+    case NodeKind::reshape:
+    case NodeKind::transpose:
+    case NodeKind::slice:
+    case NodeKind::gather:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<bool> kept_nodes(const GraphState& graph, const std::vector<bool>& live) {
+  return Planner(graph, live).plan();
+}
+
+}  // namespace heddle::jit

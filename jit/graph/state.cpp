@@ -1,0 +1,253 @@
+// See graph/state.hpp.
+#include "jit/graph/state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "heddle/status.hpp"
+#include "jit/describe/expr.hpp"
+#include "jit/describe/program_text.hpp"
+#include "jit/system/inside.hpp"
+#include "jit/system/limits.hpp"
+#include "jit/value/literal.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// FNV-1a over the fields of a node.
+class NodeHash {
+ public:
+  NodeHash& mix(std::uint64_t field) noexcept {
+    hash_ = (hash_ ^ field) * 0x100000001b3u;
+    hash_ ^= hash_ >> 29U;
+    return *this;
+  }
+  [[nodiscard]] std::size_t value() const noexcept { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+[[noreturn]] void refuse_graph(std::string text) {
+  throw Error(ErrorCode::invalid_argument, std::move(text));
+}
+
+}  // namespace
+
+std::string show(std::source_location where) {
+  const std::string_view path = where.file_name();
+  return fmt::format("{}:{}", path.substr(path.rfind('/') + 1), where.line());
+}
+
+std::string at(std::source_location where) {
+  return where.line() == 0 ? std::string() : fmt::format(", at {}", show(where));
+}
+
+GraphState::GraphState(std::string graph_name)
+    : name(std::move(graph_name)), known_(16, Hash{this}, Equal{this}), known_scopes_{{"", 0}} {}
+
+std::uint32_t GraphState::scope_at(std::string path) {
+  const auto [at, fresh] = known_scopes_.emplace(path, static_cast<std::uint32_t>(scopes.size()));
+  if (fresh) scopes.push_back(std::move(path));
+  return at->second;
+}
+
+std::size_t GraphState::Hash::operator()(NodeId id) const noexcept {
+  const GraphNode& node = graph->node(id);
+  NodeHash hash;
+  hash.mix(static_cast<std::uint64_t>(node.kind)).mix(static_cast<std::uint64_t>(node.op));
+  hash.mix(std::hash<ArrayType>()(node.type));
+  for (const NodeId arg : node.args) hash.mix(arg);
+  for (const Numbers& field : node.fields) {
+    hash.mix(field.size());
+    for (const std::int64_t number : field) hash.mix(static_cast<std::uint64_t>(number));
+  }
+  hash.mix(static_cast<std::uint64_t>(node.scalar.i));
+  hash.mix(std::bit_cast<std::uint64_t>(node.scalar.f));
+  return hash.value();
+}
+
+NodeId GraphState::add(GraphNode node, std::source_location where) {
+  if (finished) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("graph '{}' is finished, and takes no more nodes ('{}' at {}); make "
+                            "them before finish(), or a graph of their own",
+                            name, title(node), jit::show(where)));
+  }
+  count_step();
+  node.type = checked_type(node, where);
+  const auto id = static_cast<NodeId>(nodes.size());
+  nodes.push_back({std::move(node), where, scope});
+  const auto [at, fresh] = known_.insert(id);
+  if (!fresh) nodes.pop_back();
+  return *at;
+}
+
+ArrayType GraphState::checked_type(const GraphNode& node, std::source_location where) const {
+  std::vector<ArrayType> types;
+  types.reserve(node.args.size());
+  for (const NodeId arg : node.args) types.push_back(type(arg));
+  std::string problem;
+  try {
+    ArrayType found = type_of(node, types);
+    if (found.num_bytes()) return found;
+    problem =
+        fmt::format("its result would be {}, whose size passes 2^63 bytes", found.to_string());
+  } catch (const Error& error) {
+    problem = error.status().message();
+  }
+  std::string operands;
+  for (const NodeId arg : node.args) operands += (operands.empty() ? " of " : ", ") + show(arg);
+  refuse_graph(fmt::format("'{}'{}: {}{}", title(node), operands, problem, at(where)));
+}
+
+std::string GraphState::show(NodeId id) const {
+  const GraphNode& made = node(id);
+  std::string what(title(made));
+  if (made.kind == NodeKind::parameter) {
+    what = fmt::format("'{}'", parameter_names[static_cast<std::size_t>(made.fields[0][0])]);
+  }
+  const std::source_location where = nodes[id].where;
+  return fmt::format("%{} {} {}{}", id, what, made.type.to_string(),
+                     where.line() == 0 ? std::string() : fmt::format(" ({})", jit::show(where)));
+}
+
+std::vector<bool> GraphState::live() const {
+  std::vector<bool> needed(nodes.size(), false);
+  for (const NodeId id : results) needed[id] = true;
+  for (const auto& [id, text] : marks) needed[id] = true;
+  for (std::size_t id = nodes.size(); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (const NodeId arg : nodes[id].node.args) needed[arg] = true;
+  }
+  for (const NodeId id : parameters) needed[id] = true;
+  return needed;
+}
+
+const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view what) {
+  const auto& state = Inside::of(node);
+  if (state == nullptr) {
+    refuse_graph(
+        fmt::format("'{}' takes a node of no graph (one that was only declared); make it by a "
+                    "graph or by an operation first",
+                    what));
+  }
+  return state;
+}
+
+std::shared_ptr<GraphState> common_graph(std::span<const Node> nodes, std::string_view what,
+                                         std::source_location where) {
+  std::shared_ptr<GraphState> common;
+  for (const Node& node : nodes) {
+    const auto& graph = graph_of(node, what);
+    if (common == nullptr) common = graph;
+    if (common == graph) continue;
+    refuse_graph(
+        fmt::format("'{}' of {} of graph '{}' and {} of graph '{}': nodes of two graphs do not "
+                    "meet; make both in one, at {}",
+                    what, common->show(id_of(nodes[0])), common->name, graph->show(id_of(node)),
+                    graph->name, show(where)));
+  }
+  return common;
+}
+
+NodeId id_of(const Node& node) noexcept { return Inside::id_of(node); }
+
+Node make_node(const std::shared_ptr<GraphState>& graph, GraphNode node,
+               std::source_location where) {
+  const NodeId id = graph->add(std::move(node), where);
+  return Inside::make<Node>(graph, id);
+}
+
+Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value, DType dtype,
+                   std::source_location where) {
+  GraphNode node;
+  node.kind = NodeKind::constant;
+  node.type = {dtype};
+  node.scalar = convert(value, dtype);
+  return make_node(graph, std::move(node), where);
+}
+
+Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& graph, DType dtype,
+                  std::string_view what) {
+  if (!operand.number()) {
+    static_cast<void>(graph_of(operand.node(), what));
+    return cast(operand, dtype);
+  }
+  const ExprNode& literal = *Inside::of(*operand.number());
+  if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
+    refuse_graph(fmt::format("'{}': the number {} does not fit {}, at {}", what,
+                             print_expr(literal), heddle::name(dtype), show(operand.where())));
+  }
+  return constant_node(graph, literal.scalar, dtype, operand.where());
+}
+
+void refuse_op(std::string_view what, std::span<const Node> operands, std::string_view problem,
+               std::source_location where) {
+  std::string text = fmt::format("'{}'", what);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    text += fmt::format("{}{}",
+                        k == 0                     ? " of "
+                        : k + 1 == operands.size() ? " and "
+                                                   : ", ",
+                        graph_of(operands[k], what)->show(id_of(operands[k])));
+  }
+  refuse_graph(fmt::format("{}: {}, at {}", text, problem, show(where)));
+}
+
+std::int64_t axis_of(const Node& node, std::int64_t axis, std::string_view what,
+                     std::source_location where) {
+  const std::int64_t rank = node.rank();
+  if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+  refuse_op(what, std::span(&node, 1),
+            rank == 0 ? fmt::format("axis {} of a scalar, which has none", axis)
+                      : fmt::format("axis {} is none of its {} (expected {} to {})", axis, rank,
+                                    -rank, rank - 1),
+            where);
+}
+
+Numbers axes_of(const Node& node, const Axes& axes, std::string_view what,
+                std::source_location where) {
+  Numbers found;
+  for (const std::int64_t axis : axes) found.push_back(axis_of(node, axis, what, where));
+  std::ranges::sort(found);
+  const auto twice = std::ranges::adjacent_find(found);
+  if (twice != found.end()) {
+    refuse_op(what, std::span(&node, 1),
+              fmt::format("axis {} is listed twice; list each once", *twice), where);
+  }
+  return found;
+}
+
+std::optional<Dims> broadcast_dims(std::span<const Dims> shapes) {
+  Dims result;
+  for (const Dims& dims : shapes) {
+    if (dims.size() > result.size()) result.insert(result.begin(), dims.size() - result.size(), 1);
+    const std::size_t from = result.size() - dims.size();
+    for (std::size_t k = 0; k < dims.size(); ++k) {
+      if (dims[k] == result[from + k] || dims[k] == 1) continue;
+      if (result[from + k] != 1) return std::nullopt;
+      result[from + k] = dims[k];
+    }
+  }
+  return result;
+}
+
+Node broadcast_as(const Node& node, const Dims& dims, std::source_location where) {
+  if (node.dims() == dims) return node;
+  GraphNode made;
+  made.kind = NodeKind::broadcast;
+  made.type = {node.dtype(), dims};
+  made.args = {id_of(node)};
+  Numbers axes;
+  const std::size_t from = dims.size() - node.dims().size();
+  for (std::size_t k = 0; k < node.dims().size(); ++k)
+    axes.push_back(static_cast<std::int64_t>(from + k));
+  made.fields = {std::move(axes)};
+  return make_node(graph_of(node, "broadcast"), std::move(made), where);
+}
+
+}  // namespace heddle::jit

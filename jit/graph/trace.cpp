@@ -1,0 +1,113 @@
+// What tracing needs no type for: names, parameters, failures, the end.
+#include "heddle/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+#include "heddle/status.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+#include "scheduler/threads/process_mutex.hpp"
+#include "scheduler/threads/what.hpp"
+
+namespace heddle {
+namespace {
+
+/// "mlp" for the first trace of a name in this process, then "mlp#2", ...
+std::string numbered(const std::string& name) {
+  static constinit sched::ProcessMutex mutex;
+  // Never destroyed: other threads may trace while the process ends.
+  static auto& traces = *new std::unordered_map<std::string, std::uint64_t>();
+  const std::lock_guard lock(mutex);
+  const std::uint64_t number = ++traces[name];
+  return number == 1 ? name : fmt::format("{}#{}", name, number);
+}
+
+/// What is being handled, as a failure.
+Status thrown() {
+  Status failure;
+  try {
+    throw;
+  } catch (const Error& error) {
+    failure = error.status();
+    if (failure.ok())
+      failure = Status(ErrorCode::invalid_argument, "threw an Error without a failure");
+  } catch (const std::bad_alloc& error) {
+    failure = Status(ErrorCode::exhausted, sched::what_of(error));
+  } catch (const std::exception& error) {
+    failure = Status(ErrorCode::invalid_argument, sched::what_of(error));
+  } catch (...) {
+    failure = Status(ErrorCode::invalid_argument, "threw something that is no std::exception");
+  }
+  return failure;
+}
+
+/// A field for each argument.
+TreeDef arguments_of(std::vector<TreeDef> arguments) {
+  std::vector<std::string> names;
+  for (std::size_t k = 0; k < arguments.size(); ++k) names.push_back(fmt::format("arg{}", k));
+  return TreeDef(TreeKind::fields, std::move(arguments), std::move(names));
+}
+
+}  // namespace
+
+void TracedGraph::require_arguments(std::vector<TreeDef> found) const {
+  if (found.size() != arguments_.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("'{}' takes {} argument{}, and is given {}", name(), arguments_.size(),
+                            arguments_.size() == 1 ? "" : "s", found.size()));
+  }
+  require_same(arguments_of(std::move(found)), arguments_,
+               fmt::format("the arguments of '{}'", name()));
+}
+
+namespace tracing {
+
+Tracer::Tracer(const TraceName& name) : where_(name.where()), graph_(numbered(name.text())) {}
+
+Node Tracer::parameter(const std::string& path, const ArrayType& type) {
+  try {
+    return graph_.parameter(path, type, where_);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("{} of function '{}' cannot be {}{}", path, graph_.name(),
+                            type.to_string(), jit::at(where_)),
+                error.status());
+  }
+}
+
+void Tracer::fail() const {
+  const Status cause = thrown();
+  const jit::GraphState& graph = *Inside::of(graph_);
+  const auto last = static_cast<jit::NodeId>(graph.nodes.size() - 1);
+  const bool made = graph.nodes.size() > graph.parameters.size();
+  throw Error(
+      Status(cause.code(),
+             fmt::format("function '{}' failed in its trace{}, {}", graph.name, jit::at(where_),
+                         made ? "after " + graph.show(last) : std::string("before it made a node")),
+             cause)
+          .with_exception(std::current_exception()));
+}
+
+TracedGraph Tracer::finish(TreeDef results, std::vector<Node> leaves) {
+  if (leaves.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("function '{}' returned {}, in which is no node, and so computes "
+                            "nothing; return what it gives{}",
+                            graph_.name(), results.to_string(), jit::at(where_)));
+  }
+  const auto name_of = [&](std::size_t k) {
+    const std::string path = results.path(k);
+    return path.empty() ? std::string("the result") : fmt::format("result '{}'", path);
+  };
+  jit::finish_graph(*Inside::of(graph_), leaves, name_of, where_);
+  return {std::move(graph_), arguments_of(std::move(arguments_)), std::move(results)};
+}
+
+}  // namespace tracing
+}  // namespace heddle

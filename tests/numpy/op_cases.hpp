@@ -1,0 +1,99 @@
+// The operations of graphs with what NumPy calls them, for graph_cases. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+
+namespace heddle::numpy {
+
+using Nodes = std::vector<Node>;
+using Types = std::vector<DType>;
+
+inline const Types floats{DType::f16, DType::bf16, DType::f32, DType::f64};
+inline const Types wide_floats{DType::f32, DType::f64};
+inline const Types integers{DType::i8, DType::i16, DType::i32, DType::i64,
+                            DType::u8, DType::u16, DType::u32, DType::u64};
+inline const Types numbers = [] {
+  Types all = floats;
+  all.insert(all.end(), integers.begin(), integers.end());
+  return all;
+}();
+inline const Types every = [] {
+  Types all = numbers;
+  all.push_back(DType::bool_);
+  return all;
+}();
+inline const Types booleans{DType::bool_};
+
+/// One array that goes in.
+struct In {
+  Dims dims;
+  enum class Values : std::uint8_t {
+    any,       ///< floats with NaN, infinities and -0 among them
+    finite,    ///< whole numbers within 6, or floats within 3
+    positive,  ///< above 0, else the same
+    places,    ///< i64, from -1 to 5
+  } values = Values::finite;
+};
+
+struct OpCase {
+  std::string family, name;
+  Types types;
+  std::vector<In> in;
+  std::function<Node(const Graph&, const Nodes&)> make;
+  std::string numpy;  ///< of a, b, c, ...; floats are f64 there
+};
+
+using V = In::Values;
+inline const In special{{4, 6}, V::any}, matrix{{4, 6}}, positive{{4, 6}, V::positive}, row{{6}},
+    batch{{2, 3, 4}}, other{{2, 4, 5}}, truths{{4, 6}};
+
+using One = Node (*)(const Node&);
+using Two = Node (*)(const Node&, const Node&);
+
+class Cases {
+ public:
+  std::vector<OpCase> all;
+
+  void family(std::string name) { family_ = std::move(name); }
+  void one(std::string name, const Types& types, const In& in, One make, std::string numpy) {
+    all.push_back({family_,
+                   std::move(name),
+                   types,
+                   {in},
+                   [make](const Graph&, const Nodes& x) { return make(x[0]); },
+                   std::move(numpy)});
+  }
+  void two(std::string name, const Types& types, const In& a, const In& b, Two make,
+           std::string numpy) {
+    all.push_back({family_,
+                   std::move(name),
+                   types,
+                   {a, b},
+                   [make](const Graph&, const Nodes& x) { return make(x[0], x[1]); },
+                   std::move(numpy)});
+  }
+  void more(std::string name, const Types& types, std::vector<In> in,
+            std::function<Node(const Graph&, const Nodes&)> make, std::string numpy) {
+    all.push_back(
+        {family_, std::move(name), types, std::move(in), std::move(make), std::move(numpy)});
+  }
+
+ private:
+  std::string family_;
+};
+
+void add_elementwise(Cases& c);
+void add_layout(Cases& c);
+void add_contractions(Cases& c);
+void add_reductions(Cases& c);
+void add_indexing(Cases& c);
+void add_order(Cases& c);
+void add_neural(Cases& c);
+
+}  // namespace heddle::numpy

@@ -1,0 +1,17 @@
+// A plain interpreter of graphs, node by node: the yardstick that their lowering is held to. Slow
+// and obvious on purpose. Pure.
+#pragma once
+
+#include <vector>
+
+#include "heddle/graph.hpp"
+#include "heddle/host_array.hpp"
+
+namespace heddle::jit::testing {
+
+/// The results of a finished graph for these arguments. Terms of reductions are taken in row-major
+/// order, from the neutral element; operations and conversions are those of scalar_reference.hpp.
+[[nodiscard]] std::vector<HostArray> interpret(const Graph& graph,
+                                               const std::vector<HostArray>& arguments);
+
+}  // namespace heddle::jit::testing
