@@ -78,7 +78,7 @@ std::string BufferState::absence() const {
 }
 
 bool ended_well(const Event& event) noexcept {
-  return sched::Timeline::has_ended(event) && sched::Timeline::outcome_of(event).status.ok();
+  return sched::Timeline::has_ended(event) && sched::Timeline::outcome_of(event).ok();
 }
 
 namespace {

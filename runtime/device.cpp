@@ -78,7 +78,7 @@ void Device::finalize(std::chrono::nanoseconds timeout) const {
 
 Event Device::refused(const Event& event) const noexcept {
   // A failure that the refusal tells of is seen once the event is asked.
-  if (sched::Timeline::outcome_of(event).status.code() != ErrorCode::unavailable) return event;
+  if (sched::Timeline::outcome_of(event).code() != ErrorCode::unavailable) return event;
   Status why = rt::open_status(*state_);
   return why.ok() ? event : sched::Timeline::refused(std::move(why));
 }

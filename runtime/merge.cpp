@@ -345,7 +345,7 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
   const Event copied = ask(*device, {"merge copy", copies.copying(), none, &copies}, mine);
   if (copied.accepted()) return;
   // Not asked for: a failure that it tells of is still to be seen by somebody (S10).
-  const Status why = sched::Timeline::outcome_of(copied).status;
+  const Status why = sched::Timeline::outcome_of(copied);
   if (why.code() == ErrorCode::exhausted || why.code() == ErrorCode::deadline ||
       why.code() == ErrorCode::cancelled) {
     throw Error(Status(

@@ -83,7 +83,8 @@ struct SubmitOptions {
   /// rather than with a `device_failed` that names device and task; `cancelled` is no failure.
   bool own_status = false;
   /// The task starts after these, which are waited for one after the other; it is skipped when one
-  /// of them failed, or would wait for it: then at once, while those that follow may still run.
+  /// of them failed, or would wait for it: then at once, while those that follow may still run. The
+  /// device goes on (S8).
   std::vector<Event> after{};
   /// The place that a device which records sites names; unset: where the label was written.
   std::optional<std::source_location> site{};

@@ -110,7 +110,7 @@ std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool
 Status Admission::gather_after(TaskNote& note, const SubmitOptions& options) noexcept {
   for (const Event& event : options.after) {
     const bool ended = Timeline::has_ended(event);
-    if (ended && Timeline::outcome_of(event).status.ok()) continue;
+    if (ended && Timeline::outcome_of(event).ok()) continue;
     if (!ended && Timeline::of(event)->in_forked_child())
       return Timeline::of(event)->fork_refusal();
     if (waits_for_itself(device_.id, event.ticket()) && event.device_id() == device_.id &&
@@ -284,7 +284,7 @@ Event Admission::submit_wait(const Event& event) noexcept {
   const bool own = event.device_id() == device_.id;
   if (own && event.ticket() > lane_.tickets())
     return device_.timeline->refuse(device_.own_task_refusal("waiting for a later ticket"));
-  if (own || (Timeline::has_ended(event) && Timeline::outcome_of(event).status.ok())) {
+  if (own || (Timeline::has_ended(event) && Timeline::outcome_of(event).ok())) {
     if (!own && Clocks::on()) Clocks::next_comes_after(device_.id, event);
     return event;
   }

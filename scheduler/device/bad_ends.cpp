@@ -51,17 +51,16 @@ Closed& closed() noexcept {
 }  // namespace
 
 void BadEnds::add(std::uint64_t from, std::uint64_t to, End end, const Status& status,
-                  bool contained) noexcept {
+                  bool alone) noexcept {
   if (!runs_.empty() && end != End::failed) {
     Run& last = runs_.back();
-    if (last.to + 1 == from && last.end == end && last.contained == contained &&
-        last.status == status) {
+    if (last.to + 1 == from && last.end == end && last.alone == alone && last.status == status) {
       last.to = to;
       return;
     }
   }
   try {
-    runs_.push_back({from, to, end, contained, status, false});
+    runs_.push_back({from, to, end, alone, status, false});
   } catch (...) {
     if (!runs_.empty()) runs_.back().to = to;
   }
@@ -78,16 +77,16 @@ const BadEnds::Run* BadEnds::find(std::uint64_t ticket) const noexcept {
   return ticket > run.to ? nullptr : &run;
 }
 
-Outcome BadEnds::of(std::uint64_t ticket) const noexcept {
+Status BadEnds::of(std::uint64_t ticket) const noexcept {
   const Run* const run = find(ticket);
-  return run == nullptr ? Outcome() : Outcome{run->status, run->contained};
+  return run == nullptr ? Status() : run->status;
 }
 
 void BadEnds::see(std::uint64_t ticket) noexcept {
   Run* run = find(ticket);
   if (run == nullptr || run->seen) return;
   run->seen = true;
-  if (run->end != End::skipped || run->contained) return;
+  if (run->end != End::skipped || run->alone) return;
   while (run != runs_.data() && !run->poisons()) --run;
   run->seen = true;
 }
@@ -129,20 +128,18 @@ void bury(std::uint64_t timeline, BadEnds ends) noexcept {
   all.timelines.erase(all.timelines.begin());
 }
 
-Outcome outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept {
+Status outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   const std::lock_guard lock(closed_mutex);
   Closed& all = closed();
   if (const auto at = all.timelines.find(timeline); at != all.timelines.end())
     return at->second.of(ticket);
   if (timeline > all.forgotten) return {};
-  return {Status(ErrorCode::unavailable,
-                 [&] {
-                   return fmt::format(
-                       "how this task ended is no longer known: its device was closed, and "
-                       "{} others that had failures since",
-                       tuning::closed_timelines_max);
-                 }),
-          false};
+  return Status(ErrorCode::unavailable, [&] {
+    return fmt::format(
+        "how this task ended is no longer known: its device was closed, and {} others that had "
+        "failures since",
+        tuning::closed_timelines_max);
+  });
 }
 
 }  // namespace heddle::sched

@@ -16,22 +16,17 @@ namespace heddle::sched {
 /// How a run of tickets ended, when not well.
 enum class End : std::uint8_t { failed, skipped, cancelled };
 
-struct Outcome {
-  Status status;
-  bool contained = false;  ///< the failure was kept to its task
-};
-
 class BadEnds {
  public:
   /// Tickets ascend. Without memory the last run is stretched: a bad end is never taken for a good
-  /// one.
+  /// one. `alone`: it poisons nothing, and is skipped, if so, for a failure elsewhere.
   void add(std::uint64_t from, std::uint64_t to, End end, const Status& status,
-           bool contained) noexcept;
-  [[nodiscard]] Outcome of(std::uint64_t ticket) const noexcept;
+           bool alone) noexcept;
+  [[nodiscard]] Status of(std::uint64_t ticket) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return runs_.empty(); }
 
   // Failures are to be seen by somebody, or told: those of tasks that failed, and of those that
-  // were skipped for a failure elsewhere that was contained. Others were skipped for one of these.
+  // were skipped alone, for what they came after. Others were skipped for one of these.
 
   /// Somebody asked how `ticket` ended.
   void see(std::uint64_t ticket) noexcept;
@@ -50,12 +45,12 @@ class BadEnds {
   struct Run {
     std::uint64_t from, to;
     End end;
-    bool contained;
+    bool alone;
     Status status;
     bool seen = false;
-    [[nodiscard]] bool poisons() const noexcept { return end == End::failed && !contained; }
+    [[nodiscard]] bool poisons() const noexcept { return end == End::failed && !alone; }
     [[nodiscard]] bool owed() const noexcept {
-      return !seen && (end == End::failed || (end == End::skipped && contained));
+      return !seen && (end == End::failed || (end == End::skipped && alone));
     }
   };
   [[nodiscard]] const Run* find(std::uint64_t ticket) const noexcept;
@@ -71,6 +66,6 @@ class BadEnds {
 /// them.
 void bury(std::uint64_t timeline, BadEnds ends) noexcept;
 /// How a ticket of a closed timeline ended.
-[[nodiscard]] Outcome outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept;
+[[nodiscard]] Status outcome_of_closed(std::uint64_t timeline, std::uint64_t ticket) noexcept;
 
 }  // namespace heddle::sched

@@ -382,7 +382,7 @@ void Clocks::tell_due() noexcept {
     book.suspects.erase(rest.begin(), rest.end());
   });
   for (const Suspect& each : due) {
-    if (Timeline::outcome_of(each.task).status.ok()) each.tell();
+    if (Timeline::outcome_of(each.task).ok()) each.tell();
   }
 }
 

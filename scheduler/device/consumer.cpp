@@ -124,26 +124,23 @@ bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept
   if (late_ends_ && !may_begin(ticket)) return false;
   control_.settle(ticket);  // what was cancelled is looked at in this step
   if (control_.health().cancelled(ticket)) {
-    drop(
-        ticket, End::cancelled,
-        Status(ErrorCode::cancelled,
-               [&] { return fmt::format("device '{}': cancelled before it ran", device_.name()); }),
-        note.contain);
+    drop(ticket, End::cancelled, Status(ErrorCode::cancelled, [&] {
+           return fmt::format("device '{}': cancelled before it ran", device_.name());
+         }));
     return true;
   }
   if (const Status reason = control_.skip_reason(); !reason.ok()) {
-    drop(ticket, End::skipped, reason, false);
+    drop(ticket, End::skipped, reason);
     return true;
   }
   Status refusal;
-  bool contained = false;
-  if (!note.after.empty() && !gate_open(ticket, note, refusal, contained)) return false;
+  if (!note.after.empty() && !gate_open(ticket, note, refusal)) return false;
   waits_.leave_gate();
   trace_.begin();
   if (refusal.ok()) {
     run_closely(ticket, note);
   } else {
-    refuse(ticket, note, std::move(refusal), contained);
+    refuse(ticket, note, std::move(refusal));
   }
   return true;
 }
@@ -166,17 +163,16 @@ void Consumer::run_closely(std::uint64_t ticket, const TaskNote& note) noexcept 
   if (simulation != nullptr) simulation->end_task(device_.core, ticket);
 }
 
-void Consumer::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
+void Consumer::drop(std::uint64_t ticket, End end, const Status& why) noexcept {
   pass_over(ticket);
-  if (!late_ends_) return ending_.drop(ticket, end, why, contained);
-  late_ends_->dropped(ticket, end, why, contained);
+  if (!late_ends_) return ending_.drop(ticket, end, why);
+  late_ends_->dropped(ticket, end, why);
 }
 
-void Consumer::refuse(std::uint64_t ticket, const TaskNote& note, Status why,
-                      bool contained) noexcept {
+void Consumer::refuse(std::uint64_t ticket, const TaskNote& note, Status why) noexcept {
   pass_over(ticket);
-  if (!late_ends_) return ending_.refused(ticket, note, std::move(why), contained);
-  late_ends_->refused(ticket, std::move(why), contained);
+  if (!late_ends_) return ending_.refused(ticket, note, why);
+  late_ends_->refused(ticket, std::move(why));
 }
 
 /// The task is not to run: it begins, on devices that have tasks in flight, and will end.
@@ -215,14 +211,12 @@ void Consumer::issue(std::uint64_t ticket, Status planted) noexcept {
 }
 
 /// Waits for what the task comes after, or for what it can hand over, until that is issued. false:
-/// not yet, and the device will look again. `refusal`: why it must not run; `contained`: that
-/// failure was contained where it happened.
-bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
-                         bool& contained) noexcept {
+/// not yet, and the device will look again. `refusal`: why it must not run.
+bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal) noexcept {
   const bool ahead = late_ends_ && lane_.look(ticket).ops().finish != nullptr;
   for (const Awaited& each : note.after) {
     const Event until = ahead ? late_ends_->gate_of(each.event) : each.event;
-    if (!pass_gate(ticket, note, each, until, refusal, contained)) return false;
+    if (!pass_gate(ticket, note, each, until, refusal)) return false;
     if (!refusal.ok()) return true;
   }
   if (!ahead) return true;
@@ -233,7 +227,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
       handed = true;
       continue;
     }
-    if (!pass_gate(ticket, note, each, each.event, refusal, contained)) return false;
+    if (!pass_gate(ticket, note, each, each.event, refusal)) return false;
     if (!refusal.ok()) return true;
   }
   if (handed) handed_over_ = ticket;
@@ -242,7 +236,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
 
 /// As gate_open(), for one of the events that the task comes after, or for what stands for it.
 bool Consumer::pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
-                         const Event& until, Status& refusal, bool& contained) noexcept {
+                         const Event& until, Status& refusal) noexcept {
   const Event& event = each.event;
   if (!Timeline::has_ended(until)) {
     const std::optional<Waited> waited = waits_.at_gate(event, until);
@@ -265,7 +259,7 @@ bool Consumer::pass_gate(std::uint64_t ticket, const TaskNote& note, const Await
       return true;
     }
   }
-  refusal = ending_.refusal_by({&each, 1}, ticket, note, contained);
+  refusal = ending_.refusal_by({&each, 1}, ticket, note);
   return true;
 }
 

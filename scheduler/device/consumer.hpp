@@ -56,16 +56,16 @@ class alignas(tuning::line_bytes) Consumer {
   [[nodiscard]] std::uint32_t step_carefully(TaskContext& context) noexcept;
   [[nodiscard]] bool look_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
   void run_closely(std::uint64_t ticket, const TaskNote& note) noexcept;
-  void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
-  void refuse(std::uint64_t ticket, const TaskNote& note, Status why, bool contained) noexcept;
+  void drop(std::uint64_t ticket, End end, const Status& why) noexcept;
+  void refuse(std::uint64_t ticket, const TaskNote& note, Status why) noexcept;
   void pass_over(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool may_begin(std::uint64_t ticket) noexcept;
   void begin_late(std::uint64_t ticket) noexcept;
   void issue(std::uint64_t ticket, Status planted) noexcept;
-  [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal,
-                               bool& contained) noexcept;
+  [[nodiscard]] bool gate_open(std::uint64_t ticket, const TaskNote& note,
+                               Status& refusal) noexcept;
   [[nodiscard]] bool pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
-                               const Event& until, Status& refusal, bool& contained) noexcept;
+                               const Event& until, Status& refusal) noexcept;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
   void give_start() noexcept;
 

@@ -28,13 +28,12 @@ Status shortened(Status failure) noexcept {
 }  // namespace
 
 Status Ending::refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
-                          const TaskNote& note, bool& contained) const noexcept {
+                          const TaskNote& note) const noexcept {
   for (const auto& [event, heeded] : after) {
     if (!heeded || !Timeline::has_ended(event)) continue;
     // Whoever sees this task's end sees that failure in it.
     Status ended = event.status();
     if (ended.ok()) continue;
-    contained = Timeline::outcome_of(event).contained;
     return Status(
         ErrorCode::device_failed,
         [&] {
@@ -63,15 +62,14 @@ void Ending::failed(std::uint64_t ticket, const TaskNote& note, Status result) n
   end_badly(ticket, note, failure.with_exception(std::move(exception)), !note.contain);
 }
 
-void Ending::refused(std::uint64_t ticket, const TaskNote& note, Status why,
-                     bool contained) noexcept {
+void Ending::refused(std::uint64_t ticket, const TaskNote& note, const Status& why) noexcept {
   if (why.code() == ErrorCode::cancelled) {
-    drop(ticket, End::cancelled, why, note.contain);
-  } else if (note.is_wait || !(contained || note.contain)) {
+    drop(ticket, End::cancelled, why);
+  } else if (note.is_wait) {
     destroy(ticket);
     end_badly(ticket, note, why, true);
   } else {
-    drop(ticket, End::skipped, why, true);
+    leave_out(ticket, End::skipped, why, true);
   }
 }
 
@@ -86,10 +84,15 @@ void Ending::end_badly(std::uint64_t ticket, const TaskNote& note, const Status&
   finish(ticket, trace::Ended::failed);
 }
 
-void Ending::drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept {
+void Ending::drop(std::uint64_t ticket, End end, const Status& why) noexcept {
+  leave_out(ticket, end, why, false);
+}
+
+/// `alone`: the failure is another device's, and no other task of this one is skipped for it.
+void Ending::leave_out(std::uint64_t ticket, End end, const Status& why, bool alone) noexcept {
   destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
-  device_.timeline->note(ticket, ticket, end, why, contained);
+  device_.timeline->note(ticket, ticket, end, why, alone);
   simulated_point();
   finish(ticket, end == End::skipped ? trace::Ended::skipped : trace::Ended::cancelled);
 }

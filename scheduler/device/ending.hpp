@@ -40,18 +40,18 @@ class Ending {
   void done(std::uint64_t ticket) noexcept { finish(ticket, trace::Ended::done); }
   /// The task ran, and threw or returned `result`.
   void failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
-  /// What it came after did not let it run; `contained`: that failure was contained where it
-  /// happened.
-  void refused(std::uint64_t ticket, const TaskNote& note, Status why, bool contained) noexcept;
-  /// The task is not to run.
-  void drop(std::uint64_t ticket, End end, const Status& why, bool contained) noexcept;
+  /// What it came after did not let it run: the task is skipped alone, but a wait of the device
+  /// poisons it (S8).
+  void refused(std::uint64_t ticket, const TaskNote& note, const Status& why) noexcept;
+  /// The task is not to run: skipped as the device is poisoned, or cancelled.
+  void drop(std::uint64_t ticket, End end, const Status& why) noexcept;
   /// Somebody waits for what ended. Callbacks are no part of the next task.
   void call_back(std::uint64_t ticket) noexcept;
 
   /// Why the task cannot run, or count, for the first heeded of these that ended badly; ok: all
-  /// that have ended did so well. `contained`: that failure was contained where it happened.
+  /// that have ended did so well.
   [[nodiscard]] Status refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
-                                  const TaskNote& note, bool& contained) const noexcept;
+                                  const TaskNote& note) const noexcept;
   /// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
   [[nodiscard]] std::string describe(const char* label, std::uint64_t ticket,
                                      const TaskNote& note) const;
@@ -61,6 +61,7 @@ class Ending {
  private:
   void end_badly(std::uint64_t ticket, const TaskNote& note, const Status& why,
                  bool poison) noexcept;
+  void leave_out(std::uint64_t ticket, End end, const Status& why, bool alone) noexcept;
   void destroy(std::uint64_t ticket) noexcept;
   void finish(std::uint64_t ticket, trace::Ended ended) noexcept;
 

@@ -128,7 +128,7 @@ std::string EventId::to_string() const {
 std::string Event::to_string() const {
   if (!accepted()) return fmt::format("event (refused: {})", name(refusal_.code()));
   if (place_.timeline == nullptr) return "event (done)";
-  const Status end = sched::Timeline::outcome_of(*this).status;
+  const Status end = sched::Timeline::outcome_of(*this);
   return fmt::format("{}#{} {}", place_.timeline->name_of(place_.id), ticket_,
                      !sched::Timeline::has_ended(*this) ? "pending"
                      : end.ok()                         ? "done"

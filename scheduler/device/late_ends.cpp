@@ -79,16 +79,15 @@ void LateEnds::issued(std::uint64_t ticket, Status failure) noexcept {
     mine.awaited = true;
     hand_over_->queue->end({device_.core.shared_from_this(), ticket});
   }
-  end_at_once(ticket, How::issued, std::move(failure), false);
+  end_at_once(ticket, How::issued, std::move(failure));
 }
 
 /// Unless somebody will report it.
-void LateEnds::end_at_once(std::uint64_t ticket, How how, Status why, bool contained) noexcept {
+void LateEnds::end_at_once(std::uint64_t ticket, How how, Status why) noexcept {
   Entry& mine = entry(ticket);
   const bool awaited = mine.awaited;
   mine.how = how;
   mine.why = std::move(why);
-  mine.contained = contained;
   device_.timeline->note_issued(ticket);
   if (hand_over_) hand_over_->issued(ticket);
   if (!awaited)
@@ -123,30 +122,29 @@ bool LateEnds::end(std::uint64_t ticket) noexcept {
   const TaskNote none;
   const TaskNote& note = lane_.look(ticket).noted() ? lane_.note(ticket) : none;
   Status why = std::move(mine.why);
-  bool contained = mine.contained;
   const auto handed = std::move(mine.handed);
   if (mine.how == How::ran) {
     ending_.done(ticket);
     return true;
   }
   if (mine.how == How::skipped || mine.how == How::cancelled) {
-    ending_.drop(ticket, mine.how == How::skipped ? End::skipped : End::cancelled, why, contained);
+    ending_.drop(ticket, mine.how == How::skipped ? End::skipped : End::cancelled, why);
     return true;
   }
   // An earlier one may have failed since.
   if (const Status reason = control_.skip_reason(); !reason.ok()) {
-    ending_.drop(ticket, End::skipped, reason, false);
+    ending_.drop(ticket, End::skipped, reason);
     return true;
   }
   bool refused = mine.how == How::refused;
   if (!handed.empty()) {
     // As at a gate, and whatever the task says, which found nothing good.
-    Status bad = ending_.refusal_by(handed, ticket, note, contained);
+    Status bad = ending_.refusal_by(handed, ticket, note);
     refused = !bad.ok();
     if (refused) why = std::move(bad);
   }
   if (refused) {
-    ending_.refused(ticket, note, std::move(why), contained);
+    ending_.refused(ticket, note, why);
   } else if (Status status = why.ok() ? how_it_went(ticket, mine) : std::move(why); status.ok()) {
     ending_.done(ticket);
   } else {

@@ -49,13 +49,12 @@ class LateEnds {
   void issued(std::uint64_t ticket, Status failure) noexcept;
   /// What does not wait for a report, once it has begun: a task that ran, and has no callable any
   /// more; and what Ending calls refused, and dropped.
-  void ran(std::uint64_t ticket) noexcept { end_at_once(ticket, How::ran, {}, false); }
-  void refused(std::uint64_t ticket, Status why, bool contained) noexcept {
-    end_at_once(ticket, How::refused, std::move(why), contained);
+  void ran(std::uint64_t ticket) noexcept { end_at_once(ticket, How::ran, {}); }
+  void refused(std::uint64_t ticket, Status why) noexcept {
+    end_at_once(ticket, How::refused, std::move(why));
   }
-  void dropped(std::uint64_t ticket, End end, Status why, bool contained) noexcept {
-    end_at_once(ticket, end == End::skipped ? How::skipped : How::cancelled, std::move(why),
-                contained);
+  void dropped(std::uint64_t ticket, End end, Status why) noexcept {
+    end_at_once(ticket, end == End::skipped ? How::skipped : How::cancelled, std::move(why));
   }
 
   // Any thread.
@@ -81,15 +80,14 @@ class LateEnds {
     std::atomic<const char*> label{nullptr};
     std::atomic<std::int64_t> since_ns{0};
     How how = How::issued;
-    bool awaited = false;    // somebody will report it
-    bool contained = false;  // see Ending
-    Status why;              // why it ends so
-    AwaitedList handed;      // ends before it
+    bool awaited = false;  // somebody will report it
+    Status why;            // why it ends so
+    AwaitedList handed;    // ends before it
     Status reported;
     std::uint64_t stamp = 0;  // when it began; 0: not traced
   };
 
-  void end_at_once(std::uint64_t ticket, How how, Status why, bool contained) noexcept;
+  void end_at_once(std::uint64_t ticket, How how, Status why) noexcept;
   [[nodiscard]] bool end(std::uint64_t ticket) noexcept;
   [[nodiscard]] Status how_it_went(std::uint64_t ticket, Entry& entry) noexcept;
   void look_again() noexcept;

@@ -150,7 +150,7 @@ Status Timeline::fork_refusal() const noexcept {
   });
 }
 
-Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
+Status Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
   if (!reached(id, ticket)) return {};
   // acquire: pairs with the releases in note() and open(): a ticket seen as ended has its end noted
   // already, and a thread that sees the flag of the next timeline sees that this one was closed.
@@ -159,7 +159,7 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
   if (id_.load(std::memory_order_acquire) == id) {
     if (!bad) return {};
     const auto lock = lock_or_fork();
-    if (!lock) return {fork_refusal(), false};
+    if (!lock) return fork_refusal();
     // relaxed: changed under the lock.
     if (id_.load(std::memory_order_relaxed) == id) {
       return bad_ends_.of(ticket);
@@ -169,12 +169,12 @@ Outcome Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept
 }
 
 Status Timeline::show(std::uint64_t id, std::uint64_t ticket) noexcept {
-  Outcome ended = outcome(id, ticket);
-  if (ended.status.ok()) return {};
+  Status ended = outcome(id, ticket);
+  if (ended.ok()) return {};
   // relaxed: changed under the lock.
   if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
     bad_ends_.see(ticket);
-  return std::move(ended.status);
+  return ended;
 }
 
 void Timeline::see(std::uint64_t id, const Status& failure) noexcept {
@@ -257,9 +257,9 @@ std::string Timeline::signaller_of(std::uint64_t id) const {
 }
 
 void Timeline::note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
-                    bool contained) noexcept {
+                    bool alone) noexcept {
   const std::lock_guard lock(mutex_);
-  bad_ends_.add(from, to, end, status, contained);
+  bad_ends_.add(from, to, end, status, alone);
   // release: pairs with the acquire in outcome().
   has_bad_ends_.store(true, std::memory_order_release);
 }

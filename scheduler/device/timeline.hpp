@@ -89,9 +89,10 @@ class Timeline {
   /// The same for all tickets: one line.
   void tell_unseen() noexcept;
 
-  /// Notes that the tickets `from` to `to` end badly; before advance(). The completer alone.
+  /// Notes that the tickets `from` to `to` end badly (see BadEnds::add()); before advance(). The
+  /// completer alone.
   void note(std::uint64_t from, std::uint64_t to, End end, const Status& status,
-            bool contained) noexcept;
+            bool alone) noexcept;
   /// All tickets up to this one have ended. The completer alone. true: call_back() must follow.
   [[nodiscard]] bool advance(std::uint64_t ticket) noexcept { return progress_.advance(ticket); }
   /// advance() in two parts: true: look() must follow, and its result is that of advance().
@@ -126,8 +127,8 @@ class Timeline {
     // it besides.
     return issued_.load(std::memory_order_acquire) >= ticket;
   }
-  /// How `ticket` ended, when badly; ok while pending. A contained failure says so.
-  [[nodiscard]] Outcome outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
+  /// How `ticket` ended; ok while pending.
+  [[nodiscard]] Status outcome(std::uint64_t id, std::uint64_t ticket) const noexcept;
   /// The same for a user who asks: the failure counts as seen from then on.
   [[nodiscard]] Status show(std::uint64_t id, std::uint64_t ticket) noexcept;
   /// Somebody was given this failure of the whole timeline.
@@ -159,8 +160,8 @@ class Timeline {
     return of(event) == nullptr || of(event)->reached(event.place_.id, event.ticket_);
   }
   /// How it ended, without seeing it.
-  [[nodiscard]] static Outcome outcome_of(const Event& event) noexcept {
-    if (of(event) == nullptr || !event.refusal_.ok()) return {event.refusal_, false};
+  [[nodiscard]] static Status outcome_of(const Event& event) noexcept {
+    if (of(event) == nullptr || !event.refusal_.ok()) return event.refusal_;
     return of(event)->outcome(event.device_id(), event.ticket_);
   }
   /// What runs the event's device; null when that has a thread, or is closed.

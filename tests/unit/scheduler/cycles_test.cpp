@@ -108,7 +108,8 @@ TEST_P(CyclesTest, GateAndTask) {
       EXPECT_EQ(seen.root().code(), ErrorCode::failed_precondition) << text(seen);
       EXPECT_THAT(text(seen), AllOf(HasSubstr("cycle"), HasSubstr("'a'"), HasSubstr("'b'")));
       EXPECT_EQ(on_b.status().ok(), seen.code() == ErrorCode::failed_precondition);
-      EXPECT_EQ(b.status().ok(), on_b.status().ok());
+      // A wait that is refused poisons its device; what lists the event is skipped alone.
+      EXPECT_EQ(b.status().ok(), listed || on_b.status().ok());
       EXPECT_TRUE(on_a.status().ok());
     }
   }

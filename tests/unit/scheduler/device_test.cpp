@@ -184,6 +184,37 @@ TEST_P(DeviceTest, ContainedFailureLeavesTheDeviceUsable) {
   EXPECT_TRUE(device.status().ok());
 }
 
+// S8, S10: what lists a failed event is skipped alone, and told where nobody asked; a wait of the
+// device for it poisons that
+TEST_P(DeviceTest, ListedFailuresEndTheirTaskAlone) {
+  const TaskDevice failing = open("failing"), device = open("work");
+  sched::ExternalTimeline sensor("sensor");
+  const Event late = sensor.next();
+  const Event failed = failing.submit("fail", [] { throw std::runtime_error("first"); });
+  EXPECT_FALSE(failed.wait().ok());
+  std::vector<Event> dependents;
+  for (const Event& each : {failed, late}) {
+    sched::SubmitOptions depends;
+    depends.after = {each};
+    dependents.push_back(
+        device.submit("dependent", [] { ADD_FAILURE() << "ran after a failed event"; }, depends));
+  }
+  EXPECT_TRUE(sensor.signal(1, Status(ErrorCode::internal, "second")).ok());
+  EXPECT_THAT(text(dependents[0].wait()),
+              testing::AllOf(HasSubstr("came after"), HasSubstr("first")));
+  EXPECT_THAT(text(dependents[1].wait()),
+              testing::AllOf(HasSubstr("came after"), HasSubstr("second")));
+  bool ran = false;
+  EXPECT_TRUE(device.submit("other", [&] { ran = true; }).wait().ok());
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(device.status().ok());
+  EXPECT_EQ(device.counters().skipped, 2U);
+  EXPECT_EQ(device.counters().failed, 0U);
+  device.wait(failed);
+  EXPECT_THAT(text(device.await()), HasSubstr("first"));
+  EXPECT_FALSE(device.submit("later", [] {}).accepted());
+}
+
 // S10: one that asks for it has its own status in its event, and cancels itself
 TEST_P(DeviceTest, ContainedTasksMayEndWithTheirOwnStatus) {
   const TaskDevice device = open("work");
