@@ -247,8 +247,10 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
 
 namespace {
 
-/// By a task of the device, which comes after what uses the memory yet, if its queue takes one now.
-bool submit_zeros(const DeviceState& device, const std::shared_ptr<BufferState>& state) {
+/// By a task of the device, which comes after what uses the memory yet. A full queue is waited for,
+/// as by whatever is scheduled next: to take other memory instead, for each buffer of a loop, would
+/// need as much as a whole queue holds. Why it was refused.
+Status submit_zeros(const DeviceState& device, const std::shared_ptr<BufferState>& state) {
   const auto& queue = device.execution->queue;
   const BufferView view(Inside::make<Buffer>(state),
                         {u8, {static_cast<std::int64_t>(state->bytes)}});
@@ -260,13 +262,11 @@ bool submit_zeros(const DeviceState& device, const std::shared_ptr<BufferState>&
                 state->memory),
             accesses};
   work.first_values = true;
-  SubmitOptions options;
-  options.full = sched::FullPolicy::fail;
   try {
-    submit(device, std::move(work), options);
-    return true;
-  } catch (const Error&) {
-    return false;
+    submit(device, std::move(work), {});
+    return {};
+  } catch (const Error& e) {
+    return e.status();
   }
 }
 
@@ -278,9 +278,18 @@ std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device, std::size
   if (state->hazards().size() > 0) {
     // A task of another device might be the first that uses it: were that passed over, it would
     // put zeros there without a wait for what uses the memory yet.
-    if (submit_zeros(device, state)) return state;
+    const Status refused = submit_zeros(device, state);
+    if (refused.ok()) return state;
     state.reset();
-    state = allocate(*device.execution, bytes, what, tensor, dev::LastUses::over);
+    try {
+      state = allocate(*device.execution, bytes, what, tensor, dev::LastUses::over);
+    } catch (const Error& e) {
+      throw Error(e.code(),
+                  fmt::format("{}; memory that queued tasks use yet would do, once it is zeroed, "
+                              "and the task for that was refused: {}",
+                              e.status().message(), refused.to_string()),
+                  e.status().cause());
+    }
   }
   state->begin_with_zeros();
   return state;

@@ -31,9 +31,13 @@ namespace heddle {
 
 /// Who sees to the order between uses of one memory on different devices.
 enum class Sync : std::uint8_t {
-  automatic,  ///< heddle: each use comes after those before it that it reads, or would disturb
-  manual,     ///< the caller, by events: but for uses of a donor, which come first all the same
-  /// As manual; and what the caller left out is told: BackendOptions::on_missing_order. Slow. An
+  /// heddle: each use comes after those before it that it reads, or would disturb.
+  automatic,
+  /// The caller, by events: but for uses of a donor, which come first all the same. What a task
+  /// that failed, was skipped or was cancelled has not written is read as it lies there, without a
+  /// word; automatic order refuses that (D9).
+  manual,
+  /// As manual; and what order the caller left out is told: BackendOptions::on_missing_order. Slow. An
   /// order is given by `after`, by Device::wait(), and by what the host waited for, polled and
   /// found done, or was called back for, on whichever thread, before it submits. Inside a task only
   /// what comes after the task knows of that. What is told depends on what was submitted and

@@ -169,12 +169,13 @@ class Context {
   Context& operator=(const Context&) = default;
 
   /// Links code: tensors that it needs and the context lacks get memory (zeros, which their first
-  /// use begins with). The routine's context is a child; this one does not change.
+  /// use begins with). Memory that earlier tasks of the device use yet is zeroed by a task, for
+  /// which a full queue is waited for. The routine's context is a child; this one does not change.
   /// Throws not_found for a missing prior tensor, invalid_argument for one that is in neither code
   /// nor context, exhausted naming tensor and bytes, failed_precondition for a tensor that an
   /// earlier routine of this lineage kept to itself, for two tensors that share memory which the
   /// code writes, for donated memory, for one that is to be donated and cannot, or after
-  /// finalisation.
+  /// finalisation; what the device failed with, until it recovers.
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {},
                              std::source_location where = std::source_location::current()) const;
   /// Waits for the compile, and throws what it threw.

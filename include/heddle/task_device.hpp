@@ -164,7 +164,8 @@ class TaskDevice {
     return submit_any(label, std::forward<F>(f), options);
   }
 
-  /// An event that is done once all that was submitted before has ended.
+  /// An event that is done once all that was submitted before has ended, and has the status of the
+  /// last of it: after a recovery, until something is submitted anew, that of what failed before.
   [[nodiscard]] Event record() const noexcept;
   /// The device waits for `event` before its next task; a failed event poisons it, and so does one
   /// that would wait, through other devices, for this one (failed_precondition). Done events and
