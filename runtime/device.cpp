@@ -44,6 +44,16 @@ void require_open(const DeviceState& device) {
   if (Status why = open_status(device); !why.ok()) throw Error(std::move(why));
 }
 
+void require_well(const DeviceState& device, std::string_view user) {
+  const Status failure = device.timeline->status();
+  if (failure.ok()) return;
+  throw Error(failure.code(),
+              fmt::format("{} is refused, as the device has failed; Device::recover() makes it "
+                          "usable again",
+                          user),
+              failure);
+}
+
 }  // namespace rt
 
 std::string_view name(Sync sync) noexcept {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
@@ -27,5 +28,8 @@ struct DeviceState {
 [[nodiscard]] Status open_status(const DeviceState& device) noexcept;
 /// Throws that.
 void require_open(const DeviceState& device);
+/// Throws device_failed when the device has failed: names `user` ("'step' on cc:0.0"), says what to
+/// do, and has as its cause what the device failed with.
+void require_well(const DeviceState& device, std::string_view user);
 
 }  // namespace heddle::rt

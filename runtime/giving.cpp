@@ -46,6 +46,7 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
     }
     require_live({view.get(), Use::read, &tensor},
                  fmt::format("routine '{}' on {}", code.name(), context.device->execution->name));
+    if (view->num_bytes() == 0) continue;  // there is nothing to give
     require_donatable(tensor, *view);
     std::size_t taker = 0;
     while (taker < signature.entries.size() &&

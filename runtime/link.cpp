@@ -38,7 +38,8 @@ class Linker {
 
   Routine run() {
     require_open(*parent_->device);
-    if (Status status = parent_->device->timeline->status(); !status.ok()) throw Error(status);
+    require_well(*parent_->device, fmt::format("a link of '{}' on {}", code_.name(),
+                                               parent_->device->execution->name));
     check_compiler();
     check_prior();
     check_hidden();

@@ -306,7 +306,8 @@ std::vector<Event> ReplayState::run(BindingsView bindings, const ReplayOptions& 
   for (const ReplayTask& task : tasks_) {
     if (!task.last) continue;
     require_open(*task.device);
-    if (Status failed = task.device->timeline->status(); !failed.ok()) throw Error(failed);
+    require_well(*task.device,
+                 fmt::format("replay '{}' on {}", name_, task.device->execution->name));
   }
   for (const ReplayTask& task : tasks_) operations.push_back(task.plan->operation(open));
   std::optional<Turns::Turn> turn;

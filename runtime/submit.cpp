@@ -134,8 +134,8 @@ class Door final : public sched::TicketGuard {
     }
     if (event.accepted()) return event;
     Status why = event.status();
-    // Somebody finalised it meanwhile.
-    if (why.code() == ErrorCode::unavailable) require_open(device_);
+    if (why.code() == ErrorCode::unavailable) require_open(device_);  // finalised meanwhile
+    require_well(device_, user());
     throw Error(std::move(why));
   }
 

@@ -37,7 +37,8 @@ enum class Sync : std::uint8_t {
   /// that failed, was skipped or was cancelled has not written is read as it lies there, without a
   /// word; automatic order refuses that (D9).
   manual,
-  /// As manual; and what order the caller left out is told: BackendOptions::on_missing_order. Slow. An
+  /// As manual; and what order the caller left out is told: BackendOptions::on_missing_order. Slow.
+  /// An
   /// order is given by `after`, by Device::wait(), and by what the host waited for, polled and
   /// found done, or was called back for, on whichever thread, before it submits. Inside a task only
   /// what comes after the task knows of that. What is told depends on what was submitted and

@@ -157,7 +157,8 @@ struct LinkOptions {
   /// to a tensor that the code makes and the context lacks: of its type, written whole, and no
   /// element before that was read. The memory goes over when the routine is scheduled, which is
   /// once: before that the new tensor cannot be used, after it the old one, in whatever context
-  /// (failed_precondition naming both). Not for link_batch().
+  /// (failed_precondition naming both). One without elements has nothing to give, and stays. Not
+  /// for link_batch().
   std::vector<Tensor> donate{};
 };
 

@@ -63,6 +63,18 @@ TEST_P(GivingTest, OutputsTakeTheMemoryOfDeadInputs) {
   EXPECT_EQ(device.statistics().bytes_peak, before);
 }
 
+// D17, D3: what has no elements has no memory to give, and a link that would take it works all the
+// same: sizes are data
+TEST_P(GivingTest, TensorsWithoutElementsGiveNothing) {
+  const Tensor none("none", f32, {0}), more("more", f32, {0});
+  const Context start = Context(device).link(adder(none, Tensor("from", f32, {0}))).context();
+  const Routine first = start.link(adder(more, none), {.donate = {none}});
+  EXPECT_TRUE(first.schedule().wait().ok());
+  EXPECT_TRUE(first.schedule().wait().ok());
+  EXPECT_TRUE(first.context().contains(none));
+  EXPECT_TRUE(first.context().read<float>(more).empty());
+}
+
 // D17: from then on the donor is refused, naming tensor, taker and place, in every context, for
 // every use, on every thread
 TEST_P(GivingTest, LaterUsesAreRefusedByName) {

@@ -135,52 +135,6 @@ TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
   EXPECT_EQ(then.context().read<float>(more)[9'999], 1);
 }
 
-// D2, S4: a loop that links, schedules and drops, far ahead of its device, needs no more memory
-// than one that waits: a full queue is waited for, and where its calls fail instead, both reasons
-// are told
-TEST_P(MemoryTest, LoopsAheadOfAFullQueueStayFlat) {
-  BackendOptions options;
-  options.name = GetParam();
-  options.bytes_max = 100'000;
-  options.scheduling.device.queue_size = 8;
-  const Tensor x("x", f32, {16'000});
-  Index i;
-  Program p("p");
-  p << (x(i) += 1.0);
-  const auto loop = [&](const Backend& bounded, const Device& ahead) {
-    const Code code = bounded.compile(p);
-    for (int round = 0; round < 30; ++round) Context(ahead).link(code).schedule();
-  };
-  sched::ExternalTimeline gate_of("gate");
-  {
-    const Backend bounded = Backend::open(options);
-    const Device ahead = bounded.physical_device(0).new_virtual_device();
-    const Event opened = gate_of.next();
-    ahead.wait(opened);
-    std::thread opens([&] {
-      while (ahead.timeline().counters().submitted < 8) std::this_thread::yield();
-      EXPECT_TRUE(gate_of.signal(opened.ticket()).ok());
-    });
-    EXPECT_NO_THROW(loop(bounded, ahead));
-    opens.join();
-    ahead.await();
-    EXPECT_EQ(ahead.statistics().bytes_peak, 64'000u);
-  }
-  options.scheduling.device.full = sched::FullPolicy::fail;
-  const Backend bounded = Backend::open(options);
-  const Device ahead = bounded.physical_device(0).new_virtual_device();
-  const Event opened = gate_of.next();
-  ahead.wait(opened);
-  const Status refused = failure([&] { loop(bounded, ahead); });
-  EXPECT_EQ(refused.code(), ErrorCode::exhausted);
-  EXPECT_THAT(text(refused),
-              AllOf(HasSubstr("'x'"), HasSubstr("64000 bytes"), HasSubstr("bytes_max"),
-                    HasSubstr("its queue of 8 tasks is full")));
-  EXPECT_TRUE(gate_of.signal(opened.ticket()).ok());
-  ahead.await();
-  EXPECT_NO_THROW(Context(ahead).link(bounded.compile(p)).schedule());
-}
-
 /// Routines with an array that they keep to themselves, of `count` elements.
 class ScratchTest : public MemoryTest {
  protected:

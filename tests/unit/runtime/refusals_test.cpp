@@ -109,6 +109,32 @@ TEST(RefusalsTest, FailedDevicesLinkNothing) {
                  [&] { static_cast<void>(linked.link(code)); });
 }
 
+// S10: calls on a failed device say which of them was refused, what failed, and how it goes on
+TEST(RefusalsTest, FailedDevicesNameTheCallAndTheWayOut) {
+  const Backend backend = Backend::open("cc");
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Tensor x("x", f32, {4});
+  const Code code = backend.compile(adds_one(x));
+  const Routine routine = Context(device).link(code);
+  routine.schedule();
+  Recording recording("both");
+  recording.schedule(routine);
+  const Replay replay = recording.finish();
+  EXPECT_FALSE(device.submit("fails", [] { throw std::runtime_error("earlier"); }).wait().ok());
+  const auto told = [&](const char* call, const auto& f) {
+    expect_refusal(ErrorCode::device_failed,
+                   AllOf(HasSubstr(call), HasSubstr(device.name()), HasSubstr("Device::recover()"),
+                         HasSubstr("earlier")),
+                   f);
+  };
+  told("'inc'", [&] { routine.schedule(); });
+  told("a link of 'inc'", [&] { static_cast<void>(routine.context().link(code)); });
+  told("replay 'both'", [&] { replay.run(); });
+  told("'from_host'", [&] { routine.context().write(x, std::vector<float>(4)); });
+  device.recover();
+  EXPECT_TRUE(routine.schedule().wait().ok());
+}
+
 // D12: a tensor has one place in related contexts
 TEST(RefusalsTest, WithPutsNoTensorIntoAContextThatHasIt) {
   const Backend backend = Backend::open("cc");
