@@ -116,7 +116,7 @@ struct Runtime {
     require_all_ran(name, ran, expected);
   }
 
-  const jit::TempDir cache{{}};
+  const files::TempDir cache{{}};
   cl_device_id device = nullptr;
   Owned<cl_context, clReleaseContext> context;
   Owned<cl_program, clReleaseProgram> program;

@@ -62,7 +62,7 @@ class Runtime {
   }
 
   int workers_ = 0;  // 0: not started
-  const jit::TempDir home_{{}};
+  const files::TempDir home_{{}};
 };
 
 /// Awake while it lives.
