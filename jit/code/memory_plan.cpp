@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -13,20 +14,76 @@ namespace heddle::jit {
 namespace {
 
 constexpr std::size_t alignment = 64;
+constexpr std::size_t comparisons_max = 1'000'000;  // of lifetimes, for better plans: some 10 ms
 
 std::size_t aligned(std::size_t bytes) noexcept {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The lowest place for `bytes` beside those that are taken, [from, to) each.
-std::size_t lowest_gap(std::vector<std::pair<std::size_t, std::size_t>>& taken, std::size_t bytes) {
-  std::ranges::sort(taken);
+using Bytes = std::pair<std::size_t, std::size_t>;  // [from, to)
+
+/// Where `bytes` fit beside those that are taken, in order: the lowest place.
+std::size_t lowest(std::span<const Bytes> taken, std::size_t bytes) {
   std::size_t at = 0;
   for (const auto& [from, to] : taken) {
     if (at + bytes <= from) break;
     at = std::max(at, to);
   }
   return at;
+}
+
+/// The lowest or the highest place below `capacity`: that which is nearer to an end, so that what
+/// is left lies together. Above all that are taken, if there is no room.
+std::size_t nearest_to_an_end(std::span<const Bytes> taken, std::size_t bytes,
+                              std::size_t capacity) {
+  const std::size_t low = lowest(taken, bytes);
+  if (low + bytes > capacity) return low;
+  std::size_t high = low, at = 0;
+  for (const auto& [from, to] : taken) {
+    if (at + bytes <= std::min(from, capacity)) high = std::min(from, capacity) - bytes;
+    at = std::max(at, to);
+  }
+  if (at + bytes <= capacity) high = capacity - bytes;
+  return low <= capacity - (high + bytes) ? low : high;
+}
+
+/// One after the other, beside those before: within `capacity`, while there is room, or as low as
+/// they fit.
+MemoryPlan place(std::span<const Lifetime> lifetimes, std::span<const std::size_t> order,
+                 std::optional<std::size_t> capacity) {
+  MemoryPlan plan{std::vector<std::size_t>(lifetimes.size()), 0};
+  std::vector<Bytes> taken;
+  for (auto at = order.begin(); at != order.end(); ++at) {
+    const Lifetime& mine = lifetimes[*at];
+    const std::size_t bytes = aligned(mine.bytes);
+    taken.clear();
+    for (auto before = order.begin(); before != at; ++before) {
+      if (!lifetimes[*before].meets(mine)) continue;
+      const std::size_t from = plan.offsets[*before];
+      taken.emplace_back(from, from + aligned(lifetimes[*before].bytes));
+    }
+    std::ranges::sort(taken);
+    plan.offsets[*at] =
+        capacity ? nearest_to_an_end(taken, bytes, *capacity) : lowest(taken, bytes);
+    plan.bytes = std::max(plan.bytes, plan.offsets[*at] + bytes);
+  }
+  return plan;
+}
+
+/// Places all, then again and again, for so many comparisons of lifetimes, with what lay at the top
+/// as the first. Leaves the best in `best`.
+void improve(std::span<const Lifetime> lifetimes, std::vector<std::size_t> order,
+             std::optional<std::size_t> capacity, std::size_t least, std::size_t comparisons,
+             MemoryPlan& best) {
+  const std::size_t each = order.size() * order.size();
+  for (; best.bytes > least && comparisons >= each; comparisons -= each) {
+    MemoryPlan latest = place(lifetimes, order, capacity);
+    const auto at_top = std::ranges::find_if(order, [&](std::size_t k) {
+      return latest.offsets[k] + aligned(lifetimes[k].bytes) == latest.bytes;
+    });
+    std::rotate(order.begin(), at_top, at_top + 1);
+    if (latest.bytes < best.bytes) best = std::move(latest);
+  }
 }
 
 class Uses {
@@ -87,28 +144,24 @@ class Uses {
 }  // namespace
 
 MemoryPlan pack(std::span<const Lifetime> lifetimes) {
-  MemoryPlan plan{std::vector<std::size_t>(lifetimes.size()), 0};
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
+  std::erase_if(order, [&](std::size_t k) { return lifetimes[k].bytes == 0; });
   // Equal ones by place: not by stable_sort, which uses what C++20 has no more.
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-    return lifetimes[a].bytes != lifetimes[b].bytes ? lifetimes[a].bytes > lifetimes[b].bytes
-                                                    : a < b;
+  const auto descending = [&](const auto& key) {
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+      return key(a) != key(b) ? key(a) > key(b) : a < b;
+    });
+  };
+  descending([&](std::size_t k) { return lifetimes[k].bytes; });
+  const std::size_t least = most_alive(lifetimes);
+  MemoryPlan best = place(lifetimes, order, {});
+  improve(lifetimes, order, {}, least, comparisons_max, best);
+  descending([&](std::size_t k) {
+    return std::pair(lifetimes[k].last - lifetimes[k].first, lifetimes[k].bytes);
   });
-  for (auto at = order.begin(); at != order.end(); ++at) {
-    const Lifetime& mine = lifetimes[*at];
-    const std::size_t bytes = aligned(mine.bytes);
-    if (bytes == 0) break;
-    std::vector<std::pair<std::size_t, std::size_t>> taken;
-    for (auto before = order.begin(); before != at; ++before) {
-      if (!lifetimes[*before].meets(mine)) continue;
-      const std::size_t from = plan.offsets[*before];
-      taken.emplace_back(from, from + aligned(lifetimes[*before].bytes));
-    }
-    plan.offsets[*at] = lowest_gap(taken, bytes);
-    plan.bytes = std::max(plan.bytes, plan.offsets[*at] + bytes);
-  }
-  return plan;
+  improve(lifetimes, order, least, least, comparisons_max, best);
+  return best;
 }
 
 std::size_t most_alive(std::span<const Lifetime> lifetimes) {

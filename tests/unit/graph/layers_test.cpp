@@ -3,15 +3,21 @@
 
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "heddle/graph.hpp"
 #include "heddle/graph_ops.hpp"
+#include "jit/code/memory_plan.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "support/random_contraction.hpp"
+#include "support/random_graph.hpp"
+#include "support/seeds.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -35,8 +41,8 @@ struct Compiled {
 };
 
 Compiled compiled(int layers) {
-  const Lowered lowered = schedule(optimize(lower(network(layers).program().program)),
-                                   tiny_target(Isa::avx2));
+  const Lowered lowered =
+      schedule(optimize(lower(network(layers).program().program)), tiny_target(Isa::avx2));
   std::map<std::string, std::size_t> texts;
   Compiled result;
   for (const KernelPart& part : cut_kernels(lowered.loop, 2'000)) {
@@ -55,6 +61,49 @@ TEST(LayersTest, EqualOnesAreCompiledOnce) {
   EXPECT_GE(many.nodes, 24 * one.nodes * 9 / 10);
   EXPECT_EQ(many.nodes - two.nodes, 22 * (many.nodes / 24));
   EXPECT_LE(many.nodes_of_texts, one.nodes_of_texts * 13 / 10);
+}
+
+/// Bytes of a graph's intermediates, as its code plans them, and the most that are alive at once.
+struct Scratch {
+  std::size_t bytes = 0, alive = 0;
+};
+
+Scratch scratch_of(const Graph& graph) {
+  const Lowered lowered =
+      schedule(optimize(lower(graph.program().program)), tiny_target(Isa::avx2));
+  const Signature signature = make_signature(lowered);
+  std::vector<std::uint32_t> entries(lowered.loop.buffers.size());
+  std::iota(entries.begin(), entries.end(), 0);
+  const Step step = KernelStep{lowered.verified, nullptr, entries, {}};
+  std::vector<Lifetime> lifetimes = lifetimes_of(signature, {&step, 1});
+  for (std::size_t k = 0; k < lifetimes.size(); ++k) {
+    if (signature.entries[k].role != Role::scratch) lifetimes[k] = {};
+  }
+  return {plan_scratch(signature, {&step, 1}).bytes, most_alive(lifetimes)};
+}
+
+// F3, D2: intermediates share memory by lifetime, and take what is alive at once, however many
+// layers there are
+TEST(LayersTest, IntermediatesTakeWhatIsAliveAtOnce) {
+  const Scratch few = scratch_of(network(2)), many = scratch_of(network(24));
+  EXPECT_GT(few.bytes, 0U);
+  EXPECT_EQ(few.bytes, few.alive);
+  EXPECT_EQ(many.bytes, few.bytes);
+}
+
+// F3, D2: of any graph: at most a tenth more, but where no plan that was tried has less
+TEST(LayersTest, ScratchOfRandomGraphs) {
+  std::size_t bytes = 0, alive = 0, above = 0;
+  const std::uint64_t seeds = test::seeds(1000);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const Scratch scratch = scratch_of(random_graph(seed, 30));
+    bytes += scratch.bytes;
+    alive += scratch.alive;
+    if (10 * scratch.bytes > 11 * scratch.alive) ++above;
+    EXPECT_LE(10 * scratch.bytes, 12 * scratch.alive) << "seed " << seed;
+  }
+  EXPECT_LE(200 * above, seeds);
+  EXPECT_LE(100 * bytes, 101 * alive);
 }
 
 }  // namespace
