@@ -174,6 +174,7 @@ TEST_P(ReusedMemoryTest, FirstValuesAtTheCallGetOtherMemory) {
 // are told
 TEST_P(ReusedMemoryTest, LoopsAheadOfAFullQueueStayFlat) {
   open();
+  EXPECT_TRUE(read.wait().ok());
   BackendOptions options;
   options.name = GetParam();
   options.bytes_max = 100'000;
