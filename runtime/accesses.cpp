@@ -23,6 +23,15 @@ std::string named(std::string_view user, const Access& access) {
                                     : fmt::format("{} ({})", user, *access.recorded);
 }
 
+/// Of one view, what two uses of it touch together; null: they touch different parts.
+const jit::Slice* common(const jit::Slice* one, const jit::Slice* other) noexcept {
+  if (one == nullptr || other == nullptr) return nullptr;
+  const bool same =
+      one->begin == other->begin && one->end == other->end && one->steps == other->steps;
+  if (!same) return nullptr;
+  return one->overwritten ? other : one;  // which may read it
+}
+
 /// The bytes of `later` that none of those before overwrites.
 std::vector<Range> not_overwritten(std::span<const Accesses::Touch> before,
                                    const Accesses::Touch& later) {
@@ -108,6 +117,7 @@ Accesses::Touch& Accesses::touch(const Touch& touch, Ledger& ledger) {
   if (const auto at = std::ranges::find_if(touches_, same); at != touches_.end()) {
     if (at->use != touch.use) at->use = Use::change;
     if (at->named.only_writes) at->named = touch.named;
+    at->named.slice = common(at->named.slice, touch.named.slice);
     return *at;
   }
   touches_.push_back(touch);
@@ -143,9 +153,9 @@ bool Accesses::writes(const BufferView& view) const noexcept {
 }
 
 void Accesses::doubt(std::uint64_t timeline, std::uint64_t disturbances, bool automatic,
-                     sched::TaskNote& note) const noexcept try {
+                     const Chosen& statics, sched::TaskNote& note) const noexcept try {
   for (const Touch& each : touches_)
-    each.hazards->doubt(next(each, timeline, disturbances, automatic), note);
+    each.hazards->doubt(next(each, timeline, disturbances, automatic, statics), note);
 } catch (const std::bad_alloc&) {  // then it does not run
   note.after.reset();
   note.come_after(sched::Timeline::refused(

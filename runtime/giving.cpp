@@ -89,7 +89,8 @@ bool Giving::pairs(std::size_t a, std::size_t b) const noexcept {
 
 Access Giving::told(Access access, std::size_t entry, const Linked& linked) const {
   if (const Pair* const pair = from(entry)) {
-    access.use = Use::change;  // by what takes it
+    access.use = Use::change;  // by what takes it, all of it
+    access.slice = nullptr;
     access.taker = Inside::of(linked.entries[pair->to]->buffer()).get();
     access.taker_tensor = Inside::of(code_)->tensor(pair->to);
   }

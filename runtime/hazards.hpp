@@ -48,6 +48,10 @@ struct Range {
 
 class Hazards {
  public:
+  /// From so many records on, uses of parts that static indices choose count as uses of all that
+  /// they may choose: what a submit looks through stays short.
+  static constexpr std::size_t slices_many = 32;
+
   /// A use that is about to take a ticket.
   struct Next {
     std::uint64_t timeline;
@@ -66,14 +70,6 @@ class Hazards {
     bool former;  ///< of a former owner, or the first values
     bool heeded;  ///< what it should have written is not there if it ended badly
     bool alone;   ///< it may end badly, and its device go on
-
-    /// A later one like it: what it writes is heeded again, whatever overwrote the one before.
-    void becomes(const Event& later, std::uint64_t disturbances_then) noexcept {
-      event = later;
-      disturbances = disturbances_then;
-      heeded = true;
-      alone = false;
-    }
   };
 
   /// Notes what `next` comes after. A write that ended badly, whose values it would read: then it
@@ -87,9 +83,11 @@ class Hazards {
   void doubt(const Next& next, sched::TaskNote& note) const;
   /// A write that ended badly, whose values such a use would read. None: there is none so far.
   [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
-  /// Where order() has nothing to say: the record that is to be this use from then on. Null: it
-  /// has.
-  [[nodiscard]] Record* plain(const Next& next) noexcept;
+  /// Whether order() has nothing to say, and note_plainly() may note it instead of note(). `parts`:
+  /// 0, unless no record is like it: then it is one more, and `parts` are the uses of which that
+  /// may be so.
+  [[nodiscard]] bool is_plain(const Next& next, std::size_t parts) const noexcept;
+  void note_plainly(const Event& event, const Next& next, bool alone) noexcept;
   /// That use was accepted; on its timeline it is the last so far.
   void note(const Event& event, const Next& next, bool alone) noexcept;
   /// Uses of the memory's bytes come after these, whatever the order is: of who had them before.
@@ -113,6 +111,7 @@ class Hazards {
   void be_former() noexcept;
 
  private:
+  [[nodiscard]] static bool is_like(const Record& record, const Next& next) noexcept;
   void make_room(std::size_t uses);
   void renew(const Range& range, const Event& event) noexcept;
 

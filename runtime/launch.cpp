@@ -29,13 +29,15 @@ void count_end(const Linked* linked) noexcept {
 }
 
 void destroy(void* callable) noexcept { count_end(static_cast<SmallLaunch*>(callable)->linked); }
+std::span<const std::int64_t> values_of(const SmallLaunch& launch) noexcept {
+  return {launch.statics, Inside::of(launch.linked->code)->signature().statics.size()};
+}
 bool run(void* callable, Status& failure) {
   static sched::NeverDestroyed<const Trace> no_trace;
   const auto& launch = *static_cast<const SmallLaunch*>(callable);
   const Linked& linked = *launch.linked;
   linked.execution->count_launches(1);
-  const std::size_t count = Inside::of(linked.code)->signature().statics.size();
-  const std::span statics(launch.statics, count);
+  const std::span statics = values_of(launch);
   if (linked.plain) {
     failure = run_plain(linked, statics);
   } else {
@@ -76,6 +78,7 @@ class Launch final : public Operation {
   [[nodiscard]] bool host_takes_part() const noexcept override {
     return rt::host_takes_part(*linked_, inputs());
   }
+  [[nodiscard]] std::span<const std::int64_t> statics() const noexcept { return statics_; }
   /// The code reads the merge buffer: how is to be filled in.
   MergeRead& merging() {
     merges_ = true;
@@ -106,27 +109,30 @@ class Launch final : public Operation {
 
 /// All that it uses is there, and nothing is to be waited for: the use is noted, and has a ticket.
 /// `note`: none, unless its device is disturbed meanwhile. The ledger of the device is locked.
-sched::PlainTicket take_ticket(const DeviceState& device, const Linked& linked,
+sched::PlainTicket take_ticket(const DeviceState& device, const SmallLaunch& launch,
                                std::optional<sched::TaskNote>& note) {
+  const Linked& linked = *launch.linked;
   if (linked.accesses.ledgers().size() != 1) return {};
   const std::uint64_t timeline = device.timeline->id();
   const std::uint64_t disturbances = sched::disturbances(*device.timeline);
   const auto& touches = linked.accesses.touches();
   const bool automatic = device.execution->sync == Sync::automatic;
-  const auto record = [&](const Accesses::Touch& each) {
-    const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
-    return lent || each.buffer->memory == nullptr
-               ? nullptr
-               : each.hazards->plain(Accesses::next(each, timeline, disturbances, automatic));
+  const Chosen statics = values_of(launch);
+  const auto next = [&](const Accesses::Touch& each) {
+    return Accesses::next(each, timeline, disturbances, automatic, statics);
   };
   for (const Accesses::Touch& each : touches) {
-    if (record(each) == nullptr) return {};
+    const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
+    const std::size_t parts = each.named.slice == nullptr ? 0 : each.among;
+    if (lent || each.buffer->memory == nullptr || !each.hazards->is_plain(next(each), parts))
+      return {};
   }
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
   if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]]
-    linked.accesses.doubt(timeline, disturbances, automatic, note.emplace());
-  for (const Accesses::Touch& each : touches) record(each)->becomes(ticket.event(), disturbances);
+    linked.accesses.doubt(timeline, disturbances, automatic, statics, note.emplace());
+  for (const Accesses::Touch& each : touches)
+    each.hazards->note_plainly(ticket.event(), next(each), false);
   linked.launches.begin();
   return ticket;
 }
@@ -150,7 +156,7 @@ bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& even
   {
     const std::lock_guard lock(ledger, std::adopt_lock);
     launch.linked = context.locked_routine();
-    if (launch.linked != nullptr) ticket = take_ticket(device, *launch.linked, note);
+    if (launch.linked != nullptr) ticket = take_ticket(device, launch, note);
   }
   if (!ticket) return false;
   event = ticket.event();
@@ -167,7 +173,7 @@ bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& even
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,
                    const SubmitOptions& options) {
   launch.linked = &linked;
-  return submit_counted(context, linked, SmallLaunch::ops, &launch, options);
+  return submit_counted(context, linked, values_of(launch), SmallLaunch::ops, &launch, options);
 }
 
 Event submit_launch(const ContextState& context, const Linked& linked, const Statics& statics,
@@ -175,12 +181,14 @@ Event submit_launch(const ContextState& context, const Linked& linked, const Sta
   auto launch = Launch::make(*linked.execution);
   launch->fill(linked, statics, trace);
   const ContextState* const contexts[] = {&context};
-  if (!Inside::of(linked.code)->signature().merge)
-    return submit(*context.device,
-                  {linked.label, std::move(launch), linked.accesses, nullptr, contexts, &linked},
-                  options);
+  const std::span values = launch->statics();
+  if (!Inside::of(linked.code)->signature().merge) {
+    Work work{linked.label, std::move(launch), linked.accesses, nullptr, contexts, &linked};
+    work.statics = values;
+    return submit(*context.device, std::move(work), options);
+  }
   MergeRead& read = launch->merging();
-  return submit_consumer(context, linked, read, source, std::move(launch), options);
+  return submit_consumer(context, linked, read, source, values, std::move(launch), options);
 }
 
 }  // namespace heddle::rt

@@ -316,7 +316,9 @@ class Linker {
       if (!view || giving_.to(k) != nullptr) continue;
       const Use use = use_of(entries[k]);
       const bool only_writes = use == Use::change && !entries[k].reads_before_writing;
-      linked.accesses.add(giving_.told({&*view, use, data_.tensor(k), only_writes}, k, linked));
+      Access access{&*view, use, data_.tensor(k), only_writes};
+      if (entries[k].slice) access.slice = &*entries[k].slice;  // the code is kept
+      linked.accesses.add(giving_.told(access, k, linked));
       const BufferState& buffer = *Inside::of(view->buffer());
       const std::lock_guard lock(*buffer.ledger);
       linked.memories.push_back(buffer.expected());  // null: donated, so it is never launched

@@ -363,14 +363,13 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
 }
 
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
-                      const MergeSource* source, std::unique_ptr<Operation> launch,
-                      const SubmitOptions& options) {
+                      const MergeSource* source, std::span<const std::int64_t> statics,
+                      std::unique_ptr<Operation> launch, const SubmitOptions& options) {
   Consumes consumes(consumer, read, source);
   const ContextState* const contexts[] = {&context};
-  return submit(
-      *context.device,
-      {consumer.label, std::move(launch), consumer.accesses, &consumes, contexts, &consumer},
-      options);
+  Work work{consumer.label, std::move(launch), consumer.accesses, &consumes, contexts, &consumer};
+  work.statics = statics;
+  return submit(*context.device, std::move(work), options);
 }
 
 }  // namespace heddle::rt

@@ -80,8 +80,8 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
 /// Schedules `launch`, of a consumer that reads its merge entry as `read` says; that is
 /// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
-                      const MergeSource* source, std::unique_ptr<Operation> launch,
-                      const SubmitOptions& options);
+                      const MergeSource* source, std::span<const std::int64_t> statics,
+                      std::unique_ptr<Operation> launch, const SubmitOptions& options);
 
 /// Launches; `source`: what merge() brings.
 Event schedule(const RoutineState& routine, const Statics& statics, const ScheduleOptions& options,

@@ -14,6 +14,7 @@
 #include "runtime/merge.hpp"
 #include "runtime/merge_slot.hpp"
 #include "runtime/order_watch.hpp"
+#include "runtime/queued.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 
@@ -30,9 +31,11 @@ class Door final : public sched::TicketGuard {
     Door door(device, work);
     return door.ask(*door.ops_, &work.operation, options);
   }
-  static Event submit(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
-                      void* from, const SubmitOptions& options) {
+  static Event submit(const ContextState& context, const Linked& linked,
+                      std::span<const std::int64_t> statics, const sched::TaskOps& ops, void* from,
+                      const SubmitOptions& options) {
     Door door(*context.device, linked.label, linked.accesses);
+    door.statics_ = statics;
     const ContextState* const contexts[] = {&context};
     door.contexts_ = contexts;
     door.linked_ = &linked;
@@ -77,7 +80,7 @@ class Door final : public sched::TicketGuard {
     std::shared_ptr<Load> before;  // goes after the locks
     if (taken != nullptr) {
       if (sched::disturbed_since(*device_.timeline, disturbances_)) [[unlikely]]
-        accesses_->doubt(device_.timeline->id(), disturbances_, automatic_, *note_);
+        accesses_->doubt(device_.timeline->id(), disturbances_, automatic_, nearer_, *note_);
       note_use(*taken);
       if (sched::Clocks::on()) [[unlikely]]
         watch(*taken);
@@ -106,8 +109,10 @@ class Door final : public sched::TicketGuard {
     linked_ = work.linked;
     first_values_ = work.first_values;
     accepted_ = work.accepted;
+    statics_ = work.statics;
     operation_ = work.operation.get();
-    if (device.execution->queue->runs_ahead() && !operation_->host_takes_part()) ops_ = &ahead;
+    if (device.execution->queue->runs_ahead() && !operation_->host_takes_part())
+      ops_ = &Queued::ahead;
   }
 
   Event ask(const sched::TaskOps& ops, void* from, const SubmitOptions& options) {
@@ -163,6 +168,10 @@ class Door final : public sched::TicketGuard {
     hand_overs_.clear();  // as an earlier try made them
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
+    const bool many = std::ranges::any_of(touches, [](const Accesses::Touch& each) {
+      return each.hazards->size() > Hazards::slices_many;
+    });
+    nearer_ = many ? Chosen() : statics_;
     if (operation_ != nullptr) operation_->kept_.resize(touches.size());
     std::size_t kept = 0;
     for (const Accesses::Touch& each : touches) {
@@ -198,7 +207,7 @@ class Door final : public sched::TicketGuard {
     for (const Accesses::Touch& each : accesses_->touches()) {
       if (each.buffer == nullptr || !may_be_fresh(*each.buffer)) continue;
       // What ends later may fail when nothing puts zeros there any more.
-      const bool whole = ops_ != &ahead && each.use == Use::overwrite &&
+      const bool whole = ops_ != &Queued::ahead && each.use == Use::overwrite &&
                          each.range.covers({0, each.buffer->bytes});
       const auto at = std::ranges::find(fresh, each.buffer, &Operation::Fresh::buffer);
       if (at == fresh.end()) {
@@ -240,8 +249,10 @@ class Door final : public sched::TicketGuard {
     const auto each_use = [&](const auto& f) {
       for (const Accesses::Touch& each : accesses_->touches()) {
         if (first_values_ && each.buffer != nullptr) continue;
-        f(each, each.hazards->watched(),
-          WatchedUses::Use{taken, each.range, each.use != Use::read, false, by});
+        WatchedUses& uses = each.hazards->watched();
+        const Chosen& chosen = uses.has_many() ? Chosen() : statics_;
+        const Range range = Accesses::next(each, 0, 0, automatic_, chosen).range;
+        f(each, uses, WatchedUses::Use{taken, range, each.use != Use::read, false, by});
       }
     };
     each_use([&](const Accesses::Touch& touch, WatchedUses& uses, const WatchedUses::Use& use) {
@@ -264,15 +275,17 @@ class Door final : public sched::TicketGuard {
   [[nodiscard]] bool is_lent(const Accesses::Touch& touch) {
     if (touch.use == Use::read || !(automatic_ || touch.named.taker != nullptr)) return false;
     std::erase_if(touch.buffer->loans, [](const auto& loan) { return !loan->holds(); });
-    const auto at = std::ranges::find_if(
-        touch.buffer->loans, [&](const auto& loan) { return loan->range.overlaps(touch.range); });
+    const auto at = std::ranges::find_if(touch.buffer->loans, [&](const auto& loan) {
+      return loan->range.overlaps(next(touch).range);
+    });
     if (at == touch.buffer->loans.end()) return false;
     lent_ = *at;
     return true;
   }
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
-    Hazards::Next next = Accesses::next(touch, device_.timeline->id(), disturbances_, automatic_);
+    Hazards::Next next =
+        Accesses::next(touch, device_.timeline->id(), disturbances_, automatic_, nearer_);
     next.accepted = accepted_;
     return next;
   }
@@ -284,87 +297,6 @@ class Door final : public sched::TicketGuard {
   }
   [[nodiscard]] MergeSlot& slot() const noexcept { return device_.execution->merge; }
 
-  // How the queue handles a std::unique_ptr<Operation>.
-
-  static Operation& of(void* callable) noexcept {
-    return **static_cast<std::unique_ptr<Operation>*>(callable);
-  }
-  static void construct(void* to, void* from) noexcept {
-    ::new (to)
-        std::unique_ptr<Operation>(std::move(*static_cast<std::unique_ptr<Operation>*>(from)));
-  }
-  static void destroy(void* callable) noexcept {
-    Operation& operation = *static_cast<std::unique_ptr<Operation>*>(callable)->release();
-    if (!operation.again_) operation.kept_.clear();
-    operation.merged_.reset();
-    operation.fresh_.clear();
-    operation.retire(std::move(operation.execution_));
-  }
-  static void pass_over(void* callable) noexcept {
-    for (const Operation::Fresh& each : of(callable).fresh_)
-      log_missing(*of(callable).execution_, zero(of(callable), each));
-    of(callable).pass_over(*of(callable).execution_);
-  }
-  static Status zero(const Operation& operation, const Operation::Fresh& fresh) noexcept {
-    const auto& own = operation.execution_->queue;
-    return Move{Route::fill, fresh.data, nullptr, fresh.bytes, own, {}, fresh.queue}.run();
-  }
-  static Status run_after_zeros(Operation& operation) {
-    for (Operation::Fresh& each : operation.fresh_) {
-      if (each.overwritten) continue;
-      Status status = zero(operation, each);
-      // The host's code would look at them at once.
-      if (status.ok() && operation.host_takes_part())
-        status = operation.execution_->queue->settle();
-      if (!status.ok()) return status;
-      each.zeroed = true;
-    }
-    return operation.run(*operation.execution_);
-  }
-  /// What it did not overwrite after all, as if it had not begun; or zeros are what failed.
-  static void zero_rest(const Operation& operation) noexcept {
-    for (const Operation::Fresh& each : operation.fresh_) {
-      if (each.zeroed) continue;
-      static_cast<void>(zero(operation, each));  // how it fails is told already
-      // The task ends here and now, and the memory may be free then.
-      if (operation.host_takes_part()) static_cast<void>(operation.execution_->queue->settle());
-    }
-  }
-  static Status begin(Operation& operation) {
-    Status status;
-    try {
-      status = run_after_zeros(operation);
-    } catch (...) {
-      zero_rest(operation);
-      throw;
-    }
-    if (!status.ok()) zero_rest(operation);
-    return status;
-  }
-  static bool run(void* callable, Status& failure) {
-    failure = begin(of(callable));
-    if (failure.ok()) destroy(callable);
-    return failure.ok();
-  }
-  /// It ends once what it asked for has ended, however this goes.
-  static bool issue(void* callable, Status& failure) {
-    sched::Completion end = completion_of_running_task();
-    Stream& queue = *of(callable).execution_->queue;
-    try {
-      failure = begin(of(callable));
-    } catch (...) {
-      queue.end(std::move(end));
-      throw;
-    }
-    queue.end(std::move(end));
-    return failure.ok();
-  }
-  static Status finish(void* callable, Status reported) noexcept {
-    return of(callable).ended(*of(callable).execution_, std::move(reported));
-  }
-  static constexpr sched::TaskOps to_the_end{&construct, &run, &destroy, nullptr, &pass_over};
-  static constexpr sched::TaskOps ahead{&construct, &issue, &destroy, &finish, &pass_over};
-
   const DeviceState& device_;
   const sched::Label label_;
   const Accesses* accesses_;  // from enter() on with what is merged
@@ -373,8 +305,9 @@ class Door final : public sched::TicketGuard {
   std::span<const sched::Awaited> after_;
   const Linked* linked_ = nullptr;
   Operation* operation_ = nullptr;  // null: only that keeps memory
-  const sched::TaskOps* ops_ = &to_the_end;
+  const sched::TaskOps* ops_ = &Queued::to_the_end;
   bool first_values_ = false, accepted_ = false;
+  Chosen statics_{}, nearer_{};  // those; and none where too many parts are remembered already
   std::shared_ptr<Loan> lent_;
   bool alone_ = false, automatic_ = true, checks_ = false;
   const SubmitOptions* options_ = nullptr;
@@ -392,9 +325,10 @@ Event ask(const DeviceState& device, Work work, const SubmitOptions& options) {
   return Door::ask(device, work, options);
 }
 
-Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
-                     void* from, const SubmitOptions& options) {
-  return Door::submit(context, linked, ops, from, options);
+Event submit_counted(const ContextState& context, const Linked& linked,
+                     std::span<const std::int64_t> statics, const sched::TaskOps& ops, void* from,
+                     const SubmitOptions& options) {
+  return Door::submit(context, linked, statics, ops, from, options);
 }
 
 }  // namespace heddle::rt

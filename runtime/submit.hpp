@@ -3,6 +3,7 @@
 // between the two halves of a donation. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/loop/interface.hpp"
 #include "runtime/buffer_state.hpp"
 #include "scheduler/protocol/awaited.hpp"
 
@@ -35,7 +37,12 @@ struct Access {
   const Tensor* taker_tensor = nullptr;
   /// What of a recording uses it: "routine 'x'", for messages; null: it is all of the work.
   const std::string* recorded = nullptr;
+  /// Of the view just this, where the static indices of the launch are known; null: all of it.
+  const jit::Slice* slice = nullptr;
 };
+
+/// Values of the static indices of a launch; none: what it touches is not known nearer.
+using Chosen = std::optional<std::span<const std::int64_t>>;
 
 /// All that a work touches.
 class Accesses {
@@ -72,14 +79,21 @@ class Accesses {
 
   /// As hazards see one of them, of a task that is about to take a ticket.
   [[nodiscard]] static Hazards::Next next(const Touch& touch, std::uint64_t timeline,
-                                          std::uint64_t disturbances, bool automatic) noexcept {
-    return {timeline, disturbances, touch.range, touch.use,
-            automatic || touch.named.taker != nullptr};
+                                          std::uint64_t disturbances, bool automatic,
+                                          const Chosen& statics) noexcept {
+    Hazards::Next next{timeline, disturbances, touch.range, touch.use,
+                       automatic || touch.named.taker != nullptr};
+    if (!statics || touch.named.slice == nullptr) return next;
+    const jit::Slice& slice = *touch.named.slice;
+    const auto [begin, end] = slice.at(*statics);
+    next.range = {touch.range.begin + begin, touch.range.begin + end};
+    if (slice.overwritten) next.use = Use::overwrite;
+    return next;
   }
   /// The task has its ticket, and disturbances() are others by now: what it took for granted is
   /// looked at before it runs. Under the ledgers.
   void doubt(std::uint64_t timeline, std::uint64_t disturbances, bool automatic,
-             sched::TaskNote& note) const noexcept;
+             const Chosen& statics, sched::TaskNote& note) const noexcept;
 
  private:
   Touch& touch(const Touch& touch, Ledger& ledger);
@@ -118,6 +132,7 @@ class Operation {
 
  private:
   friend class Door;
+  friend class Queued;
   /// Instead of its destruction, once nothing needs what it does any more.
   virtual void retire(std::shared_ptr<Execution> /*execution*/) noexcept { delete this; }
 
@@ -205,6 +220,7 @@ struct Work {
   /// It is part of what was accepted: where what it reads was not written, it is skipped instead of
   /// refused.
   bool accepted = false;
+  Chosen statics{};  ///< of the routine that it launches
 };
 
 /// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is
@@ -220,8 +236,9 @@ Event ask(const DeviceState& device, Work work, const SubmitOptions& options);
 /// As submit(), of a launch of that context's routine, which it holds by being counted there; not
 /// where it uses_fresh(). The queue has the task itself, not in memory of its own: `ops` make it
 /// from `from`.
-Event submit_counted(const ContextState& context, const Linked& linked, const sched::TaskOps& ops,
-                     void* from, const SubmitOptions& options);
+Event submit_counted(const ContextState& context, const Linked& linked,
+                     std::span<const std::int64_t> statics, const sched::TaskOps& ops, void* from,
+                     const SubmitOptions& options);
 
 /// Whether one of the buffers may be fresh: the work that uses it then is an operation.
 [[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;

@@ -10,6 +10,7 @@
 
 #include "jit/loop/boxes.hpp"
 #include "jit/loop/interval.hpp"
+#include "jit/loop/slices.hpp"
 #include "jit/system/limits.hpp"
 
 namespace heddle::jit {
@@ -233,6 +234,18 @@ class Reader {
 
 }  // namespace
 
-Interface read_interface(const Loop& loop) { return Reader(loop).read(); }
+Interface read_interface(const Loop& loop) {
+  Interface interface = Reader(loop).read();
+  const Slices slices(loop);
+  if (slices.none()) return interface;
+  const Interface within = Reader(slices.seen_from_them()).read();
+  for (BufferId id = 0; id < loop.buffers.size(); ++id) {
+    std::optional<Slice> slice = slices.of(id);
+    if (!slice) continue;
+    slice->overwritten = slices.in_one_piece(id) && within.buffers[id].overwrites_whole;
+    interface.buffers[id].slice = std::move(slice);
+  }
+  return interface;
+}
 
 }  // namespace heddle::jit

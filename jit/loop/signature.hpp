@@ -16,7 +16,7 @@
 
 namespace heddle::jit {
 
-inline constexpr std::uint32_t signature_version = 3;
+inline constexpr std::uint32_t signature_version = 4;
 
 /// One buffer entry, in the order of Loop::buffers and of the kernel ABI.
 struct SignatureEntry : BufferAccess {

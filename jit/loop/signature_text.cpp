@@ -7,6 +7,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/loop/signature.hpp"
+#include "jit/value/int128.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -64,6 +65,20 @@ MemoryMode parse_mode(const std::string& text, std::size_t line) {
   refuse(line, "a memory mode", text);
 }
 
+Slice parse_slice(std::istringstream& words, std::size_t line, const ArrayType& type) {
+  Slice slice;
+  slice.begin = read<std::int64_t>(words, line, "where the slice begins");
+  slice.end = read<std::int64_t>(words, line, "where the slice ends");
+  const Int128 bytes = Int128{slice.end} - slice.begin;
+  if (bytes <= 0 || bytes > static_cast<Int128>(*type.num_bytes()))
+    refuse(line, "a slice of bytes of the entry", fmt::format("{} {}", slice.begin, slice.end));
+  slice.overwritten = read_flag(words, line);
+  const std::uint32_t count = read_count(words, line, "how many steps");
+  for (std::uint32_t k = 0; k < count; ++k)
+    slice.steps.push_back(read<std::int64_t>(words, line, "a step"));
+  return slice;
+}
+
 SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   SignatureEntry entry;
   const auto role = read<std::string>(words, line, "a role");
@@ -81,8 +96,15 @@ SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   if (alias < -1 || alias > 0xffff'ffff) refuse(line, "an entry or -1", std::to_string(alias));
   if (alias >= 0) entry.alias_of = static_cast<std::uint32_t>(alias);
   entry.mode = parse_mode(read<std::string>(words, line, "a memory mode"), line);
-  if (std::string word; words >> word) {
-    if (word != "takes") refuse(line, "'takes' or the end of the line", word);
+  std::string word;
+  words >> word;
+  if (word == "slice") {
+    entry.slice = parse_slice(words, line, entry.type);
+    word.clear();
+    words >> word;
+  }
+  if (!word.empty()) {
+    if (word != "takes") refuse(line, "'slice', 'takes' or the end of the line", word);
     do {
       const auto input = read_count(words, line, "an entry");
       if (!entry.takes.empty() && input <= entry.takes.back())
@@ -119,6 +141,12 @@ std::string Signature::serialize() const {
                    roles[static_cast<std::size_t>(e.role)], e.type.to_string(), e.reads, e.writes,
                    e.reads_before_writing, e.overwrites_whole, e.last_read, e.first_write,
                    e.alias_of ? static_cast<std::int64_t>(*e.alias_of) : -1, name(e.mode));
+    if (e.slice) {
+      fmt::format_to(std::back_inserter(text), " slice {} {} {:d} {}", e.slice->begin, e.slice->end,
+                     e.slice->overwritten, e.slice->steps.size());
+      for (const std::int64_t step : e.slice->steps)
+        fmt::format_to(std::back_inserter(text), " {}", step);
+    }
     if (!e.takes.empty())
       fmt::format_to(std::back_inserter(text), " takes {}", fmt::join(e.takes, " "));
     text += '\n';
@@ -157,6 +185,10 @@ Signature Signature::parse(std::string_view text) {
   for (const SignatureEntry& entry : signature.entries) {
     if (entry.alias_of && *entry.alias_of >= signature.entries.size())
       refuse(line, "aliases of entries that exist", std::to_string(*entry.alias_of));
+    if (entry.slice && entry.slice->steps.size() != signature.statics.size()) {
+      refuse(line, fmt::format("{} steps of each slice", signature.statics.size()),
+             std::to_string(entry.slice->steps.size()));
+    }
     if (!entry.takes.empty() && entry.takes.back() >= signature.entries.size())
       refuse(line, "to take from entries that exist", std::to_string(entry.takes.back()));
   }

@@ -31,12 +31,13 @@ class TicketGuard {
   static Event submit(const TaskDevice& device, Label label, const TaskOps& ops, void* from,
                       const SubmitOptions& options, TicketGuard& guard) noexcept;
 
- protected:
-  ~TicketGuard() = default;
   /// Ends the task that runs on this thread, later: its operations have a finish().
   [[nodiscard]] static Completion completion_of_running_task() noexcept {
     return Completion::of_running_task();
   }
+
+ protected:
+  ~TicketGuard() = default;
 };
 
 /// What a submitter has to know who takes for granted that an earlier task of the device ended

@@ -63,6 +63,33 @@ class CheckTest : public testing::TestWithParam<std::string> {
 };
 HEDDLE_CONFORMANCE_SUITE(CheckTest);
 
+// D9, J6: rows that static indices choose are told apart
+TEST_P(CheckTest, RowsOfStaticIndices) {
+  const Tensor rows("rows", f32, {8, 4});
+  const StaticIndex row{"row"};
+  Program fills("fills"), sums("sums");
+  fills << (rows(row, i) = Expr(2.0));
+  sums << (x(i) += rows(row, i));
+  const Context at = holding(one, rows);
+  at.write(rows, std::vector<float>(32, 1));
+  settle();
+  const Routine fill_row = at.link(backend.compile(fills));
+  const Routine sum_row = there.with(rows, at.view(rows)).link(backend.compile(sums));
+  for (int k = 0; k < 4; ++k) {
+    fill_row.schedule({k});
+    sum_row.schedule({k + 4});
+  }
+  sum_row.schedule({2}, {.after = {one.record()}});
+  EXPECT_THAT(found.take_labels(), IsEmpty());
+  fill_row.schedule({5});
+  const std::vector<MissingOrder> all = found.take();
+  ASSERT_THAT(all, testing::SizeIs(1));
+  EXPECT_THAT(all[0].to_string(),
+              AllOf(HasSubstr("tensor 'rows' f32[8,4]"), HasSubstr("'fills' (" + one.name()),
+                    HasSubstr("'sums' (" + two.name()), HasSubstr("bytes 80 to 96")));
+  settle();
+}
+
 // D9: routines and copies
 TEST_P(CheckTest, RoutinesAndCopies) {
   grower.schedule({}, {.after = {filler.schedule()}});

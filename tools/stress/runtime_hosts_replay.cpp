@@ -63,6 +63,7 @@ bool RuntimeHosts::record(Recording& recording, std::vector<World::Work>& works)
   }
   if (!fill_in(place, work)) return false;
   work.request.name = "recorded routine";
+  work.request.any_row = true;
   if (!place->formula->merges) {
     works.push_back(work);
     Bindings bindings;

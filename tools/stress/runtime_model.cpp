@@ -15,7 +15,24 @@ bool changes(const Request& request) {
   for (std::size_t o = 0; o < num_operands; ++o) {
     if (formula.factors[o] != 0 && request.operands[o] == request.to) return true;
   }
-  return formula.one_row;
+  return formula.one_row && request.any_row;
+}
+
+Slice cell(const Slice& slice, std::size_t k) { return {slice.memory, slice.at + k, 1}; }
+
+Slice written_by(const Request& request) {
+  const bool row = request.kind == Request::Kind::compute && request.formula->one_row;
+  return row && !request.any_row ? cell(request.to, request.row) : request.to;
+}
+
+/// What a computation reads of one of its operands.
+Slice read_of(const Request& request, std::size_t operand) {
+  const Formula& formula = *request.formula;
+  const Slice& whole = request.operands[operand];
+  if (request.any_row || operand >= num_tensors) return whole;  // merges bring all of it
+  const std::size_t last = formula.read_for(num_cells, operand);
+  if (last < num_cells) return cell(whole, last);
+  return formula.one_row ? cell(whole, request.row) : whole;
 }
 
 }  // namespace
@@ -155,21 +172,23 @@ RuntimeModel::Cells RuntimeModel::computed(const Request& request, const Cells& 
 
 void RuntimeModel::forget(const Request& request) {
   if (request.kind == Request::Kind::read) return;
-  Cells cells = get(request.to);
+  const Slice to = written_by(request);
+  Cells cells = get(to);
   for (Cell& cell : cells) cell.known = false;
-  set(request.to, cells);
+  set(to, cells);
 }
 
 void RuntimeModel::miss(const Request& request, Missing missing) {
   if (!buffers_.at(request.to.memory)) return;
-  Cells cells = get(request.to);
+  const Slice to = written_by(request);
+  Cells cells = get(to);
   // What was perhaps written is perhaps no longer missing.
   const bool anything = request.end == Request::End::anything;
   for (Cell& cell : cells) {
     cell.missing = anything ? Missing::maybe : std::max(cell.missing, missing);
     cell.lost_by = &request;
   }
-  set(request.to, cells);
+  set(to, cells);
 }
 
 /// With what it changes in part.
@@ -180,9 +199,9 @@ std::vector<Slice> RuntimeModel::read_by(const Request& request) {
   if (request.kind == Request::Kind::change) slices.push_back(request.to);
   if (request.kind != Request::Kind::compute) return slices;
   for (std::size_t o = 0; o < num_operands; ++o) {
-    if (request.formula->factors[o] != 0) slices.push_back(request.operands[o]);
+    if (request.formula->factors[o] != 0) slices.push_back(read_of(request, o));
   }
-  if (changes(request)) slices.push_back(request.to);
+  if (changes(request)) slices.push_back(written_by(request));
   return slices;
 }
 

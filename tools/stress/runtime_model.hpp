@@ -39,6 +39,8 @@ struct Request {
   const Formula* formula = nullptr;
   std::array<Slice, num_operands> operands{};
   std::size_t row = 0;
+  /// It counts as one that touches all that it may, whichever row that is.
+  bool any_row = false;
 
   /// Its task's event; none: `end` is how it went.
   Event event{};

@@ -32,6 +32,7 @@ constexpr Formula formulas[] = {
     {"bring", Operand::z, {0, 5, 0, 0, 0, 1}, 11, Operand::w},
     {"small", Operand::w, {0, 0, 0, 0, 0, 2}, 12, Operand::w},
     {"grow", Operand::w, {0, 0, 0, 0, 3}, 13},
+    {"place", Operand::x, {0, 5}, 14, {}, true},
 };
 
 Operand operand_of(const RuntimePrograms& all, const Tensor& tensor) {

@@ -192,6 +192,47 @@ TEST(SignatureTest, SchedulesKeepWhatIsOverwrittenWhole) {
   EXPECT_THAT(print(scheduled.loop), HasSubstr("lanes")) << "not tiled";
 }
 
+std::optional<Slice> slice_of(const std::string& body) { return entry_of(body).slice; }
+
+// J6, J8, D9: the part that static indices choose, wherever the loops go in it
+TEST(SignatureTest, SlicesAreWhatStaticsChoose) {
+  const std::string row = "for i1 in 0..3 { t0[s0, i1] = 1:f32 }\n";
+  std::optional<Slice> slice = slice_of(row);
+  ASSERT_TRUE(slice);
+  EXPECT_EQ(*slice, (Slice{0, 12, {12}, true}));
+  const std::int64_t at[] = {2};
+  EXPECT_EQ(slice->at(at), std::pair(std::size_t{24}, std::size_t{36}));
+  EXPECT_EQ(entry_of("for i0 in 0..4 { t1[i0, 0] = t0[-s0 + 3, 1] }\n").slice,
+            (Slice{40, 44, {-12}, false}));
+  EXPECT_EQ(slice_of("for i0 in 0..4 { t0[i0, 0] = 1:f32 }\n"), (Slice{0, 40, {0}, false}))
+      << "a column has other elements in between";
+  EXPECT_EQ(slice_of("for i0 in 0..2 { for i1 in 0..3 { t0[2*s0 + i0, i1] = 1:f32 } }\n"),
+            (Slice{0, 24, {24}, true}));
+  EXPECT_EQ(slice_of("for i0 in 0..2 { for i1 in 0..3 { t0[i0 + 1, i1] = 1:f32 } }\n"),
+            (Slice{12, 36, {0}, true}))
+      << "no static index";
+  EXPECT_EQ(slice_of(row + "t1[0, 0] = t0[s0, 1]\n"), (Slice{0, 12, {12}, true}))
+      << "read after all of it was written";
+  EXPECT_EQ(slice_of("t1[0, 0] = t0[s0, 1]\n" + row), (Slice{0, 12, {12}, false})) << "before";
+  EXPECT_EQ(slice_of("nearest i9 in 0..3 = 5:i32 { t0[s0, i9] = 1:f32 }\n"),
+            (Slice{0, 12, {12}, false}));
+}
+
+// J8, D9: what may touch any of it has no slice
+TEST(SignatureTest, NoSliceWhereAnyPartMayBeTouched) {
+  const std::string row = "for i1 in 0..3 { t0[s0, i1] = 1:f32 }\n";
+  EXPECT_EQ(slice_of(row + "t1[0, 0] = t0[0, 0]\n"), std::nullopt) << "a fixed element beside";
+  EXPECT_EQ(slice_of(row + "t1[0, 0] = t0[-s0 + 3, 0]\n"), std::nullopt) << "moved otherwise";
+  EXPECT_EQ(slice_of(row + "zero t0\n"), std::nullopt);
+  EXPECT_EQ(slice_of("nearest i9 in 0..4 = 5:i32 { t1[0, 0] = t0[i9, 2]\nt0[i9, 0] = 1:f32 }\n"),
+            std::nullopt);
+  EXPECT_EQ(slice_of("for i0 in 0..4 { for i1 in 0..3 { t0[i0, i1] = 1:f32 } }\n"), std::nullopt);
+  EXPECT_EQ(slice_of("for i2 in 0..0 { t0[s0, 0] = 1:f32 }\n"), std::nullopt) << "never runs";
+  EXPECT_EQ(slice_of("for i2 in 0..0 { t0[s0, 4611686018427387904] = 1:f32 }\n" + row),
+            (Slice{0, 12, {12}, true}))
+      << "what never runs says nothing";
+}
+
 /// Whether t0 may take the memory of t1, of t2.
 std::pair<bool, bool> taken(const std::string& body) {
   const Signature s = signature_of(
@@ -234,6 +275,7 @@ TEST(SignatureTest, SerialisesAndParses) {
   s.entries[0].last_read = 7;
   s.entries[0].first_write = 3;
   s.entries[0].takes = {1, 2};
+  EXPECT_EQ(s.entries[0].slice, (Slice{0, 4, {12, 0}, true}));
   s.entries[1].mode = MemoryMode::hosted_changed_on_devices;
   EXPECT_EQ(Signature::parse(s.serialize()), s);
   EXPECT_EQ(Signature::parse(Signature{}.serialize()), Signature{});
@@ -250,9 +292,9 @@ TEST(SignatureTest, MalformedTextIsRefused) {
     }
     return std::string();
   };
-  const std::string head = "heddle-signature 3 effects 0\n";
+  const std::string head = "heddle-signature 4 effects 0\n";
   EXPECT_THAT(refusal(""), HasSubstr("line 1"));
-  EXPECT_THAT(refusal("heddle-signature 2 effects 0\n"), HasSubstr("expected version 3"));
+  EXPECT_THAT(refusal("heddle-signature 3 effects 0\n"), HasSubstr("expected version 4"));
   EXPECT_THAT(refusal(head + "entry central f32[] 1 0 1 0 0 0 -1\n"), HasSubstr("line 2"));
   EXPECT_THAT(refusal(head + "entry input f99[] 1 0 1 0 0 0 -1\n"), HasSubstr("a type"));
   EXPECT_THAT(refusal(head + "entry input f32[-1] 1 0 1 0 0 0 -1\n"), HasSubstr("an extent"));
@@ -269,7 +311,14 @@ TEST(SignatureTest, MalformedTextIsRefused) {
   EXPECT_THAT(refusal(head + "entry input f32[] 1 0 1 0 -1 0 -1 unset\n"),
               HasSubstr("a statement or 0, found '-1'"));
   const std::string output = "entry output f32[] 0 1 0 1 0 1 -1 unset ";
-  EXPECT_THAT(refusal(head + output + "gives 0\n"), HasSubstr("'takes' or the end"));
+  EXPECT_THAT(refusal(head + output + "gives 0\n"), HasSubstr("'slice', 'takes' or the end"));
+  EXPECT_THAT(refusal(head + output + "slice 0\n"), HasSubstr("where the slice ends"));
+  EXPECT_THAT(refusal(head + output + "slice 4 4 1 0\n"), HasSubstr("a slice of bytes"));
+  EXPECT_THAT(refusal(head + output + "slice 0 5 1 0\n"), HasSubstr("a slice of bytes"));
+  EXPECT_THAT(refusal(head + output + "slice 0 4 2 0\n"), HasSubstr("0 or 1"));
+  EXPECT_THAT(refusal(head + output + "slice 0 4 1 2 7\n"), HasSubstr("a step"));
+  EXPECT_THAT(refusal(head + output + "slice 0 4 1 1 7\n"), HasSubstr("0 steps of each slice"));
+  EXPECT_THAT(refusal(head + output + "slice 0 4 1 0 gives\n"), HasSubstr("'takes' or the end"));
   EXPECT_THAT(refusal(head + output + "takes\n"), HasSubstr("an entry"));
   EXPECT_THAT(refusal(head + output + "takes 0 x\n"), HasSubstr("an entry"));
   EXPECT_THAT(refusal(head + output + "takes 0 0\n"), HasSubstr("entries in order"));

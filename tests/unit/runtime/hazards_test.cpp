@@ -1,79 +1,16 @@
 // The rules of hazards by themselves: which uses a next one comes after, and what is refused.
-#include "runtime/hazards.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/unit/runtime/hazards_fixture.hpp"
 
 #include <optional>
 #include <vector>
 
-#include "heddle/heddle.hpp"
-#include "scheduler/protocol/lane.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
 
-namespace heddle {
+namespace heddle::rt {
 namespace {
 
-using rt::Hazards;
-using rt::Range;
-using rt::Use;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-/// A timeline whose tickets end when the test says so.
-class Host {
- public:
-  explicit Host(const char* name) : timeline_(name), id_(next().device_id()) {
-    EXPECT_TRUE(timeline_.signal(1).ok());
-  }
-  [[nodiscard]] std::uint64_t id() const { return id_; }
-  Event next() { return timeline_.next(); }
-  void end(const Event& event, ErrorCode code = ErrorCode::ok) {
-    const Status status = code == ErrorCode::ok ? Status() : Status(code, "broken");
-    EXPECT_TRUE(timeline_.signal(event.ticket(), status).ok());
-  }
-
- private:
-  sched::ExternalTimeline timeline_;
-  const std::uint64_t id_;
-};
-
-/// Uses of one memory.
-class HazardsTest : public testing::Test {
- protected:
-  struct Seen {
-    std::vector<EventId> waits;
-    std::vector<bool> heeded;
-    bool refused = false;
-  };
-  static Hazards::Next next(const Host& on, Use use, Range range = {0, 16}, bool automatic = true,
-                            std::uint64_t disturbances = 0) {
-    return {on.id(), disturbances, range, use, automatic};
-  }
-  /// What a next use would come after.
-  Seen order(const Hazards::Next& next) {
-    sched::TaskNote note;
-    Seen seen;
-    seen.refused = hazards.order(next, 1, note).has_value();
-    for (const sched::Awaited& each : note.after) {
-      seen.waits.push_back(each.event.id());
-      seen.heeded.push_back(each.heeded);
-    }
-    return seen;
-  }
-  /// A use that is accepted.
-  Event use(Host& on, Use how, Range range = {0, 16}, bool contained = false) {
-    const Hazards::Next mine = next(on, how, range);
-    sched::TaskNote note;
-    EXPECT_FALSE(hazards.order(mine, 1, note));
-    const Event event = on.next();
-    hazards.note(event, mine, contained);
-    return event;
-  }
-
-  Host here{"here"}, there{"there"}, third{"third"};
-  Hazards hazards;
-};
 
 // D9: a read comes after the write on another device, and only if that ended well
 TEST_F(HazardsTest, ReadAfterWrite) {
@@ -158,7 +95,7 @@ TEST_F(HazardsTest, BadWritesAreRefusedByRange) {
 TEST_F(HazardsTest, BadWritesOfItsOwnDevice) {
   const Event write = use(here, Use::overwrite);
   EXPECT_THAT(order(next(here, Use::read, {0, 16}, true, 1)).waits, ElementsAre(write.id()));
-  EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 16}, true, 1)), nullptr);
+  EXPECT_FALSE(hazards.is_plain(next(here, Use::read, {0, 16}, true, 1), 0));
   here.end(write, ErrorCode::cancelled);
   EXPECT_TRUE(order(next(here, Use::read, {0, 16}, true, 1)).refused);
   const Event contained = use(here, Use::overwrite, {0, 16}, true);
@@ -166,7 +103,7 @@ TEST_F(HazardsTest, BadWritesOfItsOwnDevice) {
   EXPECT_THAT(seen.waits, ElementsAre(contained.id()));
   EXPECT_THAT(seen.heeded, ElementsAre(true));
   use(here, Use::read);
-  EXPECT_EQ(hazards.plain(next(here, Use::read)), nullptr) << "which looks at nothing";
+  EXPECT_FALSE(hazards.is_plain(next(here, Use::read), 0)) << "which looks at nothing";
 }
 
 // D9: tasks that had their tickets may be let go of while that is under way
@@ -204,85 +141,18 @@ TEST_F(HazardsTest, DoubtsWhatItReads) {
   EXPECT_THAT(doubts(Use::overwrite, {0, 16}), IsEmpty());
 }
 
-// D16: again and again on one device, nothing is looked at; another's use ends that
-TEST_F(HazardsTest, PlainUses) {
-  EXPECT_EQ(hazards.plain(next(here, Use::read)), nullptr) << "nobody has used it";
-  use(here, Use::change);
-  EXPECT_EQ(hazards.plain(next(here, Use::read)), nullptr) << "it was not read";
-  use(here, Use::read);
-  for (const Use how : {Use::read, Use::change, Use::overwrite}) {
-    Hazards::Record* const record = hazards.plain(next(here, how));
-    ASSERT_NE(record, nullptr);
-    record->becomes(here.next(), 0);
-  }
-  EXPECT_EQ(hazards.size(), 2U) << "the last read and write";
-  EXPECT_EQ(order(next(there, Use::overwrite)).waits.size(), 1U) << "the later of them";
-  EXPECT_EQ(hazards.plain(next(there, Use::read)), nullptr);
-  EXPECT_EQ(hazards.plain(next(here, Use::read, {0, 8})), nullptr) << "other bytes";
-  use(there, Use::read);
-  EXPECT_EQ(hazards.plain(next(here, Use::change)), nullptr);
-  EXPECT_NE(hazards.plain(next(here, Use::change, {0, 16}, false)), nullptr) << "manual";
-}
-
-// D9: a write like the one before is heeded, though another device overwrote that one meanwhile
-TEST_F(HazardsTest, LaterPlainWritesAreHeeded) {
-  const Event first = use(here, Use::change), other = use(there, Use::overwrite);
-  here.end(first);
-  there.end(other);
-  EXPECT_THAT(order(next(here, Use::read)).waits, IsEmpty());  // forgets the other device's
-  Hazards::Record* const record = hazards.plain(next(here, Use::change));
-  ASSERT_NE(record, nullptr);
-  const Event write = here.next();
-  record->becomes(write, 0);
-  EXPECT_THAT(order(next(there, Use::read)).waits, ElementsAre(write.id()));
-  here.end(write, ErrorCode::cancelled);
-  EXPECT_TRUE(order(next(there, Use::read)).refused);
-}
-
-// D9: nothing is missing of what is overwritten, again and again too: of other ranges, of others
-TEST_F(HazardsTest, PlainOverwritesLeaveNothingMissing) {
-  use(here, Use::overwrite);
-  here.end(use(here, Use::change, {0, 8}, true), ErrorCode::internal);
-  EXPECT_EQ(hazards.plain(next(here, Use::overwrite)), nullptr);
-  use(here, Use::overwrite);
-  EXPECT_NE(hazards.plain(next(here, Use::overwrite)), nullptr);
-  EXPECT_FALSE(order(next(there, Use::read)).refused);
-  use(here, Use::change, {0, 8});  // which may be cancelled yet
-  EXPECT_EQ(hazards.plain(next(here, Use::overwrite)), nullptr);
-  use(here, Use::overwrite);
-  const Hazards::Next by_hand = next(here, Use::overwrite, {0, 16}, false);
-  there.end(use(there, Use::change), ErrorCode::internal);
-  EXPECT_EQ(hazards.plain(by_hand), nullptr);
-  hazards.note(here.next(), by_hand, false);
-  EXPECT_NE(hazards.plain(by_hand), nullptr);
-  EXPECT_FALSE(order(next(third, Use::read)).refused);
-}
-
-// D9: of two writes that were cut to the same part none stays missing when it is overwritten
-TEST_F(HazardsTest, PartsThatWereCutAlike) {
-  const Event first = use(here, Use::overwrite, {0, 6}, true);
-  const Event second = use(here, Use::change, {2, 6}, true);
-  here.end(first, ErrorCode::internal);
-  here.end(second, ErrorCode::internal);
-  use(here, Use::overwrite, {2, 5});
-  EXPECT_EQ(hazards.plain(next(here, Use::overwrite, {5, 6})), nullptr);
-  use(here, Use::overwrite, {5, 6});
-  EXPECT_NE(hazards.plain(next(here, Use::overwrite, {5, 6})), nullptr);
-  EXPECT_FALSE(order(next(there, Use::read, {5, 6})).refused);
-}
-
 // D9: what is read and then overwritten needs what was there, and leaves nothing of it missing
 TEST_F(HazardsTest, ReplacedValuesAreNotMissing) {
   const Event write = use(here, Use::change);
   EXPECT_THAT(order(next(there, Use::replace)).heeded, ElementsAre(true));
   const Hazards::Next by_hand = next(there, Use::replace, {0, 16}, false);
   hazards.note(there.next(), by_hand, false);
-  EXPECT_NE(hazards.plain(by_hand), nullptr);
+  EXPECT_TRUE(hazards.is_plain(by_hand, 0));
   here.end(write, ErrorCode::internal);
   EXPECT_FALSE(order(next(third, Use::read)).refused);
   here.end(use(here, Use::change), ErrorCode::internal);
   EXPECT_TRUE(order(next(third, Use::replace)).refused);
-  EXPECT_EQ(hazards.plain(by_hand), nullptr) << "it has something to renew";
+  EXPECT_FALSE(hazards.is_plain(by_hand, 0)) << "it has something to renew";
 }
 
 // D9, D17: manual, only uses of former owners come before
@@ -292,7 +162,7 @@ TEST_F(HazardsTest, Manual) {
   hazards = hazards.of_next_owner();
   EXPECT_THAT(order(next(there, Use::read, {0, 16}, false)).waits, ElementsAre(write.id()));
   for (const Use how : {Use::read, Use::overwrite})
-    EXPECT_EQ(hazards.plain(next(here, how, {0, 16}, false)), nullptr);
+    EXPECT_FALSE(hazards.is_plain(next(here, how, {0, 16}, false), 0));
 }
 
 // D2: first values come first, however they end
@@ -383,4 +253,4 @@ TEST_F(HazardsTest, ForgetsWhatIsOver) {
 }
 
 }  // namespace
-}  // namespace heddle
+}  // namespace heddle::rt

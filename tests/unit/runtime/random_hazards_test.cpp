@@ -97,11 +97,10 @@ class Uses {
     }
   }
   bool use_plainly(std::size_t timeline, const Touch& touch) {
-    Hazards::Record* const record = hazards_.plain(next(timeline, touch));
-    if (record == nullptr) return false;
+    const Hazards::Next next = this->next(timeline, touch);
+    if (!hazards_.is_plain(next, below(2))) return false;
     expect_plain(touch, timeline);
-    record->becomes(add(timeline).event, 0);
-    record->alone = true;  // none of these is sure to end well
+    hazards_.note_plainly(add(timeline).event, next, true);  // none of these is sure to end well
     take_effect(touch);
     return true;
   }
