@@ -9,7 +9,8 @@
 // numbers take the type of what they meet; f16 and bf16 are for storing, and computed as f32.
 //
 // What does not fit throws Error(invalid_argument): it names the operation, its operands with their
-// types and the lines that made them, what was expected, and what to do; the graph is as it was.
+// types and the lines that made them, what was expected, and what to do. The graph may be used on:
+// nodes that the operation made on its way are needed by none, and finish() leaves them out.
 //
 // Not in graphs: loops and branches (the host's own, `where`, and unrolled loops do instead),
 // extents that are not known when the graph is built, strings, complex numbers.
@@ -167,6 +168,7 @@ struct GraphProgram {
 /// A function of arrays: parameters, nodes made of them, results. A shared handle.
 class Graph {
  public:
+  /// Throws invalid_argument where the name is empty.
   explicit Graph(std::string name = "graph");
 
   /// The next argument. Names are for people: two parameters may have the same.

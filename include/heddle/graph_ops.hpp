@@ -83,14 +83,16 @@ Node dot_general(const Node& a, const Node& b, const DotAxes& axes,
 /// broadcast.
 Node matmul(const Node& a, const Node& b, CallSite where = CallSite::current());
 /// "ij,jk->ik": a letter for each axis of each operand; those that are not in the result are summed
-/// over. Without "->": letters that occur once, in alphabetical order. A letter may occur once in
-/// each operand. "..." is not known.
+/// over. All count in the common type. Without "->": letters that occur once, in alphabetical
+/// order. A letter may occur once in each operand. "..." is not known.
 Node einsum(std::string_view spec, const std::vector<Node>& operands,
             CallSite where = CallSite::current());
 
 struct ConvOptions {
-  std::vector<std::int64_t> step{};      ///< of the filter, for each axis of space; else 1
-  std::vector<Padding> padding{};        ///< of the images with 0; `interior` is their dilation
+  std::vector<std::int64_t> step{};  ///< of the filter, for each axis of space; else 1
+  /// Of the images with 0; `interior` is their dilation. These zeros take part: an infinite or NaN
+  /// weight that meets one gives NaN.
+  std::vector<Padding> padding{};
   std::vector<std::int64_t> dilation{};  ///< of the filter; else 1
   std::int64_t groups = 1;               ///< channels and filters are cut into as many
 };
@@ -101,14 +103,15 @@ Node conv(const Node& x, const Node& w, const ConvOptions& options = {},
           CallSite where = CallSite::current());
 /// The transpose of conv(): what its gradient gives for the images. x [count, filters, space...]
 /// and w as above give [count, channels, space...] of extent (n - 1) * step + dilation * (k - 1) +
-/// 1 - low - high. `interior` has no meaning here.
+/// 1 - low - high. `interior` has no meaning here. Between and around the elements of x are zeros,
+/// which take part as those of conv() do.
 Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options = {},
                      CallSite where = CallSite::current());
 
 // Reductions over `axes`, over all without a list. `keep` leaves axes of one element. Sums keep the
 // type of x (bool is counted as i32; 16-bit floats are summed in f32 and rounded once); all and any
 // give bool. Of one element it is that element; of none: sum 0, product 1, all true, any false, and
-// others are refused.
+// others are refused. Sums begin with 0, so that of several -0 is 0.
 
 struct Reduce {
   bool keep = false;
@@ -125,7 +128,7 @@ Node all(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());
 Node any(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());
-/// Integers are taken as f32.
+/// Integers are taken as f32, and 16-bit floats give f32.
 Node mean(const Node& x, const Axes& axes = {}, Reduce options = {},
           CallSite where = CallSite::current());
 /// The mean of the squared distance to the mean.
@@ -178,13 +181,13 @@ Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis = -1,
 /// of x. One that does not fit is moved inside.
 Node dynamic_slice(const Node& x, const std::vector<Operand>& starts, const Dims& sizes,
                    CallSite where = CallSite::current());
-/// x with `update` in such a window, moved inside as well.
+/// x with `update` in such a window, moved inside as well; of a type whose values x holds all.
 Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<Operand>& starts,
                           CallSite where = CallSite::current());
 /// What scatter() makes of an element and an update.
 enum class Scatter : std::uint8_t { set, add, multiply, maximum, minimum };
 /// x, into which updates go at the places that gather() would read: updates [b..., the other axes
-/// of x]. 16-bit floats are rounded after each.
+/// of x], of a type whose values x holds all. 16-bit floats are rounded after each.
 Node scatter(const Node& x, const std::vector<Node>& indices, const Node& updates,
              Scatter how = Scatter::set, CallSite where = CallSite::current());
 
@@ -221,11 +224,12 @@ enum class Side : std::uint8_t { left, right };
 Node searchsorted(const Node& sorted, const Node& values, Side side = Side::left,
                   CallSite where = CallSite::current());
 
-// Layers of networks, made of the above.
+// Layers of networks, made of the above. Integers are taken as f32.
 
 Node softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
 Node log_softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
-/// (x - mean) / sqrt(variance + epsilon) over the last axis, times `scale`, plus `shift`.
+/// (x - mean) / sqrt(variance + epsilon) over the last axis, times `scale`, plus `shift`, which
+/// broadcast to the shape of x.
 Node layer_norm(const Node& x, const Node& scale, const Node& shift, double epsilon = 1e-5,
                 CallSite where = CallSite::current());
 /// x / sqrt(mean(x * x) + epsilon) over the last axis, times `scale`.
@@ -237,15 +241,16 @@ Node sigmoid(const Node& x, CallSite where = CallSite::current());
 /// 1 where the last axis is at indices(...), else 0: [..., depth]. Indices outside give none.
 Node one_hot(const Node& indices, std::int64_t depth, DType dtype = DType::f32,
              CallSite where = CallSite::current());
-/// -log_softmax(logits) at `labels`: the last axis of `logits` is that of classes.
+/// -log_softmax(logits) at `labels`: the last axis of `logits` is that of classes, and the others
+/// are those of labels, integers; a label that is outside counts as the nearest inside.
 Node cross_entropy(const Node& logits, const Node& labels, CallSite where = CallSite::current());
 struct AttentionOptions {
   bool causal = false;  ///< a query sees keys up to its own place; the last query sees all
   double scale = 0;     ///< 0: 1 / sqrt(depth)
 };
 /// softmax(scale q k^T) v over the last two axes: q [..., m, depth], k [..., n, depth], v [..., n,
-/// e]. `mask`: bool, broadcast to [..., m, n]; where it is false, a key is not seen. One that sees
-/// none gives NaN.
+/// e], n at least 1. `mask`: bool, broadcast to [..., m, n]; where it is false, a key is not seen.
+/// A query that sees none gives NaN.
 Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptions& options = {},
                const Node& mask = {}, CallSite where = CallSite::current());
 
@@ -254,7 +259,7 @@ Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptio
 
 /// [count] new keys.
 Node split_key(const Node& key, std::int64_t count, CallSite where = CallSite::current());
-/// A key for this and that: a step, say, which may be computed.
+/// A key for this and that: a step, say, which may be computed; an integer.
 Node fold_in(const Node& key, const Operand& data, CallSite where = CallSite::current());
 Node random_bits(const Node& key, const Dims& dims, CallSite where = CallSite::current());  ///< u64
 Node random_uniform(const Node& key, const Dims& dims, CallSite where = CallSite::current());

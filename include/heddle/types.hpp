@@ -188,13 +188,14 @@ struct ArrayType {
   /// Elements; nullopt when the product passes 2^63 - 1 or an extent is negative.
   [[nodiscard]] std::optional<std::int64_t> num_elements() const noexcept {
     std::int64_t product = 1;
-    bool empty = false;
+    bool empty = false, fits = true;
     for (const std::int64_t extent : dims) {
       if (extent < 0) return std::nullopt;
-      if (extent == 0) empty = true;
-      if (!empty && __builtin_mul_overflow(product, extent, &product)) return std::nullopt;
+      empty = empty || extent == 0;
+      fits = fits && !__builtin_mul_overflow(product, extent, &product);
     }
-    return empty ? 0 : product;
+    if (empty) return 0;
+    return fits ? std::optional(product) : std::nullopt;
   }
   /// Bytes; nullopt when they do not fit 63 bits, or the dtype is none.
   [[nodiscard]] std::optional<std::int64_t> num_bytes() const noexcept {

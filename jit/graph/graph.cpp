@@ -39,13 +39,21 @@ const Node& Node::log(std::string message) const {
   return *this;
 }
 
-Graph::Graph(std::string name) : state_(std::make_shared<GraphState>(std::move(name))) {}
+Graph::Graph(std::string name) {
+  if (name.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "a graph has no name; give it one, which its kernels and errors carry: "
+                "Graph(\"mlp\")");
+  }
+  state_ = std::make_shared<GraphState>(std::move(name));
+}
 
 Node Graph::parameter(std::string name, ArrayType type, std::source_location where) const {
   GraphNode node;
   node.kind = NodeKind::parameter;
   node.type = std::move(type);
   node.fields = {{static_cast<std::int64_t>(state_->parameters.size())}};
+  if (name.empty()) name = fmt::format("arg{}", state_->parameters.size());
   state_->parameter_names.push_back(std::move(name));
   try {
     const Node made = jit::make_node(state_, std::move(node), where);

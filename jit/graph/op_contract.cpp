@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <map>
 
 #include "heddle/graph_ops.hpp"
@@ -35,6 +37,7 @@ class Einsum {
   Einsum(std::string_view spec, const std::vector<Node>& operands, CallSite where)
       : spec_(spec), operands_(operands), where_(where) {
     static_cast<void>(jit::common_graph(operands, "einsum", where));
+    type_ = jit::common_type(operands, "einsum", where);
     read();
   }
 
@@ -109,7 +112,8 @@ class Einsum {
                          place->second, extent));
       }
     }
-    terms_.push_back({operand, std::move(letters)});
+    // Sums and products on the way have the type of all, whatever their order is.
+    terms_.push_back({cast(Operand(operand, where_), type_), std::move(letters)});
   }
 
   /// Letters that are needed later: by the result, or by terms from `first` on.
@@ -166,6 +170,7 @@ class Einsum {
   std::string_view spec_;
   const std::vector<Node>& operands_;
   CallSite where_;
+  DType type_;
   std::vector<Term> terms_;
   std::map<char, std::int64_t> extents_;
   std::string result_;
@@ -197,6 +202,20 @@ std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
                    fmt::format("there are {} axes of space; say as many steps, dilations and "
                                "paddings, or none",
                                axes),
+                   where);
+  }
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  for (std::size_t k = 0; k < jit::axis_index(axes); ++k) {
+    const std::int64_t step = conv_option(options.step, k);
+    const std::int64_t dilation = conv_option(options.dilation, k);
+    const Padding ends = k < options.padding.size() ? options.padding[k] : Padding{};
+    const bool small = std::max(step, dilation) <= most && std::max(ends.low, ends.high) <= most &&
+                       std::min(ends.low, ends.high) >= -most;
+    if (small && std::min(step, dilation) >= 1) continue;
+    jit::refuse_op(what, operands,
+                   fmt::format("axis {} of space has step {}, dilation {} and padding {} and {} "
+                               "(expected 1 up to {}; padding from -{})",
+                               k, step, dilation, ends.low, ends.high, most, most),
                    where);
   }
   return jit::axis_index(axes);

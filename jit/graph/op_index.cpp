@@ -37,6 +37,12 @@ Numbers first_axes(std::size_t count) {
 
 Node gather_windows(const Node& x, const std::vector<Node>& indices, Numbers axes, Numbers sizes,
                     CallSite where) {
+  if (indices[0].type().num_elements() == 0) {  // of nothing nothing is taken
+    std::vector<std::int64_t> dims(indices[0].dims().begin(), indices[0].dims().end());
+    dims.insert(dims.end(), sizes.begin(), sizes.end());
+    const Graph graph = Inside::make<Graph>(jit::graph_of(x, "gather"));
+    return broadcast_to(graph.constant(false, x.dtype(), where), dims, where);
+  }
   GraphNode node;
   node.kind = NodeKind::gather;
   node.type = {x.dtype(), {}};
@@ -83,19 +89,20 @@ std::vector<Node> start_nodes(const Node& x, const std::vector<Operand>& starts,
   return nodes;
 }
 
-/// From 0 to `last`.
-Node clamped(const Node& start, std::int64_t last, CallSite where) {
-  const Graph graph = Inside::make<Graph>(jit::graph_of(start, "dynamic_update_slice"));
-  const bool is_signed = info(start.dtype()).is_signed;
-  const DType wide = is_signed ? DType::i64 : DType::u64;
-  const Node high = graph.constant(last, wide, where);
-  const Node place = min(Operand(cast(Operand(start, where), wide), where), high);
-  const Node inside = is_signed ? max(Operand(place, where), 0) : place;
-  return cast(Operand(inside, where), DType::i64);
+/// Of the type of x, where that holds all that they may be.
+Node typed_updates(const Node& x, const Node& updates, std::string_view what, CallSite where) {
+  if (jit::promote(x.dtype(), updates.dtype()) == x.dtype())
+    return cast(Operand(updates, where), x.dtype());
+  const Node both[] = {x, updates};
+  jit::refuse_op(what, both,
+                 fmt::format("{} does not hold all values of {}; convert one with cast()",
+                             name(x.dtype()), name(updates.dtype())),
+                 where);
 }
 
 Node scatter_windows(const Node& x, const std::vector<Node>& indices, Numbers axes,
                      const Node& updates, jit::Op op, CallSite where) {
+  if (updates.type().num_elements() == 0) return x;
   GraphNode node;
   node.kind = NodeKind::scatter;
   node.op = op;
@@ -106,7 +113,7 @@ Node scatter_windows(const Node& x, const std::vector<Node>& indices, Numbers ax
   return jit::make_node(jit::graph_of(x, "scatter"), std::move(node), where);
 }
 
-jit::Op op_of(Scatter how) {
+jit::Op op_of(Scatter how, const Node& x, CallSite where) {
   switch (how) {
     case Scatter::add:
       return jit::Op::add;
@@ -117,9 +124,11 @@ jit::Op op_of(Scatter how) {
     case Scatter::minimum:
       return jit::Op::min;
     case Scatter::set:
-      break;
+      return jit::Op::arg2;
   }
-  return jit::Op::arg2;
+  jit::refuse_op("scatter", std::span(&x, 1),
+                 fmt::format("how is {} (expected a value of Scatter)", static_cast<int>(how)),
+                 where);
 }
 
 void require_leading(const Node& x, std::size_t count, std::string_view what, CallSite where) {
@@ -176,9 +185,6 @@ Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis, Call
                    where);
   }
   const Graph graph = Inside::make<Graph>(jit::graph_of(x, "take_along_axis"));
-  // Of nothing nothing is taken, whether or not there are places for it.
-  if (indices.type().num_elements() == 0)
-    return broadcast_to(graph.constant(false, x.dtype(), where), indices.dims(), where);
   std::vector<Node> places;
   for (std::int64_t k = 0; k < x.rank(); ++k)
     places.push_back(k == along ? indices : graph.iota({DType::i64, indices.dims()}, k, where));
@@ -195,6 +201,12 @@ Node dynamic_slice(const Node& x, const std::vector<Operand>& starts, const Dims
   }
   if (x.rank() == 0) return x;
   require_indices(nodes, "dynamic_slice", where);
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k] >= 0 && sizes[k] <= x.dims()[k]) continue;
+    jit::refuse_op("dynamic_slice", std::span(&x, 1),
+                   fmt::format("{} elements of axis {}, which has {}", sizes[k], k, x.dims()[k]),
+                   where);
+  }
   return gather_windows(x, nodes, first_axes(nodes.size()), Numbers(sizes.begin(), sizes.end()),
                         where);
 }
@@ -210,11 +222,11 @@ Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<O
     jit::refuse_op("dynamic_update_slice", both,
                    "the update has as many axes, and none longer; reshape or slice it", where);
   }
-  const Node typed = cast(Operand(update, where), x.dtype());
+  const Node typed = typed_updates(x, update, "dynamic_update_slice", where);
   if (x.rank() == 0) return typed;
   require_indices(nodes, "dynamic_update_slice", where);
   for (std::size_t k = 0; k < nodes.size(); ++k)
-    nodes[k] = clamped(nodes[k], x.dims()[k] - update.dims()[k], where);
+    nodes[k] = jit::nearest_places(nodes[k], x.dims()[k] - update.dims()[k], where);
   return scatter_windows(x, nodes, first_axes(nodes.size()), typed, jit::Op::arg2, where);
 }
 
@@ -239,8 +251,9 @@ Node scatter(const Node& x, const std::vector<Node>& indices, const Node& update
                                fmt::join(expected, ",")),
                    where);
   }
-  const Node typed = reshape(cast(Operand(updates, where), x.dtype()), window, where);
-  return scatter_windows(x, indices, first_axes(indices.size()), typed, op_of(how), where);
+  const jit::Op op = op_of(how, x, where);
+  const Node typed = reshape(typed_updates(x, updates, "scatter", where), window, where);
+  return scatter_windows(x, indices, first_axes(indices.size()), typed, op, where);
 }
 
 }  // namespace heddle

@@ -6,12 +6,14 @@
 
 #include "heddle/graph_ops.hpp"
 #include "jit/graph/state.hpp"
+#include "jit/loop/interval.hpp"
 #include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
 
 using jit::GraphNode;
+using jit::Int128;
 using jit::NodeKind;
 using jit::Numbers;
 
@@ -52,19 +54,6 @@ CutRange cut_range(const Node& x, std::int64_t axis, const Range& range, CallSit
   return {start, range.step, span <= 0 ? 0 : (span - 1) / stride + 1};
 }
 
-DType common_type(const std::vector<Node>& parts, std::string_view what, CallSite where) {
-  DType type = parts[0].dtype();
-  for (const Node& part : parts) {
-    const auto joined = jit::promote(type, part.dtype());
-    if (!joined) {
-      jit::refuse_op(what, parts, "they have no common type; convert one with cast(x, dtype)",
-                     where);
-    }
-    type = *joined;
-  }
-  return type;
-}
-
 void require_parts(const std::vector<Node>& parts, std::string_view what, CallSite where) {
   if (parts.empty()) jit::refuse_op(what, {}, "there are no parts", where);
   static_cast<void>(jit::common_graph(parts, what, where));
@@ -78,10 +67,13 @@ Node triangle(const Node& x, std::int64_t diagonal, bool lower, std::string_view
   const Graph graph = Inside::make<Graph>(jit::graph_of(x, what));
   const Node row = graph.iota({DType::i64, square}, 0, where);
   const Node column = graph.iota({DType::i64, square}, 1, where);
-  const Node edge = Operand(row, where) + Operand(diagonal, where);
+  // Beyond the corners all diagonals are alike.
+  const std::int64_t inside = std::clamp(diagonal, -square[0], square[1]);
+  const Node edge = Operand(row, where) + Operand(inside, where);
   const Node keeps = lower ? Operand(column, where) <= Operand(edge, where)
                            : Operand(edge, where) <= Operand(column, where);
-  return select(Operand(keeps, where), x, graph.constant(0, x.dtype(), where));
+  const Node kept = select(Operand(keeps, where), x, graph.constant(0, x.dtype(), where));
+  return cast(Operand(kept, where), x.dtype());
 }
 
 }  // namespace
@@ -219,7 +211,7 @@ Node reverse(const Node& x, const Axes& axes, CallSite where) {
 
 Node concatenate(const std::vector<Node>& parts, std::int64_t axis, CallSite where) {
   require_parts(parts, "concatenate", where);
-  const DType type = common_type(parts, "concatenate", where);
+  const DType type = jit::common_type(parts, "concatenate", where);
   GraphNode node;
   node.kind = NodeKind::concatenate;
   node.fields = {{jit::axis_of(parts[0], axis, "concatenate", where)}};
@@ -268,18 +260,21 @@ Node pad(const Node& x, const Operand& value, const std::vector<Padding>& paddin
     node.fields[0][k] = std::max<std::int64_t>(one.low, 0);
     node.fields[1][k] = std::max<std::int64_t>(one.high, 0);
     node.fields[2][k] = one.interior;
+    const std::int64_t extent = x.dims()[k];
+    const Int128 padded = Int128{extent} +
+                          Int128{std::max<std::int64_t>(extent - 1, 0)} * one.interior +
+                          node.fields[0][k] + node.fields[1][k];
+    // What is negative of both.
+    const Int128 gone = Int128{node.fields[0][k]} - one.low + node.fields[1][k] - one.high;
+    if (gone > padded) {
+      refuse_layout("pad", x,
+                    fmt::format("{} elements are to go of axis {}, which has {}", jit::narrow(gone),
+                                k, jit::narrow(padded)),
+                    where);
+    }
     if (one.low < 0) kept[k].start = -one.low;
     if (one.high < 0) kept[k].stop = one.high;
     is_cut = is_cut || one.low < 0 || one.high < 0;
-    const std::int64_t extent = x.dims()[k];
-    const std::int64_t padded = extent + std::max<std::int64_t>(extent - 1, 0) * one.interior +
-                                node.fields[0][k] + node.fields[1][k];
-    const std::int64_t gone =
-        node.fields[0][k] - one.low + node.fields[1][k] - one.high;  // what is negative of both
-    if (gone <= padded) continue;
-    refuse_layout("pad", x,
-                  fmt::format("{} elements are to go of axis {}, which has {}", gone, k, padded),
-                  where);
   }
   const Node filler = jit::operand_node(value, graph, x.dtype(), "pad");
   if (filler.rank() != 0) refuse_layout("pad", filler, "the value is no scalar", where);

@@ -24,10 +24,20 @@ Graph graph_with(const Node& node, std::string_view what) {
   return Inside::make<Graph>(jit::graph_of(node, what));
 }
 
-Node scaled(const Node& normal, const Node& scale, std::string_view what, At at) {
-  const std::array operands{normal, scale};
+/// `factor` goes with what it scales or shifts, whose shape it leaves as it is.
+const Node& require_factor(const Node& normal, const Node& factor, std::string_view what, At at) {
+  const std::array operands{normal, factor};
   static_cast<void>(jit::common_graph(operands, what, at.where));
-  return at(normal) * at(scale);
+  const std::array shapes{normal.dims(), factor.dims()};
+  if (jit::broadcast_dims(shapes) == normal.dims()) return factor;
+  jit::refuse_op(what, operands, "the other one is to broadcast to the shape of the first",
+                 at.where);
+}
+
+/// Integers count as f32.
+Node floats(const Node& x, std::string_view what, CallSite where) {
+  static_cast<void>(jit::graph_of(x, what));
+  return jit::as_floating(x, where);
 }
 
 void require_key(const Node& key, std::string_view what, CallSite where) {
@@ -42,7 +52,7 @@ void require_key(const Node& key, std::string_view what, CallSite where) {
 /// 0, 1, 2, ... in row-major order.
 Node counters(const Graph& graph, const Dims& dims, CallSite where) {
   const auto count = ArrayType{DType::u64, dims}.num_elements();
-  const Node flat = graph.iota({DType::u64, {count.value_or(-1)}}, 0, where);
+  const Node flat = graph.iota({DType::u64, {*count}}, 0, where);
   return reshape(flat, std::vector<std::int64_t>(dims.begin(), dims.end()), where);
 }
 
@@ -52,17 +62,19 @@ constexpr std::uint64_t fold_counter = std::uint64_t{1} << 62U;
 
 }  // namespace
 
-Node softmax(const Node& x, std::int64_t axis, CallSite where) {
+Node softmax(const Node& given, std::int64_t axis, CallSite where) {
   const At at{where};
-  const std::int64_t along = jit::axis_of(x, axis, "softmax", where);
+  const std::int64_t along = jit::axis_of(given, axis, "softmax", where);
+  const Node x = floats(given, "softmax", where);
   const Node largest = maximum(x, {along}, {.keep = true}, where);
   const Node terms = exp(at(at(x) - at(largest)));
   return at(terms) / at(sum(terms, {along}, {.keep = true}, where));
 }
 
-Node log_softmax(const Node& x, std::int64_t axis, CallSite where) {
+Node log_softmax(const Node& given, std::int64_t axis, CallSite where) {
   const At at{where};
-  const std::int64_t along = jit::axis_of(x, axis, "log_softmax", where);
+  const std::int64_t along = jit::axis_of(given, axis, "log_softmax", where);
+  const Node x = floats(given, "log_softmax", where);
   const Node shifted = at(x) - at(maximum(x, {along}, {.keep = true}, where));
   const Node total = sum(exp(at(shifted)), {along}, {.keep = true}, where);
   return at(shifted) - at(log(at(total)));
@@ -75,29 +87,35 @@ Node layer_norm(const Node& x, const Node& scale, const Node& shift, double epsi
   const Node distance = at(x) - at(mean(x, {last}, {.keep = true}, where));
   const Node spread = mean(at(distance) * at(distance), {last}, {.keep = true}, where);
   const Node normal = at(distance) * at(rsqrt(at(at(spread) + at(epsilon))));
-  return at(scaled(normal, scale, "layer_norm", at)) + at(shift);
+  return at(at(normal) * at(require_factor(normal, scale, "layer_norm", at))) +
+         at(require_factor(normal, shift, "layer_norm", at));
 }
 
-Node rms_norm(const Node& x, const Node& scale, double epsilon, CallSite where) {
+Node rms_norm(const Node& given, const Node& scale, double epsilon, CallSite where) {
   const At at{where};
-  const std::int64_t last = jit::axis_of(x, -1, "rms_norm", where);
+  const std::int64_t last = jit::axis_of(given, -1, "rms_norm", where);
+  const Node x = floats(given, "rms_norm", where);
   const Node square = mean(at(x) * at(x), {last}, {.keep = true}, where);
-  return scaled(at(x) * at(rsqrt(at(at(square) + at(epsilon)))), scale, "rms_norm", at);
+  const Node normal = at(x) * at(rsqrt(at(at(square) + at(epsilon))));
+  return at(normal) * at(require_factor(normal, scale, "rms_norm", at));
 }
 
-Node gelu(const Node& x, CallSite where) {
+Node gelu(const Node& given, CallSite where) {
   const At at{where};
+  const Node x = floats(given, "gelu", where);
   const Node share = at(erf(at(at(x) * at(std::numbers::sqrt2 / 2)))) + at(1.0);
   return at(at(x) * at(0.5)) * at(share);
 }
 
-Node sigmoid(const Node& x, CallSite where) {
+Node sigmoid(const Node& given, CallSite where) {
   const At at{where};
+  const Node x = floats(given, "sigmoid", where);
   return recip(at(at(exp(at(-at(x)))) + at(1.0)));
 }
 
-Node silu(const Node& x, CallSite where) {
+Node silu(const Node& given, CallSite where) {
   const At at{where};
+  const Node x = floats(given, "silu", where);
   return at(x) / at(at(exp(at(-at(x)))) + at(1.0));
 }
 
@@ -118,18 +136,28 @@ Node cross_entropy(const Node& logits, const Node& labels, CallSite where) {
   const std::int64_t last = jit::axis_of(logits, -1, "cross_entropy", where);
   const std::array operands{logits, labels};
   static_cast<void>(jit::common_graph(operands, "cross_entropy", where));
+  const Dims rows(std::vector<std::int64_t>(logits.dims().begin(), logits.dims().end() - 1));
+  if (labels.dims() != rows || !is_integer(labels.dtype())) {
+    jit::refuse_op(
+        "cross_entropy", operands,
+        fmt::format("labels are integers [{}], one for each row of logits", fmt::join(rows, ",")),
+        where);
+  }
   const std::int64_t classes = logits.dims()[static_cast<std::size_t>(last)];
-  const Node chosen = one_hot(labels, classes, DType::bool_, where);
+  const Node chosen =
+      one_hot(jit::nearest_places(labels, classes - 1, where), classes, DType::bool_, where);
   // A product with 0 would make NaN of classes that are impossible.
   const Node loss = select(at(chosen), at(log_softmax(logits, last, where)), at(0.0));
   return -at(sum(loss, {-1}, {}, where));
 }
 
-Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptions& options,
-               const Node& mask, CallSite where) {
+Node attention(const Node& queries, const Node& all_keys, const Node& values,
+               const AttentionOptions& options, const Node& mask, CallSite where) {
   const At at{where};
-  const std::array operands{q, k, v};
+  const std::array operands{queries, all_keys, values};
   static_cast<void>(jit::common_graph(operands, "attention", where));
+  const Node q = jit::as_floating(queries, where), k = jit::as_floating(all_keys, where);
+  const Node v = jit::as_floating(values, where);
   if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2)
     jit::refuse_op("attention", operands, "each has 2 axes at least: places and depth", where);
   Axes order(static_cast<std::size_t>(k.rank()));
@@ -141,13 +169,21 @@ Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptio
       options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(depth));
   Node scores = at(matmul(q, transpose(k, order, where), where)) * at(scale);
   const auto hide = [&](const Node& seen) { scores = select(at(seen), at(scores), at(-HUGE_VAL)); };
-  if (Inside::of(mask) != nullptr) hide(mask);
+  if (Inside::of(mask) != nullptr) {
+    if (mask.dtype() != DType::bool_) {
+      jit::refuse_op("attention", std::span(&mask, 1),
+                     "a mask is bool: whether a key is seen; compare, or add what is no mask to "
+                     "scores of your own",
+                     where);
+    }
+    hide(mask);
+  }
   if (options.causal) {
-    const std::int64_t queries = q.dims()[q.dims().size() - 2];
-    const std::int64_t keys = k.dims()[k.dims().size() - 2];
+    const std::int64_t from = q.dims()[q.dims().size() - 2];
+    const std::int64_t to = k.dims()[k.dims().size() - 2];
     const Graph graph = graph_with(q, "attention");
-    const Node every = broadcast_to(graph.constant(true, where), {queries, keys}, where);
-    hide(tril(every, keys - queries, where));
+    const Node every = broadcast_to(graph.constant(true, where), {from, to}, where);
+    hide(tril(every, to - from, where));
   }
   return matmul(softmax(scores, -1, where), v, where);
 }
@@ -162,6 +198,10 @@ Node split_key(const Node& key, std::int64_t count, CallSite where) {
 Node fold_in(const Node& key, const Operand& data, CallSite where) {
   const At at{where};
   require_key(key, "fold_in", where);
+  if (!data.number() && !is_integer(data.node().dtype())) {
+    const Node node = data.node();
+    jit::refuse_op("fold_in", std::span(&node, 1), "keys are made of integers; cast it", where);
+  }
   const Node counter =
       jit::operand_node(data, jit::graph_of(key, "fold_in"), DType::u64, "fold_in");
   return threefry(at(threefry(at(key), Operand(fold_counter, where))), at(counter));
@@ -170,6 +210,12 @@ Node fold_in(const Node& key, const Operand& data, CallSite where) {
 Node random_bits(const Node& key, const Dims& dims, CallSite where) {
   const At at{where};
   require_key(key, "random_bits", where);
+  if (!ArrayType{DType::u64, dims}.num_bytes()) {
+    jit::refuse_op(
+        "random_bits", std::span(&key, 1),
+        fmt::format("u64[{}] passes 2^63 bytes, or has a negative extent", fmt::join(dims, ",")),
+        where);
+  }
   return threefry(at(key), at(counters(graph_with(key, "random_bits"), dims, where)));
 }
 
@@ -192,9 +238,10 @@ Node bernoulli(const Node& key, const Operand& probability, const Dims& dims, Ca
   return Operand(random_uniform(key, dims, where), where) < probability;
 }
 
-Node categorical(const Node& key, const Node& logits, CallSite where) {
+Node categorical(const Node& key, const Node& given, CallSite where) {
   const At at{where};
-  static_cast<void>(jit::axis_of(logits, -1, "categorical", where));
+  static_cast<void>(jit::axis_of(given, -1, "categorical", where));
+  const Node logits = floats(given, "categorical", where);
   const Node chance = random_uniform(key, logits.dims(), where);
   // The centre of each of the 2^24 steps: neither 0 nor 1.
   const Node inside = at(chance) + at(0x1p-25);

@@ -232,13 +232,14 @@ Node searchsorted(const Node& sorted, const Node& values, Side side, CallSite wh
     jit::refuse_op("searchsorted", both,
                    "what is searched has one axis; reshape it, or search row by row", where);
   }
-  const auto common = jit::promote(sorted.dtype(), values.dtype());
-  if (!common) {
+  if (side != Side::left && side != Side::right) {
     jit::refuse_op("searchsorted", both,
-                   "they have no common type; convert one with cast(x, dtype)", where);
+                   fmt::format("the side is {} (expected a value of Side)", static_cast<int>(side)),
+                   where);
   }
-  const Node table = cast(Operand(sorted, where), *common);
-  const Node wanted = cast(Operand(values, where), *common);
+  const DType common = jit::common_type(both, "searchsorted", where);
+  const Node table = cast(Operand(sorted, where), common);
+  const Node wanted = cast(Operand(values, where), common);
   const std::int64_t searches = *values.type().num_elements();
   const bool many = searches >= searched_together && searches >= sorted.dims()[0] / 4;
   return many ? merged_places(table, wanted, side, where)

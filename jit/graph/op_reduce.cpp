@@ -43,10 +43,6 @@ Node reduce_node(Op op, std::string_view what, const Node& x, const Axes& axes, 
   return options.keep ? keep_axes(reduced, x.dims(), gone, where) : reduced;
 }
 
-Node as_floating(const Node& x, CallSite where) {
-  return is_floating(x.dtype()) ? x : cast(Operand(x, where), DType::f32);
-}
-
 std::int64_t count_of(const Node& x, const Numbers& axes) {
   std::int64_t count = 1;
   for (const std::int64_t axis : axes) count *= x.dims()[jit::axis_index(axis)];
@@ -57,8 +53,8 @@ std::int64_t count_of(const Node& x, const Numbers& axes) {
 Node wide_mean(const Node& x, const Axes& axes, Reduce options, std::string_view what,
                CallSite where) {
   const Numbers gone = reduced_axes(x, axes, what, where);
-  const Node wide =
-      cast(Operand(as_floating(x, where), where), compute_type(as_floating(x, where).dtype()));
+  const Node wide = cast(Operand(jit::as_floating(x, where), where),
+                         compute_type(jit::as_floating(x, where).dtype()));
   const Node total = sum(wide, gone, options, where);
   return Operand(total, where) / Operand(static_cast<double>(count_of(x, gone)), where);
 }
@@ -147,7 +143,7 @@ Node variance(const Node& x, const Axes& axes, Reduce options, CallSite where) {
 
 Node logsumexp(const Node& x, const Axes& axes, Reduce options, CallSite where) {
   const Numbers gone = reduced_axes(x, axes, "logsumexp", where);
-  const Node real = as_floating(x, where);
+  const Node real = jit::as_floating(x, where);
   const Node largest = maximum(real, gone, {.keep = true}, where);
   // An infinite maximum would give inf - inf.
   const Node finite = abs(Operand(largest, where)) < Operand(HUGE_VAL, where);

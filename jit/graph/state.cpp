@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 
 #include "heddle/status.hpp"
@@ -178,11 +179,42 @@ Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& gra
     return cast(operand, dtype);
   }
   const ExprNode& literal = *Inside::of(*operand.number());
+  const bool whole = is_integer(literal.dtype) || std::trunc(literal.scalar.f) == literal.scalar.f;
+  if (is_integer(dtype) && !whole) {
+    refuse_graph(fmt::format("'{}': the number {} is no whole one, as {} are, at {}", what,
+                             print_expr(literal), heddle::name(dtype), show(operand.where())));
+  }
   if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
     refuse_graph(fmt::format("'{}': the number {} does not fit {}, at {}", what,
                              print_expr(literal), heddle::name(dtype), show(operand.where())));
   }
   return constant_node(graph, literal.scalar, dtype, operand.where());
+}
+
+DType common_type(std::span<const Node> nodes, std::string_view what, std::source_location where) {
+  DType type = nodes[0].dtype();
+  for (const Node& each : nodes) {
+    const auto joined = promote(type, each.dtype());
+    if (!joined) {
+      refuse_op(what, nodes, "they have no common type; convert one with cast(x, dtype)", where);
+    }
+    type = *joined;
+  }
+  return type;
+}
+
+Node as_floating(const Node& x, std::source_location where) {
+  return is_floating(x.dtype()) ? x : cast(Operand(x, where), DType::f32);
+}
+
+Node nearest_places(const Node& places, std::int64_t last, std::source_location where) {
+  const bool is_signed = info(places.dtype()).is_signed;
+  const DType wide = is_signed ? DType::i64 : DType::u64;
+  const auto& graph = graph_of(places, "min");
+  const Node high = constant_node(graph, Scalar::of_int(wide, last), wide, where);
+  const Node low = min(Operand(cast(Operand(places, where), wide), where), Operand(high, where));
+  const Node inside = is_signed ? max(Operand(low, where), Operand(0, where)) : low;
+  return cast(Operand(inside, where), DType::i64);
 }
 
 void refuse_op(std::string_view what, std::span<const Node> operands, std::string_view problem,

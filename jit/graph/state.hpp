@@ -101,6 +101,14 @@ void finish_graph(GraphState& graph, std::span<const Node> results,
 /// A node as one of `dtype`, a number as a constant of it. Throws where an integer does not fit.
 [[nodiscard]] Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& graph,
                                 DType dtype, std::string_view what);
+/// The type that all nodes convert to.
+[[nodiscard]] DType common_type(std::span<const Node> nodes, std::string_view what,
+                                std::source_location where);
+/// Floats as they are, else as f32.
+[[nodiscard]] Node as_floating(const Node& x, std::source_location where);
+/// Integers as i64, the nearest places from 0 to `last`.
+[[nodiscard]] Node nearest_places(const Node& places, std::int64_t last,
+                                  std::source_location where);
 /// `axis` of an array of `rank` axes, counted from its end where negative. Throws for one out of
 /// range, naming `what` and the node.
 [[nodiscard]] std::int64_t axis_of(const Node& node, std::int64_t axis, std::string_view what,

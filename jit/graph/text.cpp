@@ -115,11 +115,14 @@ class GraphParser : Scanner {
 
  private:
   NodeId known(std::string_view what) {
+    skip(true);
+    const std::size_t start = at_;
     const std::uint32_t number = id('v', what);
     if (number >= ids_.size()) {
-      fail(ids_.empty() ? fmt::format("{}, and there is no node before here", what)
-                        : fmt::format("{} from v0 to v{}, those before here", what,
-                                      ids_.size() - 1));
+      at_ = start;
+      fail(ids_.empty()
+               ? fmt::format("{}, and there is no node before here", what)
+               : fmt::format("{} from v0 to v{}, those before here", what, ids_.size() - 1));
     }
     return ids_[number];
   }
@@ -143,8 +146,12 @@ class GraphParser : Scanner {
   }
 
   void node() {
-    if (id('v', "a node such as v0") != ids_.size())
+    skip(true);
+    const std::size_t first = at_;
+    if (id('v', "a node such as v0") != ids_.size()) {
+      at_ = first;
       fail(fmt::format("nodes in order, after {} now", ids_.size()));
+    }
     expect("=");
     const std::size_t start = at_;
     GraphNode node;
@@ -201,8 +208,10 @@ class GraphParser : Scanner {
   /// The builder's own check, and that the type is the one that follows.
   void add(GraphNode node, std::size_t start) {
     const ArrayType type = node.type;
-    if (node.kind == NodeKind::constant && node.scalar.dtype != type.dtype)
+    if (node.kind == NodeKind::constant && node.scalar.dtype != type.dtype) {
+      at_ = start;
       fail(fmt::format("a constant of {}", name(type.dtype)));
+    }
     const bool is_parameter = node.kind == NodeKind::parameter;
     NodeId added = 0;
     try {

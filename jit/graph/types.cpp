@@ -24,6 +24,8 @@ void require_count(const Numbers& field, std::size_t count, std::string_view wha
 
 void require_axis(std::int64_t axis, const ArrayType& type) {
   if (axis >= 0 && axis < rank_of(type)) return;
+  if (rank_of(type) == 0)
+    refuse_node(fmt::format("axis {} of {}, a scalar, which has none", axis, type.to_string()));
   refuse_node(fmt::format("axis {} is none of {} (expected 0 to {})", axis, type.to_string(),
                           rank_of(type) - 1));
 }
@@ -305,6 +307,8 @@ void require_form(const GraphNode& node, std::size_t args) {
     const bool single = field == "index" || field == "axis" || field == "reverse";
     if (single && node.fields[k].size() != 1)
       refuse_node(fmt::format("{} has {} numbers (expected 1)", field, node.fields[k].size()));
+    if (field == "reverse" && node.fields[k][0] != 0 && node.fields[k][0] != 1)
+      refuse_node(fmt::format("reverse is {} (expected 0 or 1)", node.fields[k][0]));
   }
 }
 

@@ -36,6 +36,8 @@ void require_window(const Numbers& axes, std::span<const std::int64_t> sizes, co
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     const bool placed = std::ranges::binary_search(axes, static_cast<std::int64_t>(k));
     if (placed ? sizes[k] >= 0 && sizes[k] <= x.dims[k] : sizes[k] == x.dims[k]) continue;
+    if (placed && x.dims[k] == 0 && sizes[k] == 1)
+      refuse_node(fmt::format("axis {} of {} has no element to choose", k, x.to_string()));
     refuse_node(fmt::format("axis {} of {} has {} elements of it (expected {}{})", k, x.to_string(),
                             sizes[k], placed ? "0 to " : "all ", x.dims[k]));
   }

@@ -43,6 +43,7 @@ def array_of(words):
 # What NumPy has no single word for.
 
 def softmax(x):
+    x = np.float64(x)
     e = np.exp(x - np.max(x, -1, keepdims=True))
     return e / np.sum(e, -1, keepdims=True)
 

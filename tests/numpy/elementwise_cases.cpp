@@ -18,7 +18,7 @@ static void add_arithmetic(Cases& c) {
       "np.fmod(a, b)");
   c.one("negate", numbers, special, [](auto& x) { return -x; }, "-a");
   c.more(
-      "fma", wide_floats, {matrix, matrix, matrix},
+      "fma", numbers, {matrix, matrix, matrix},
       [](const Graph&, const Nodes& x) { return fma(x[0], x[1], x[2]); }, "a * b + c");
   c.two("greater", numbers, special, special, [](auto& a, auto& b) { return a > b; }, "a > b");
   c.two(
@@ -62,15 +62,17 @@ static void add_functions(Cases& c) {
   c.one("sqrt", floats, special, [](auto& x) { return sqrt(x); }, "np.sqrt(a)");
   c.one("rsqrt", floats, positive, [](auto& x) { return rsqrt(x); }, "1 / np.sqrt(a)");
   c.one("recip", floats, special, [](auto& x) { return recip(x); }, "1 / a");
-  c.one("relu", floats, matrix, [](auto& x) { return relu(x); }, "np.maximum(a, 0)");
-  c.one("sigmoid", wide_floats, matrix, [](auto& x) { return sigmoid(x); }, "1 / (1 + np.exp(-a))");
+  c.one("relu", numbers, matrix, [](auto& x) { return relu(x); }, "np.maximum(a, 0)");
+  c.one(
+      "sigmoid", numbers, matrix, [](auto& x) { return sigmoid(x); },
+      "1 / (1 + np.exp(-np.float64(a)))");
   c.more(
       "where", every, {matrix, matrix, matrix},
       [](const Graph&, const Nodes& x) { return where(x[0] == x[1], x[1], x[2]); },
       "np.where(a == b, b, c)");
   c.more(
-      "clamp", floats, {matrix}, [](const Graph&, const Nodes& x) { return clamp(x[0], -1, 1); },
-      "np.clip(a, -1, 1)");
+      "clamp", numbers, {matrix}, [](const Graph&, const Nodes& x) { return clamp(x[0], 1, 3); },
+      "np.clip(a, 1, 3)");
   c.one("cast to f32", every, matrix, [](auto& x) { return cast(x, f32); }, "a.astype(np.float32)");
   c.one(
       "cast to i64", numbers, matrix, [](auto& x) { return cast(x, i64); },

@@ -86,32 +86,34 @@ void add_indexing(Cases& c) {
 
 void add_neural(Cases& c) {
   c.family("neural");
-  c.one("softmax", floats, matrix, [](auto& x) { return softmax(x); }, "softmax(a)");
+  c.one("softmax", numbers, matrix, [](auto& x) { return softmax(x); }, "softmax(a)");
   c.one(
-      "log_softmax", floats, matrix, [](auto& x) { return log_softmax(x); }, "np.log(softmax(a))");
+      "log_softmax", numbers, matrix, [](auto& x) { return log_softmax(x); }, "np.log(softmax(a))");
   c.more(
-      "layer_norm", floats, {matrix, row, row},
+      "layer_norm", numbers, {matrix, row, row},
       [](const Graph&, const Nodes& x) { return layer_norm(x[0], x[1], x[2]); },
       "(a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5) * b + c");
   c.two(
-      "rms_norm", floats, matrix, row, [](auto& x, auto& s) { return rms_norm(x, s); },
+      "rms_norm", numbers, matrix, row, [](auto& x, auto& s) { return rms_norm(x, s); },
       "a / np.sqrt(np.mean(a * a, -1, keepdims=True) + 1e-5) * b");
   c.one(
-      "gelu", floats, matrix, [](auto& x) { return gelu(x); }, "a * (1 + erf(a / np.sqrt(2))) / 2");
-  c.one("silu", floats, matrix, [](auto& x) { return silu(x); }, "a / (1 + np.exp(-a))");
+      "gelu", numbers, matrix, [](auto& x) { return gelu(x); },
+      "a * (1 + erf(a / np.sqrt(2))) / 2");
+  c.one(
+      "silu", numbers, matrix, [](auto& x) { return silu(x); }, "a / (1 + np.exp(-np.float64(a)))");
   c.one(
       "one_hot", {DType::i64}, {{5}, V::places}, [](auto& x) { return one_hot(x, 6); },
       "(a[:, None] == np.arange(6)).astype(np.float32)");
   c.two(
-      "cross_entropy", floats, matrix, {{4}, V::places},
-      [](auto& x, auto& labels) { return cross_entropy(x, max(labels, 0)); },
+      "cross_entropy", numbers, matrix, {{4}, V::places},
+      [](auto& x, auto& labels) { return cross_entropy(x, labels); },
       "-np.log(softmax(a))[np.arange(4), np.maximum(b, 0)]");
   c.more(
-      "attention", floats, {batch, batch, batch},
+      "attention", numbers, {batch, batch, batch},
       [](const Graph&, const Nodes& x) { return attention(x[0], x[1], x[2]); },
       "softmax(a @ b.swapaxes(1, 2) / 2) @ c");
   c.more(
-      "attention, causal", floats, {batch, batch, batch},
+      "attention, causal", numbers, {batch, batch, batch},
       [](const Graph&, const Nodes& x) { return attention(x[0], x[1], x[2], {.causal = true}); },
       "softmax(np.where(np.tri(3, dtype=bool), a @ b.swapaxes(1, 2) / 2, -np.inf)) @ c");
 }
