@@ -93,6 +93,17 @@ StmtPtr with_body(const Stmt& stmt, Block body) {
   return std::make_shared<const Stmt>(std::move(copy));
 }
 
+std::int64_t block_bytes(const Stmt& stmt) {
+  if (stmt.kind != StmtKind::declare || stmt.dims.empty()) return 0;
+  return ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
+}
+
+std::int64_t block_bytes(const Block& body) {
+  std::int64_t bytes = 0;
+  walk(body, [&bytes](const Stmt& stmt) { bytes += block_bytes(stmt); });
+  return bytes;
+}
+
 int depth(const Value& value) {
   count_step();
   int deepest = 0;

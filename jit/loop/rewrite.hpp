@@ -2,6 +2,7 @@
 // Pure; any thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 
@@ -55,6 +56,11 @@ struct Substitution {
 /// The statement with another value (store, declare, assign, at) or another body (loop, at).
 [[nodiscard]] StmtPtr with_value(const Stmt& stmt, ValuePtr value);
 [[nodiscard]] StmtPtr with_body(const Stmt& stmt, Block body);
+
+/// Bytes of the local block that the statement declares; 0: it declares none.
+[[nodiscard]] std::int64_t block_bytes(const Stmt& stmt);
+/// Of all local blocks together.
+[[nodiscard]] std::int64_t block_bytes(const Block& body);
 
 /// Nodes on the longest path of the tree.
 [[nodiscard]] int depth(const Value& value);

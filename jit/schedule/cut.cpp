@@ -178,14 +178,6 @@ struct Joined {
   std::int64_t block_bytes;
 };
 
-std::int64_t block_bytes_of(const Stmt& stmt) {
-  std::int64_t bytes = 0;
-  if (stmt.kind == StmtKind::declare && !stmt.dims.empty())
-    bytes += ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
-  for (const StmtPtr& inner : stmt.body) bytes += block_bytes_of(*inner);
-  return bytes;
-}
-
 std::vector<Joined> groups_of(const Loop& loop) {
   const std::vector<std::size_t> last = last_needed(loop.body);
   std::vector<Joined> groups;
@@ -194,7 +186,7 @@ std::vector<Joined> groups_of(const Loop& loop) {
     for (std::size_t j = k; j < group.end; ++j) {
       group.end = std::max(group.end, last[j] + 1);
       group.nodes += Nodes().of(*loop.body[j]);
-      group.block_bytes += block_bytes_of(*loop.body[j]);
+      group.block_bytes += block_bytes(Block{loop.body[j]});
     }
     k = group.end;
     groups.push_back(group);

@@ -35,19 +35,6 @@ Block renumbered(const Block& body) {
   return result;
 }
 
-/// Those of the local block that it declares.
-std::int64_t bytes_of(const Stmt& stmt) {
-  if (stmt.kind != StmtKind::declare || stmt.dims.empty()) return 0;
-  return ArrayType{stmt.value->dtype, stmt.dims}.num_bytes().value_or(block_bytes_max);
-}
-
-/// The bytes of all local blocks together.
-std::int64_t block_bytes(const Block& body) {
-  std::int64_t bytes = 0;
-  walk(body, [&bytes](const Stmt& stmt) { bytes += bytes_of(stmt); });
-  return bytes;
-}
-
 void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 /// Those that the caller did not leave out.
@@ -95,7 +82,7 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body, bool is_t
   std::int64_t stays = 0;  // bytes of blocks that `result` declares
   for (std::size_t k = 0, next = 0; k < body.size(); ++k) {
     const StmtPtr& stmt = body[k];
-    while (next < result.size()) stays += bytes_of(*result[next++]);
+    while (next < result.size()) stays += block_bytes(*result[next++]);
     if (is_top) in.block_bytes_left = block_bytes_max - stays;
     if (k + 1 < body.size() && stmt->kind == StmtKind::declare &&
         steps.take(ScheduleStep::reduction)) {
