@@ -58,6 +58,10 @@ void add_matmul_rows(std::vector<Row>& rows);
 void add_product_rows(std::vector<Row>& rows);
 /// Generated code for graphs, against the same by statements, loops and frameworks.
 void add_graph_rows(std::vector<Row>& rows);
+/// Tracing and lowering a graph of many nodes.
+void add_tracing_rows(std::vector<Row>& rows);
+/// Compiling twelve equal blocks of a network, against one.
+void add_layers_rows(std::vector<Row>& rows);
 
 /// Programs to loaded code that was never compiled before.
 void add_cold_rows(std::vector<Row>& rows);

@@ -68,6 +68,8 @@ constexpr Workload workloads[] = {
     {"matmul", "kernels", add_matmul_rows},
     {"products", "kernels", add_product_rows},
     {"graph", "graphs", add_graph_rows},
+    {"tracing", "graphs", add_tracing_rows},
+    {"layers", "graphs", add_layers_rows},
     {"cold", "compile", add_cold_rows},
     {"warm", "compile", add_warm_rows},
     {"known", "compile", add_known_rows},

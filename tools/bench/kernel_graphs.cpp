@@ -9,6 +9,7 @@
 #include "tools/bench/kernel_products.hpp"
 #include "tools/bench/kernel_rows.hpp"
 #include "tools/bench/plain_kernels.hpp"
+#include "tools/bench/transformer_block.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -18,7 +19,6 @@ constexpr std::int64_t table_rows = 50'000, width = 64, looked_up = 16'384;
 constexpr std::int64_t added_rows = 1'000'000, sums = 50'000, added_width = 16;
 constexpr std::int64_t sorted = 1'000'000, best = 64;
 constexpr std::int64_t heads = 8, tokens = 512, depth = 64;
-constexpr std::int64_t model = 768, model_heads = 12, hidden = 4 * model;
 
 constexpr const char* by_statements = "heddle, by statements";
 
@@ -96,32 +96,9 @@ KernelSetup top_graph() {
   return setup_of(g, top_k(g.parameter("x", {f32, {sorted}}), best).values);
 }
 
-/// Norm, attention, norm, two products with gelu between them; both halves added to what they got.
 KernelSetup block_graph() {
   const Graph g("transformer_block");
-  const auto vector = [&](const char* name) { return g.parameter(name, {f32, {model}}); };
-  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
-    return g.parameter(name, {f32, {rows, columns}});
-  };
-  const auto by_heads = [](const Node& x) {
-    return transpose(reshape(x, {tokens, model_heads, model / model_heads}), {1, 0, 2});
-  };
-  const Node x = g.parameter("x", {f32, {tokens, model}});
-  const Node gain1 = vector("gain1"), bias1 = vector("bias1");
-  const Node wq = matrix("wq", model, model), wk = matrix("wk", model, model),
-             wv = matrix("wv", model, model), wo = matrix("wo", model, model);
-  const Node gain2 = vector("gain2"), bias2 = vector("bias2");
-  const Node up = matrix("up", model, hidden), down = matrix("down", hidden, model);
-  // Weights are uniform in [0, 1): smaller and around 0, so that softmax is not of one key alone.
-  const auto small = [](const Node& w) { return (w - 0.5) * 0.05; };
-  const Node normal = layer_norm(x, gain1, bias1);
-  const Node mixed =
-      attention(by_heads(matmul(normal, small(wq))), by_heads(matmul(normal, small(wk))),
-                by_heads(matmul(normal, small(wv))));
-  const Node attended =
-      x + matmul(reshape(transpose(mixed, {1, 0, 2}), {tokens, model}), small(wo));
-  const Node wide = gelu(matmul(layer_norm(attended, gain2, bias2), small(up)));
-  return setup_of(g, attended + matmul(wide, small(down)));
+  return setup_of(g, transformer_block(g, g.parameter("x", {f32, {block_tokens, block_width}})));
 }
 
 void plain_rows(const KernelSetup& made) {
