@@ -24,8 +24,12 @@ std::string numbered(const std::string& name) {
   // Never destroyed: other threads may trace while the process ends.
   static auto& traces = *new std::unordered_map<std::string, std::uint64_t>();
   const std::lock_guard lock(mutex);
-  const std::uint64_t number = ++traces[name];
-  return number == 1 ? name : fmt::format("{}#{}", name, number);
+  while (true) {
+    const std::uint64_t number = ++traces[name];
+    if (number == 1) return name;
+    std::string made = fmt::format("{}#{}", name, number);
+    if (traces.emplace(made, 1).second) return made;  // else somebody called a function that
+  }
 }
 
 /// What is being handled, as a failure.

@@ -184,6 +184,18 @@ TEST(TraceTest, NamesAreNumbered) {
   EXPECT_EQ(first.arguments(), second.arguments());
 }
 
+// G15: a name that looks like a number of another is one name all the same
+TEST(TraceTest, NumberedNamesDoNotMeet) {
+  const auto twice = [](const Node& x) { return x * 2; };
+  const auto named = [&](const std::string& name) {
+    return trace(name, twice, ArrayType{f32, {2}}).name();
+  };
+  EXPECT_EQ(named("meets#2"), "meets#2");
+  EXPECT_EQ(named("meets"), "meets");
+  EXPECT_EQ(named("meets"), "meets#3");
+  EXPECT_EQ(named("meets#3"), "meets#3#2");
+}
+
 // F1: the text of a trace has a way back, with its names
 TEST(TraceTest, TextsHaveAWayBack) {
   const auto traced = trace(
