@@ -376,10 +376,16 @@ void Clocks::tell_unless_ordered(const Event& task, const Event& before,
 void Clocks::tell_due() noexcept {
   std::vector<Suspect> due;
   with_book([&](Book& book) {
-    const auto rest = std::ranges::stable_partition(
-        book.suspects, [](const Suspect& each) { return !Timeline::has_ended(each.task); });
-    due.assign(std::move_iterator(rest.begin()), std::move_iterator(rest.end()));
-    book.suspects.erase(rest.begin(), rest.end());
+    // Not by stable_partition, which uses what C++20 has no more.
+    auto kept = book.suspects.begin();
+    for (Suspect& each : book.suspects) {
+      if (Timeline::has_ended(each.task)) {
+        due.push_back(std::move(each));
+      } else if (Suspect& place = *kept++; &place != &each) {
+        place = std::move(each);
+      }
+    }
+    book.suspects.erase(kept, book.suspects.end());
   });
   for (const Suspect& each : due) {
     if (Timeline::outcome_of(each.task).ok()) each.tell();
