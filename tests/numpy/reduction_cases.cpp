@@ -79,7 +79,7 @@ void add_indexing(Cases& c) {
                                   {"minimum", Scatter::minimum}}) {
     c.more(
         "scatter, " + std::string(name), numbers, {matrix, places, updates},
-        [how = how](const Graph&, const Nodes& x) { return scatter(x[0], {x[1]}, x[2], how); },
+        [which = how](const Graph&, const Nodes& x) { return scatter(x[0], {x[1]}, x[2], which); },
         "scattered(a, b, c, '" + std::string(name) + "')");
   }
 }
