@@ -1,5 +1,6 @@
 // Every conversion between every pair of types, on every CPU compiler, against an independent
 // reference; the 16-bit floats exhaustively.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,6 +167,33 @@ TEST_P(CastsTest, KeepNotANumber) {
     pairs.push_back({f32, to, bytes_of(nans)});
   const auto module = loaded(*make()->compile(unit_of(pairs)));
   for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->host_function(k));
+}
+
+// B3: a conversion that compilers take to run hardly ever, as it is behind many conditions, is
+// inlined all the same
+TEST_P(CastsTest, AreInlinedWhereTheyHardlyEverRun) {
+  std::string begin, end;
+  for (int k = 0; k < 16; ++k) {
+    begin += fmt::format("at i{} in 0..4 = t0[{}] {{\n", k, k);
+    end += "}\n";
+  }
+  const std::string text = fmt::format(R"(buffer t0 input i64[16]
+buffer t1 input f16[4]
+buffer t2 input f16[4]
+buffer t3 inout f16[4]
+kernel {{
+{}t3[i15] = f16(add.f32(f32(t1[i0]), f32(t2[i1])))
+{}}}
+)",
+                                       begin, end);
+  const auto module = loaded(*make()->compile(unit_from("rare", text)));
+  Call call;
+  std::vector<std::int64_t> at(16, 2);
+  const std::vector<Float16> ones(4, Float16(1.0F));
+  call.buffers = {bytes_of(at), bytes_of(ones), bytes_of(ones), bytes_of(ones)};
+  call.run(module->host_function(0));
+  EXPECT_EQ(elements_of<std::uint16_t>(call.buffers[3]),
+            (std::vector<std::uint16_t>{0x3c00, 0x3c00, 0x4000, 0x3c00}));
 }
 
 }  // namespace
