@@ -200,16 +200,18 @@ CDialect::Place CDialect::pointer(std::string array, const Affine& at) {
 
 CDialect::Made CDialect::load_lanes(DType type, const Place& from, const LanePart& part) {
   const std::string vector = vectors_.use(type);
-  return part.whole ? fmt::format("{}_load({})", vector, from)
-                    : fmt::format("{}_load_part({}, {})", vector, from, part.count);
+  const char* const of = type == DType::f16 ? "_half" : "";
+  return part.whole ? fmt::format("{}_load{}({})", vector, of, from)
+                    : fmt::format("{}_load{}_part({}, {})", vector, of, from, part.count);
 }
 
 void CDialect::store_lanes(DType type, const Place& to, const Made& value, const LanePart& part) {
   const std::string vector = vectors_.use(type);
+  const char* const of = type == DType::f16 ? "_half" : "";
   if (part.whole) {
-    line("{}_store({}, {});", vector, to, c_bare(value));
+    line("{}_store{}({}, {});", vector, of, to, c_bare(value));
   } else {
-    line("{}_store_part({}, {}, {});", vector, to, c_bare(value), part.count);
+    line("{}_store{}_part({}, {}, {});", vector, of, to, c_bare(value), part.count);
   }
 }
 
