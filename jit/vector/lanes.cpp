@@ -14,12 +14,6 @@ namespace {
 
 bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
 
-bool uses_half(const Block& body) {
-  bool found = false;
-  walk_values(body, [&found](const Value& v) { found = found || v.dtype == DType::f16; });
-  return found;
-}
-
 bool assigns(const Block& body) {
   return std::ranges::any_of(body,
                              [](const StmtPtr& stmt) { return stmt->kind == StmtKind::assign; });
@@ -225,6 +219,12 @@ LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
 const PrimFunction& lane_function(const Value& v, const Target& target) {
   return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype, has_scaling(target))
                                  : cast_function(v.args[0]->dtype, v.dtype);
+}
+
+bool uses_half(const Block& body) {
+  bool found = false;
+  walk_values(body, [&found](const Value& v) { found = found || v.dtype == DType::f16; });
+  return found;
 }
 
 bool is_half_cast(const Value& v) {

@@ -44,6 +44,7 @@ struct LanePlan {
 /// of f16 are only loaded so: f32 would not keep all bits of a NaN that is copied.
 [[nodiscard]] bool is_half_cast(const Value& v);
 [[nodiscard]] bool is_half_load(const Value& v);
+[[nodiscard]] bool uses_half(const Block& body);
 
 /// The same in every lane: neither `lane` nor any of `lane_locals` is in it.
 [[nodiscard]] bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals);

@@ -204,6 +204,7 @@ buffer t2 output f16[{0}]
 buffer t3 output f32[{0}]
 buffer t4 output f32[{0}]
 buffer t5 output f16[{0}]
+buffer t6 output f32[{0}]
 kernel {{
   for i0 in 0..{1} {{
     lanes i1 in 0..{2} {{
@@ -212,6 +213,7 @@ kernel {{
       t3[{2}*i0 + i1] = f32(x0)
       t4[{2}*i0 + i1] = f32(t1[{2}*i0 + i1])
       t5[{2}*i0 + i1] = f16(mul.f32(f32(f16(add.f32(f32(t1[{2}*i0 + i1]), 1:f32))), 3:f32))
+      t6[{2}*i0 + i1] = f32(f16(t0[{2}*i0 + i1]))
     }}
   }}
 }}
@@ -235,13 +237,14 @@ TEST_P(CastsTest, HalvesInLanesHaveTheBitsOfPlainLoops) {
     Call call;
     const auto first = wide.begin() + static_cast<std::ptrdiff_t>(from);
     call.buffers = {bytes_of(std::vector<float>(first, first + count)), bytes_of(half)};
-    for (const DType type : {f16, f32, f32, f16})
+    for (const DType type : {f16, f32, f32, f16, f32})
       call.buffers.emplace_back(count * size_of(type), std::byte{0xaa});
     call.run(module->host_function(0));
     return call.buffers;
   };
   for (const std::size_t from : {std::size_t{0}, wide.size() - count}) {
     const auto expected = results(Isa::none, from);
+    EXPECT_TRUE(expected[6] == expected[3]) << "both conversions at once";
     for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
       if (isa > native_target().isa) continue;
       const auto found = results(isa, from);
