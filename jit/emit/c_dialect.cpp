@@ -49,7 +49,12 @@ void CDialect::declare_stop() {
   line("const u32* const stop = args->stop ? args->stop : &never;");
 }
 
-void CDialect::check_stop() { line("if (__atomic_load_n(stop, __ATOMIC_RELAXED)) goto stopped;"); }
+/// GCC guesses that the word is set, rather than not: what follows eight looks would be code that
+/// hardly ever runs, of which it makes no vectors.
+void CDialect::check_stop() {
+  line("if (__builtin_expect_with_probability(__atomic_load_n(stop, __ATOMIC_RELAXED), 0, 1.0))");
+  line("  goto stopped;");
+}
 
 void CDialect::end_stops() {
   out_ += "  goto done;\nstopped:\n";
@@ -195,16 +200,18 @@ CDialect::Place CDialect::pointer(std::string array, const Affine& at) {
 
 CDialect::Made CDialect::load_lanes(DType type, const Place& from, const LanePart& part) {
   const std::string vector = vectors_.use(type);
-  return part.whole ? fmt::format("{}_load({})", vector, from)
-                    : fmt::format("{}_load_part({}, {})", vector, from, part.count);
+  const char* const of = type == DType::f16 ? "_half" : "";
+  return part.whole ? fmt::format("{}_load{}({})", vector, of, from)
+                    : fmt::format("{}_load{}_part({}, {})", vector, of, from, part.count);
 }
 
 void CDialect::store_lanes(DType type, const Place& to, const Made& value, const LanePart& part) {
   const std::string vector = vectors_.use(type);
+  const char* const of = type == DType::f16 ? "_half" : "";
   if (part.whole) {
-    line("{}_store({}, {});", vector, to, c_bare(value));
+    line("{}_store{}({}, {});", vector, of, to, c_bare(value));
   } else {
-    line("{}_store_part({}, {}, {});", vector, to, c_bare(value), part.count);
+    line("{}_store{}_part({}, {}, {});", vector, of, to, c_bare(value), part.count);
   }
 }
 

@@ -163,6 +163,10 @@ class CDialect {
   }
   [[nodiscard]] Made load_lanes(DType type, const Place& from, const LanePart& part);
   void store_lanes(DType type, const Place& to, const Made& value, const LanePart& part);
+  /// f32 in lanes to f16, which is f32 there.
+  [[nodiscard]] Made round_to_half(const Made& value) {
+    return fmt::format("{}_round_to_half({})", vectors_.use(DType::f16), c_bare(value));
+  }
   /// Past the caches; whole vectors.
   void stream_lanes(DType type, const Place& to, const Made& value);
   void declare_lanes(const std::string& name, DType type, const Made& value);

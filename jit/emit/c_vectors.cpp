@@ -49,9 +49,59 @@ constexpr std::string_view streaming = R"(static inline void {0}_stream({1}* p, 
 }}
 )";
 
+// {0}: the vector of f32, {1}: bytes of as many f16, {2}: constraint of a vector, {3}, {4}: the
+// instructions to f32 and to f16.
+constexpr std::string_view halves = R"(typedef u16 {0}_half __attribute__((vector_size({1})));
+typedef u16 {0}_half_in_memory __attribute__((vector_size({1}), aligned(2), may_alias));
+static inline {0} {0}_load_half(const u16* p) {{
+  {0} x;
+  __asm__("{3}" : "={2}"(x) : "m"(*(const {0}_half_in_memory*)p));
+  return x;
+}}
+static inline void {0}_store_half(u16* p, {0} x) {{
+  __asm__("{4}" : "=m"(*({0}_half_in_memory*)p) : "{2}"(x));
+}}
+static inline {0} {0}_round_to_half({0} x) {{
+  {0}_half half;
+  __asm__("{4}" : "={2}"(half) : "{2}"(x));
+  __asm__("{3}" : "={2}"(x) : "{2}"(half));
+  return x;
+}}
+)";
+
+constexpr std::string_view copied_half_parts =
+    R"(static inline {0} {0}_load_half_part(const u16* p, u32 count) {{
+  {0}_half half = {{0}};
+  __builtin_memcpy(&half, p, count * sizeof(u16));
+  {0} x;
+  __asm__("{3}" : "={2}"(x) : "{2}"(half));
+  return x;
+}}
+static inline void {0}_store_half_part(u16* p, {0} x, u32 count) {{
+  {0}_half half;
+  __asm__("{4}" : "={2}"(half) : "{2}"(x));
+  __builtin_memcpy(p, &half, count * sizeof(u16));
+}}
+)";
+
+constexpr std::string_view masked_half_parts =
+    R"(static inline {0} {0}_load_half_part(const u16* p, u32 count) {{
+  {0} x;
+  __asm__("{3}%{{%2%}}%{{z%}}"
+          : "=v"(x) : "m"(*(const {0}_half_in_memory*)p), "Yk"((u16)((1u << count) - 1)));
+  return x;
+}}
+static inline void {0}_store_half_part(u16* p, {0} x, u32 count) {{
+  __asm__("{4}%{{%2%}}"
+          : "+m"(*({0}_half_in_memory*)p) : "v"(x), "Yk"((u16)((1u << count) - 1)));
+}}
+)";
+
 }  // namespace
 
 std::string CVectors::use(DType type) {
+  uses_half_ = uses_half_ || type == DType::f16;
+  type = in_lanes(type);
   used_.insert(type);
   return fmt::format("v{}{}", target_.lanes(type), c_type(type));
 }
@@ -76,6 +126,18 @@ std::string CVectors::define(DType type) const {
                         stream_instruction(type, target_), lane_constraint(type, target_));
   }
   if (transposed_.contains(type)) text += define_transpose(type);
+  if (type == DType::f32 && uses_half_) text += define_half();
+  return text;
+}
+
+std::string CVectors::define_half() const {
+  std::string text;
+  for (const std::string_view part :
+       {halves, has_mask_registers(target_) ? masked_half_parts : copied_half_parts}) {
+    text += fmt::format(fmt::runtime(part), fmt::format("v{}f32", target_.lanes(DType::f32)),
+                        target_.vector_bytes() / 2, lane_constraint(DType::f32, target_),
+                        widen_half, narrow_to_half);
+  }
   return text;
 }
 

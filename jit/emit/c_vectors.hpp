@@ -14,7 +14,7 @@ namespace heddle::jit {
 class CVectors {
  public:
   explicit CVectors(const Target& target) : target_(target) {}
-  /// "v16f32", defined from now on.
+  /// "v16f32", defined from now on. Of f16 that of f32, and what goes between the two.
   [[nodiscard]] std::string use(DType type);
   /// Its streaming stores too.
   void use_streams(DType type) { streamed_.insert(type); }
@@ -32,12 +32,14 @@ class CVectors {
  private:
   [[nodiscard]] std::string define(DType type) const;
   [[nodiscard]] std::string define_transpose(DType type) const;
+  [[nodiscard]] std::string define_half() const;
   std::string define(const PrimFunction& function, const std::string& name, DType word);
   std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
                      const std::vector<std::string>& args);
 
   Target target_;
   std::set<DType> used_, streamed_, transposed_;
+  bool uses_half_ = false;
   std::map<std::string, std::string> functions_;  // name -> definition
 };
 

@@ -94,8 +94,10 @@ class GccjitStopWord {
     gcc_jit_rvalue* args[] = {in_.cast(gcc_jit_lvalue_as_rvalue(word_), place),
                               in_.integer(DType::i32, __ATOMIC_RELAXED)};
     gcc_jit_rvalue* value = gcc_jit_context_new_call(in_.get(), nullptr, load, 2, args);
-    gcc_jit_rvalue* set =
-        in_.compare(GCC_JIT_COMPARISON_NE, in_.cast(value, abi_.word), in_.integer(DType::u32, 0));
+    gcc_jit_type* integer = gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_LONG);
+    gcc_jit_rvalue* zero = gcc_jit_context_zero(in_.get(), integer);
+    gcc_jit_rvalue* word = in_.cast(in_.cast(value, abi_.word), integer);
+    gcc_jit_rvalue* set = in_.compare(GCC_JIT_COMPARISON_NE, taken_as(word, zero), zero);
     gcc_jit_block* next = new_block();
     gcc_jit_block_end_with_conditional(block, nullptr, set, stopped_, next);
     return next;
@@ -153,6 +155,15 @@ class GccjitStopWord {
   }
 
  private:
+  /// What the compiler is told of such a condition, as CDialect::check_stop() tells it.
+  gcc_jit_rvalue* taken_as(gcc_jit_rvalue* value, gcc_jit_rvalue* constant) {
+    gcc_jit_function* expect =
+        gcc_jit_context_get_builtin_function(in_.get(), "__builtin_expect_with_probability");
+    gcc_jit_rvalue* args[] = {
+        value, constant,
+        gcc_jit_context_one(in_.get(), gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_DOUBLE))};
+    return gcc_jit_context_new_call(in_.get(), nullptr, expect, 3, args);
+  }
   gcc_jit_block* new_block() { return gcc_jit_function_new_block(function_, nullptr); }
   gcc_jit_lvalue* variable(gcc_jit_type* type, const char* name) {
     return gcc_jit_function_new_local(function_, nullptr, type, name);

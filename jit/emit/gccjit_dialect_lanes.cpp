@@ -17,7 +17,8 @@ std::string_view letter(DType t) { return size_of(t) == 8 ? "d" : "s"; }
 GccjitDialect::VectorType GccjitDialect::vector_type(DType t) {
   VectorType& made = vector_types_[t];
   if (made.vector == nullptr) {
-    made.vector = gcc_jit_type_get_vector(in_.type(t), static_cast<std::size_t>(target_.lanes(t)));
+    made.vector =
+        gcc_jit_type_get_vector(in_.type(t), static_cast<std::size_t>(target_.lanes(in_lanes(t))));
     made.in_memory = gcc_jit_type_get_aligned(made.vector, size_of(t));
   }
   return made;
@@ -26,7 +27,7 @@ GccjitDialect::VectorType GccjitDialect::vector_type(DType t) {
 gcc_jit_rvalue* GccjitDialect::splat(DType t, gcc_jit_rvalue* value) {
   gcc_jit_lvalue* scalar = variable(in_.type(t), "lane", value);
   std::vector<gcc_jit_rvalue*> lanes;
-  for (std::int64_t k = 0; k < target_.lanes(t); ++k) lanes.push_back(read(scalar));
+  for (std::int64_t k = 0; k < target_.lanes(in_lanes(t)); ++k) lanes.push_back(read(scalar));
   return gcc_jit_context_new_rvalue_from_vector(in_.get(), nullptr, vector_type(t).vector,
                                                 lanes.size(), lanes.data());
 }
@@ -80,7 +81,7 @@ gcc_jit_rvalue* GccjitDialect::mask(DType t, const LanePart& part) {
 }
 
 gcc_jit_type* GccjitDialect::mask_type(DType t) {
-  return in_.type(target_.lanes(t) > 8 ? DType::u16 : DType::u8);
+  return in_.type(target_.lanes(in_lanes(t)) > 8 ? DType::u16 : DType::u8);
 }
 
 gcc_jit_type* GccjitDialect::value_type(DType t) {
@@ -102,39 +103,63 @@ void GccjitDialect::copy_bytes(gcc_jit_rvalue* to, gcc_jit_rvalue* from, std::in
                             gcc_jit_context_new_rvalue_from_long(in_.get(), size, bytes)});
 }
 
+gcc_jit_rvalue* GccjitDialect::narrowed(gcc_jit_rvalue* value) {
+  const std::string constraint = lane_constraint(DType::f32, target_);
+  gcc_jit_lvalue* made = variable(vector_type(DType::f16).vector, "half");
+  gcc_jit_extended_asm* spelt = instruction(narrow_to_half);
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, ("=" + constraint).c_str(), made);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, constraint.c_str(), value);
+  return read(made);
+}
+
+gcc_jit_rvalue* GccjitDialect::widened(gcc_jit_rvalue* half, const char* constraint) {
+  const std::string result = fmt::format("={}", lane_constraint(DType::f32, target_));
+  gcc_jit_lvalue* made = variable(vector_type(DType::f32).vector, "wide");
+  gcc_jit_extended_asm* spelt = instruction(widen_half);
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, result.c_str(), made);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, constraint, half);
+  return read(made);
+}
+
 gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const LanePart& part) {
-  if (part.whole) return read(in_memory(t, first));
-  gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
-  if (target_.isa == Isa::avx512) {
+  const bool half = t == DType::f16;
+  if (part.whole) {
+    gcc_jit_rvalue* from = read(in_memory(t, first));
+    return half ? widened(from, "m") : from;
+  }
+  if (has_mask_registers(target_)) {
+    gcc_jit_lvalue* made = variable(vector_type(in_lanes(t)).vector, "part");
     gcc_jit_rvalue* from = read(in_memory(t, first));
     gcc_jit_rvalue* lanes = mask(t, part);
-    gcc_jit_extended_asm* masked =
-        instruction(fmt::format("vmovup{} %1, %0%{{%2%}}%{{z%}}", letter(t)));
+    const std::string load = half ? widen_half : fmt::format("vmovup{} %1, %0", letter(t));
+    gcc_jit_extended_asm* masked = instruction(load + "%{%2%}%{z%}");
     gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=v", made);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", from);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", lanes);
-  } else {
-    set(made, splat(t, zero_of(t)));
-    copy_bytes(gcc_jit_lvalue_get_address(made, nullptr),
-               gcc_jit_lvalue_get_address(first, nullptr),
-               part.count * static_cast<std::int64_t>(size_of(t)));
+    return read(made);
   }
-  return read(made);
+  gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
+  set(made, splat(t, zero_of(t)));
+  copy_bytes(gcc_jit_lvalue_get_address(made, nullptr), gcc_jit_lvalue_get_address(first, nullptr),
+             part.count * static_cast<std::int64_t>(size_of(t)));
+  return half ? widened(read(made), lane_constraint(DType::f32, target_)) : read(made);
 }
 
 void GccjitDialect::store_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value,
                                 const LanePart& part) {
-  if (part.whole) return set(in_memory(t, first), value);
-  if (target_.isa == Isa::avx512) {
+  const bool half = t == DType::f16;
+  if (part.whole) return set(in_memory(t, first), half ? narrowed(value) : value);
+  if (has_mask_registers(target_)) {
     gcc_jit_lvalue* to = in_memory(t, first);
     gcc_jit_rvalue* lanes = mask(t, part);
-    gcc_jit_extended_asm* masked = instruction(fmt::format("vmovup{} %1, %0%{{%2%}}", letter(t)));
+    const std::string store = half ? narrow_to_half : fmt::format("vmovup{} %1, %0", letter(t));
+    gcc_jit_extended_asm* masked = instruction(store + "%{%2%}");
     gcc_jit_extended_asm_add_output_operand(masked, nullptr, "+m", to);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "v", value);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "Yk", lanes);
   } else {
     gcc_jit_lvalue* whole = variable(vector_type(t).vector, "part");
-    set(whole, value);
+    set(whole, half ? narrowed(value) : value);
     copy_bytes(gcc_jit_lvalue_get_address(first, nullptr),
                gcc_jit_lvalue_get_address(whole, nullptr),
                part.count * static_cast<std::int64_t>(size_of(t)));

@@ -99,10 +99,10 @@ class LaneWalk {
     const DType type = stmt.value->dtype;
     const Made made = value(*stmt.value, part);
     if (stmt.kind == StmtKind::declare) {
-      to_.declare_lanes(place(stmt.local, {}, part), type, made);
+      to_.declare_lanes(place(stmt.local, {}, part), in_lanes(type), made);
     } else if (stmt.kind == StmtKind::store) {
       const Place at = in_buffer(stmt.buffer, stmt.subscripts, part);
-      if (stmt.stream && streams_ && part.whole) {
+      if (stmt.stream && streams_ && part.whole && is_lane_type(type)) {
         to_.stream_lanes(type, at, made);
       } else {
         to_.store_lanes(type, at, made, part);
@@ -180,9 +180,13 @@ class LaneWalk {
         return to_.lanes(place(v.local, v.subscripts, part));
       return to_.load_lanes(v.dtype, in_array(v.local, v.subscripts, part), part);
     }
+    if (is_half_cast(v)) {
+      const Made of = value(*v.args[0], part);
+      return v.dtype == DType::f16 ? to_.round_to_half(of) : of;
+    }
     std::vector<Made> args;
     for (const ValuePtr& arg : v.args)
-      args.push_back(to_.lane_operand(arg->dtype, value(*arg, part)));
+      args.push_back(to_.lane_operand(in_lanes(arg->dtype), value(*arg, part)));
     return to_.apply_lanes(lane_function(v, target_), std::move(args));
   }
 

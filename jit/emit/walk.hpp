@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -227,8 +228,10 @@ class Walk {
     std::vector<Made> args;
     std::vector<TermFacts> facts;
     Nested result;
+    const bool rounds = rounds_to_half(v);
     for (const ValuePtr& arg : v.args) {
-      Nested operand = nested(*arg);
+      Nested operand = nested(rounds ? *arg->args[0] : *arg);
+      if (rounds) operand.facts = hidden_.facts(*arg, std::array{operand.facts});
       result.depth = std::max(result.depth, operand.depth + 1);
       args.push_back(std::move(operand.made));
       facts.push_back(operand.facts);
@@ -261,9 +264,16 @@ class Walk {
       case ValueKind::op:
         return to_.apply(op_function(v.op, v.args.back()->dtype), std::move(args));
       case ValueKind::cast:
-        return to_.apply(cast_function(v.args[0]->dtype, v.dtype), std::move(args));
+        return to_.apply(
+            rounds_to_half(v) ? half_rounding_function() : cast_function(v.args[0]->dtype, v.dtype),
+            std::move(args));
     }
     return {};
+  }
+
+  /// f32(f16(x)) of an x that is f32: one function.
+  static bool rounds_to_half(const Value& v) {
+    return is_half_cast(v) && v.dtype == DType::f32 && is_half_cast(*v.args[0]);
   }
 
   const KernelSource& kernel_;

@@ -51,7 +51,8 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
     return std::nullopt;
   const std::int64_t width = vector_width(in, nest->body);
   const std::int64_t extent = nest->to - nest->from;
-  if (width < 2 || extent < width) return std::nullopt;
+  // Of f16 also what does not fill a vector: compilers take long over conversions without lanes.
+  if (width < 2 || extent < (uses_half(nest->body) ? 2 : width)) return std::nullopt;
   const auto lanes = [&](std::int64_t count, const Affine& from) {
     const VarId l = in.fresh.var();
     return make_loop(l, 0, count,
@@ -60,7 +61,7 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
   };
   // An element may depend on one that lies a vector or more before it.
   std::int64_t tile = std::min(extent, vectors_at_once(nest->body) * width);
-  if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) tile = width;
+  if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) tile = std::min(extent, width);
   if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) return std::nullopt;
   Block result;
   for (const Segment& segment : whole_tiles(extent, tile)) {

@@ -7,6 +7,7 @@
 
 #include "jit/loop/address.hpp"
 #include "jit/loop/rewrite.hpp"
+#include "jit/vector/lane_prims.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
@@ -49,7 +50,8 @@ class Uses {
       } else if (stmt->kind == StmtKind::store) {
         Use& use = uses_[stmt->buffer];
         use.stored += times;
-        use.otherwise = use.otherwise || lanes == nullptr || is_anywhere(*stmt);
+        use.otherwise = use.otherwise || lanes == nullptr || is_anywhere(*stmt) ||
+                        !is_lane_type(stmt->value->dtype);
         use.aligned = use.aligned && lanes != nullptr && is_aligned(*stmt, *lanes);
       }
     }

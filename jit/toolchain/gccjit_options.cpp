@@ -41,10 +41,13 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
   } else {
     add("-ffp-contract=off");
   }
-  // libgccjit refuses to compile what it must inline beyond these limits.
+  // libgccjit 12 gives functions the attribute always_inline, but does not except them from the
+  // limits of the inliner as C does (DECL_DISREGARD_INLINE_LIMITS): it refuses to compile what it
+  // must inline beyond these. The last one is that of calls which it takes to run rarely.
   for (const char* option :
        {"--param=large-unit-insns=10000000", "--param=large-function-insns=10000000",
-        "--param=large-stack-frame=10000000", "--param=max-inline-insns-single=100000"}) {
+        "--param=large-stack-frame=10000000", "--param=max-inline-insns-single=100000",
+        "--param=max-inline-insns-size=100000"}) {
     add(option);
   }
   // Its heap otherwise grows from compile to compile and is then collected in each.

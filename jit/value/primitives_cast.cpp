@@ -28,6 +28,20 @@ V saturate(V a, DType to) {
   return select(end <= a, highest, select(below, lowest, cast(inside, to)));
 }
 
+/// So many units of binary16's subnormals as binary32 bits. Few processors convert u32.
+V half_units(V count) {
+  const V units = cast(cast(count, DType::i32), DType::f32);
+  return same_bits(units * units.in->constant(DType::f32, 0x1p-24), DType::u32);
+}
+
+/// The magnitude of a subnormal binary16, in such units: adding one half leaves them in the low
+/// bits, rounded by the hardware.
+V subnormal_half(V magnitude) {
+  const V half = magnitude.in->constant(DType::f32, 0.5);
+  return same_bits(same_bits(magnitude, DType::f32) + half, DType::u32) -
+         like(magnitude, 0x3f000000);
+}
+
 /// binary32 to binary16 bits, to nearest even, as Float16(float).
 V to_half(V a) {
   const V x = same_bits(a, DType::u32);
@@ -36,11 +50,7 @@ V to_half(V a) {
   const V nan = like(x, 0x7e00) | ((magnitude >> 13) & like(x, 0x3ff));
   const V rounded = magnitude + like(x, 0xfff) + ((magnitude >> 13) & like(x, 1));
   const V normal = (rounded - like(x, 0x38000000)) >> 13;
-  // Adding one half leaves the subnormal's units in the low bits, rounded by the hardware.
-  const V half = a.in->constant(DType::f32, 0.5);
-  const V subnormal =
-      same_bits(same_bits(magnitude, DType::f32) + half, DType::u32) - like(x, 0x3f000000);
-  const V finite = select(magnitude < like(x, 0x38800000), subnormal, normal);
+  const V finite = select(magnitude < like(x, 0x38800000), subnormal_half(magnitude), normal);
   const V overflown = select(magnitude < like(x, 0x477ff000), finite, like(x, 0x7c00));
   const V result = select(like(x, 0x7f800000) < magnitude, nan, overflown);
   return cast(sign | result, DType::u16);
@@ -52,14 +62,27 @@ V from_half(V h) {
   const V sign = (bits & like(bits, 0x8000)) << 16;
   const V rest = bits & like(bits, 0x7fff);
   const V mantissa = bits & like(bits, 0x3ff);
-  const V scaled = cast(mantissa, DType::f32) * h.in->constant(DType::f32, 0x1p-24);
-  const V subnormal = same_bits(scaled, DType::u32);
+  const V subnormal = half_units(mantissa);
   const V normal = (rest << 13) + like(bits, 0x38000000);  // exponent bias 15 becomes 127
   const V infinite = like(bits, 0x7f800000) | (mantissa << 13);
   const V quiet = select(mantissa == like(bits, 0), like(bits, 0), like(bits, 0x400000));
   const V finite = select(rest < like(bits, 0x400), subnormal, normal);
   const V magnitude = select(rest < like(bits, 0x7c00), finite, infinite | quiet);
   return same_bits(sign | magnitude, DType::f32);
+}
+
+/// binary32 rounded to what binary16 holds, as float(Float16(float)).
+V round_to_half(V a) {
+  const V x = same_bits(a, DType::u32);
+  const V magnitude = x & like(x, 0x7fffffff);
+  const V kept = like(x, 0xffffe000);  // the bits that binary16 has
+  const V nan = (magnitude & kept) | like(x, 0x400000);
+  const V normal = (magnitude + like(x, 0xfff) + ((magnitude >> 13) & like(x, 1))) & kept;
+  const V subnormal = half_units(subnormal_half(magnitude));
+  const V finite = select(magnitude < like(x, 0x38800000), subnormal, normal);
+  const V overflown = select(magnitude < like(x, 0x477ff000), finite, like(x, 0x7f800000));
+  const V result = select(like(x, 0x7f800000) < magnitude, nan, overflown);
+  return same_bits((x & like(x, 0x80000000)) | result, DType::f32);
 }
 
 /// binary32 to the upper half of its bits, to nearest even, as BFloat16(float).
@@ -92,6 +115,14 @@ const PrimFunction& cast_function(DType from, DType to) {
   return (*functions)
       .get(static_cast<std::size_t>(from) * dtype_count + static_cast<std::size_t>(to),
            [&] { return make_function(from, to); });
+}
+
+const PrimFunction& half_rounding_function() {
+  static sched::NeverDestroyed<MadeFunctions<1>> function;
+  return (*function).get(0, [] {
+    PrimBuilder in("f32_rounded_to_f16", {DType::f32});
+    return in.finish(round_to_half(in.param(0)));
+  });
 }
 
 }  // namespace heddle::jit

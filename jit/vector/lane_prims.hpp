@@ -15,6 +15,19 @@ namespace heddle::jit {
 /// Types of which vectors are made: numbers of 4 or 8 bytes.
 [[nodiscard]] bool is_lane_type(DType t);
 
+/// Whether f16 and f32 are converted in lanes (F16C): to the same bits as by
+/// value/primitives_cast.cpp, NaN included. In lanes f16 is the f32 of the same value.
+[[nodiscard]] inline bool has_half(const Target& target) noexcept {
+  return target.isa == Isa::avx2 || target.isa == Isa::avx512;
+}
+/// %0 becomes %1 converted: from f16, in memory or half a register, and to f16, to nearest even.
+inline constexpr const char* widen_half = "vcvtph2ps %1, %0";
+inline constexpr const char* narrow_to_half = "vcvtps2ph $0, %1, %0";
+/// What values of a type are in lanes.
+[[nodiscard]] constexpr DType in_lanes(DType t) noexcept {
+  return t == DType::f16 ? DType::f32 : t;
+}
+
 enum class LaneForm : std::uint8_t {
   none,         ///< there is no vector form
   constant,     ///< the scalar in all lanes

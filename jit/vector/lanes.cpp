@@ -14,6 +14,11 @@ namespace {
 
 bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
 
+bool assigns(const Block& body) {
+  return std::ranges::any_of(body,
+                             [](const StmtPtr& stmt) { return stmt->kind == StmtKind::assign; });
+}
+
 class Planner {
  public:
   /// Blocks of `turnable` may be read along columns.
@@ -107,9 +112,12 @@ class Planner {
     std::set<LocalId> own;
     const std::optional<DType> of = lane_type(loop.body);
     if (!of || !is_lane_type(*of)) return false;
+    // What assigns may be a sum: those of f16 keep the order of plain loops.
+    const bool halves = uses_half(loop.body);
+    if (halves && (!has_half(target_) || assigns(loop.body))) return false;
     for (const StmtPtr& stmt : loop.body) {
       if (!stmt->value) continue;
-      const DType type = stmt->value->dtype;
+      const DType type = in_lanes(stmt->value->dtype);
       const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
       if (!is_mask && (!is_lane_type(type) || size_of(type) != size_of(*of))) return false;
       if (!kind_of(*stmt->value, loop, size_of(*of), own).is_vector) return false;
@@ -138,6 +146,8 @@ class Planner {
                      const std::set<LocalId>& own) const {
     const VarId lane = loop.var;
     const bool is_lane = is_lane_type(v.dtype);
+    if (is_half_load(v) && !is_uniform(v, lane, own))
+      return {false, moves_by_one(v.args[0]->buffer, v.args[0]->subscripts, lane)};
     if (v.kind == ValueKind::op || v.kind == ValueKind::cast) {
       ValueKinds all{true, true};
       for (const ValuePtr& arg : v.args) {
@@ -146,13 +156,15 @@ class Planner {
         all.is_vector = all.is_vector && one.is_vector;
       }
       if (all.is_uniform) return {true, is_lane || v.dtype == DType::bool_};
+      if (is_half_cast(v)) return all;
       return {false, all.is_vector && is_lane_function(lane_function(v, target_), bytes, target_)};
     }
     if (is_uniform(v, lane, own)) return {true, is_lane || v.dtype == DType::bool_};
     if (v.kind == ValueKind::load)
       return {false, is_lane && moves_by_one(v.buffer, v.subscripts, lane)};
     if (v.kind != ValueKind::local) return {};
-    if (v.subscripts.empty()) return {false, is_lane || v.dtype == DType::bool_};
+    if (v.subscripts.empty())
+      return {false, is_lane || v.dtype == DType::bool_ || v.dtype == DType::f16};
     return {false, is_lane && (is_column(v.local, v.subscripts, loop) ||
                                block_moves_by_one(v.local, v.subscripts, lane))};
   }
@@ -209,6 +221,23 @@ const PrimFunction& lane_function(const Value& v, const Target& target) {
                                  : cast_function(v.args[0]->dtype, v.dtype);
 }
 
+bool uses_half(const Block& body) {
+  bool found = false;
+  walk_values(body, [&found](const Value& v) { found = found || v.dtype == DType::f16; });
+  return found;
+}
+
+bool is_half_cast(const Value& v) {
+  if (v.kind != ValueKind::cast) return false;
+  const DType from = v.args[0]->dtype;
+  return (from == DType::f16 && v.dtype == DType::f32) ||
+         (from == DType::f32 && v.dtype == DType::f16);
+}
+
+bool is_half_load(const Value& v) {
+  return is_half_cast(v) && v.dtype == DType::f32 && v.args[0]->kind == ValueKind::load;
+}
+
 bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {
   bool uniform = true;
   walk(value, [&](const Value& v) {
@@ -231,7 +260,7 @@ std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width) {
 
 std::optional<DType> lane_type(const Block& body) {
   for (const StmtPtr& stmt : body) {
-    if (stmt->value && stmt->value->dtype != DType::bool_) return stmt->value->dtype;
+    if (stmt->value && stmt->value->dtype != DType::bool_) return in_lanes(stmt->value->dtype);
   }
   return std::nullopt;
 }

@@ -40,6 +40,12 @@ struct LanePlan {
 /// What an operation or a conversion does in each lane.
 [[nodiscard]] const PrimFunction& lane_function(const Value& v, const Target& target);
 
+/// A conversion between f16 and f32; one to f32 of an element of a buffer. In vector code, elements
+/// of f16 are only loaded so: f32 would not keep all bits of a NaN that is copied.
+[[nodiscard]] bool is_half_cast(const Value& v);
+[[nodiscard]] bool is_half_load(const Value& v);
+[[nodiscard]] bool uses_half(const Block& body);
+
 /// The same in every lane: neither `lane` nor any of `lane_locals` is in it.
 [[nodiscard]] bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals);
 
@@ -52,8 +58,8 @@ struct LanePart {
 /// The parts of `extent` lanes in vectors of `width`; only the last one may not be whole.
 [[nodiscard]] std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width);
 
-/// What the statements of a vector loop work on first; the rest has its size, or is bool. None:
-/// there is nothing but bools.
+/// What the statements of a vector loop work on first, in lanes; the rest has its size, or is bool.
+/// None: there is nothing but bools.
 [[nodiscard]] std::optional<DType> lane_type(const Block& body);
 
 /// The affine index without its loop variable, and that one's coefficient.

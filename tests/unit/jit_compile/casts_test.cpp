@@ -1,5 +1,6 @@
 // Every conversion between every pair of types, on every CPU compiler, against an independent
 // reference; the 16-bit floats exhaustively.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,6 +167,91 @@ TEST_P(CastsTest, KeepNotANumber) {
     pairs.push_back({f32, to, bytes_of(nans)});
   const auto module = loaded(*make()->compile(unit_of(pairs)));
   for (std::size_t k = 0; k < pairs.size(); ++k) check_pair(pairs[k], module->host_function(k));
+}
+
+// B3: a conversion that compilers take to run hardly ever, as it is behind many conditions, is
+// inlined all the same
+TEST_P(CastsTest, AreInlinedWhereTheyHardlyEverRun) {
+  std::string begin, end;
+  for (int k = 0; k < 16; ++k) {
+    begin += fmt::format("at i{} in 0..4 = t0[{}] {{\n", k, k);
+    end += "}\n";
+  }
+  const std::string text = fmt::format(R"(buffer t0 input i64[16]
+buffer t1 input f16[4]
+buffer t2 input f16[4]
+buffer t3 inout f16[4]
+kernel {{
+{}t3[i15] = f16(add.f32(f32(t1[i0]), f32(t2[i1])))
+{}}}
+)",
+                                       begin, end);
+  const auto module = loaded(*make()->compile(unit_from("rare", text)));
+  Call call;
+  std::vector<std::int64_t> at(16, 2);
+  const std::vector<Float16> ones(4, Float16(1.0F));
+  call.buffers = {bytes_of(at), bytes_of(ones), bytes_of(ones), bytes_of(ones)};
+  call.run(module->host_function(0));
+  EXPECT_EQ(elements_of<std::uint16_t>(call.buffers[3]),
+            (std::vector<std::uint16_t>{0x3c00, 0x3c00, 0x4000, 0x3c00}));
+}
+
+/// Conversions in lanes, and where each vector of the last part has but some of its lanes.
+CompileUnit lanes_of_halves() {
+  return unit_from("halves", fmt::format(R"(buffer t0 input f32[{0}]
+buffer t1 input f16[{0}]
+buffer t2 output f16[{0}]
+buffer t3 output f32[{0}]
+buffer t4 output f32[{0}]
+buffer t5 output f16[{0}]
+buffer t6 output f32[{0}]
+kernel {{
+  for i0 in 0..{1} {{
+    lanes i1 in 0..{2} {{
+      let x0: f16 = f16(t0[{2}*i0 + i1])
+      t2[{2}*i0 + i1] = x0
+      t3[{2}*i0 + i1] = f32(x0)
+      t4[{2}*i0 + i1] = f32(t1[{2}*i0 + i1])
+      t5[{2}*i0 + i1] = f16(mul.f32(f32(f16(add.f32(f32(t1[{2}*i0 + i1]), 1:f32))), 3:f32))
+      t6[{2}*i0 + i1] = f32(f16(t0[{2}*i0 + i1]))
+    }}
+  }}
+}}
+)",
+                                         4096 * 44, 4096, 44));
+}
+
+// J1, J9: f16 in lanes has the bits that it has in plain loops, those of NaN included: all f16, and
+// f32 around and between them
+TEST_P(CastsTest, HalvesInLanesHaveTheBitsOfPlainLoops) {
+  constexpr std::size_t count = std::size_t{4096} * 44;
+  std::vector<float> wide = elements_of<float>(around_all(f16));
+  for (std::uint32_t k = 0; wide.size() < 2 * count; ++k)  // of all exponents, NaN among them
+    wide.push_back(std::bit_cast<float>(k * 0x9e3779b9U));
+  std::vector<std::uint16_t> half(count);
+  for (std::size_t k = 0; k < count; ++k) half[k] = static_cast<std::uint16_t>(k);
+  const auto results = [&](Isa isa, std::size_t from) {
+    ToolOptions options;
+    options.target = with_isa(native_target(), isa);
+    const auto module = loaded(*make(options)->compile(lanes_of_halves()));
+    Call call;
+    const auto first = wide.begin() + static_cast<std::ptrdiff_t>(from);
+    call.buffers = {bytes_of(std::vector<float>(first, first + count)), bytes_of(half)};
+    for (const DType type : {f16, f32, f32, f16, f32})
+      call.buffers.emplace_back(count * size_of(type), std::byte{0xaa});
+    call.run(module->host_function(0));
+    return call.buffers;
+  };
+  for (const std::size_t from : {std::size_t{0}, wide.size() - count}) {
+    const auto expected = results(Isa::none, from);
+    EXPECT_TRUE(expected[6] == expected[3]) << "both conversions at once";
+    for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+      if (isa > native_target().isa) continue;
+      const auto found = results(isa, from);
+      for (std::size_t k = 2; k < found.size(); ++k)
+        EXPECT_TRUE(found[k] == expected[k]) << name(isa) << " t" << k;
+    }
+  }
 }
 
 }  // namespace

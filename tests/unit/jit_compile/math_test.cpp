@@ -1,22 +1,17 @@
 // exp, sin and the like: their errors over the whole range, special values, the same bits from
 // every compiler, vector width and level of optimisation and from folding, and that loops around
 // them become vector code without calls.
-#include <dlfcn.h>
-#include <elf.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <link.h>
 
 #include <bit>
-#include <fstream>
 #include <random>
 #include <regex>
 
 #include "compilers.hpp"
-#include "jit/system/process.hpp"
+#include "disassembly.hpp"
 #include "jit/value/primitive_eval.hpp"
 #include "kernel_runner.hpp"
-#include "scratch.hpp"
 #include "support/math_reference.hpp"
 #include "support/seeds.hpp"
 
@@ -314,27 +309,6 @@ TEST_P(MathTest, StaysPreciseWithFastMath) {
 }
 
 #if defined(__x86_64__)
-/// The instructions of a function, by objdump.
-std::string disassembly(heddle_kernel_function function) {
-  Dl_info where{};
-  const ElfW(Sym)* symbol = nullptr;
-  if (dladdr1(reinterpret_cast<void*>(function), &where,
-              reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) == 0 ||
-      symbol == nullptr) {
-    return {};
-  }
-  const Scratch scratch;
-  const auto path = scratch.path() / "code";
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(function),
-             static_cast<std::streamsize>(symbol->st_size));
-  const auto text = scratch.path() / "text";
-  const std::string command = "objdump -D -b binary -mi386:x86-64 " + path.string() + " > ";
-  const RunResult result =
-      run_command({{"/bin/sh", "-c", command + text.string()}, {}}, std::chrono::minutes(1));
-  return result.exit.success() ? read_text(text) : std::string();
-}
-
 // J9: no function is called, and the work is done by vectors
 TEST_P(MathTest, LoopsBecomeVectorCode) {
   if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)

@@ -41,7 +41,7 @@ kernel {
 TEST(LanePlanTest, FindsVectorsAndRegisters) {
   const Loop loop = parsed(R"(buffer t0 input f32[64]
 buffer t1 output f32[64]
-buffer t2 output f16[64]
+buffer t2 output u16[64]
 kernel {
   let x0: f32[2,16] = 0:f32
   let x1: f32[16] = 0:f32
@@ -57,7 +57,7 @@ kernel {
     t1[4*i3] = x1[i3]
   }
   lanes i4 in 0..64 {
-    t2[i4] = f16(t0[i4])
+    t2[i4] = u16(t0[i4])
   }
 }
 )");
@@ -66,6 +66,59 @@ kernel {
   EXPECT_EQ(plan.in_registers, std::set<LocalId>{0});  // x1 is read by a plain loop
   EXPECT_TRUE(plan_lanes(loop, Target()).vectors.empty());
   EXPECT_TRUE(plan_lanes(loop, Target()).in_registers.empty());
+}
+
+// J5: f16 is in lanes where it is converted: not where it is copied, which keeps all bits of NaN,
+// nor in sums, whose order stays
+TEST(LanePlanTest, HalvesAreConvertedInLanes) {
+  const Loop loop = parsed(R"(buffer t0 input f16[64]
+buffer t1 output f16[64]
+buffer t2 output f32[64]
+kernel {
+  lanes i0 in 0..64 {
+    let x0: f16 = f16(mul.f32(f32(t0[i0]), 3:f32))
+    t1[i0] = x0
+    t2[i0] = f32(x0)
+  }
+  lanes i1 in 0..64 {
+    t1[i1] = t0[i1]
+  }
+  lanes i2 in 0..64 {
+    let x1: f32 = f32(t0[i2])
+    x1 = add.f32(x1, t2[i2])
+    t2[i2] = x1
+  }
+  lanes i3 in 0..64 {
+    t1[i3] = f16(t2[2])
+  }
+  lanes i4 in 0..16 {
+    t2[i4] = f32(t0[2*i4])
+  }
+}
+)");
+  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx512)).vectors, std::set<VarId>{0});
+  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx2)).vectors, std::set<VarId>{0});
+  EXPECT_TRUE(plan_lanes(loop, tiny_target(Isa::portable)).vectors.empty());
+}
+
+// J3, J5: a rounding takes two instructions on vectors, also where a vector is not filled;
+// elsewhere it is one function, not two conversions
+TEST(LanePlanTest, RoundingsToHalfAreShort) {
+  for (const std::int64_t extent : {2, 10, 100}) {
+    const Tensor x("x", f16, {extent}), y("y", f16, {extent});
+    const Index i;
+    Program chain("chain");
+    chain << (y(i) = cast(cast(x(i) * 3, f16) + 1, f16));
+    const auto text = [&](Isa isa) {
+      const Lowered made = schedule(optimize(lower(chain)), tiny_target(isa));
+      return emit_c({"chain", {{"k", made.verified, {}, {}}}}, tiny_target(isa));
+    };
+    for (const Isa isa : {Isa::avx2, Isa::avx512})
+      EXPECT_NE(text(isa).find("f32_round_to_half("), std::string::npos) << extent;
+    const std::string portable = text(Isa::portable);
+    EXPECT_NE(portable.find("f32_rounded_to_f16("), std::string::npos) << portable;
+    EXPECT_EQ(portable.find("f32_from_f16(f16_from_f32("), std::string::npos) << portable;
+  }
 }
 
 // J5: small matrices that are filled by rows and read by columns are turned in registers
