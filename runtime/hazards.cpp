@@ -100,39 +100,34 @@ void Hazards::make_room(std::size_t uses) {
     records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
 }
 
-/// Of its own timeline, and the same bytes: it need not be kept beside `next`.
-bool Hazards::is_like(const Record& record, const Next& next) noexcept {
-  return !record.former && record.event.device_id() == next.timeline &&
-         record.range == next.range && record.writes == writes(next.use);
-}
-
-bool Hazards::is_plain(const Next& next, std::size_t parts) const noexcept {
-  const Record* mine = nullptr;
-  for (const Record& record : records_) {
+std::optional<Hazards::Record*> Hazards::plain(const Next& next, std::size_t parts) noexcept {
+  Record* mine = nullptr;
+  for (Record& record : records_) {
     const bool here = record.event.device_id() == next.timeline;
-    if (!here && (next.automatic || record.former)) return false;
-    if (is_like(record, next)) {
-      if (mine != nullptr) return false;  // parts of two that were cut alike: note() drops one
+    if (!here && (next.automatic || record.former)) return std::nullopt;
+    const bool same = record.range == next.range && record.writes == writes(next.use);
+    if (here && same && !record.former) {
+      if (mine != nullptr) return std::nullopt;  // parts of two, cut alike: note() drops one
       mine = &record;
     }
     if (!record.writes || !record.heeded || !record.range.overlaps(next.range)) continue;
     // Of what is overwritten nothing is missing any more, which note() says to every other record;
     // what reads comes after what may end badly.
-    if (leaves_new(next.use) && &record != mine) return false;
+    if (leaves_new(next.use) && &record != mine) return std::nullopt;
     if (next.use != Use::overwrite && concerns(record, next) && !(here && is_sure(record, next)))
-      return false;
+      return std::nullopt;
   }
-  if (mine != nullptr) return true;
-  return parts > 0 && records_.size() + parts <= std::min(records_.capacity(), records_many);
+  const bool room =
+      parts > 0 && records_.size() + parts <= std::min(records_.capacity(), records_many);
+  return mine != nullptr || room ? std::optional(mine) : std::nullopt;
 }
 
 /// What a later one like a record writes is heeded again, whatever overwrote the one before.
-void Hazards::note_plainly(const Event& event, const Next& next, bool alone) noexcept {
+void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
+                           bool alone) noexcept {
   const Record later{event, next.range, next.disturbances, writes(next.use), false, true, alone};
-  const auto mine =
-      std::ranges::find_if(records_, [&](const Record& each) { return is_like(each, next); });
-  if (mine != records_.end()) {
-    *mine = later;
+  if (like != nullptr) {
+    *like = later;
   } else {
     records_.push_back(later);
   }

@@ -83,11 +83,11 @@ class Hazards {
   void doubt(const Next& next, sched::TaskNote& note) const;
   /// A write that ended badly, whose values such a use would read. None: there is none so far.
   [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
-  /// Whether order() has nothing to say, and note_plainly() may note it instead of note(). `parts`:
-  /// 0, unless no record is like it: then it is one more, and `parts` are the uses of which that
-  /// may be so.
-  [[nodiscard]] bool is_plain(const Next& next, std::size_t parts) const noexcept;
-  void note_plainly(const Event& event, const Next& next, bool alone) noexcept;
+  /// Where order() has nothing to say: the record that is to be this use from then on, or null for
+  /// one more. nullopt: it has. `parts`: uses that may be one more record each; 0: none may.
+  [[nodiscard]] std::optional<Record*> plain(const Next& next, std::size_t parts) noexcept;
+  /// Instead of note(), where that was its answer.
+  void note_plainly(Record* like, const Event& event, const Next& next, bool alone) noexcept;
   /// That use was accepted; on its timeline it is the last so far.
   void note(const Event& event, const Next& next, bool alone) noexcept;
   /// Uses of the memory's bytes come after these, whatever the order is: of who had them before.
@@ -111,7 +111,6 @@ class Hazards {
   void be_former() noexcept;
 
  private:
-  [[nodiscard]] static bool is_like(const Record& record, const Next& next) noexcept;
   void make_room(std::size_t uses);
   void renew(const Range& range, const Event& event) noexcept;
 

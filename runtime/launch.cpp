@@ -1,6 +1,7 @@
 // See launch.hpp.
 #include "runtime/launch.hpp"
 
+#include <array>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -107,6 +108,9 @@ class Launch final : public Operation {
   std::optional<Run> run_;  // goes first
 };
 
+/// Of a launch that takes no lock; one that touches more takes the way of all others.
+constexpr std::size_t plain_touches_max = 32;
+
 /// All that it uses is there, and nothing is to be waited for: the use is noted, and has a ticket.
 /// `note`: none, unless its device is disturbed meanwhile. The ledger of the device is locked.
 sched::PlainTicket take_ticket(const DeviceState& device, const SmallLaunch& launch,
@@ -117,22 +121,27 @@ sched::PlainTicket take_ticket(const DeviceState& device, const SmallLaunch& lau
   const std::uint64_t disturbances = sched::disturbances(*device.timeline);
   const auto& touches = linked.accesses.touches();
   const bool automatic = device.execution->sync == Sync::automatic;
+  if (touches.size() > plain_touches_max) return {};
   const Chosen statics = values_of(launch);
   const auto next = [&](const Accesses::Touch& each) {
     return Accesses::next(each, timeline, disturbances, automatic, statics);
   };
-  for (const Accesses::Touch& each : touches) {
+  std::array<Hazards::Record*, plain_touches_max> records;  // NOLINT: of each touch, set here
+  for (std::size_t k = 0; k < touches.size(); ++k) {
+    const Accesses::Touch& each = touches[k];
     const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
-    const std::size_t parts = each.named.slice == nullptr ? 0 : each.among;
-    if (lent || each.buffer->memory == nullptr || !each.hazards->is_plain(next(each), parts))
-      return {};
+    if (lent || each.buffer->memory == nullptr) return {};
+    const auto found =
+        each.hazards->plain(next(each), each.named.slice == nullptr ? 0 : each.among);
+    if (!found) return {};
+    records[k] = *found;
   }
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
   if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]]
     linked.accesses.doubt(timeline, disturbances, automatic, statics, note.emplace());
-  for (const Accesses::Touch& each : touches)
-    each.hazards->note_plainly(ticket.event(), next(each), false);
+  for (std::size_t k = 0; k < touches.size(); ++k)
+    touches[k].hazards->note_plainly(records[k], ticket.event(), next(touches[k]), false);
   linked.launches.begin();
   return ticket;
 }

@@ -95,7 +95,7 @@ TEST_F(HazardsTest, BadWritesAreRefusedByRange) {
 TEST_F(HazardsTest, BadWritesOfItsOwnDevice) {
   const Event write = use(here, Use::overwrite);
   EXPECT_THAT(order(next(here, Use::read, {0, 16}, true, 1)).waits, ElementsAre(write.id()));
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::read, {0, 16}, true, 1), 0));
+  EXPECT_FALSE(hazards.plain(next(here, Use::read, {0, 16}, true, 1), 0));
   here.end(write, ErrorCode::cancelled);
   EXPECT_TRUE(order(next(here, Use::read, {0, 16}, true, 1)).refused);
   const Event contained = use(here, Use::overwrite, {0, 16}, true);
@@ -103,7 +103,7 @@ TEST_F(HazardsTest, BadWritesOfItsOwnDevice) {
   EXPECT_THAT(seen.waits, ElementsAre(contained.id()));
   EXPECT_THAT(seen.heeded, ElementsAre(true));
   use(here, Use::read);
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::read), 0)) << "which looks at nothing";
+  EXPECT_FALSE(hazards.plain(next(here, Use::read), 0)) << "which looks at nothing";
 }
 
 // D9: tasks that had their tickets may be let go of while that is under way
@@ -147,12 +147,12 @@ TEST_F(HazardsTest, ReplacedValuesAreNotMissing) {
   EXPECT_THAT(order(next(there, Use::replace)).heeded, ElementsAre(true));
   const Hazards::Next by_hand = next(there, Use::replace, {0, 16}, false);
   hazards.note(there.next(), by_hand, false);
-  EXPECT_TRUE(hazards.is_plain(by_hand, 0));
+  EXPECT_TRUE(hazards.plain(by_hand, 0));
   here.end(write, ErrorCode::internal);
   EXPECT_FALSE(order(next(third, Use::read)).refused);
   here.end(use(here, Use::change), ErrorCode::internal);
   EXPECT_TRUE(order(next(third, Use::replace)).refused);
-  EXPECT_FALSE(hazards.is_plain(by_hand, 0)) << "it has something to renew";
+  EXPECT_FALSE(hazards.plain(by_hand, 0)) << "it has something to renew";
 }
 
 // D9, D17: manual, only uses of former owners come before
@@ -162,7 +162,7 @@ TEST_F(HazardsTest, Manual) {
   hazards = hazards.of_next_owner();
   EXPECT_THAT(order(next(there, Use::read, {0, 16}, false)).waits, ElementsAre(write.id()));
   for (const Use how : {Use::read, Use::overwrite})
-    EXPECT_FALSE(hazards.is_plain(next(here, how, {0, 16}, false), 0));
+    EXPECT_FALSE(hazards.plain(next(here, how, {0, 16}, false), 0));
 }
 
 // D2: first values come first, however they end

@@ -11,21 +11,22 @@ using testing::IsEmpty;
 
 // D16: again and again on one device, nothing is looked at; another's use ends that
 TEST_F(HazardsTest, PlainUses) {
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::read), 0)) << "nobody has used it";
+  EXPECT_FALSE(hazards.plain(next(here, Use::read), 0)) << "nobody has used it";
   use(here, Use::change);
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::read), 0)) << "it was not read";
+  EXPECT_FALSE(hazards.plain(next(here, Use::read), 0)) << "it was not read";
   use(here, Use::read);
   for (const Use how : {Use::read, Use::change, Use::overwrite}) {
-    ASSERT_TRUE(hazards.is_plain(next(here, how), 0));
-    hazards.note_plainly(here.next(), next(here, how), false);
+    const auto like = hazards.plain(next(here, how), 0);
+    ASSERT_TRUE(like);
+    hazards.note_plainly(*like, here.next(), next(here, how), false);
   }
   EXPECT_EQ(hazards.size(), 2U) << "the last read and write";
   EXPECT_EQ(order(next(there, Use::overwrite)).waits.size(), 1U) << "the later of them";
-  EXPECT_FALSE(hazards.is_plain(next(there, Use::read), 0));
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::read, {0, 8}), 0)) << "other bytes";
+  EXPECT_FALSE(hazards.plain(next(there, Use::read), 0));
+  EXPECT_FALSE(hazards.plain(next(here, Use::read, {0, 8}), 0)) << "other bytes";
   use(there, Use::read);
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::change), 0));
-  EXPECT_TRUE(hazards.is_plain(next(here, Use::change, {0, 16}, false), 0)) << "manual";
+  EXPECT_FALSE(hazards.plain(next(here, Use::change), 0));
+  EXPECT_TRUE(hazards.plain(next(here, Use::change, {0, 16}, false), 0)) << "manual";
 }
 
 // D16, D9: parts one after the other are plain, too, until there are many records; what another
@@ -34,13 +35,13 @@ TEST_F(HazardsTest, PlainUsesOfParts) {
   const auto part = [&](std::size_t k) { return Range{k, k + 1}; };
   const auto plainly = [&](Use how, std::size_t k) {
     const auto each = next(here, how, part(k));
-    const bool plain = hazards.is_plain(each, 1);
-    if (plain) hazards.note_plainly(here.next(), each, false);
-    return plain;
+    const auto like = hazards.plain(each, 1);
+    if (like) hazards.note_plainly(*like, here.next(), each, false);
+    return like.has_value();
   };
   EXPECT_FALSE(plainly(Use::overwrite, 0)) << "no room yet";
   const Event first = use(here, Use::overwrite, part(0));
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::overwrite, part(1)), 0)) << "none is like it";
+  EXPECT_FALSE(hazards.plain(next(here, Use::overwrite, part(1)), 0)) << "none is like it";
   std::vector<Event> writes;
   std::size_t slow = 0;
   for (std::size_t k = 1; k < 15; ++k) {
@@ -58,7 +59,7 @@ TEST_F(HazardsTest, PlainUsesOfParts) {
   here.end(use(here, Use::overwrite, part(15)), ErrorCode::cancelled);
   EXPECT_TRUE(order(next(there, Use::read, part(15))).refused);
   EXPECT_FALSE(order(next(there, Use::read, part(14))).refused);
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::read, part(15), true, 1), 1)) << "not written";
+  EXPECT_FALSE(hazards.plain(next(here, Use::read, part(15), true, 1), 1)) << "not written";
 }
 
 // D9: a later read of more on the same device stands for those before
@@ -76,9 +77,10 @@ TEST_F(HazardsTest, LaterPlainWritesAreHeeded) {
   here.end(first);
   there.end(other);
   EXPECT_THAT(order(next(here, Use::read)).waits, IsEmpty());  // forgets the other device's
-  ASSERT_TRUE(hazards.is_plain(next(here, Use::change), 0));
+  const auto like = hazards.plain(next(here, Use::change), 0);
+  ASSERT_TRUE(like);
   const Event write = here.next();
-  hazards.note_plainly(write, next(here, Use::change), false);
+  hazards.note_plainly(*like, write, next(here, Use::change), false);
   EXPECT_THAT(order(next(there, Use::read)).waits, ElementsAre(write.id()));
   here.end(write, ErrorCode::cancelled);
   EXPECT_TRUE(order(next(there, Use::read)).refused);
@@ -88,18 +90,18 @@ TEST_F(HazardsTest, LaterPlainWritesAreHeeded) {
 TEST_F(HazardsTest, PlainOverwritesLeaveNothingMissing) {
   use(here, Use::overwrite);
   here.end(use(here, Use::change, {0, 8}, true), ErrorCode::internal);
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::overwrite), 0));
+  EXPECT_FALSE(hazards.plain(next(here, Use::overwrite), 0));
   use(here, Use::overwrite);
-  EXPECT_TRUE(hazards.is_plain(next(here, Use::overwrite), 0));
+  EXPECT_TRUE(hazards.plain(next(here, Use::overwrite), 0));
   EXPECT_FALSE(order(next(there, Use::read)).refused);
   use(here, Use::change, {0, 8});  // which may be cancelled yet
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::overwrite), 0));
+  EXPECT_FALSE(hazards.plain(next(here, Use::overwrite), 0));
   use(here, Use::overwrite);
   const Hazards::Next by_hand = next(here, Use::overwrite, {0, 16}, false);
   there.end(use(there, Use::change), ErrorCode::internal);
-  EXPECT_FALSE(hazards.is_plain(by_hand, 0));
+  EXPECT_FALSE(hazards.plain(by_hand, 0));
   hazards.note(here.next(), by_hand, false);
-  EXPECT_TRUE(hazards.is_plain(by_hand, 0));
+  EXPECT_TRUE(hazards.plain(by_hand, 0));
   EXPECT_FALSE(order(next(third, Use::read)).refused);
 }
 
@@ -110,9 +112,9 @@ TEST_F(HazardsTest, PartsThatWereCutAlike) {
   here.end(first, ErrorCode::internal);
   here.end(second, ErrorCode::internal);
   use(here, Use::overwrite, {2, 5});
-  EXPECT_FALSE(hazards.is_plain(next(here, Use::overwrite, {5, 6}), 0));
+  EXPECT_FALSE(hazards.plain(next(here, Use::overwrite, {5, 6}), 0));
   use(here, Use::overwrite, {5, 6});
-  EXPECT_TRUE(hazards.is_plain(next(here, Use::overwrite, {5, 6}), 0));
+  EXPECT_TRUE(hazards.plain(next(here, Use::overwrite, {5, 6}), 0));
   EXPECT_FALSE(order(next(there, Use::read, {5, 6})).refused);
 }
 

@@ -98,9 +98,11 @@ class Uses {
   }
   bool use_plainly(std::size_t timeline, const Touch& touch) {
     const Hazards::Next next = this->next(timeline, touch);
-    if (!hazards_.is_plain(next, below(2))) return false;
+    const auto like = hazards_.plain(next, below(2));
+    if (!like) return false;
     expect_plain(touch, timeline);
-    hazards_.note_plainly(add(timeline).event, next, true);  // none of these is sure to end well
+    hazards_.note_plainly(*like, add(timeline).event, next,
+                          true);  // none of these is sure to end well
     take_effect(touch);
     return true;
   }
