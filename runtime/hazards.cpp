@@ -119,7 +119,8 @@ std::optional<Hazards::Record*> Hazards::plain(const Next& next, std::size_t par
   }
   const bool room =
       parts > 0 && records_.size() + parts <= std::min(records_.capacity(), records_many);
-  return mine != nullptr || room ? std::optional(mine) : std::nullopt;
+  if (mine == nullptr && !room) return std::nullopt;
+  return mine;
 }
 
 /// What a later one like a record writes is heeded again, whatever overwrote the one before.
@@ -160,8 +161,7 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
     // Of what has no values to heed, who comes after this write comes after that too.
     const bool alike = writing ? !before.former || !before.heeded : !before.former;
     const bool mine = alike && before.event.device_id() == next.timeline;
-    return mine && (writing ? next.range.covers(before.range)
-                            : !before.writes && next.range.covers(before.range));
+    return mine && (writing || !before.writes) && next.range.covers(before.range);
   });
   // order() made room
   records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});

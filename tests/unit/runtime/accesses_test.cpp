@@ -54,6 +54,26 @@ TEST_F(AccessesTest, OverwrittenBytesAreNotReadFromBefore) {
                                    Part(8, 16, Use::read)));
 }
 
+// D9: where one view is two operands of a launch, what is read of the slice is not overwritten, and
+// slices that differ are any part of it
+TEST_F(AccessesTest, SlicesThatAreReadTooAreNotOverwritten) {
+  const jit::Slice read{0, 4, {4}, false}, written{0, 4, {4}, true}, other{0, 4, {8}, true};
+  const BufferView view(buffer, {u8, {16}}, 0);
+  const std::int64_t values[] = {2};
+  const auto both = [&](const jit::Slice& first, const jit::Slice& second) {
+    Accesses all;
+    all.add({.view = &view, .use = Use::read, .tensor = nullptr, .slice = &first});
+    all.add({.view = &view, .use = Use::change, .tensor = nullptr, .slice = &second});
+    EXPECT_EQ(all.touches().size(), 1U);
+    const Hazards::Next next = Accesses::next(all.touches()[0], 0, 0, true, values);
+    return Part(next.range.begin, next.range.end, next.use);
+  };
+  EXPECT_EQ(both(read, written), Part(8, 12, Use::change));
+  EXPECT_EQ(both(written, read), Part(8, 12, Use::change));
+  EXPECT_EQ(both(written, written), Part(8, 12, Use::overwrite));
+  EXPECT_EQ(both(read, other), Part(0, 16, Use::change));
+}
+
 // D9, D19: what a later call overwrites is new afterwards, whatever earlier ones read of it
 TEST_F(AccessesTest, WhatLaterCallsOverwriteIsReplaced) {
   const Part all{0, 16, Use::overwrite};

@@ -185,7 +185,7 @@ TEST_F(ExplainTest, TakesTextsOfGraphs) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("arg0(i0, i1)"), HasSubstr("# layers/3\n")));
   const Outcome refused = explain("heddle-graph 1\nv0 = parameter f32[4]\nresults v1\n");
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr(".heddle: graph text line 4 column 1: expected a result"));
+  EXPECT_THAT(refused.err, HasSubstr(".heddle: graph text line 3 column 9: expected a result"));
   EXPECT_THAT(refused.out, IsEmpty());
 }
 
