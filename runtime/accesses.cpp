@@ -115,9 +115,10 @@ Accesses::Touch& Accesses::touch(const Touch& touch, Ledger& ledger) {
     return other.hazards == touch.hazards && other.range == touch.range;
   };
   if (const auto at = std::ranges::find_if(touches_, same); at != touches_.end()) {
+    const jit::Slice* const slice = common(at->named.slice, touch.named.slice);
     if (at->use != touch.use) at->use = Use::change;
     if (at->named.only_writes) at->named = touch.named;
-    at->named.slice = common(at->named.slice, touch.named.slice);
+    at->named.slice = slice;
     return *at;
   }
   touches_.push_back(touch);

@@ -48,10 +48,6 @@ struct Range {
 
 class Hazards {
  public:
-  /// From so many records on, uses of parts that static indices choose count as uses of all that
-  /// they may choose: what a submit looks through stays short.
-  static constexpr std::size_t slices_many = 32;
-
   /// A use that is about to take a ticket.
   struct Next {
     std::uint64_t timeline;

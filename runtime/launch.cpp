@@ -130,7 +130,7 @@ sched::PlainTicket take_ticket(const DeviceState& device, const SmallLaunch& lau
   for (std::size_t k = 0; k < touches.size(); ++k) {
     const Accesses::Touch& each = touches[k];
     const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
-    if (lent || each.buffer->memory == nullptr) return {};
+    if (lent || each.buffer->memory == nullptr || may_be_fresh(*each.buffer)) return {};
     const auto found =
         each.hazards->plain(next(each), each.named.slice == nullptr ? 0 : each.among);
     if (!found) return {};

@@ -72,9 +72,6 @@ class WatchedUses {
     void tell() const noexcept { watch->tell(order, memory); }
   };
 
-  /// More than parts of the memory are told apart for: what comes next counts as a use of all that
-  /// it may touch.
-  [[nodiscard]] bool has_many() const noexcept { return uses_.size() >= 1024; }
   /// What it is called from here on.
   void be(std::string name) noexcept { name_ = std::move(name); }
   /// `next` comes after uses of former owners; if it is `automatic`, after all that it has to.

@@ -80,7 +80,7 @@ class Door final : public sched::TicketGuard {
     std::shared_ptr<Load> before;  // goes after the locks
     if (taken != nullptr) {
       if (sched::disturbed_since(*device_.timeline, disturbances_)) [[unlikely]]
-        accesses_->doubt(device_.timeline->id(), disturbances_, automatic_, nearer_, *note_);
+        accesses_->doubt(device_.timeline->id(), disturbances_, automatic_, statics_, *note_);
       note_use(*taken);
       if (sched::Clocks::on()) [[unlikely]]
         watch(*taken);
@@ -168,10 +168,6 @@ class Door final : public sched::TicketGuard {
     hand_overs_.clear();  // as an earlier try made them
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
-    const bool many = std::ranges::any_of(touches, [](const Accesses::Touch& each) {
-      return each.hazards->size() > Hazards::slices_many;
-    });
-    nearer_ = many ? Chosen() : statics_;
     if (operation_ != nullptr) operation_->kept_.resize(touches.size());
     std::size_t kept = 0;
     for (const Accesses::Touch& each : touches) {
@@ -250,8 +246,7 @@ class Door final : public sched::TicketGuard {
       for (const Accesses::Touch& each : accesses_->touches()) {
         if (first_values_ && each.buffer != nullptr) continue;
         WatchedUses& uses = each.hazards->watched();
-        const Chosen& chosen = uses.has_many() ? Chosen() : statics_;
-        const Range range = Accesses::next(each, 0, 0, automatic_, chosen).range;
+        const Range range = Accesses::next(each, 0, 0, automatic_, statics_).range;
         f(each, uses, WatchedUses::Use{taken, range, each.use != Use::read, false, by});
       }
     };
@@ -285,7 +280,7 @@ class Door final : public sched::TicketGuard {
 
   [[nodiscard]] Hazards::Next next(const Accesses::Touch& touch) const noexcept {
     Hazards::Next next =
-        Accesses::next(touch, device_.timeline->id(), disturbances_, automatic_, nearer_);
+        Accesses::next(touch, device_.timeline->id(), disturbances_, automatic_, statics_);
     next.accepted = accepted_;
     return next;
   }
@@ -307,7 +302,7 @@ class Door final : public sched::TicketGuard {
   Operation* operation_ = nullptr;  // null: only that keeps memory
   const sched::TaskOps* ops_ = &Queued::to_the_end;
   bool first_values_ = false, accepted_ = false;
-  Chosen statics_{}, nearer_{};  // those; and none where too many parts are remembered already
+  Chosen statics_{};
   std::shared_ptr<Loan> lent_;
   bool alone_ = false, automatic_ = true, checks_ = false;
   const SubmitOptions* options_ = nullptr;

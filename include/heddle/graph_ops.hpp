@@ -242,7 +242,8 @@ Node sigmoid(const Node& x, CallSite where = CallSite::current());
 Node one_hot(const Node& indices, std::int64_t depth, DType dtype = DType::f32,
              CallSite where = CallSite::current());
 /// -log_softmax(logits) at `labels`: the last axis of `logits` is that of classes, and the others
-/// are those of labels, integers; a label that is outside counts as the nearest inside.
+/// are those of labels, integers; a label that is outside counts as the nearest inside. Rows that
+/// have none: select(labels < 0, 0, cross_entropy(logits, labels)).
 Node cross_entropy(const Node& logits, const Node& labels, CallSite where = CallSite::current());
 struct AttentionOptions {
   bool causal = false;  ///< a query sees keys up to its own place; the last query sees all

@@ -89,10 +89,20 @@ std::vector<Node> start_nodes(const Node& x, const std::vector<Operand>& starts,
   return nodes;
 }
 
+/// Whether each value of the one type is one of the other.
+bool holds(DType type, DType other) {
+  if (jit::promote(type, other) != type) return false;
+  if (!is_floating(type) || is_floating(other)) return true;
+  const auto significand = [](DType t) {
+    return t == DType::f64 ? 53U : t == DType::f32 ? 24U : t == DType::f16 ? 11U : 8U;
+  };
+  const std::size_t bits = other == DType::bool_ ? 1 : 8 * size_of(other);
+  return bits - (info(other).is_signed ? 1 : 0) <= significand(type);
+}
+
 /// Of the type of x, where that holds all that they may be.
 Node typed_updates(const Node& x, const Node& updates, std::string_view what, CallSite where) {
-  if (jit::promote(x.dtype(), updates.dtype()) == x.dtype())
-    return cast(Operand(updates, where), x.dtype());
+  if (holds(x.dtype(), updates.dtype())) return cast(Operand(updates, where), x.dtype());
   const Node both[] = {x, updates};
   jit::refuse_op(what, both,
                  fmt::format("{} does not hold all values of {}; convert one with cast()",

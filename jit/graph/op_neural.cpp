@@ -137,7 +137,8 @@ Node cross_entropy(const Node& logits, const Node& labels, CallSite where) {
   const std::array operands{logits, labels};
   static_cast<void>(jit::common_graph(operands, "cross_entropy", where));
   const Dims rows(std::vector<std::int64_t>(logits.dims().begin(), logits.dims().end() - 1));
-  if (labels.dims() != rows || !is_integer(labels.dtype())) {
+  const bool integers = is_integer(labels.dtype()) && labels.dtype() != DType::bool_;
+  if (labels.dims() != rows || !integers) {
     jit::refuse_op(
         "cross_entropy", operands,
         fmt::format("labels are integers [{}], one for each row of logits", fmt::join(rows, ",")),

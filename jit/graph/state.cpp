@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <functional>
 
 #include "heddle/status.hpp"
@@ -179,10 +178,12 @@ Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& gra
     return cast(operand, dtype);
   }
   const ExprNode& literal = *Inside::of(*operand.number());
-  const bool whole = is_integer(literal.dtype) || std::trunc(literal.scalar.f) == literal.scalar.f;
-  if (is_integer(dtype) && !whole) {
-    refuse_graph(fmt::format("'{}': the number {} is no whole one, as {} are, at {}", what,
-                             print_expr(literal), heddle::name(dtype), show(operand.where())));
+  const auto is_kept = [&] {
+    return convert(convert(literal.scalar, dtype), DType::f64).f == literal.scalar.f;
+  };
+  if (is_integer(dtype) && !is_integer(literal.dtype) && !is_kept()) {
+    refuse_graph(fmt::format("'{}': the number {} is none of {}, at {}", what, print_expr(literal),
+                             heddle::name(dtype), show(operand.where())));
   }
   if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
     refuse_graph(fmt::format("'{}': the number {} does not fit {}, at {}", what,
@@ -192,15 +193,18 @@ Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& gra
 }
 
 DType common_type(std::span<const Node> nodes, std::string_view what, std::source_location where) {
-  DType type = nodes[0].dtype();
-  for (const Node& each : nodes) {
-    const auto joined = promote(type, each.dtype());
-    if (!joined) {
-      refuse_op(what, nodes, "they have no common type; convert one with cast(x, dtype)", where);
+  // Floats first: i64 and u64 have no common type, and each has one with floats.
+  std::optional<DType> type;
+  for (const bool floats : {true, false}) {
+    for (const Node& each : nodes) {
+      if (is_floating(each.dtype()) != floats) continue;
+      const auto joined = type ? promote(*type, each.dtype()) : std::optional(each.dtype());
+      if (!joined)
+        refuse_op(what, nodes, "they have no common type; convert one with cast(x, dtype)", where);
+      type = joined;
     }
-    type = *joined;
   }
-  return type;
+  return type.value();
 }
 
 Node as_floating(const Node& x, std::source_location where) {

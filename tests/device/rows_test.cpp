@@ -33,6 +33,14 @@ class RowsTest : public OrderingTest {
     return values;
   }
 
+  /// One that has failed, for tasks to come after.
+  Event failure_of(const Device& on) const {
+    const Event event =
+        on.submit("fails", [] { return Status(ErrorCode::internal, "so"); }, {.contain = true});
+    event.wait();
+    return event;
+  }
+
   const Tensor rows{"rows", f32, {100, 4}};
   const Index i, half{2};
   const StaticIndex row{"row"};
@@ -110,6 +118,42 @@ TEST_P(RowsTest, RowsThatWereNotWrittenAreTheOnlyOnesRefused) {
   EXPECT_THAT(std::span(values).subspan(20, 4), Each(2));
 }
 
+// D2, D16: memory that is to begin with zeros gets them, though a launch was refused before, for
+// which there was room already to note what it would touch
+TEST_P(RowsTest, RefusedLaunchesLeaveNoRoomForPlainOnes) {
+  const Tensor twice("twice", rows.type().dtype, rows.type().dims);
+  Program doubles("doubles");
+  doubles << (twice(row, i) = 2 * rows(row, i));
+  const Routine fills = filler(device);
+  hold(device);
+  const Event bad = fills.schedule({5});
+  device.cancel_pending();
+  go_on();
+  EXPECT_EQ(bad.wait().code(), ErrorCode::cancelled);
+  const Routine run = Context(device).with(rows, all).link(backend.compile(doubles));
+  EXPECT_FALSE(failure([&] { run.schedule({5}); }).ok());
+  EXPECT_TRUE(fills.schedule({5}).wait().ok());
+  EXPECT_TRUE(run.schedule({5}).wait().ok());
+  std::vector<float> expected(400);
+  std::fill_n(expected.begin() + 20, 4, 2.0F);
+  EXPECT_EQ(run.context().read<float>(twice), expected);
+}
+
+// D9: rows that were written stay so, however many there are; only the one that was not is refused
+TEST_P(RowsTest, OneOfManyRowsMayBeMissing) {
+  const Routine fills = filler(device), own = adder(device);
+  hold(device);
+  std::vector<Event> events;
+  for (int k = 0; k < 40; ++k) events.push_back(fills.schedule({k}));
+  const Event bad = fills.schedule({50}, {.after = {failure_of(other)}});
+  go_on();
+  EXPECT_FALSE(bad.wait().ok());
+  for (int k = 0; k < 40; ++k) EXPECT_TRUE(own.schedule({k}).wait().ok()) << k;
+  EXPECT_FALSE(failure([&] { own.schedule({50}); }).ok());
+  EXPECT_TRUE(fills.schedule({50}).wait().ok());
+  EXPECT_TRUE(own.schedule({50}).wait().ok());
+}
+
 // D9, D12: a merge that borrows another row than the one that is written next stays as it is
 TEST_P(RowsTest, BorrowedRowsAreCopiedForWritersOfThemAlone) {
   const ArrayType type{f32, {4}};
@@ -121,12 +165,16 @@ TEST_P(RowsTest, BorrowedRowsAreCopiedForWritersOfThemAlone) {
   const Routine consumer = takes.link(backend.compile(adds));
   const Context source = Context(device).with(given, second);
   const Routine fills = filler(device);
-  const auto copied = [&] { return other.statistics().merges_copied; };
+  const auto copied = [&] {
+    other.await();
+    return other.statistics().merges_copied;
+  };
   const std::uint64_t before = copied();
   load_merge(consumer, source, MergeMode::stream);
   fills.schedule({0});
   EXPECT_EQ(copied(), before);
   fills.schedule({1});
+  EXPECT_EQ(copied(), before + 1);
   consumer.schedule();
   EXPECT_THAT(takes.read<float>(sum), Each(0));
 }

@@ -138,7 +138,7 @@ int run(const char* path) {
 }  // namespace heddle::numpy
 
 int main(int argc, char** argv) try {
-  if (argc != 2) {
+  if (argc != 2 || argv[1][0] == '-') {
     std::fprintf(stderr, "usage: %s FILE\n", argv[0]);
     return 2;
   }

@@ -61,6 +61,10 @@ TEST(GraphEdgesTest, EinsumJoinsTypesFirst) {
   EXPECT_THAT(
       result_of({{{i8, {2}}, {100, 100}}, wide}, [](const Nodes& n) { return einsum("i,j->", n); }),
       ElementsAre(200));
+  const Graph g("types");
+  const Nodes mixed{g.parameter("a", {i64, {1}}), g.parameter("b", {u64, {1}}),
+                    g.parameter("c", {f32, {1}})};
+  EXPECT_EQ(einsum("i,i,i->", mixed).dtype(), f32) << "as with the floats first";
 }
 
 // F3: diagonals far beyond the corners; 16-bit floats keep their type
@@ -133,16 +137,25 @@ TEST(GraphEdgesTest, ValuesThatWouldChangeAreRefused) {
         [&](const Graph& g, const Node& x) { return make(g.parameter("i", {i32, {4}}), x); });
   };
   EXPECT_THAT(of_ints([](const Node& i, const Node&) { return pad(i, 1.5, {{1, 0}}); }),
-              HasSubstr("the number 1.5 is no whole one, as i32 are"));
+              HasSubstr("the number 1.5 is none of i32"));
   EXPECT_THAT(of_ints([](const Node& i, const Node&) { return pad(i, NAN, {{1, 0}}); }),
-              HasSubstr("no whole one"));
+              HasSubstr("is none of i32"));
   EXPECT_THAT(
       of_ints([](const Node& i, const Node&) { return dynamic_slice(i, {Operand(0.5)}, {1}); }),
-      HasSubstr("'dynamic_slice': the number 0.5 is no whole one"));
-  EXPECT_THAT(of_ints([](const Node& i, const Node& x) {
-                return dynamic_update_slice(i, slice(x, {{0, 1}, {0, 1}}), {0});
-              }),
-              HasSubstr("as many axes"));
+      HasSubstr("'dynamic_slice': the number 0.5 is none of i64"));
+  for (const double beyond : {300.0, -129.0, HUGE_VAL}) {
+    EXPECT_THAT(
+        of_ints([&](const Node& i, const Node&) { return pad(cast(i, i8), beyond, {{1, 0}}); }),
+        HasSubstr("is none of i8"));
+  }
+  const auto updated = [](DType wide) {
+    return refused([&](const Graph& g, const Node& x) {
+      return dynamic_update_slice(x, g.parameter("u", {wide, {1, 1}}), {0, 0});
+    });
+  };
+  for (const DType wide : {i32, u32, i64, f64})
+    EXPECT_THAT(updated(wide), HasSubstr("f32 does not hold all values of")) << name(wide);
+  for (const DType narrow : {i16, u16, f16, bool_}) EXPECT_EQ(updated(narrow), "accepted");
   EXPECT_THAT(of_ints([](const Node& i, const Node& x) {
                 return scatter(i, {i}, reshape(slice(x, {{0, 2}, {0, 2}}), {4}));
               }),
@@ -153,7 +166,7 @@ TEST(GraphEdgesTest, ValuesThatWouldChangeAreRefused) {
   EXPECT_THAT(refused([](const Graph& g, const Node&) {
                 return fold_in(g.constant(std::uint64_t{1}, u64), 1.25);
               }),
-              HasSubstr("'fold_in': the number 1.25 is no whole one, as u64 are"));
+              HasSubstr("'fold_in': the number 1.25 is none of u64"));
   EXPECT_THAT(refused([](const Graph& g, const Node& x) {
                 return fold_in(g.constant(std::uint64_t{1}, u64), sum(x));
               }),

@@ -62,8 +62,16 @@ TEST_F(AccessesTest, SlicesThatAreReadTooAreNotOverwritten) {
   const std::int64_t values[] = {2};
   const auto both = [&](const jit::Slice& first, const jit::Slice& second) {
     Accesses all;
-    all.add({.view = &view, .use = Use::read, .tensor = nullptr, .slice = &first});
-    all.add({.view = &view, .use = Use::change, .tensor = nullptr, .slice = &second});
+    all.add({.view = &view,
+             .use = first.overwritten ? Use::change : Use::read,
+             .tensor = nullptr,
+             .only_writes = first.overwritten,
+             .slice = &first});
+    all.add({.view = &view,
+             .use = Use::change,
+             .tensor = nullptr,
+             .only_writes = true,
+             .slice = &second});
     EXPECT_EQ(all.touches().size(), 1U);
     const Hazards::Next next = Accesses::next(all.touches()[0], 0, 0, true, values);
     return Part(next.range.begin, next.range.end, next.use);
@@ -72,6 +80,7 @@ TEST_F(AccessesTest, SlicesThatAreReadTooAreNotOverwritten) {
   EXPECT_EQ(both(written, read), Part(8, 12, Use::change));
   EXPECT_EQ(both(written, written), Part(8, 12, Use::overwrite));
   EXPECT_EQ(both(read, other), Part(0, 16, Use::change));
+  EXPECT_EQ(both(other, read), Part(0, 16, Use::change));
 }
 
 // D9, D19: what a later call overwrites is new afterwards, whatever earlier ones read of it
