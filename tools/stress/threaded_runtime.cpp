@@ -29,7 +29,7 @@ class ThreadStage final : public Stage {
               std::uint64_t seed)
       : backend_(backend.name()), programs_(std::move(programs)), numbers_(seed) {
     // In some rounds no step fails: what goes wrong often hides what goes wrong else.
-    if (draw(2) == 0) one_failure_in_ = std::uint64_t{1} << draw(4);
+    if (draw(4) != 0) one_failure_in_ = std::uint64_t{1} << draw(4);
   }
 
   [[nodiscard]] const std::string& backend() const noexcept override { return backend_; }

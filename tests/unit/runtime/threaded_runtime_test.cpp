@@ -70,12 +70,12 @@ INSTANTIATE_TEST_SUITE_P(Backends, ThreadedRuntimeTest,
 // replay, finalise, fail, cancel and recover: all ends, and reads see what an interpreter of the
 // same calls, one by one, makes of them; 12,000 schedules and transfers
 TEST_P(ThreadedRuntimeTest, RandomWorkHoldsWhatItMust) {
-  options.works_max = test::from_environment("HEDDLE_TEST_WORKS", 3000 / test::slower);
+  options.works_max = test::from_environment("HEDDLE_TEST_WORKS", 6000 / test::slower);
   const stress::ThreadedResult result = run(GetParam());
   EXPECT_EQ(result.broken, "") << "seed " << result.last_seed;
   EXPECT_GE(result.works(), options.works_max);
   for (const auto& [what, times] : result.seen)
-    EXPECT_TRUE(times > 0 || options.works_max < 3000) << what;
+    EXPECT_TRUE(times > 0 || options.works_max < 6000) << what;
   std::printf("%s\n", result.to_string().c_str());
 }
 
