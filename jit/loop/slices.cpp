@@ -2,7 +2,7 @@
 #include "jit/loop/slices.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 
 #include "jit/loop/interval.hpp"
 #include "jit/loop/rewrite.hpp"
