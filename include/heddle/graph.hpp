@@ -13,7 +13,8 @@
 // nodes that the operation made on its way are needed by none, and finish() leaves them out.
 //
 // Not in graphs: loops and branches (the host's own, `where`, and unrolled loops do instead),
-// extents that are not known when the graph is built, strings, complex numbers.
+// extents that are not known when the graph is built, strings, complex numbers, types of less than
+// a byte.
 #pragma once
 
 #include <concepts>
@@ -92,7 +93,7 @@ struct NodeOperations {
   friend Node sqrt(const Operand& x);
   friend Node recip(const Operand& x);
   friend Node rsqrt(const Operand& x);
-  friend Node uniform(const Operand& bits);
+  friend Node uniform(const Operand& bits);  ///< of u64 bits; random_uniform() takes a key
   friend Node cast(const Operand& x, DType to);
   friend Node bitcast(const Operand& x, DType to);
   /// Between `low` and `high`: max(low, min(x, high)), which is `low` where low > high.
@@ -114,8 +115,8 @@ class Node : NodeOperations {
   [[nodiscard]] std::source_location where() const;
   /// "layers/3/attention": the scopes in which it was made first; empty outside of any.
   [[nodiscard]] std::string scope() const;
-  /// Marks the node, with a message, for what runs the graph to tell. Marks are part of the graph's
-  /// text.
+  /// Marks the node, with a message: its value comes back in GraphProgram::marked, for what runs
+  /// the graph to tell. Marks are part of the graph's text.
   const Node& log(std::string message) const;
   /// "%7 add f32[32,10]": its place among the nodes of its graph, as it was built.
   [[nodiscard]] std::string to_string() const;
@@ -165,7 +166,8 @@ struct GraphProgram {
   std::vector<std::string> messages;  ///< of `marked`
 };
 
-/// A function of arrays: parameters, nodes made of them, results. A shared handle.
+/// A function of arrays: parameters, nodes made of them, results. A shared handle: what is const of
+/// it is which graph it stands for, so that a const one builds as well.
 class Graph {
  public:
   /// Throws invalid_argument where the name is empty.
@@ -174,7 +176,8 @@ class Graph {
   /// The next argument. Names are for people: two parameters may have the same.
   Node parameter(std::string name, ArrayType type,
                  std::source_location where = std::source_location::current()) const;
-  /// One element, of type f32 for fractions, i32 for integers, bool for bool; or as `dtype` says.
+  /// One element, of type f32 for fractions, i32 for integers, bool for bool; or as `dtype` says,
+  /// which integers beyond i32 need. Throws where the type does not hold the number.
   template <Number T>
   Node constant(T number, std::source_location where = std::source_location::current()) const {
     constexpr DType dtype = std::same_as<T, bool>    ? DType::bool_
@@ -191,7 +194,8 @@ class Graph {
   Node iota(ArrayType type, std::int64_t axis = -1,
             std::source_location where = std::source_location::current()) const;
 
-  /// While it lives, what this graph makes is in the scope `name`, within those around.
+  /// While it lives, what this graph makes is in the scope `name`, within those around; "" is none
+  /// of its own.
   class [[nodiscard]] Scope {
    public:
     Scope(const Graph& graph, std::string_view name);

@@ -1,6 +1,7 @@
 // Operations on the nodes of graphs beyond the elementwise ones of heddle/graph.hpp, which says
 // what all have in common. Axes count from 0, or from the end where negative; none may be listed
-// twice. Each call takes, as its last argument, the place that errors name.
+// twice. Each call takes, as its last argument, the place that errors name. An error names the
+// operation that was called, and behind it one that it is made of where that was refused.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,20 @@ using CallSite = std::source_location;
 
 // Layout: elements go elsewhere, and keep their values.
 
-/// As NumPy: axes from the last one on, where an extent is 1 or the axis is missing.
+/// As NumPy: axes from the last one on, where an extent is 1 or the axis is missing. The result has
+/// shape `dims`.
 Node broadcast_to(const Node& x, const Dims& dims, CallSite where = CallSite::current());
 /// Axis k of x becomes axis axes[k] of the result, and has its extent or 1.
 Node broadcast_in_dim(const Node& x, const Dims& dims, const Axes& axes,
                       CallSite where = CallSite::current());
-/// The same elements in row-major order. One extent may be -1: what is left for it.
+/// The same elements in row-major order, as many as before. One extent may be -1: what is left for
+/// it.
 Node reshape(const Node& x, const std::vector<std::int64_t>& dims,
              CallSite where = CallSite::current());
 /// Axis k of the result is axis order[k] of x; without an order all are reversed.
 Node transpose(const Node& x, const Axes& order = {}, CallSite where = CallSite::current());
-/// Without these axes, each of one element; without a list all of one element.
+/// Without these axes, each of one element (others are refused); without a list, without all axes
+/// of one element.
 Node squeeze(const Node& x, const Axes& axes = {}, CallSite where = CallSite::current());
 /// With new axes of one element, at these places in the result.
 Node expand_dims(const Node& x, const Axes& axes, CallSite where = CallSite::current());
@@ -48,13 +52,14 @@ Node slice(const Node& x, const std::vector<Range>& ranges, CallSite where = Cal
 Node slice(const Node& x, std::int64_t axis, Range range, CallSite where = CallSite::current());
 /// The last element first, along these axes; along all without a list.
 Node reverse(const Node& x, const Axes& axes = {}, CallSite where = CallSite::current());
-/// One after the other along `axis`; types are joined.
+/// One after the other along `axis`, the only one in which their shapes may differ; types are
+/// joined.
 Node concatenate(const std::vector<Node>& parts, std::int64_t axis = 0,
                  CallSite where = CallSite::current());
-/// One after the other along a new axis.
+/// Parts of one shape, one after the other along a new axis; types are joined.
 Node stack(const std::vector<Node>& parts, std::int64_t axis = 0,
            CallSite where = CallSite::current());
-/// `count` parts of one size along `axis`.
+/// `count` parts of one size along `axis`, whose extent is a multiple of `count`.
 std::vector<Node> split(const Node& x, std::int64_t count, std::int64_t axis = 0,
                         CallSite where = CallSite::current());
 /// Elements before and after each axis, and between each two of it. Negative `low` and `high` take
@@ -62,7 +67,8 @@ std::vector<Node> split(const Node& x, std::int64_t count, std::int64_t axis = 0
 struct Padding {
   std::int64_t low = 0, high = 0, interior = 0;
 };
-/// A padding for each of the first axes.
+/// A padding for each of the first axes. `value`: a number, or a scalar node of a type whose values
+/// x holds all. Refused where more elements are to go than there are.
 Node pad(const Node& x, const Operand& value, const std::vector<Padding>& padding,
          CallSite where = CallSite::current());
 /// x on and below diagonal `diagonal` of the last two axes, else 0; triu: on and above it.
@@ -73,8 +79,8 @@ Node triu(const Node& x, std::int64_t diagonal = 0, CallSite where = CallSite::c
 // decides (heddle/program.hpp).
 
 struct DotAxes {
-  Axes contract_a, contract_b;  ///< are summed over, in pairs
-  Axes batch_a, batch_b;        ///< are common to both, in pairs: the first axes of the result
+  Axes contract_a{}, contract_b{};  ///< are summed over, in pairs
+  Axes batch_a{}, batch_b{};        ///< are common to both, in pairs: the first axes of the result
 };
 /// The result's axes: batch axes, the others of a, the others of b.
 Node dot_general(const Node& a, const Node& b, const DotAxes& axes,
@@ -98,23 +104,24 @@ struct ConvOptions {
 };
 /// Images x [count, channels, space...] and filters w [filters, channels / groups, space...] give
 /// [count, filters, space...]: the sum over channels and w of x(step * place + dilation * k) w(k).
-/// 1 to 3 axes of space.
+/// 1 to 3 axes of space; padded images of n elements and filters of k give
+/// (n - dilation * (k - 1) - 1) / step + 1.
 Node conv(const Node& x, const Node& w, const ConvOptions& options = {},
           CallSite where = CallSite::current());
 /// The transpose of conv(): what its gradient gives for the images. x [count, filters, space...]
 /// and w as above give [count, channels, space...] of extent (n - 1) * step + dilation * (k - 1) +
-/// 1 - low - high. `interior` has no meaning here. Between and around the elements of x are zeros,
+/// 1 - low - high; `interior` is 0. Between and around the elements of x are zeros,
 /// which take part as those of conv() do.
 Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options = {},
                      CallSite where = CallSite::current());
 
-// Reductions over `axes`, over all without a list. `keep` leaves axes of one element. Sums keep the
-// type of x (bool is counted as i32; 16-bit floats are summed in f32 and rounded once); all and any
-// give bool. Of one element it is that element; of none: sum 0, product 1, all true, any false, and
-// others are refused. Sums begin with 0, so that of several -0 is 0.
+// Reductions over `axes`, over all without a list. Sums and products keep the type of x (bool is
+// counted as i32; 16-bit floats are summed in f32 and rounded once); all and any give bool. Of one
+// element it is that element; of none: sum 0, product 1, all true, any false, mean and variance
+// NaN, logsumexp -inf, and others are refused. Sums begin with 0, so that of several -0 is 0.
 
 struct Reduce {
-  bool keep = false;
+  bool keep = false;  ///< the axes stay, with one element each
 };
 Node sum(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());
@@ -144,19 +151,22 @@ Node argmax(const Node& x, std::int64_t axis = -1, Reduce options = {},
 Node argmin(const Node& x, std::int64_t axis = -1, Reduce options = {},
             CallSite where = CallSite::current());
 
-/// A window over each of the last axes.
+/// A window over each of the last axes: places 0, step, 2 step, ... as long as it fits, so that an
+/// axis of n elements becomes one of (n - dilation * (size - 1) - 1) / step + 1. Refused where it
+/// never fits; pad() makes room.
 struct Window {
-  std::vector<std::int64_t> size;
-  std::vector<std::int64_t> step{};  ///< without: the size
-  std::vector<std::int64_t> dilation{};
+  std::vector<std::int64_t> size{};
+  std::vector<std::int64_t> step{};      ///< without: the size
+  std::vector<std::int64_t> dilation{};  ///< the distance of its elements; without: 1
 };
 Node window_sum(const Node& x, const Window& window, CallSite where = CallSite::current());
 Node window_maximum(const Node& x, const Window& window, CallSite where = CallSite::current());
 Node window_minimum(const Node& x, const Window& window, CallSite where = CallSite::current());
-/// Of all elements up to each one along `axis`; `reverse`: from each one on.
 struct Cumulate {
-  bool reverse = false;
+  bool reverse = false;  ///< of the elements from each one on
 };
+/// Of all elements up to each one along `axis`, in the shape and, but for bool, the type of x.
+/// 16-bit floats are rounded at each element.
 Node cumsum(const Node& x, std::int64_t axis = -1, Cumulate options = {},
             CallSite where = CallSite::current());
 Node cumprod(const Node& x, std::int64_t axis = -1, Cumulate options = {},
@@ -224,9 +234,12 @@ enum class Side : std::uint8_t { left, right };
 Node searchsorted(const Node& sorted, const Node& values, Side side = Side::left,
                   CallSite where = CallSite::current());
 
-// Layers of networks, made of the above. Integers are taken as f32.
+// Layers of networks, made of the above, in the shape of x. Integers are taken as f32, and 16-bit
+// floats give f32.
 
+/// exp(x) / sum(exp(x)) along `axis`, without overflow. Refused for an axis without elements.
 Node softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
+/// log(softmax(x)), without the loss of small ones.
 Node log_softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
 /// (x - mean) / sqrt(variance + epsilon) over the last axis, times `scale`, plus `shift`, which
 /// broadcast to the shape of x.
@@ -237,21 +250,21 @@ Node rms_norm(const Node& x, const Node& scale, double epsilon = 1e-5,
               CallSite where = CallSite::current());
 Node gelu(const Node& x, CallSite where = CallSite::current());  ///< x (1 + erf(x / sqrt(2))) / 2
 Node silu(const Node& x, CallSite where = CallSite::current());  ///< x / (1 + exp(-x))
-Node sigmoid(const Node& x, CallSite where = CallSite::current());
+Node sigmoid(const Node& x, CallSite where = CallSite::current());  ///< 1 / (1 + exp(-x))
 /// 1 where the last axis is at indices(...), else 0: [..., depth]. Indices outside give none.
 Node one_hot(const Node& indices, std::int64_t depth, DType dtype = DType::f32,
              CallSite where = CallSite::current());
-/// -log_softmax(logits) at `labels`: the last axis of `logits` is that of classes, and the others
-/// are those of labels, integers; a label that is outside counts as the nearest inside. Rows that
-/// have none: select(labels < 0, 0, cross_entropy(logits, labels)).
+/// -log_softmax(logits) at `labels`, in the shape of `labels`: the last axis of `logits` is that of
+/// classes, and the others are those of labels, integers; a label that is outside counts as the
+/// nearest inside. Rows that have none: select(labels < 0, 0, cross_entropy(logits, labels)).
 Node cross_entropy(const Node& logits, const Node& labels, CallSite where = CallSite::current());
 struct AttentionOptions {
   bool causal = false;  ///< a query sees keys up to its own place; the last query sees all
   double scale = 0;     ///< 0: 1 / sqrt(depth)
 };
 /// softmax(scale q k^T) v over the last two axes: q [..., m, depth], k [..., n, depth], v [..., n,
-/// e], n at least 1. `mask`: bool, broadcast to [..., m, n]; where it is false, a key is not seen.
-/// A query that sees none gives NaN.
+/// e], n at least 1, give [..., m, e]. `mask`: bool, broadcast to [..., m, n]; where it is false, a
+/// key is not seen. A query that sees none gives NaN.
 Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptions& options = {},
                const Node& mask = {}, CallSite where = CallSite::current());
 
@@ -263,13 +276,15 @@ Node split_key(const Node& key, std::int64_t count, CallSite where = CallSite::c
 /// A key for this and that: a step, say, which may be computed; an integer.
 Node fold_in(const Node& key, const Operand& data, CallSite where = CallSite::current());
 Node random_bits(const Node& key, const Dims& dims, CallSite where = CallSite::current());  ///< u64
+/// f32, at least 0 and below 1, in steps of 2^-24. uniform() makes the same of bits.
 Node random_uniform(const Node& key, const Dims& dims, CallSite where = CallSite::current());
 /// Mean 0 and variance 1, f32 (Box and Muller, 1958).
 Node random_normal(const Node& key, const Dims& dims, CallSite where = CallSite::current());
+/// bool[dims]: true with this probability: a number, or a node that broadcasts to `dims`.
 Node bernoulli(const Node& key, const Operand& probability, const Dims& dims,
                CallSite where = CallSite::current());
-/// Places along the last axis of `logits`, each with the probability that softmax gives it, i64
-/// (Gumbel's maximum).
+/// One place along the last axis of `logits`, i64, each with the probability that softmax gives it
+/// (Gumbel's maximum): in the shape of `logits` without that axis.
 Node categorical(const Node& key, const Node& logits, CallSite where = CallSite::current());
 /// 0, 1, ... below `count`, i64, in a random order.
 Node permutation(const Node& key, std::int64_t count, CallSite where = CallSite::current());

@@ -7,6 +7,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/lower.hpp"
 #include "jit/graph/state.hpp"
 #include "jit/graph/text.hpp"
@@ -19,6 +20,17 @@ using jit::GraphNode;
 using jit::GraphState;
 using jit::NodeId;
 using jit::NodeKind;
+
+namespace {
+
+std::string require_graph_name(std::string name) {
+  if (!name.empty()) return name;
+  throw Error(ErrorCode::invalid_argument,
+              "a graph has no name; give it one, which its kernels and errors carry: "
+              "Graph(\"mlp\")");
+}
+
+}  // namespace
 
 const ArrayType& Node::type() const { return jit::graph_of(*this, "type")->type(id_); }
 std::source_location Node::where() const { return jit::graph_of(*this, "where")->nodes[id_].where; }
@@ -39,14 +51,8 @@ const Node& Node::log(std::string message) const {
   return *this;
 }
 
-Graph::Graph(std::string name) {
-  if (name.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "a graph has no name; give it one, which its kernels and errors carry: "
-                "Graph(\"mlp\")");
-  }
-  state_ = std::make_shared<GraphState>(std::move(name));
-}
+Graph::Graph(std::string name)
+    : state_(std::make_shared<GraphState>(require_graph_name(std::move(name)))) {}
 
 Node Graph::parameter(std::string name, ArrayType type, std::source_location where) const {
   GraphNode node;
@@ -67,20 +73,21 @@ Node Graph::parameter(std::string name, ArrayType type, std::source_location whe
 
 Node Graph::scalar(const Operand& number, DType dtype) const {
   jit::require_dtype("constant", dtype);
-  return jit::operand_node(number, state_, dtype, "constant");
+  return jit::operand_node(number, dtype, jit::Called("constant", number.where(), state_));
 }
 
 Node Graph::iota(ArrayType type, std::int64_t axis, std::source_location where) const {
+  const jit::Called call("iota", where, state_);
   GraphNode node;
   node.kind = NodeKind::iota;
-  const auto rank = static_cast<std::int64_t>(type.dims.size());
+  node.fields = {{jit::axis_of(type, axis, call)}};
   node.type = std::move(type);
-  node.fields = {{axis < 0 ? axis + rank : axis}};
   return jit::make_node(state_, std::move(node), where);
 }
 
 Graph::Scope::Scope(const Graph& graph, std::string_view name)
     : state_(graph.state_), before_(state_->scope) {
+  if (name.empty()) return;
   const std::string& outer = state_->scopes[before_];
   state_->scope =
       state_->scope_at(outer.empty() ? std::string(name) : fmt::format("{}/{}", outer, name));
@@ -125,7 +132,7 @@ std::string Graph::to_string() const {
 }
 std::string Graph::hash() const { return jit::hash_graph(finished_state(state_, "hash")); }
 Graph Graph::parse(std::string_view text, std::string name) {
-  return Graph(jit::parse_graph(text, std::move(name)));
+  return Graph(jit::parse_graph(text, require_graph_name(std::move(name))));
 }
 GraphProgram Graph::program() const { return jit::lower_graph(finished_state(state_, "program")); }
 

@@ -36,7 +36,10 @@ class GraphLowering {
     }
     for (const NodeId id : graph_.results) result_.results.push_back(given(id));
     for (const auto& [id, message] : graph_.marks) {
-      result_.marked.push_back(given(id));
+      // A result that is marked is read where it is.
+      const bool is_given = std::ranges::find(given_, id) != given_.end() &&
+                            graph_.node(id).kind != NodeKind::parameter;
+      result_.marked.push_back(is_given ? *tensors_[id] : given(id));
       result_.messages.push_back(message);
     }
     return std::move(result_);
@@ -54,7 +57,7 @@ class GraphLowering {
       StatementMaker maker(graph_, tensors_, tensor.dims());
       result_.program << (tensor.at(maker.target()) = tensors_[id]->at(maker.target()));
     }
-    tensor.set_mode(MemoryMode::on_device);
+    tensor.set_mode(MemoryMode::on_device, graph_.nodes[id].where);
     return tensor;
   }
 

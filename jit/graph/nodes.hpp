@@ -85,7 +85,7 @@ struct GraphNode {
 /// Throws Error(invalid_argument) that says what was expected and what to do, not of whom.
 [[nodiscard]] ArrayType type_of(const GraphNode& node, std::span<const ArrayType> args);
 
-/// "add" for an element or a reduction by add, else the kind's name.
+/// The operation of an element, "add"; else the kind's name, "reduce".
 [[nodiscard]] std::string_view title(const GraphNode& node) noexcept;
 
 }  // namespace heddle::jit

@@ -9,6 +9,7 @@
 
 #include "heddle/graph_ops.hpp"
 #include "heddle/status.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 
 namespace heddle {
@@ -18,9 +19,9 @@ using jit::GraphNode;
 using jit::NodeKind;
 using jit::Numbers;
 
-Numbers places_of(const Node& x, const Axes& axes, std::string_view what, CallSite where) {
+Numbers places_of(const Node& x, const Axes& axes, const jit::Called& call) {
   Numbers found;
-  for (const std::int64_t axis : axes) found.push_back(jit::axis_of(x, axis, what, where));
+  for (const std::int64_t axis : axes) found.push_back(jit::axis_of(x, axis, call));
   return found;
 }
 
@@ -35,9 +36,11 @@ Axes axes_from(std::int64_t from, std::int64_t count) {
 class Einsum {
  public:
   Einsum(std::string_view spec, const std::vector<Node>& operands, CallSite where)
-      : spec_(spec), operands_(operands), where_(where) {
-    static_cast<void>(jit::common_graph(operands, "einsum", where));
-    type_ = jit::common_type(operands, "einsum", where);
+      : call_(fmt::format("einsum {}", spec), where, operands),
+        spec_(spec),
+        operands_(operands),
+        where_(where),
+        type_(jit::common_type(operands, call_)) {
     read();
   }
 
@@ -61,10 +64,6 @@ class Einsum {
     std::string letters;
   };
 
-  [[noreturn]] void fail(std::string_view problem) const {
-    jit::refuse_op(fmt::format("einsum {}", spec_), operands_, problem, where_);
-  }
-
   void read() {
     std::string text;
     std::ranges::copy_if(spec_, std::back_inserter(text), [](char c) { return c != ' '; });
@@ -72,12 +71,12 @@ class Einsum {
     const std::string left = text.substr(0, arrow);
     std::size_t from = 0;
     for (const Node& operand : operands_) {
-      if (from > left.size()) fail("it has fewer terms than there are operands");
+      if (from > left.size()) call_.refuse("it has fewer terms than there are operands");
       const std::size_t comma = std::min(left.find(',', from), left.size());
       add(operand, left.substr(from, comma - from));
       from = comma + 1;
     }
-    if (from <= left.size()) fail("it has more terms than there are operands");
+    if (from <= left.size()) call_.refuse("it has more terms than there are operands");
     if (arrow == std::string::npos) {
       std::map<char, int> counts;
       for (const Term& term : terms_)
@@ -87,29 +86,30 @@ class Einsum {
     } else {
       result_ = text.substr(arrow + 2);
       for (const char letter : result_) {
-        if (!extents_.contains(letter)) fail(fmt::format("'{}' is in no operand", letter));
+        if (!extents_.contains(letter)) call_.refuse(fmt::format("'{}' is in no operand", letter));
         if (std::ranges::count(result_, letter) > 1)
-          fail(fmt::format("'{}' is in the result twice", letter));
+          call_.refuse(fmt::format("'{}' is in the result twice", letter));
       }
     }
   }
 
   void add(const Node& operand, std::string letters) {
     if (std::ssize(letters) != operand.rank()) {
-      fail(fmt::format("'{}' names {} axes of an operand that has {}", letters, letters.size(),
-                       operand.rank()));
+      call_.refuse(fmt::format("'{}' names {} axes of an operand that has {}", letters,
+                               letters.size(), operand.rank()));
     }
     for (std::size_t k = 0; k < letters.size(); ++k) {
       const char letter = letters[k];
       const bool known = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
-      if (!known) fail(fmt::format("'{}' is no letter", letter));
+      if (!known) call_.refuse(fmt::format("'{}' is no letter", letter));
       if (letters.find(letter) != k)
-        fail(fmt::format("'{}' is in '{}' twice; diagonals are not taken", letter, letters));
+        call_.refuse(
+            fmt::format("'{}' is in '{}' twice; diagonals are not taken", letter, letters));
       const std::int64_t extent = operand.dims()[k];
       const auto [place, fresh] = extents_.emplace(letter, extent);
       if (!fresh && place->second != extent) {
-        fail(fmt::format("'{}' has {} elements in one operand and {} in another", letter,
-                         place->second, extent));
+        call_.refuse(fmt::format("'{}' has {} elements in one operand and {} in another", letter,
+                                 place->second, extent));
       }
     }
     // Sums and products on the way have the type of all, whatever their order is.
@@ -167,6 +167,7 @@ class Einsum {
     return {dot_general(a.node, b.node, axes, where_), batch + rest};
   }
 
+  const jit::Called call_;
   std::string_view spec_;
   const std::vector<Node>& operands_;
   CallSite where_;
@@ -182,15 +183,12 @@ std::int64_t conv_option(const std::vector<std::int64_t>& list, std::size_t k) {
 
 /// How many axes of space images and filters have; refuses what does not go together.
 std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
-                     std::string_view what, CallSite where) {
-  const std::array operands{x, w};
-  static_cast<void>(jit::common_graph(operands, what, where));
+                     const jit::Called& call) {
   const std::int64_t axes = x.rank() - 2;
   if (axes < 1 || axes > 3 || w.rank() != x.rank()) {
-    jit::refuse_op(what, operands,
-                   "images [count, channels, space...] and filters [filters, channels, space...] "
-                   "have 3 to 5 axes, as many as each other",
-                   where);
+    call.refuse(
+        "images [count, channels, space...] and filters [filters, channels, space...] "
+        "have 3 to 5 axes, as many as each other");
   }
   const auto fits = [&](std::size_t count, bool may_be_less) {
     return count == 0 || count == jit::axis_index(axes) ||
@@ -198,11 +196,10 @@ std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
   };
   if (!fits(options.step.size(), false) || !fits(options.dilation.size(), false) ||
       !fits(options.padding.size(), true)) {
-    jit::refuse_op(what, operands,
-                   fmt::format("there are {} axes of space; say as many steps, dilations and "
-                               "paddings, or none",
-                               axes),
-                   where);
+    call.refuse(
+        fmt::format("there are {} axes of space; say as many steps, dilations and "
+                    "paddings, or none",
+                    axes));
   }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   for (std::size_t k = 0; k < jit::axis_index(axes); ++k) {
@@ -212,11 +209,10 @@ std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
     const bool small = std::max(step, dilation) <= most && std::max(ends.low, ends.high) <= most &&
                        std::min(ends.low, ends.high) >= -most;
     if (small && std::min(step, dilation) >= 1) continue;
-    jit::refuse_op(what, operands,
-                   fmt::format("axis {} of space has step {}, dilation {} and padding {} and {} "
-                               "(expected 1 up to {}; padding from -{})",
-                               k, step, dilation, ends.low, ends.high, most, most),
-                   where);
+    call.refuse(
+        fmt::format("axis {} of space has step {}, dilation {} and padding {} and {} "
+                    "(expected 1 up to {}; padding from -{})",
+                    k, step, dilation, ends.low, ends.high, most, most));
   }
   return jit::axis_index(axes);
 }
@@ -236,53 +232,43 @@ Node grouped(const Node& x, const Node& w, Numbers step, Numbers dilation, CallS
 }
 
 /// Axis `axis` cut into `count` parts: [.., count, size, ..].
-Node cut_axis(const Node& x, std::size_t axis, std::int64_t count, std::string_view what,
-              CallSite where) {
+Node cut_axis(const Node& x, std::size_t axis, std::int64_t count, const jit::Called& call) {
   std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
   if (count < 1 || dims[axis] % count != 0) {
-    jit::refuse_op(what, std::span(&x, 1),
-                   fmt::format("axis {} has {} elements, no multiple of the {} groups", axis,
-                               dims[axis], count),
-                   where);
+    call.refuse(fmt::format("axis {} of {} has {} elements, no multiple of the {} groups", axis,
+                            x.type().to_string(), dims[axis], count));
   }
   dims[axis] /= count;
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), count);
-  return reshape(x, dims, where);
+  return reshape(x, dims, call.where());
 }
 
 }  // namespace
 
 Node dot_general(const Node& a, const Node& b, const DotAxes& axes, CallSite where) {
-  const std::array operands{a, b};
-  const auto graph = jit::common_graph(operands, "dot_general", where);
+  const jit::Called call("dot_general", where, a, b);
   GraphNode node;
   node.kind = NodeKind::dot;
   node.args = {jit::id_of(a), jit::id_of(b)};
-  node.fields = {places_of(a, axes.batch_a, "dot_general", where),
-                 places_of(b, axes.batch_b, "dot_general", where),
-                 places_of(a, axes.contract_a, "dot_general", where),
-                 places_of(b, axes.contract_b, "dot_general", where)};
-  return jit::make_node(graph, std::move(node), where);
+  node.fields = {places_of(a, axes.batch_a, call), places_of(b, axes.batch_b, call),
+                 places_of(a, axes.contract_a, call), places_of(b, axes.contract_b, call)};
+  return jit::make_node(call.graph(), std::move(node), where);
 }
 
 Node matmul(const Node& a, const Node& b, CallSite where) {
-  const std::array operands{a, b};
-  static_cast<void>(jit::common_graph(operands, "matmul", where));
+  const jit::Called call("matmul", where, a, b);
   if (a.rank() == 0 || b.rank() == 0)
-    jit::refuse_op("matmul", operands, "a scalar has no axis to sum over; multiply with *", where);
+    call.refuse("a scalar has no axis to sum over; multiply with *");
   const std::int64_t depth_b = b.rank() == 1 ? 0 : b.rank() - 2;
   if (a.dims()[jit::axis_index(a.rank() - 1)] != b.dims()[jit::axis_index(depth_b)]) {
-    jit::refuse_op("matmul", operands,
-                   fmt::format("the last axis of the first has {} elements, axis {} of the other "
-                               "has {} (expected as many)",
-                               a.dims()[jit::axis_index(a.rank() - 1)], depth_b,
-                               b.dims()[jit::axis_index(depth_b)]),
-                   where);
+    call.refuse(fmt::format(
+        "the last axis of the first has {} elements, axis {} of the other "
+        "has {} (expected as many)",
+        a.dims()[jit::axis_index(a.rank() - 1)], depth_b, b.dims()[jit::axis_index(depth_b)]));
   }
   DotAxes axes;
   axes.contract_a = {a.rank() - 1};
   axes.contract_b = {depth_b};
-  if (a.rank() <= 2 && b.rank() <= 2) return dot_general(a, b, axes, where);
   if (b.rank() <= 2) return dot_general(a, b, axes, where);  // rows of all of a
   const Dims outer_a(std::vector<std::int64_t>(
       a.dims().begin(), a.dims().end() - std::min<std::int64_t>(a.rank(), 2)));
@@ -290,8 +276,7 @@ Node matmul(const Node& a, const Node& b, CallSite where) {
   const std::array shapes{outer_a, outer_b};
   const auto outer = jit::broadcast_dims(shapes);
   if (!outer) {
-    jit::refuse_op("matmul", operands,
-                   "the axes before the last two do not broadcast: extents are equal or 1", where);
+    call.refuse("the axes before the last two do not broadcast: extents are equal or 1");
   }
   const auto widened = [&](const Node& x) {
     Dims dims = *outer;
@@ -309,12 +294,13 @@ Node matmul(const Node& a, const Node& b, CallSite where) {
 
 Node einsum(std::string_view spec, const std::vector<Node>& operands, CallSite where) {
   if (operands.empty())
-    jit::refuse_op("einsum", {}, "there are no operands; it takes one at least", where);
+    jit::Called("einsum", where).refuse("there are no operands; it takes one at least");
   return Einsum(spec, operands, where).make();
 }
 
 Node conv(const Node& x, const Node& w, const ConvOptions& options, CallSite where) {
-  const std::size_t space = space_of(x, w, options, "conv", where);
+  const jit::Called call("conv", where, x, w);
+  const std::size_t space = space_of(x, w, options, call);
   Numbers step;
   Numbers dilation;
   for (std::size_t k = 0; k < space; ++k) {
@@ -327,25 +313,30 @@ Node conv(const Node& x, const Node& w, const ConvOptions& options, CallSite whe
     padding.insert(padding.end(), options.padding.begin(), options.padding.end());
     images = pad(x, Operand(0, where), padding, where);
   }
-  return grouped(cut_axis(images, 1, options.groups, "conv", where),
-                 cut_axis(w, 0, options.groups, "conv", where), std::move(step),
-                 std::move(dilation), where);
+  return grouped(cut_axis(images, 1, options.groups, call), cut_axis(w, 0, options.groups, call),
+                 std::move(step), std::move(dilation), where);
 }
 
 Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, CallSite where) {
-  const std::size_t space = space_of(x, w, options, "conv_transposed", where);
+  const jit::Called call("conv_transposed", where, x, w);
+  const std::size_t space = space_of(x, w, options, call);
   std::vector<Padding> padding(2);
   Axes turned;
   for (std::size_t k = 0; k < space; ++k) {
     const std::int64_t reach = conv_option(options.dilation, k) * (w.dims()[k + 2] - 1);
     const Padding cut = k < options.padding.size() ? options.padding[k] : Padding{};
+    if (cut.interior != 0) {
+      call.refuse(
+          fmt::format("the interior padding of axis {} of space is {} (expected 0: steps "
+                      "set images apart)",
+                      k, cut.interior));
+    }
     padding.push_back({reach - cut.low, reach - cut.high, conv_option(options.step, k) - 1});
     turned.push_back(static_cast<std::int64_t>(k + 3));
   }
-  const Node images = cut_axis(pad(x, Operand(0, where), padding, where), 1, options.groups,
-                               "conv_transposed", where);
+  const Node images = cut_axis(pad(x, Operand(0, where), padding, where), 1, options.groups, call);
   // [groups, filters, channels, space...] with filters and channels exchanged, turned in space.
-  const Node filters = cut_axis(w, 0, options.groups, "conv_transposed", where);
+  const Node filters = cut_axis(w, 0, options.groups, call);
   Axes order{0, 2, 1};
   for (const std::int64_t axis : turned) order.push_back(axis);
   Numbers dilation;

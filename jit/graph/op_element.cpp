@@ -8,6 +8,7 @@
 #include "jit/describe/bitcast.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
@@ -20,14 +21,6 @@ using jit::GraphNode;
 using jit::NodeKind;
 using jit::Op;
 using Operands = std::span<const Operand* const>;
-
-std::vector<Node> nodes_of(Operands operands) {
-  std::vector<Node> nodes;
-  for (const Operand* operand : operands) {
-    if (!operand->number()) nodes.push_back(operand->node());
-  }
-  return nodes;
-}
 
 /// The type that the nodes among the operands agree on, of those whose types have to; nullopt where
 /// they do not, or where there are none.
@@ -44,20 +37,17 @@ std::optional<DType> strong_type(Op op, Operands operands) {
 }
 
 /// A number as a node: of the type of what it meets, as expressions have it.
-Node number_node(Op op, Operands operands, std::size_t k,
-                 const std::shared_ptr<jit::GraphState>& graph, std::source_location where) {
+Node number_node(Op op, Operands operands, std::size_t k, const jit::Called& call) {
   const jit::ExprNode& literal = *Inside::of(*operands[k]->number());
   const bool is_condition = op == Op::where && k == 0;
   const auto strong = is_condition ? std::optional(DType::bool_) : strong_type(op, operands);
   DType type = literal.dtype == DType::f64 ? DType::f32 : literal.dtype;
   if (strong) type = compute_type(jit::literal_type(*strong, literal.dtype));
   if (is_integer(literal.dtype) && is_integer(type) && !jit::fits(type, literal.scalar)) {
-    jit::refuse_op(jit::op_info(op).name, nodes_of(operands),
-                   fmt::format("the number {} does not fit {}; cast the node to a wider type",
-                               jit::print_expr(literal), name(type)),
-                   where);
+    call.refuse(fmt::format("the number {} does not fit {}; cast the node to a wider type",
+                            jit::print_expr(literal), name(type)));
   }
-  return jit::constant_node(graph, literal.scalar, type, where);
+  return jit::constant_node(call.graph(), literal.scalar, type, call.where());
 }
 
 std::string show_shapes(std::span<const Dims> shapes) {
@@ -67,38 +57,39 @@ std::string show_shapes(std::span<const Dims> shapes) {
   return text;
 }
 
-Node apply(Op op, std::initializer_list<const Operand*> list) {
+Node apply(Op op, std::string_view what, std::initializer_list<const Operand*> list) {
   const Operands operands(list.begin(), list.size());
   const std::source_location where = operands[0]->where();
-  const std::vector<Node> given = nodes_of(operands);
-  const auto graph = jit::common_graph(given, jit::op_info(op).name, where);
-  if (graph == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("'{}' of numbers alone, at {}: one operand at least is a node; "
-                            "Graph::constant() makes one of a number",
-                            jit::op_info(op).name, jit::show(where)));
+  const jit::Called call(what, where, operands);
+  if (call.graph() == nullptr) {
+    call.refuse(
+        "of numbers alone: one operand at least is a node; Graph::constant() makes one of a "
+        "number");
   }
   std::vector<Node> args;
   std::vector<Dims> shapes;
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    args.push_back(operands[k]->number() ? number_node(op, operands, k, graph, where)
+    args.push_back(operands[k]->number() ? number_node(op, operands, k, call)
                                          : operands[k]->node());
     shapes.push_back(args.back().dims());
   }
   const auto dims = jit::broadcast_dims(shapes);
   if (!dims) {
-    jit::refuse_op(jit::op_info(op).name, given,
-                   fmt::format("shapes {} do not broadcast: from the last axis on, extents are "
-                               "equal or 1; reshape one, or say how with broadcast_in_dim()",
-                               show_shapes(shapes)),
-                   where);
+    call.refuse(
+        fmt::format("shapes {} do not broadcast: from the last axis on, extents are "
+                    "equal or 1; reshape one, or say how with broadcast_in_dim()",
+                    show_shapes(shapes)));
   }
   GraphNode node;
   node.kind = NodeKind::element;
   node.op = op;
   for (const Node& arg : args)
     node.args.push_back(jit::id_of(jit::broadcast_as(arg, *dims, where)));
-  return jit::make_node(graph, std::move(node), where);
+  return jit::make_node(call.graph(), std::move(node), where);
+}
+
+Node apply(Op op, std::initializer_list<const Operand*> list) {
+  return apply(op, jit::op_info(op).name, list);
 }
 
 struct BitcastMaker {
@@ -126,8 +117,14 @@ Node operator&&(const Operand& a, const Operand& b) { return apply(Op::and_, {&a
 Node operator||(const Operand& a, const Operand& b) { return apply(Op::or_, {&a, &b}); }
 Node operator<(const Operand& a, const Operand& b) { return apply(Op::lt, {&a, &b}); }
 Node operator<=(const Operand& a, const Operand& b) { return apply(Op::le, {&a, &b}); }
-Node operator>(const Operand& a, const Operand& b) { return apply(Op::lt, {&b, &a}); }
-Node operator>=(const Operand& a, const Operand& b) { return apply(Op::le, {&b, &a}); }
+Node operator>(const Operand& a, const Operand& b) {
+  const jit::Called call("gt", a.where(), a, b);
+  return apply(Op::lt, {&b, &a});
+}
+Node operator>=(const Operand& a, const Operand& b) {
+  const jit::Called call("ge", a.where(), a, b);
+  return apply(Op::le, {&b, &a});
+}
 Node operator==(const Operand& a, const Operand& b) { return apply(Op::eq, {&a, &b}); }
 Node operator!=(const Operand& a, const Operand& b) { return apply(Op::ne, {&a, &b}); }
 Node pow(const Operand& a, const Operand& b) { return apply(Op::pow, {&a, &b}); }
@@ -147,7 +144,7 @@ Node where(const Operand& condition, const Operand& a, const Operand& b) {
   return apply(Op::where, {&condition, &a, &b});
 }
 Node select(const Operand& condition, const Operand& a, const Operand& b) {
-  return apply(Op::where, {&condition, &a, &b});
+  return apply(Op::where, "select", {&condition, &a, &b});
 }
 Node fma(const Operand& a, const Operand& b, const Operand& c) {
   return apply(Op::fma, {&a, &b, &c});
@@ -177,27 +174,29 @@ Node uniform(const Operand& bits) { return apply(Op::uniform, {&bits}); }
 
 Node cast(const Operand& x, DType to) {
   jit::require_dtype("cast", to);
-  const auto graph = jit::graph_of(x.node(), "cast");
+  const jit::Called call("cast", x.where(), x);
+  if (call.graph() == nullptr) call.refuse("of a number; Graph::constant() makes a node of one");
   if (x.node().dtype() == to) return x.node();
   GraphNode node;
   node.kind = NodeKind::cast;
   node.type = {to, {}};
   node.args = {jit::id_of(x.node())};
-  return jit::make_node(graph, std::move(node), x.where());
+  return jit::make_node(call.graph(), std::move(node), x.where());
 }
 
 Node bitcast(const Operand& x, DType to) {
   jit::require_dtype("bitcast", to);
-  static_cast<void>(jit::graph_of(x.node(), "bitcast"));
+  const jit::Called call("bitcast", x.where(), x);
+  if (call.graph() == nullptr) call.refuse("of a number; Graph::constant() makes a node of one");
   const DType from = x.node().dtype();
   if (!jit::can_bitcast(from, to)) {
-    jit::refuse_op("bitcast", {&x.node(), 1},
-                   fmt::format("to {}: {}", name(to), jit::bitcast_cure(from, to)), x.where());
+    call.refuse(fmt::format("to {}: {}", name(to), jit::bitcast_cure(from, to)));
   }
   return jit::Bitcast<Node, BitcastMaker>({x.where()}).make(x.node(), from, to);
 }
 
 Node clamp(const Operand& x, const Operand& low, const Operand& high) {
+  const jit::Called call("clamp", x.where(), x, low, high);
   return max(low, Operand(min(x, high), x.where()));
 }
 

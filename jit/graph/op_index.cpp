@@ -5,8 +5,8 @@
 
 #include "heddle/graph_ops.hpp"
 #include "heddle/status.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
-#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
@@ -16,15 +16,14 @@ using jit::NodeKind;
 using jit::Numbers;
 
 /// Integers of one shape.
-void require_indices(std::span<const Node> indices, std::string_view what, CallSite where) {
-  if (indices.empty()) jit::refuse_op(what, {}, "there are no indices", where);
+void require_indices(std::span<const Node> indices, const jit::Called& call) {
+  if (indices.empty()) call.refuse("there are no indices; it takes one array at least");
   for (const Node& each : indices) {
     if (!is_integer(each.dtype()) || each.dtype() == DType::bool_) {
-      jit::refuse_op(what, std::span(&each, 1), "indices are integers; convert with cast(x, i64)",
-                     where);
+      call.refuse("indices are integers; convert with cast(x, i64)");
     }
     if (each.dims() != indices[0].dims()) {
-      jit::refuse_op(what, indices, "the indices have one shape; broadcast_to() gives it", where);
+      call.refuse("the indices have one shape; broadcast_to() gives it");
     }
   }
 }
@@ -40,7 +39,7 @@ Node gather_windows(const Node& x, const std::vector<Node>& indices, Numbers axe
   if (indices[0].type().num_elements() == 0) {  // of nothing nothing is taken
     std::vector<std::int64_t> dims(indices[0].dims().begin(), indices[0].dims().end());
     dims.insert(dims.end(), sizes.begin(), sizes.end());
-    const Graph graph = Inside::make<Graph>(jit::graph_of(x, "gather"));
+    const Graph graph = jit::graph_with(x);
     return broadcast_to(graph.constant(false, x.dtype(), where), dims, where);
   }
   GraphNode node;
@@ -59,55 +58,20 @@ Node without_axes(const Node& x, std::size_t first, const Numbers& axes, CallSit
   return squeeze(x, gone, where);
 }
 
-/// All operands of one graph.
-void require_common(const Node& x, std::span<const Node> others, std::string_view what,
-                    CallSite where) {
-  std::vector<Node> all{x};
-  all.insert(all.end(), others.begin(), others.end());
-  static_cast<void>(jit::common_graph(all, what, where));
-}
-
-/// As nodes, of which each is in the graph of x.
+/// As nodes.
 std::vector<Node> start_nodes(const Node& x, const std::vector<Operand>& starts,
-                              std::string_view what, CallSite where) {
-  const auto& graph = jit::graph_of(x, what);
+                              const jit::Called& call) {
   std::vector<Node> nodes;
   for (const Operand& each : starts) {
-    nodes.push_back(each.number() ? jit::operand_node(each, graph, DType::i64, what) : each.node());
+    nodes.push_back(each.number() ? jit::operand_node(each, DType::i64, call) : each.node());
     if (nodes.back().rank() == 0) continue;
-    jit::refuse_op(what, std::span(&nodes.back(), 1),
-                   "starts are scalars, one for each axis; reshape() makes one of an element",
-                   where);
+    call.refuse("starts are scalars, one for each axis; reshape() makes one of an element");
   }
-  require_common(x, nodes, what, where);
   if (std::ssize(nodes) != x.rank()) {
-    jit::refuse_op(
-        what, std::span(&x, 1),
-        fmt::format("{} starts for {} axes (expected one for each)", nodes.size(), x.rank()),
-        where);
+    call.refuse(
+        fmt::format("{} starts for {} axes (expected one for each)", nodes.size(), x.rank()));
   }
   return nodes;
-}
-
-/// Whether each value of the one type is one of the other.
-bool holds(DType type, DType other) {
-  if (jit::promote(type, other) != type) return false;
-  if (!is_floating(type) || is_floating(other)) return true;
-  const auto significand = [](DType t) {
-    return t == DType::f64 ? 53U : t == DType::f32 ? 24U : t == DType::f16 ? 11U : 8U;
-  };
-  const std::size_t bits = other == DType::bool_ ? 1 : 8 * size_of(other);
-  return bits - (info(other).is_signed ? 1 : 0) <= significand(type);
-}
-
-/// Of the type of x, where that holds all that they may be.
-Node typed_updates(const Node& x, const Node& updates, std::string_view what, CallSite where) {
-  if (holds(x.dtype(), updates.dtype())) return cast(Operand(updates, where), x.dtype());
-  const Node both[] = {x, updates};
-  jit::refuse_op(what, both,
-                 fmt::format("{} does not hold all values of {}; convert one with cast()",
-                             name(x.dtype()), name(updates.dtype())),
-                 where);
 }
 
 Node scatter_windows(const Node& x, const std::vector<Node>& indices, Numbers axes,
@@ -123,7 +87,7 @@ Node scatter_windows(const Node& x, const std::vector<Node>& indices, Numbers ax
   return jit::make_node(jit::graph_of(x, "scatter"), std::move(node), where);
 }
 
-jit::Op op_of(Scatter how, const Node& x, CallSite where) {
+jit::Op op_of(Scatter how, const jit::Called& call) {
   switch (how) {
     case Scatter::add:
       return jit::Op::add;
@@ -136,23 +100,21 @@ jit::Op op_of(Scatter how, const Node& x, CallSite where) {
     case Scatter::set:
       return jit::Op::arg2;
   }
-  jit::refuse_op("scatter", std::span(&x, 1),
-                 fmt::format("how is {} (expected a value of Scatter)", static_cast<int>(how)),
-                 where);
+  call.refuse(fmt::format("how is {} (expected a value of Scatter)", static_cast<int>(how)));
 }
 
-void require_leading(const Node& x, std::size_t count, std::string_view what, CallSite where) {
+void require_leading(const Node& x, std::size_t count, const jit::Called& call) {
   if (static_cast<std::int64_t>(count) <= x.rank()) return;
-  jit::refuse_op(what, std::span(&x, 1),
-                 fmt::format("{} arrays of indices for {} axes", count, x.rank()), where);
+  call.refuse(
+      fmt::format("{} arrays of indices for {} axes (expected at most as many)", count, x.rank()));
 }
 
 }  // namespace
 
 Node gather(const Node& x, const std::vector<Node>& indices, CallSite where) {
-  require_common(x, indices, "gather", where);
-  require_indices(indices, "gather", where);
-  require_leading(x, indices.size(), "gather", where);
+  const jit::Called call("gather", where, x, indices);
+  require_indices(indices, call);
+  require_leading(x, indices.size(), call);
   const Numbers axes = first_axes(indices.size());
   Numbers sizes(x.dims().begin(), x.dims().end());
   std::fill_n(sizes.begin(), indices.size(), 1);
@@ -161,9 +123,9 @@ Node gather(const Node& x, const std::vector<Node>& indices, CallSite where) {
 }
 
 Node take(const Node& x, const Node& indices, std::int64_t axis, CallSite where) {
-  require_common(x, {&indices, 1}, "take", where);
-  require_indices({&indices, 1}, "take", where);
-  const std::int64_t along = jit::axis_of(x, axis, "take", where);
+  const jit::Called call("take", where, x, indices);
+  require_indices({&indices, 1}, call);
+  const std::int64_t along = jit::axis_of(x, axis, call);
   Numbers sizes(x.dims().begin(), x.dims().end());
   sizes[jit::axis_index(along)] = 1;
   const Node rows = without_axes(gather_windows(x, {indices}, {along}, std::move(sizes), where),
@@ -178,9 +140,9 @@ Node take(const Node& x, const Node& indices, std::int64_t axis, CallSite where)
 }
 
 Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis, CallSite where) {
-  require_common(x, {&indices, 1}, "take_along_axis", where);
-  require_indices({&indices, 1}, "take_along_axis", where);
-  const std::int64_t along = jit::axis_of(x, axis, "take_along_axis", where);
+  const jit::Called call("take_along_axis", where, x, indices);
+  require_indices({&indices, 1}, call);
+  const std::int64_t along = jit::axis_of(x, axis, call);
   Dims expected = indices.dims();
   if (indices.rank() == x.rank()) {
     expected = x.dims();
@@ -188,13 +150,12 @@ Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis, Call
   }
   if (indices.rank() != x.rank() || indices.dims() != expected) {
     const Node both[] = {x, indices};
-    jit::refuse_op("take_along_axis", both,
-                   fmt::format("they differ in more than axis {}; broadcast_to() makes other axes "
-                               "alike",
-                               along),
-                   where);
+    call.refuse(
+        fmt::format("they differ in more than axis {}; broadcast_to() makes other axes "
+                    "alike",
+                    along));
   }
-  const Graph graph = Inside::make<Graph>(jit::graph_of(x, "take_along_axis"));
+  const Graph graph = jit::graph_with(x);
   std::vector<Node> places;
   for (std::int64_t k = 0; k < x.rank(); ++k)
     places.push_back(k == along ? indices : graph.iota({DType::i64, indices.dims()}, k, where));
@@ -203,19 +164,17 @@ Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis, Call
 
 Node dynamic_slice(const Node& x, const std::vector<Operand>& starts, const Dims& sizes,
                    CallSite where) {
-  const std::vector<Node> nodes = start_nodes(x, starts, "dynamic_slice", where);
+  const jit::Called call("dynamic_slice", where, x, starts);
+  const std::vector<Node> nodes = start_nodes(x, starts, call);
   if (sizes.size() != x.dims().size()) {
-    jit::refuse_op(
-        "dynamic_slice", std::span(&x, 1),
-        fmt::format("{} sizes for {} axes (expected one for each)", sizes.size(), x.rank()), where);
+    call.refuse(
+        fmt::format("{} sizes for {} axes (expected one for each)", sizes.size(), x.rank()));
   }
   if (x.rank() == 0) return x;
-  require_indices(nodes, "dynamic_slice", where);
+  require_indices(nodes, call);
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     if (sizes[k] >= 0 && sizes[k] <= x.dims()[k]) continue;
-    jit::refuse_op("dynamic_slice", std::span(&x, 1),
-                   fmt::format("{} elements of axis {}, which has {}", sizes[k], k, x.dims()[k]),
-                   where);
+    call.refuse(fmt::format("{} elements of axis {}, which has {}", sizes[k], k, x.dims()[k]));
   }
   return gather_windows(x, nodes, first_axes(nodes.size()), Numbers(sizes.begin(), sizes.end()),
                         where);
@@ -223,18 +182,17 @@ Node dynamic_slice(const Node& x, const std::vector<Operand>& starts, const Dims
 
 Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<Operand>& starts,
                           CallSite where) {
-  std::vector<Node> nodes = start_nodes(x, starts, "dynamic_update_slice", where);
-  require_common(x, {&update, 1}, "dynamic_update_slice", where);
+  const jit::Called call("dynamic_update_slice", where, x, update, starts);
+  std::vector<Node> nodes = start_nodes(x, starts, call);
   const bool fits = update.rank() == x.rank() &&
                     std::ranges::equal(update.dims(), x.dims(), std::ranges::less_equal());
   if (!fits) {
     const Node both[] = {x, update};
-    jit::refuse_op("dynamic_update_slice", both,
-                   "the update has as many axes, and none longer; reshape or slice it", where);
+    call.refuse("the update has as many axes, and none longer; reshape or slice it");
   }
-  const Node typed = typed_updates(x, update, "dynamic_update_slice", where);
+  const Node typed = jit::typed_as(x, update, call);
   if (x.rank() == 0) return typed;
-  require_indices(nodes, "dynamic_update_slice", where);
+  require_indices(nodes, call);
   for (std::size_t k = 0; k < nodes.size(); ++k)
     nodes[k] = jit::nearest_places(nodes[k], x.dims()[k] - update.dims()[k], where);
   return scatter_windows(x, nodes, first_axes(nodes.size()), typed, jit::Op::arg2, where);
@@ -242,10 +200,9 @@ Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<O
 
 Node scatter(const Node& x, const std::vector<Node>& indices, const Node& updates, Scatter how,
              CallSite where) {
-  require_common(x, indices, "scatter", where);
-  require_common(x, {&updates, 1}, "scatter", where);
-  require_indices(indices, "scatter", where);
-  require_leading(x, indices.size(), "scatter", where);
+  const jit::Called call("scatter", where, x, indices, updates);
+  require_indices(indices, call);
+  require_leading(x, indices.size(), call);
   const Dims& batch = indices[0].dims();
   std::vector<std::int64_t> expected(batch.begin(), batch.end());
   std::vector<std::int64_t> window = expected;
@@ -255,14 +212,13 @@ Node scatter(const Node& x, const std::vector<Node>& indices, const Node& update
     window.push_back(x.dims()[k]);
   }
   if (updates.dims() != Dims(expected)) {
-    jit::refuse_op("scatter", std::span(&updates, 1),
-                   fmt::format("updates of this x at these indices are [{}]; broadcast_to() or "
-                               "reshape() gives that",
-                               fmt::join(expected, ",")),
-                   where);
+    call.refuse(
+        fmt::format("updates of this x at these indices are [{}]; broadcast_to() or "
+                    "reshape() gives that",
+                    fmt::join(expected, ",")));
   }
-  const jit::Op op = op_of(how, x, where);
-  const Node typed = reshape(typed_updates(x, updates, "scatter", where), window, where);
+  const jit::Op op = op_of(how, call);
+  const Node typed = reshape(jit::typed_as(x, updates, call), window, where);
   return scatter_windows(x, indices, first_axes(indices.size()), typed, op, where);
 }
 

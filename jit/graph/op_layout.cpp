@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "heddle/graph_ops.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 #include "jit/loop/interval.hpp"
-#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
@@ -27,19 +27,15 @@ Node layout_node(const Node& x, NodeKind kind, Dims dims, std::vector<Numbers> f
   return jit::make_node(jit::graph_of(x, jit::kind_info(kind).name), std::move(node), where);
 }
 
-[[noreturn]] void refuse_layout(std::string_view what, const Node& x, std::string_view problem,
-                                CallSite where) {
-  jit::refuse_op(what, std::span(&x, 1), problem, where);
-}
-
 /// Where a range begins, how far it goes and how many elements it has: as Python cuts it.
 struct CutRange {
   std::int64_t start, step, count;
 };
-CutRange cut_range(const Node& x, std::int64_t axis, const Range& range, CallSite where) {
+CutRange cut_range(const Node& x, std::int64_t axis, const Range& range, const jit::Called& call) {
   const std::int64_t extent = x.dims()[jit::axis_index(axis)];
   if (range.step == 0 || range.step == Range::open)
-    refuse_layout("slice", x, fmt::format("the step of axis {} is {}", axis, range.step), where);
+    call.refuse(
+        fmt::format("the step of axis {} is {} (expected any other number)", axis, range.step));
   const bool up = range.step > 0;
   const std::int64_t first = up ? 0 : -1;
   const std::int64_t last = up ? extent : extent - 1;
@@ -54,67 +50,62 @@ CutRange cut_range(const Node& x, std::int64_t axis, const Range& range, CallSit
   return {start, range.step, span <= 0 ? 0 : (span - 1) / stride + 1};
 }
 
-void require_parts(const std::vector<Node>& parts, std::string_view what, CallSite where) {
-  if (parts.empty()) jit::refuse_op(what, {}, "there are no parts", where);
-  static_cast<void>(jit::common_graph(parts, what, where));
+void require_parts(const std::vector<Node>& parts, const jit::Called& call) {
+  if (parts.empty()) call.refuse("there are no parts; it takes one at least");
 }
 
 /// Where row + diagonal >= column for the last two axes of `x`, or <=.
-Node triangle(const Node& x, std::int64_t diagonal, bool lower, std::string_view what,
-              CallSite where) {
-  if (x.rank() < 2) refuse_layout(what, x, "it has less than 2 axes", where);
+Node triangle(const Node& x, std::int64_t diagonal, bool lower, const jit::Called& call) {
+  if (x.rank() < 2) call.refuse("it takes 2 axes at least, rows and columns; reshape() adds some");
   const Dims square(std::vector<std::int64_t>(x.dims().end() - 2, x.dims().end()));
-  const Graph graph = Inside::make<Graph>(jit::graph_of(x, what));
-  const Node row = graph.iota({DType::i64, square}, 0, where);
-  const Node column = graph.iota({DType::i64, square}, 1, where);
+  const Graph graph = jit::graph_with(x);
+  const Node row = graph.iota({DType::i64, square}, 0, call.where());
+  const Node column = graph.iota({DType::i64, square}, 1, call.where());
   // Beyond the corners all diagonals are alike.
   const std::int64_t inside = std::clamp(diagonal, -square[0], square[1]);
-  const Node edge = Operand(row, where) + Operand(inside, where);
-  const Node keeps = lower ? Operand(column, where) <= Operand(edge, where)
-                           : Operand(edge, where) <= Operand(column, where);
-  const Node kept = select(Operand(keeps, where), x, graph.constant(0, x.dtype(), where));
-  return cast(Operand(kept, where), x.dtype());
+  const Node edge = Operand(row, call.where()) + Operand(inside, call.where());
+  const Node keeps = lower ? Operand(column, call.where()) <= Operand(edge, call.where())
+                           : Operand(edge, call.where()) <= Operand(column, call.where());
+  const Node kept =
+      select(Operand(keeps, call.where()), x, graph.constant(0, x.dtype(), call.where()));
+  return cast(Operand(kept, call.where()), x.dtype());
 }
 
 }  // namespace
 
 Node broadcast_in_dim(const Node& x, const Dims& dims, const Axes& axes, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "broadcast_in_dim"));
+  const jit::Called call("broadcast_in_dim", where, x);
   Numbers places;
-  const auto rank = static_cast<std::int64_t>(dims.size());
-  for (const std::int64_t axis : axes) places.push_back(axis < 0 ? axis + rank : axis);
+  const ArrayType result{x.dtype(), dims};
+  for (const std::int64_t axis : axes) places.push_back(jit::axis_of(result, axis, call));
   return layout_node(x, NodeKind::broadcast, dims, {std::move(places)}, where);
 }
 
 Node broadcast_to(const Node& x, const Dims& dims, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "broadcast_to"));
+  const jit::Called call("broadcast_to", where, x);
   const Dims shapes[] = {x.dims(), dims};
   if (jit::broadcast_dims(shapes) != dims) {
-    refuse_layout(
-        "broadcast_to", x,
+    call.refuse(
         fmt::format("it cannot become [{}]: from the last axis on, its extents are to be equal "
                     "or 1",
-                    fmt::join(dims, ",")),
-        where);
+                    fmt::join(dims, ",")));
   }
   return jit::broadcast_as(x, dims, where);
 }
 
 Node reshape(const Node& x, const std::vector<std::int64_t>& dims, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "reshape"));
+  const jit::Called call("reshape", where, x);
   const std::int64_t elements = *x.type().num_elements();
   Dims result(dims);
   const auto open = std::ranges::count(result, -1);
-  if (open > 1) refuse_layout("reshape", x, "more than one extent is -1", where);
+  if (open > 1) call.refuse("more than one extent is -1");
   if (open == 1) {
     const auto place = std::ranges::find(result, -1);
     *place = 1;
     const auto rest = ArrayType{x.dtype(), result}.num_elements();
     if (!rest || *rest == 0 || elements % *rest != 0) {
-      refuse_layout("reshape", x,
-                    fmt::format("no extent instead of -1 gives [{}] its {} elements",
-                                fmt::join(dims, ","), elements),
-                    where);
+      call.refuse(fmt::format("no extent instead of -1 gives [{}] its {} elements",
+                              fmt::join(dims, ","), elements));
     }
     *place = elements / *rest;
   }
@@ -123,9 +114,9 @@ Node reshape(const Node& x, const std::vector<std::int64_t>& dims, CallSite wher
 }
 
 Node transpose(const Node& x, const Axes& order, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "transpose"));
+  const jit::Called call("transpose", where, x);
   Numbers axes;
-  for (const std::int64_t axis : order) axes.push_back(jit::axis_of(x, axis, "transpose", where));
+  for (const std::int64_t axis : order) axes.push_back(jit::axis_of(x, axis, call));
   if (order.empty()) {
     axes.resize(jit::axis_index(x.rank()));
     std::iota(axes.rbegin(), axes.rend(), 0);
@@ -137,30 +128,27 @@ Node transpose(const Node& x, const Axes& order, CallSite where) {
 }
 
 Node squeeze(const Node& x, const Axes& axes, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "squeeze"));
-  const Numbers gone = jit::axes_of(x, axes, "squeeze", where);
+  const jit::Called call("squeeze", where, x);
+  const Numbers gone = jit::axes_of(x, axes, call);
   std::vector<std::int64_t> dims;
   for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
     const std::int64_t extent = x.dims()[jit::axis_index(axis)];
     const bool listed = std::ranges::binary_search(gone, axis);
     if (listed && extent != 1)
-      refuse_layout("squeeze", x, fmt::format("axis {} has {} elements (expected 1)", axis, extent),
-                    where);
+      call.refuse(fmt::format("axis {} has {} elements (expected 1)", axis, extent));
     if (axes.empty() ? extent != 1 : !listed) dims.push_back(extent);
   }
   return reshape(x, dims, where);
 }
 
 Node expand_dims(const Node& x, const Axes& axes, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "expand_dims"));
+  const jit::Called call("expand_dims", where, x);
   const auto rank = x.rank() + static_cast<std::int64_t>(axes.size());
   std::vector<std::int64_t> dims(jit::axis_index(rank), -1);
   for (const std::int64_t axis : axes) {
     const std::int64_t place = axis < 0 ? axis + rank : axis;
     if (place < 0 || place >= rank || dims[jit::axis_index(place)] == 1) {
-      refuse_layout("expand_dims", x,
-                    fmt::format("axis {} is listed twice, or none of the result's {}", axis, rank),
-                    where);
+      call.refuse(fmt::format("axis {} is listed twice, or none of the result's {}", axis, rank));
     }
     dims[jit::axis_index(place)] = 1;
   }
@@ -172,15 +160,16 @@ Node expand_dims(const Node& x, const Axes& axes, CallSite where) {
 }
 
 Node slice(const Node& x, const std::vector<Range>& ranges, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "slice"));
+  const jit::Called call("slice", where, x);
   if (ranges.size() > x.dims().size()) {
-    refuse_layout("slice", x, fmt::format("{} ranges for {} axes", ranges.size(), x.rank()), where);
+    call.refuse(
+        fmt::format("{} ranges for {} axes (expected at most as many)", ranges.size(), x.rank()));
   }
   Dims dims = x.dims();
   Numbers start(dims.size(), 0);
   Numbers step(dims.size(), 1);
   for (std::size_t k = 0; k < ranges.size(); ++k) {
-    const CutRange found = cut_range(x, static_cast<std::int64_t>(k), ranges[k], where);
+    const CutRange found = cut_range(x, static_cast<std::int64_t>(k), ranges[k], call);
     start[k] = found.start;
     step[k] = found.step;
     dims[k] = found.count;
@@ -192,15 +181,15 @@ Node slice(const Node& x, const std::vector<Range>& ranges, CallSite where) {
 }
 
 Node slice(const Node& x, std::int64_t axis, Range range, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "slice"));
-  std::vector<Range> ranges(jit::axis_index(jit::axis_of(x, axis, "slice", where)) + 1);
+  const jit::Called call("slice", where, x);
+  std::vector<Range> ranges(jit::axis_index(jit::axis_of(x, axis, call)) + 1);
   ranges.back() = range;
   return slice(x, ranges, where);
 }
 
 Node reverse(const Node& x, const Axes& axes, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "reverse"));
-  const Numbers turned = jit::axes_of(x, axes, "reverse", where);
+  const jit::Called call("reverse", where, x);
+  const Numbers turned = jit::axes_of(x, axes, call);
   std::vector<Range> ranges(x.dims().size());
   for (std::size_t k = 0; k < ranges.size(); ++k) {
     if (axes.empty() || std::ranges::binary_search(turned, static_cast<std::int64_t>(k)))
@@ -210,30 +199,35 @@ Node reverse(const Node& x, const Axes& axes, CallSite where) {
 }
 
 Node concatenate(const std::vector<Node>& parts, std::int64_t axis, CallSite where) {
-  require_parts(parts, "concatenate", where);
-  const DType type = jit::common_type(parts, "concatenate", where);
+  const jit::Called call("concatenate", where, parts);
+  require_parts(parts, call);
+  const DType type = jit::common_type(parts, call);
   GraphNode node;
   node.kind = NodeKind::concatenate;
-  node.fields = {{jit::axis_of(parts[0], axis, "concatenate", where)}};
+  node.fields = {{jit::axis_of(parts[0], axis, call)}};
   for (const Node& part : parts) node.args.push_back(jit::id_of(cast(Operand(part, where), type)));
   return jit::make_node(jit::graph_of(parts[0], "concatenate"), std::move(node), where);
 }
 
 Node stack(const std::vector<Node>& parts, std::int64_t axis, CallSite where) {
-  require_parts(parts, "stack", where);
+  const jit::Called call("stack", where, parts);
+  require_parts(parts, call);
+  for (const Node& part : parts) {
+    if (part.dims() == parts[0].dims()) continue;
+    call.refuse(fmt::format("parts have one shape, and are {} and {}; broadcast_to() gives it",
+                            parts[0].type().to_string(), part.type().to_string()));
+  }
   std::vector<Node> rows;
   for (const Node& part : parts) rows.push_back(expand_dims(part, {axis}, where));
   return concatenate(rows, axis, where);
 }
 
 std::vector<Node> split(const Node& x, std::int64_t count, std::int64_t axis, CallSite where) {
-  static_cast<void>(jit::graph_of(x, "split"));
-  const std::int64_t along = jit::axis_of(x, axis, "split", where);
+  const jit::Called call("split", where, x);
+  const std::int64_t along = jit::axis_of(x, axis, call);
   const std::int64_t extent = x.dims()[jit::axis_index(along)];
   if (count < 1 || extent % count != 0) {
-    refuse_layout("split", x,
-                  fmt::format("axis {} has {} elements, no multiple of {}", along, extent, count),
-                  where);
+    call.refuse(fmt::format("axis {} has {} elements, no multiple of {}", along, extent, count));
   }
   const std::int64_t size = extent / count;
   std::vector<Node> parts;
@@ -243,10 +237,10 @@ std::vector<Node> split(const Node& x, std::int64_t count, std::int64_t axis, Ca
 }
 
 Node pad(const Node& x, const Operand& value, const std::vector<Padding>& padding, CallSite where) {
-  const auto& graph = jit::graph_of(x, "pad");
+  const jit::Called call("pad", where, x, value);
   if (padding.size() > x.dims().size())
-    refuse_layout("pad", x, fmt::format("{} paddings for {} axes", padding.size(), x.rank()),
-                  where);
+    call.refuse(fmt::format("{} paddings for {} axes (expected at most as many)", padding.size(),
+                            x.rank()));
   GraphNode node;
   node.kind = NodeKind::pad;
   node.fields.assign(3, Numbers(x.dims().size(), 0));
@@ -255,8 +249,8 @@ Node pad(const Node& x, const Operand& value, const std::vector<Padding>& paddin
   for (std::size_t k = 0; k < padding.size(); ++k) {
     const Padding& one = padding[k];
     if (one.interior < 0)
-      refuse_layout("pad", x, fmt::format("the interior padding of axis {} is {}", k, one.interior),
-                    where);
+      call.refuse(fmt::format("the interior padding of axis {} is {} (expected 0 or more)", k,
+                              one.interior));
     node.fields[0][k] = std::max<std::int64_t>(one.low, 0);
     node.fields[1][k] = std::max<std::int64_t>(one.high, 0);
     node.fields[2][k] = one.interior;
@@ -267,28 +261,29 @@ Node pad(const Node& x, const Operand& value, const std::vector<Padding>& paddin
     // What is negative of both.
     const Int128 gone = Int128{node.fields[0][k]} - one.low + node.fields[1][k] - one.high;
     if (gone > padded) {
-      refuse_layout("pad", x,
-                    fmt::format("{} elements are to go of axis {}, which has {}", jit::narrow(gone),
-                                k, jit::narrow(padded)),
-                    where);
+      call.refuse(fmt::format("{} elements are to go of axis {}, which has {}", jit::narrow(gone),
+                              k, jit::narrow(padded)));
     }
     if (one.low < 0) kept[k].start = -one.low;
     if (one.high < 0) kept[k].stop = one.high;
     is_cut = is_cut || one.low < 0 || one.high < 0;
   }
-  const Node filler = jit::operand_node(value, graph, x.dtype(), "pad");
-  if (filler.rank() != 0) refuse_layout("pad", filler, "the value is no scalar", where);
+  const Node filler = value.number() ? jit::operand_node(value, x.dtype(), call)
+                                     : jit::typed_as(x, value.node(), call);
+  if (filler.rank() != 0) call.refuse("the value is no scalar; reshape() makes one of an element");
   node.args = {jit::id_of(x), jit::id_of(filler)};
-  const Node padded = jit::make_node(graph, std::move(node), where);
+  const Node padded = jit::make_node(call.graph(), std::move(node), where);
   if (!is_cut) return padded;
   return slice(padded, kept, where);
 }
 
 Node tril(const Node& x, std::int64_t diagonal, CallSite where) {
-  return triangle(x, diagonal, true, "tril", where);
+  const jit::Called call("tril", where, x);
+  return triangle(x, diagonal, true, call);
 }
 Node triu(const Node& x, std::int64_t diagonal, CallSite where) {
-  return triangle(x, diagonal, false, "triu", where);
+  const jit::Called call("triu", where, x);
+  return triangle(x, diagonal, false, call);
 }
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <limits>
@@ -11,26 +12,18 @@
 #include "heddle/graph_ops.hpp"
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
-#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
 
+using jit::At;
 using jit::GraphNode;
 using jit::NodeKind;
 
 /// Where there are fewer values, they are searched one by one.
 constexpr std::int64_t searched_together = 256;
-
-struct OrderAt {
-  CallSite where;
-  Operand operator()(const Node& node) const { return {node, where}; }
-};
-
-Graph graph_of_order(const Node& node, std::string_view what) {
-  return Inside::make<Graph>(jit::graph_of(node, what));
-}
 
 DType unsigned_type(std::size_t bytes) {
   return bytes == 8 ? DType::u64 : bytes == 4 ? DType::u32 : bytes == 2 ? DType::u16 : DType::u8;
@@ -38,12 +31,12 @@ DType unsigned_type(std::size_t bytes) {
 
 /// Numbers, then NaN; -0 and 0 are one.
 Node rising_key(const Node& x, CallSite where) {
-  const OrderAt at{where};
+  const At at{where};
   const DType dtype = x.dtype();
   if (!is_floating(dtype) && !info(dtype).is_signed) return x;
   const DType bits = unsigned_type(size_of(dtype));
   const auto half_value = std::uint64_t{1} << (8 * size_of(dtype) - 1);
-  const Node half = graph_of_order(x, "sort").constant(half_value, bits, where);
+  const Node half = jit::graph_with(x).constant(half_value, bits, where);
   const Node raw = bitcast(at(x), bits);
   const Node raised = cast(at(at(raw) + at(half)), bits);
   if (is_integer(dtype)) return raised;
@@ -52,12 +45,12 @@ Node rising_key(const Node& x, CallSite where) {
 }
 
 Node key_of(const Node& x, bool descending, CallSite where) {
-  const OrderAt at{where};
+  const At at{where};
   const Node key = rising_key(x, where);
   if (!descending) return key;
   if (key.dtype() == DType::bool_) return !at(key);
   const auto highest = std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * size_of(key.dtype()));
-  const Node last = graph_of_order(x, "sort").constant(highest, key.dtype(), where);
+  const Node last = jit::graph_with(x).constant(highest, key.dtype(), where);
   return cast(at(at(last) - at(key)), key.dtype());
 }
 
@@ -80,7 +73,7 @@ Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b) {
 /// What is not among as many blocks as that, those of the lowest elements, is not among them.
 Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(const Node&)>& key,
                    CallSite where) {
-  const OrderAt at{where};
+  const At at{where};
   const std::int64_t last = x.rank() - 1;
   const std::int64_t extent = x.dims().back();
   const auto first_of = [&](const Node& from) {
@@ -94,7 +87,7 @@ Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(c
   const std::int64_t whole = blocks * size;
   if (count == 0 || blocks <= count || (blocks + count * size) * 2 > extent) return first_of(x);
 
-  const Graph graph = graph_of_order(x, "top_k");
+  const Graph graph = jit::graph_with(x);
   std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
   dims.back() = blocks;
   dims.push_back(size);
@@ -122,7 +115,7 @@ Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(c
 
 /// Whether a is before b where NaN is last.
 Node is_before(const Node& a, const Node& b, CallSite where) {
-  const OrderAt at{where};
+  const At at{where};
   const Node less = at(a) < at(b);
   if (!is_floating(a.dtype()) && !is_floating(b.dtype())) return less;
   return at(less) || at(at(at(b) != at(b)) && at(at(a) == at(a)));
@@ -130,10 +123,10 @@ Node is_before(const Node& a, const Node& b, CallSite where) {
 
 /// searchsorted() bit by bit, from the highest one on.
 Node bisected_places(const Node& sorted, const Node& values, Side side, CallSite where) {
-  const OrderAt at{where};
+  const At at{where};
   const std::int64_t count = sorted.dims()[0];
-  Node found = broadcast_to(graph_of_order(sorted, "searchsorted").constant(0, DType::i64, where),
-                            values.dims(), where);
+  Node found =
+      broadcast_to(jit::graph_with(sorted).constant(0, DType::i64, where), values.dims(), where);
   if (count == 0) return found;
   for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(count)));
        step > 0; step /= 2) {
@@ -151,7 +144,7 @@ Node bisected_places(const Node& sorted, const Node& values, Side side, CallSite
 /// come first for the left side, last for the right one. Each bit of a search reads memory at
 /// random; this does so three times or so.
 Node merged_places(const Node& sorted, const Node& values, Side side, CallSite where) {
-  const OrderAt at{where};
+  const At at{where};
   const bool left = side == Side::left;
   const Node flat = reshape(values, {-1}, where);
   const std::int64_t count = sorted.dims()[0];
@@ -165,8 +158,8 @@ Node merged_places(const Node& sorted, const Node& values, Side side, CallSite w
   const Node is_element =
       left ? at(order) >= Operand(searches, where) : at(order) < Operand(count, where);
   const Node before = cumsum(cast(at(is_element), DType::i64), 0, {}, where);
-  const Node none = broadcast_to(
-      graph_of_order(sorted, "searchsorted").constant(0, DType::i64, where), flat.dims(), where);
+  const Node none =
+      broadcast_to(jit::graph_with(sorted).constant(0, DType::i64, where), flat.dims(), where);
   const Dims& dims = values.dims();
   return reshape(scatter(none, {value}, before, Scatter::set, where),
                  std::vector<std::int64_t>(dims.begin(), dims.end()), where);
@@ -175,25 +168,24 @@ Node merged_places(const Node& sorted, const Node& values, Side side, CallSite w
 }  // namespace
 
 Node argsort(const Node& x, std::int64_t axis, Sort options, CallSite where) {
-  const std::int64_t along = jit::axis_of(x, axis, "argsort", where);
+  const jit::Called call("argsort", where, x);
+  const std::int64_t along = jit::axis_of(x, axis, call);
   const Node key = key_of(x, options.descending, where);
   return cast(Operand(order_of({&key, 1}, along, where), where), DType::i64);
 }
 
 std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis, std::int64_t keys,
                        Sort options, CallSite where) {
-  if (operands.empty()) jit::refuse_op("sort", {}, "there are no operands", where);
-  static_cast<void>(jit::common_graph(operands, "sort", where));
-  const std::int64_t along = jit::axis_of(operands[0], axis, "sort", where);
+  const jit::Called call("sort", where, operands);
+  if (operands.empty()) call.refuse("there are no operands; it takes one at least");
+  const std::int64_t along = jit::axis_of(operands[0], axis, call);
   if (keys < 1 || keys > std::ssize(operands)) {
-    jit::refuse_op("sort", operands,
-                   fmt::format("by the first {} of {} operands (expected 1 to {})", keys,
-                               operands.size(), operands.size()),
-                   where);
+    call.refuse(fmt::format("by the first {} of {} operands (expected 1 to {})", keys,
+                            operands.size(), operands.size()));
   }
   for (const Node& each : operands) {
     if (each.dims() == operands[0].dims()) continue;
-    jit::refuse_op("sort", operands, "operands have one shape; broadcast_to() gives it", where);
+    call.refuse("operands have one shape; broadcast_to() gives it");
   }
   std::vector<Node> by;
   for (std::int64_t k = 0; k < keys; ++k)
@@ -205,18 +197,18 @@ std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis, std
 }
 
 Node sort(const Node& x, std::int64_t axis, Sort options, CallSite where) {
-  static_cast<void>(jit::axis_of(x, axis, "sort", where));
+  const jit::Called call("sort", where, x);
+  static_cast<void>(jit::axis_of(x, axis, call));
   return sort(std::vector<Node>{x}, axis, 1, options, where)[0];
 }
 
 TopK top_k(const Node& x, std::int64_t k, std::int64_t axis, CallSite where) {
-  const std::int64_t along = jit::axis_of(x, axis, "top_k", where);
+  const jit::Called call("top_k", where, x);
+  const std::int64_t along = jit::axis_of(x, axis, call);
   const std::int64_t extent = x.dims()[jit::axis_index(along)];
   if (k < 0 || k > extent) {
-    jit::refuse_op("top_k", std::span(&x, 1),
-                   fmt::format("{} of the {} elements along axis {} (expected 0 to {})", k, extent,
-                               along, extent),
-                   where);
+    call.refuse(fmt::format("{} of the {} elements along axis {} (expected 0 to {})", k, extent,
+                            along, extent));
   }
   const Axes order = swapped_axes(x.rank(), along, x.rank() - 1);
   const Node rows = transpose(x, order, where);
@@ -226,32 +218,20 @@ TopK top_k(const Node& x, std::int64_t k, std::int64_t axis, CallSite where) {
 }
 
 Node searchsorted(const Node& sorted, const Node& values, Side side, CallSite where) {
-  const Node both[] = {sorted, values};
-  static_cast<void>(jit::common_graph(both, "searchsorted", where));
+  const jit::Called call("searchsorted", where, sorted, values);
   if (sorted.rank() != 1) {
-    jit::refuse_op("searchsorted", both,
-                   "what is searched has one axis; reshape it, or search row by row", where);
+    call.refuse("what is searched has one axis; reshape it, or search row by row");
   }
   if (side != Side::left && side != Side::right) {
-    jit::refuse_op("searchsorted", both,
-                   fmt::format("the side is {} (expected a value of Side)", static_cast<int>(side)),
-                   where);
+    call.refuse(fmt::format("the side is {} (expected a value of Side)", static_cast<int>(side)));
   }
-  const DType common = jit::common_type(both, "searchsorted", where);
+  const DType common = jit::common_type(std::array{sorted, values}, call);
   const Node table = cast(Operand(sorted, where), common);
   const Node wanted = cast(Operand(values, where), common);
   const std::int64_t searches = *values.type().num_elements();
   const bool many = searches >= searched_together && searches >= sorted.dims()[0] / 4;
   return many ? merged_places(table, wanted, side, where)
               : bisected_places(table, wanted, side, where);
-}
-
-Node permutation(const Node& key, std::int64_t count, CallSite where) {
-  if (count < 0) {
-    jit::refuse_op("permutation", std::span(&key, 1),
-                   fmt::format("of {} places (expected 0 or more)", count), where);
-  }
-  return argsort(random_bits(key, {count}, where), 0, {}, where);
 }
 
 }  // namespace heddle

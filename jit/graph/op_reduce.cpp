@@ -5,8 +5,8 @@
 
 #include "heddle/graph_ops.hpp"
 #include "heddle/status.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
-#include "jit/system/inside.hpp"
 
 namespace heddle {
 namespace {
@@ -16,9 +16,8 @@ using jit::NodeKind;
 using jit::Numbers;
 using jit::Op;
 
-Numbers reduced_axes(const Node& x, const Axes& axes, std::string_view what, CallSite where) {
-  static_cast<void>(jit::graph_of(x, what));
-  if (!axes.empty()) return jit::axes_of(x, axes, what, where);
+Numbers reduced_axes(const Node& x, const Axes& axes, const jit::Called& call) {
+  if (!axes.empty()) return jit::axes_of(x, axes, call);
   Numbers every(jit::axis_index(x.rank()));
   std::iota(every.begin(), every.end(), 0);
   return every;
@@ -33,13 +32,14 @@ Node keep_axes(const Node& reduced, const Dims& dims, const Numbers& axes, CallS
 
 Node reduce_node(Op op, std::string_view what, const Node& x, const Axes& axes, Reduce options,
                  CallSite where) {
-  const Numbers gone = reduced_axes(x, axes, what, where);
+  const jit::Called call(what, where, x);
+  const Numbers gone = reduced_axes(x, axes, call);
   GraphNode node;
   node.kind = NodeKind::reduce;
   node.op = op;
   node.args = {jit::id_of(x)};
   node.fields = {gone};
-  const Node reduced = jit::make_node(jit::graph_of(x, what), std::move(node), where);
+  const Node reduced = jit::make_node(call.graph(), std::move(node), where);
   return options.keep ? keep_axes(reduced, x.dims(), gone, where) : reduced;
 }
 
@@ -50,40 +50,39 @@ std::int64_t count_of(const Node& x, const Numbers& axes) {
 }
 
 /// The mean in the type that sums of `x` are computed in.
-Node wide_mean(const Node& x, const Axes& axes, Reduce options, std::string_view what,
-               CallSite where) {
-  const Numbers gone = reduced_axes(x, axes, what, where);
-  const Node wide = cast(Operand(jit::as_floating(x, where), where),
-                         compute_type(jit::as_floating(x, where).dtype()));
-  const Node total = sum(wide, gone, options, where);
-  return Operand(total, where) / Operand(static_cast<double>(count_of(x, gone)), where);
+Node wide_mean(const Node& x, const Axes& axes, Reduce options, const jit::Called& call) {
+  const Numbers gone = reduced_axes(x, axes, call);
+  const Node wide = cast(Operand(jit::as_floating(x, call.where()), call.where()),
+                         compute_type(jit::as_floating(x, call.where()).dtype()));
+  const Node total = sum(wide, gone, options, call.where());
+  return Operand(total, call.where()) /
+         Operand(static_cast<double>(count_of(x, gone)), call.where());
 }
 
 /// The place of the first element along `axis` that is the `op` of all; a NaN is.
 Node arg_extreme(Op op, std::string_view what, const Node& x, std::int64_t axis, Reduce options,
                  CallSite where) {
-  const auto& graph = jit::graph_of(x, what);
-  const std::int64_t along = jit::axis_of(x, axis, what, where);
+  const jit::Called call(what, where, x);
+  const std::int64_t along = jit::axis_of(x, axis, call);
   const Node extreme = reduce_node(op, what, x, {along}, {.keep = true}, where);
   Node found = Operand(x, where) == Operand(extreme, where);
   if (is_floating(x.dtype())) found = Operand(found, where) || Operand(x != x, where);
-  const Node place = Inside::make<Graph>(graph).iota({DType::i64, x.dims()}, along, where);
+  const Node place = jit::graph_with(x).iota({DType::i64, x.dims()}, along, where);
   const Node first = select(Operand(found, where), place, x.dims()[jit::axis_index(along)]);
   return minimum(first, {along}, options, where);
 }
 
 Node windowed(Op op, std::string_view what, const Node& x, const Window& window, CallSite where) {
-  const auto& graph = jit::graph_of(x, what);
+  const jit::Called call(what, where, x);
   const std::size_t rank = x.dims().size();
   const std::size_t axes = window.size.size();
   if (axes > rank || (!window.step.empty() && window.step.size() != axes) ||
       (!window.dilation.empty() && window.dilation.size() != axes)) {
-    jit::refuse_op(what, std::span(&x, 1),
-                   fmt::format("a window of {} axes, {} steps and {} dilations over {} axes; there "
-                               "are no more axes than the node has, and as many steps and "
-                               "dilations, or none",
-                               axes, window.step.size(), window.dilation.size(), rank),
-                   where);
+    call.refuse(
+        fmt::format("a window of {} axes, {} steps and {} dilations over {} axes; there "
+                    "are no more axes than the node has, and as many steps and "
+                    "dilations, or none",
+                    axes, window.step.size(), window.dilation.size(), rank));
   }
   GraphNode node;
   node.kind = NodeKind::window;
@@ -96,17 +95,18 @@ Node windowed(Op op, std::string_view what, const Node& x, const Window& window,
     node.fields[1][axis] = window.step.empty() ? window.size[k] : window.step[k];
     if (!window.dilation.empty()) node.fields[2][axis] = window.dilation[k];
   }
-  return jit::make_node(graph, std::move(node), where);
+  return jit::make_node(call.graph(), std::move(node), where);
 }
 
 Node cumulate_node(Op op, std::string_view what, const Node& x, std::int64_t axis, Cumulate options,
                    CallSite where) {
+  const jit::Called call(what, where, x);
   GraphNode node;
   node.kind = NodeKind::cumulate;
   node.op = op;
   node.args = {jit::id_of(x)};
-  node.fields = {{jit::axis_of(x, axis, what, where)}, {options.reverse ? 1 : 0}};
-  return jit::make_node(jit::graph_of(x, what), std::move(node), where);
+  node.fields = {{jit::axis_of(x, axis, call)}, {options.reverse ? 1 : 0}};
+  return jit::make_node(call.graph(), std::move(node), where);
 }
 
 }  // namespace
@@ -131,18 +131,20 @@ Node any(const Node& x, const Axes& axes, Reduce options, CallSite where) {
 }
 
 Node mean(const Node& x, const Axes& axes, Reduce options, CallSite where) {
-  return wide_mean(x, axes, options, "mean", where);
+  const jit::Called call("mean", where, x);
+  return wide_mean(x, axes, options, call);
 }
 
 Node variance(const Node& x, const Axes& axes, Reduce options, CallSite where) {
-  const Node centre = wide_mean(x, axes, {.keep = true}, "variance", where);
+  const jit::Called call("variance", where, x);
+  const Node centre = wide_mean(x, axes, {.keep = true}, call);
   const Node distance = Operand(x, where) - Operand(centre, where);
-  return wide_mean(Operand(distance, where) * Operand(distance, where), axes, options, "variance",
-                   where);
+  return wide_mean(Operand(distance, where) * Operand(distance, where), axes, options, call);
 }
 
 Node logsumexp(const Node& x, const Axes& axes, Reduce options, CallSite where) {
-  const Numbers gone = reduced_axes(x, axes, "logsumexp", where);
+  const jit::Called call("logsumexp", where, x);
+  const Numbers gone = reduced_axes(x, axes, call);
   const Node real = jit::as_floating(x, where);
   const Node largest = maximum(real, gone, {.keep = true}, where);
   // An infinite maximum would give inf - inf.

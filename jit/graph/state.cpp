@@ -10,6 +10,7 @@
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
+#include "jit/graph/called.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/value/literal.hpp"
@@ -33,6 +34,17 @@ class NodeHash {
 
 [[noreturn]] void refuse_graph(std::string text) {
   throw Error(ErrorCode::invalid_argument, std::move(text));
+}
+
+/// Whether each value of the one type is one of the other.
+bool holds(DType type, DType other) {
+  if (promote(type, other) != type) return false;
+  if (!is_floating(type) || is_floating(other)) return true;
+  const auto significand = [](DType t) {
+    return t == DType::f64 ? 53U : t == DType::f32 ? 24U : t == DType::f16 ? 11U : 8U;
+  };
+  const std::size_t bits = other == DType::bool_ ? 1 : 8 * size_of(other);
+  return bits - (info(other).is_signed ? 1 : 0) <= significand(type);
 }
 
 }  // namespace
@@ -99,9 +111,25 @@ ArrayType GraphState::checked_type(const GraphNode& node, std::source_location w
   } catch (const Error& error) {
     problem = error.status().message();
   }
-  std::string operands;
-  for (const NodeId arg : node.args) operands += (operands.empty() ? " of " : ", ") + show(arg);
-  refuse_graph(fmt::format("'{}'{}: {}{}", title(node), operands, problem, at(where)));
+  refuse(title(node), node.args, problem, where);
+}
+
+void GraphState::refuse(std::string_view what, std::span<const NodeId> operands,
+                        std::string_view problem, std::source_location where) const {
+  const auto naming = [&](std::string_view operation, std::span<const NodeId> ids) {
+    std::string text = fmt::format("'{}'", operation);
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      const std::string_view joint = k == 0 ? " of " : k + 1 == ids.size() ? " and " : ", ";
+      text.append(joint).append(show(ids[k]));
+    }
+    return text + ": ";
+  };
+  std::string text;
+  if (called != nullptr) text = naming(called->what(), called->operands());
+  const bool is_within = called != nullptr && (called->what() == what ||
+                                               std::ranges::equal(called->operands(), operands));
+  if (!is_within) text += naming(what, operands);
+  refuse_graph(fmt::format("{}{}{}", text, problem, at(where)));
 }
 
 std::string GraphState::show(NodeId id) const {
@@ -127,34 +155,30 @@ std::vector<bool> GraphState::live() const {
   return needed;
 }
 
-const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view what) {
+const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view what,
+                                            std::source_location where) {
   const auto& state = Inside::of(node);
   if (state == nullptr) {
     refuse_graph(
         fmt::format("'{}' takes a node of no graph (one that was only declared); make it by a "
-                    "graph or by an operation first",
-                    what));
+                    "graph or by an operation first{}",
+                    what, at(where)));
   }
   return state;
 }
 
-std::shared_ptr<GraphState> common_graph(std::span<const Node> nodes, std::string_view what,
-                                         std::source_location where) {
-  std::shared_ptr<GraphState> common;
-  for (const Node& node : nodes) {
-    const auto& graph = graph_of(node, what);
-    if (common == nullptr) common = graph;
-    if (common == graph) continue;
-    refuse_graph(
-        fmt::format("'{}' of {} of graph '{}' and {} of graph '{}': nodes of two graphs do not "
-                    "meet; make both in one, at {}",
-                    what, common->show(id_of(nodes[0])), common->name, graph->show(id_of(node)),
-                    graph->name, show(where)));
-  }
-  return common;
+void refuse_two_graphs(GraphPlace one, GraphPlace other, std::string_view what,
+                       std::source_location where) {
+  refuse_graph(
+      fmt::format("'{}' of {} of graph '{}' and {} of graph '{}': nodes of two graphs do not "
+                  "meet; make both in one{}",
+                  what, one.graph->show(one.id), one.graph->name, other.graph->show(other.id),
+                  other.graph->name, at(where)));
 }
 
 NodeId id_of(const Node& node) noexcept { return Inside::id_of(node); }
+
+Graph graph_with(const Node& node) { return Inside::make<Graph>(graph_of(node, "graph")); }
 
 Node make_node(const std::shared_ptr<GraphState>& graph, GraphNode node,
                std::source_location where) {
@@ -171,36 +195,37 @@ Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value
   return make_node(graph, std::move(node), where);
 }
 
-Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& graph, DType dtype,
-                  std::string_view what) {
-  if (!operand.number()) {
-    static_cast<void>(graph_of(operand.node(), what));
-    return cast(operand, dtype);
-  }
+Node operand_node(const Operand& operand, DType dtype, const Called& call) {
+  if (!operand.number()) return cast(operand, dtype);
   const ExprNode& literal = *Inside::of(*operand.number());
   const auto is_kept = [&] {
     return convert(convert(literal.scalar, dtype), DType::f64).f == literal.scalar.f;
   };
   if (is_integer(dtype) && !is_integer(literal.dtype) && !is_kept()) {
-    refuse_graph(fmt::format("'{}': the number {} is none of {}, at {}", what, print_expr(literal),
-                             heddle::name(dtype), show(operand.where())));
+    call.refuse(
+        fmt::format("the number {} is none of {}", print_expr(literal), heddle::name(dtype)));
   }
   if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
-    refuse_graph(fmt::format("'{}': the number {} does not fit {}, at {}", what,
-                             print_expr(literal), heddle::name(dtype), show(operand.where())));
+    call.refuse(fmt::format("the number {} does not fit {}; take a wider type", print_expr(literal),
+                            heddle::name(dtype)));
   }
-  return constant_node(graph, literal.scalar, dtype, operand.where());
+  return constant_node(call.graph(), literal.scalar, dtype, operand.where());
 }
 
-DType common_type(std::span<const Node> nodes, std::string_view what, std::source_location where) {
+Node typed_as(const Node& x, const Node& node, const Called& call) {
+  if (holds(x.dtype(), node.dtype())) return cast(Operand(node, call.where()), x.dtype());
+  call.refuse(fmt::format("{} does not hold all values of {}; convert one with cast()",
+                          heddle::name(x.dtype()), heddle::name(node.dtype())));
+}
+
+DType common_type(std::span<const Node> nodes, const Called& call) {
   // Floats first: i64 and u64 have no common type, and each has one with floats.
   std::optional<DType> type;
   for (const bool floats : {true, false}) {
     for (const Node& each : nodes) {
       if (is_floating(each.dtype()) != floats) continue;
       const auto joined = type ? promote(*type, each.dtype()) : std::optional(each.dtype());
-      if (!joined)
-        refuse_op(what, nodes, "they have no common type; convert one with cast(x, dtype)", where);
+      if (!joined) call.refuse("they have no common type; convert one with cast(x, dtype)");
       type = joined;
     }
   }
@@ -221,40 +246,26 @@ Node nearest_places(const Node& places, std::int64_t last, std::source_location 
   return cast(Operand(inside, where), DType::i64);
 }
 
-void refuse_op(std::string_view what, std::span<const Node> operands, std::string_view problem,
-               std::source_location where) {
-  std::string text = fmt::format("'{}'", what);
-  for (std::size_t k = 0; k < operands.size(); ++k) {
-    text += fmt::format("{}{}",
-                        k == 0                     ? " of "
-                        : k + 1 == operands.size() ? " and "
-                                                   : ", ",
-                        graph_of(operands[k], what)->show(id_of(operands[k])));
-  }
-  refuse_graph(fmt::format("{}: {}, at {}", text, problem, show(where)));
-}
-
-std::int64_t axis_of(const Node& node, std::int64_t axis, std::string_view what,
-                     std::source_location where) {
-  const std::int64_t rank = node.rank();
+std::int64_t axis_of(const ArrayType& type, std::int64_t axis, const Called& call) {
+  const auto rank = static_cast<std::int64_t>(type.dims.size());
   if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-  refuse_op(what, std::span(&node, 1),
-            rank == 0 ? fmt::format("axis {} of a scalar, which has none", axis)
-                      : fmt::format("axis {} is none of its {} (expected {} to {})", axis, rank,
-                                    -rank, rank - 1),
-            where);
+  const std::string shown = type.to_string();
+  call.refuse(rank == 0 ? fmt::format("axis {} of {}, a scalar, which has none", axis, shown)
+                        : fmt::format("axis {} is none of {} (expected {} to {})", axis, shown,
+                                      -rank, rank - 1));
 }
 
-Numbers axes_of(const Node& node, const Axes& axes, std::string_view what,
-                std::source_location where) {
+std::int64_t axis_of(const Node& node, std::int64_t axis, const Called& call) {
+  return axis_of(node.type(), axis, call);
+}
+
+Numbers axes_of(const Node& node, const Axes& axes, const Called& call) {
   Numbers found;
-  for (const std::int64_t axis : axes) found.push_back(axis_of(node, axis, what, where));
+  for (const std::int64_t axis : axes) found.push_back(axis_of(node, axis, call));
   std::ranges::sort(found);
   const auto twice = std::ranges::adjacent_find(found);
-  if (twice != found.end()) {
-    refuse_op(what, std::span(&node, 1),
-              fmt::format("axis {} is listed twice; list each once", *twice), where);
-  }
+  if (twice != found.end())
+    call.refuse(fmt::format("axis {} is listed twice; list each once", *twice));
   return found;
 }
 

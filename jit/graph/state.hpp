@@ -28,6 +28,8 @@ struct MadeNode {
   std::uint32_t scope = 0;  ///< position in GraphState::scopes
 };
 
+class Called;
+
 struct GraphState {
   explicit GraphState(std::string graph_name);
   GraphState(const GraphState&) = delete;
@@ -42,6 +44,10 @@ struct GraphState {
   [[nodiscard]] const ArrayType& type(NodeId id) const { return nodes[id].node.type; }
   /// "%7 add f32[32,10] (mlp.cpp:12)", without a place that is not known.
   [[nodiscard]] std::string show(NodeId id) const;
+  /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9", after the
+  /// operation that was called and its operands where these are others.
+  [[noreturn]] void refuse(std::string_view what, std::span<const NodeId> operands,
+                           std::string_view problem, std::source_location where) const;
   /// The position of a scope among `scopes`, where it is put if it is new.
   std::uint32_t scope_at(std::string path);
   /// Which nodes the results need, by position; those of parameters too, needed or not.
@@ -56,6 +62,7 @@ struct GraphState {
   std::vector<NodeId> results;
   std::vector<std::pair<NodeId, std::string>> marks;  ///< Node::log(), in order
   bool finished = false;
+  const Called* called = nullptr;  ///< the outermost operation that is being made
 
  private:
   struct Hash {
@@ -86,42 +93,53 @@ void finish_graph(GraphState& graph, std::span<const Node> results,
 // What operations are made of. All throw as heddle/graph.hpp says.
 
 /// The graph of a node, and its place there. Throws for a default node, naming `what` takes it.
-[[nodiscard]] const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view what);
-/// The graph that all have in common.
-[[nodiscard]] std::shared_ptr<GraphState> common_graph(std::span<const Node> nodes,
-                                                       std::string_view what,
-                                                       std::source_location where);
+[[nodiscard]] const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view what,
+                                                          std::source_location where = {});
+struct GraphPlace {
+  const GraphState* graph;
+  NodeId id;
+};
+/// Throws invalid_argument that names both.
+[[noreturn]] void refuse_two_graphs(GraphPlace one, GraphPlace other, std::string_view what,
+                                    std::source_location where);
 [[nodiscard]] NodeId id_of(const Node& node) noexcept;
+/// A handle on the graph of a node.
+[[nodiscard]] Graph graph_with(const Node& node);
+/// Operands at one place of the user's source.
+struct At {
+  std::source_location where;
+  Operand operator()(const Node& node) const { return {node, where}; }
+  template <Number T>
+  Operand operator()(T number) const {
+    return {number, where};
+  }
+};
 /// Adds a node, and gives a handle on it.
 [[nodiscard]] Node make_node(const std::shared_ptr<GraphState>& graph, GraphNode node,
                              std::source_location where);
 /// A scalar of `dtype` that has this value, which it converts.
 [[nodiscard]] Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value,
                                  DType dtype, std::source_location where);
-/// A node as one of `dtype`, a number as a constant of it. Throws where an integer does not fit.
-[[nodiscard]] Node operand_node(const Operand& operand, const std::shared_ptr<GraphState>& graph,
-                                DType dtype, std::string_view what);
+/// An operand of `call`: a node as one of `dtype`, a number as a constant of it. Throws where an
+/// integer does not fit.
+[[nodiscard]] Node operand_node(const Operand& operand, DType dtype, const Called& call);
+/// A node as one of the type of x. Throws where that does not hold all that it may be.
+[[nodiscard]] Node typed_as(const Node& x, const Node& node, const Called& call);
 /// The type that all nodes convert to.
-[[nodiscard]] DType common_type(std::span<const Node> nodes, std::string_view what,
-                                std::source_location where);
+[[nodiscard]] DType common_type(std::span<const Node> nodes, const Called& call);
 /// Floats as they are, else as f32.
 [[nodiscard]] Node as_floating(const Node& x, std::source_location where);
 /// Integers as i64, the nearest places from 0 to `last`.
 [[nodiscard]] Node nearest_places(const Node& places, std::int64_t last,
                                   std::source_location where);
-/// `axis` of an array of `rank` axes, counted from its end where negative. Throws for one out of
-/// range, naming `what` and the node.
-[[nodiscard]] std::int64_t axis_of(const Node& node, std::int64_t axis, std::string_view what,
-                                   std::source_location where);
+/// `axis` of the type or node, counted from its end where negative. Throws for one out of range.
+[[nodiscard]] std::int64_t axis_of(const ArrayType& type, std::int64_t axis, const Called& call);
+[[nodiscard]] std::int64_t axis_of(const Node& node, std::int64_t axis, const Called& call);
 /// The same for several, none twice; in rising order.
-[[nodiscard]] Numbers axes_of(const Node& node, const Axes& axes, std::string_view what,
-                              std::source_location where);
+[[nodiscard]] Numbers axes_of(const Node& node, const Axes& axes, const Called& call);
 /// The node in shape `dims`, as NumPy broadcasts; itself where it has it.
 [[nodiscard]] Node broadcast_as(const Node& node, const Dims& dims, std::source_location where);
 /// The shape that NumPy gives operands of these; nullopt where they do not go together.
 [[nodiscard]] std::optional<Dims> broadcast_dims(std::span<const Dims> shapes);
-/// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9".
-[[noreturn]] void refuse_op(std::string_view what, std::span<const Node> operands,
-                            std::string_view problem, std::source_location where);
 
 }  // namespace heddle::jit

@@ -115,17 +115,19 @@ TEST(GraphTest, MistakesAreNamed) {
   const Node u = g.parameter("u", {u64, {4}});
   const Node i = g.parameter("i", {i32, {4}});
   const std::size_t before = g.num_nodes();
-  EXPECT_THAT(refusal([&] { return x + y; }),
-              AllOf(HasSubstr("'add' of %0 'x' f32[3,4] (graph_test.cpp:"),
-                    HasSubstr("%1 'y' f32[3,5]"), HasSubstr("[3,4] and [3,5] do not broadcast"),
-                    HasSubstr("broadcast_in_dim()")));
+  EXPECT_THAT(
+      refusal([&] { return x + y; }),
+      AllOf(HasSubstr("'add' of %0 'x' f32[3,4] (graph_test.cpp:"), HasSubstr("%1 'y' f32[3,5]"),
+            HasSubstr("[3,4] and [3,5] do not broadcast"), HasSubstr("broadcast_in_dim()")));
   EXPECT_THAT(refusal([&] { return u + i; }), HasSubstr("no common type; convert one with cast"));
   EXPECT_THAT(refusal([&] { return i + 3'000'000'000; }), HasSubstr("does not fit i32"));
   EXPECT_THAT(refusal([&] { return sum(x, {2}); }), HasSubstr("(expected -2 to 1)"));
   EXPECT_THAT(refusal([&] { return sum(x, {1, -1}); }), HasSubstr("axis 1 is listed twice"));
   EXPECT_THAT(refusal([&] { return matmul(x, y); }), HasSubstr("has 4 elements, axis 0"));
-  EXPECT_THAT(refusal([&] { return dot_general(x, y, {.contract_a = {1}, .contract_b = {1},
-                                                      .batch_a = {}, .batch_b = {}}); }),
+  EXPECT_THAT(refusal([&] {
+                return dot_general(
+                    x, y, {.contract_a = {1}, .contract_b = {1}, .batch_a = {}, .batch_b = {}});
+              }),
               HasSubstr("contracting axis 1 has 4 elements, axis 1 of the other has 5"));
   EXPECT_THAT(refusal([&] { return reshape(x, {5, -1}); }), HasSubstr("gives [5,-1] its 12"));
   EXPECT_THAT(refusal([&] { return reshape(x, {13}); }), HasSubstr("12 elements"));

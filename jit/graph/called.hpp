@@ -1,0 +1,62 @@
+// An operation on nodes while it runs. One operation is often made of others: what is refused
+// meanwhile names the one that was called.
+#pragma once
+
+#include <memory>
+#include <ranges>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heddle/graph.hpp"
+#include "jit/graph/state.hpp"
+
+namespace heddle::jit {
+
+/// Lives as long as the operation does, on the thread that builds the graph.
+class Called {
+ public:
+  /// `operands`: Node, Operand (numbers count for nothing), ranges of them; or the graph. Throws
+  /// invalid_argument for a node of no graph, and for nodes of two.
+  template <typename... Operands>
+  Called(std::string_view what, std::source_location where, const Operands&... operands)
+      : what_(what), where_(where) {
+    (take(operands), ...);
+    // A finished graph is any thread's, and takes no more nodes.
+    if (graph_ != nullptr && !graph_->finished && graph_->called == nullptr) graph_->called = this;
+  }
+  Called(const Called&) = delete;
+  Called& operator=(const Called&) = delete;
+  ~Called() {
+    if (graph_ != nullptr && graph_->called == this) graph_->called = nullptr;
+  }
+
+  /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9".
+  [[noreturn]] void refuse(std::string_view problem) const;
+
+  [[nodiscard]] std::string_view what() const noexcept { return what_; }
+  [[nodiscard]] std::source_location where() const noexcept { return where_; }
+  [[nodiscard]] const std::vector<NodeId>& operands() const noexcept { return operands_; }
+  /// The graph of the operands; null without one.
+  [[nodiscard]] const std::shared_ptr<GraphState>& graph() const noexcept { return graph_; }
+
+ private:
+  void take(const Node& node);
+  void take(const std::shared_ptr<GraphState>& graph) { graph_ = graph; }
+  void take(const Operand& operand) {
+    if (!operand.number()) take(operand.node());
+  }
+  void take(const Operand* operand) { take(*operand); }
+  template <std::ranges::range Several>
+  void take(const Several& several) {
+    for (const auto& one : several) take(one);
+  }
+
+  std::string what_;
+  std::source_location where_;
+  std::vector<NodeId> operands_;
+  std::shared_ptr<GraphState> graph_;
+};
+
+}  // namespace heddle::jit

@@ -1,0 +1,114 @@
+// Random numbers, made of other operations.
+#include <fmt/format.h>
+
+#include <array>
+#include <numbers>
+
+#include "heddle/graph_ops.hpp"
+#include "jit/graph/called.hpp"
+#include "jit/graph/state.hpp"
+
+namespace heddle {
+namespace {
+
+using jit::At;
+
+void require_key(const Node& key, const jit::Called& call) {
+  if (key.type() == ArrayType{DType::u64, {}}) return;
+  call.refuse(
+      "a key is u64[]; make one of a seed with Graph::constant(seed, u64), or take one "
+      "of split_key()'s");
+}
+
+/// 0, 1, 2, ... in row-major order.
+Node counters(const Graph& graph, const Dims& dims, CallSite where) {
+  const auto count = ArrayType{DType::u64, dims}.num_elements();
+  const Node flat = graph.iota({DType::u64, {*count}}, 0, where);
+  return reshape(flat, std::vector<std::int64_t>(dims.begin(), dims.end()), where);
+}
+
+// Counters below 2^62 are elements'; these keep keys apart from bits.
+constexpr std::uint64_t split_from = std::uint64_t{1} << 63U;
+constexpr std::uint64_t fold_counter = std::uint64_t{1} << 62U;
+
+}  // namespace
+
+Node split_key(const Node& key, std::int64_t count, CallSite where) {
+  const jit::Called call("split_key", where, key);
+  const At at{where};
+  require_key(key, call);
+  const Node counter = jit::graph_with(key).iota({DType::u64, {count}}, 0, where);
+  return threefry(at(key), at(Operand(counter, where) + Operand(split_from, where)));
+}
+
+Node fold_in(const Node& key, const Operand& data, CallSite where) {
+  const jit::Called call("fold_in", where, key, data);
+  const At at{where};
+  require_key(key, call);
+  if (!data.number() && !is_integer(data.node().dtype())) {
+    const Node node = data.node();
+    call.refuse("keys are made of integers; cast it");
+  }
+  const Node counter = jit::operand_node(data, DType::u64, call);
+  return threefry(at(threefry(at(key), Operand(fold_counter, where))), at(counter));
+}
+
+Node random_bits(const Node& key, const Dims& dims, CallSite where) {
+  const jit::Called call("random_bits", where, key);
+  const At at{where};
+  require_key(key, call);
+  if (!ArrayType{DType::u64, dims}.num_bytes()) {
+    call.refuse(
+        fmt::format("u64[{}] passes 2^63 bytes, or has a negative extent", fmt::join(dims, ",")));
+  }
+  return threefry(at(key), at(counters(jit::graph_with(key), dims, where)));
+}
+
+Node random_uniform(const Node& key, const Dims& dims, CallSite where) {
+  const jit::Called call("random_uniform", where, key);
+  return uniform(Operand(random_bits(key, dims, where), where));
+}
+
+Node random_normal(const Node& key, const Dims& dims, CallSite where) {
+  const jit::Called call("random_normal", where, key);
+  const At at{where};
+  const Node bits = random_bits(key, dims, where);
+  // Radius and angle of one point: of the upper and the lower bits. 1 - u is in (0, 1].
+  const Node radius = uniform(at(bits));
+  const Node angle = uniform(at(Operand(bits, where) * Operand(std::uint64_t{1} << 32U, where)));
+  const Node logarithm = log(at(at(1.0) - at(radius)));
+  const Node length = sqrt(at(at(logarithm) * at(-2.0)));
+  return at(length) * at(cos(at(at(angle) * at(2 * std::numbers::pi))));
+}
+
+Node bernoulli(const Node& key, const Operand& probability, const Dims& dims, CallSite where) {
+  const jit::Called call("bernoulli", where, key, probability);
+  if (!probability.number() &&
+      jit::broadcast_dims(std::array{probability.node().dims(), dims}) != dims) {
+    call.refuse(fmt::format("{} does not broadcast to [{}]", probability.node().type().to_string(),
+                            fmt::join(dims, ",")));
+  }
+  return Operand(random_uniform(key, dims, where), where) < probability;
+}
+
+Node categorical(const Node& key, const Node& given, CallSite where) {
+  const jit::Called call("categorical", where, key, given);
+  const At at{where};
+  static_cast<void>(jit::axis_of(given, -1, call));
+  const Node logits = jit::as_floating(given, where);
+  const Node chance = random_uniform(key, logits.dims(), where);
+  // The centre of each of the 2^24 steps: neither 0 nor 1.
+  const Node inside = at(chance) + at(0x1p-25);
+  const Node noise = -at(log(at(-at(log(at(inside))))));
+  return argmax(at(logits) + at(noise), -1, {}, where);
+}
+
+Node permutation(const Node& key, std::int64_t count, CallSite where) {
+  const jit::Called call("permutation", where, key);
+  if (count < 0) {
+    call.refuse(fmt::format("of {} places (expected 0 or more)", count));
+  }
+  return argsort(random_bits(key, {count}, where), 0, {}, where);
+}
+
+}  // namespace heddle
