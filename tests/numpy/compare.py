@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Compares what heddle's operations on graphs give with NumPy, and with JAX where that is wanted:
-compare.py PROGRAM [--table FILE] [--jax]
+compare.py PROGRAM [--table] [--jax]
 
 PROGRAM (graph_cases) writes what went in and came out. Whole numbers and truth values have to be
-equal; floats near what double gives of the same numbers, by the precision of their type. --table
-writes the table of operations and element types; without it the table in docs/ must be that one.
-Exits with 77 where there is no NumPy."""
+equal, and so have floats that only go elsewhere; others near what double gives of the same numbers,
+by the precision of their type. NumPy's expressions come from PROGRAM, with the helpers of
+numpy_words.py, JAX's from jax_words.py. --table writes the table of operations and element types;
+without it the table in docs/ must be that one. Exits with 77 where there is no NumPy."""
 
 import argparse
 import json
-import math
 import pathlib
 import subprocess
 import sys
@@ -21,6 +21,9 @@ except ImportError:
     print("no NumPy here: nothing is compared")
     sys.exit(77)
 
+import jax_words
+import numpy_words
+
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "operations-of-graphs.md"
 # NumPy has no bf16; all floats are made f64 anyway.
 NAMES = {"f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64", "bool": "bool",
@@ -29,7 +32,9 @@ NAMES = {"f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64"
 # Of results, relative to the largest that is near: several roundings of the type.
 PRECISION = {"f16": 4e-3, "bf16": 3e-2, "f32": 2e-5, "f64": 1e-12}
 
-erf = np.vectorize(math.erf, otypes=[np.float64])
+# What only moves elements keeps them.
+EXACT = ("layout", "indexing", "order")
+INEXACT = ("iota", "scatter, add", "scatter, multiply")
 
 
 def array_of(words):
@@ -40,139 +45,97 @@ def array_of(words):
     return np.array(values, dtype=kind).reshape(words["shape"])
 
 
-# What NumPy has no single word for.
-
-def softmax(x):
-    x = np.float64(x)
-    e = np.exp(x - np.max(x, -1, keepdims=True))
-    return e / np.sum(e, -1, keepdims=True)
-
-
-def spread(x, value):
-    """With `value` between each two of the last axis."""
-    out = np.full((x.shape[0], 2 * x.shape[1] - 1), value, x.dtype)
-    out[:, ::2] = x
-    return out
-
-
-def windows(x, size, step):
-    all_of_them = np.lib.stride_tricks.sliding_window_view(x, size)
-    return all_of_them[::step[0], ::step[1]]
-
-
-def conv(x, w, step, padding, dilation, groups):
-    axes = len(step)
-    x = np.pad(x, [(0, 0), (0, 0), *padding])
-    wide = [dilation[k] * (w.shape[2 + k] - 1) + 1 for k in range(axes)]
-    found = [(x.shape[2 + k] - wide[k]) // step[k] + 1 for k in range(axes)]
-    out = np.zeros((x.shape[0], w.shape[0], *found))
-    per_group = w.shape[1]
-    for place in np.ndindex(*found):
-        at = tuple(slice(p * s, p * s + n, d)
-                   for p, s, n, d in zip(place, step, wide, dilation))
-        for f in range(w.shape[0]):
-            first = f // (w.shape[0] // groups) * per_group
-            part = x[(slice(None), slice(first, first + per_group), *at)]
-            out[(slice(None), f, *place)] = np.sum(part * w[f], axis=tuple(range(1, axes + 2)))
-    return out
-
-
-def conv_transposed(x, w, step):
-    size = (x.shape[2] - 1) * step + w.shape[2]
-    out = np.zeros((x.shape[0], w.shape[1], size))
-    for p in range(x.shape[2]):
-        out[:, :, p * step:p * step + w.shape[2]] += np.einsum("nf,fck->nck", x[:, :, p], w)
-    return out
-
-
-def updated(x, update, row, column):
-    out = x.copy()
-    out[row:row + update.shape[0], column:column + update.shape[1]] = update
-    return out
-
-
-def scattered(x, rows, updates, how):
-    out = x.copy()
-    apply = {"set": lambda a, b: b, "add": np.add, "multiply": np.multiply,
-             "maximum": np.maximum, "minimum": np.minimum}[how]
-    for row, update in zip(rows, updates):
-        if 0 <= row < x.shape[0]:
-            out[row] = apply(out[row], update)
-    return out
-
-
-def differs(found, wanted, dtype):
+def differs(found, wanted, dtype, exact):
     """What is wrong with an answer; None: nothing."""
     wanted = np.asarray(wanted)
     if found.shape != wanted.shape:
-        return f"shape {found.shape}, NumPy has {wanted.shape}"
+        return f"shape {found.shape}, not {wanted.shape}"
     if found.dtype.kind != "f":
-        same = found == wanted.astype(found.dtype)
+        same = found == wanted
     else:
-        finite = np.abs(wanted[np.isfinite(wanted)])
-        scale = np.maximum(np.abs(np.nan_to_num(wanted, posinf=0, neginf=0)), np.mean(finite)
-                           if finite.size else 1)
-        near = np.abs(found - wanted) <= PRECISION[dtype] * scale
-        same = near | (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
         limit = {"f16": 65504.0}.get(dtype)
         if limit:  # what double holds and the type does not
             same |= (np.abs(wanted) > limit) & (np.abs(found) == np.inf)
+        if not exact:
+            finite = np.abs(wanted[np.isfinite(wanted)])
+            scale = np.maximum(np.abs(np.nan_to_num(wanted, posinf=0, neginf=0)),
+                               np.mean(finite) if finite.size else 1)
+            same |= np.abs(found - wanted) <= PRECISION[dtype] * scale
     if same.all():
         return None
     at = tuple(int(k) for k in np.argwhere(~same)[0])
-    return f"element {at} is {found[at]}, NumPy has {wanted[at]}"
+    return f"element {at} is {found[at]}, not {wanted[at]}"
 
 
-def names_for(case, arrays):
-    here = dict(zip("abcdef", arrays))
-    here.update(np=np, erf=erf, softmax=softmax, spread=spread, windows=windows, conv=conv,
-                conv_transposed=conv_transposed, updated=updated, scattered=scattered)
-    return here
+def in_jax(case, arrays, jax_names):
+    """What JAX computes of the case."""
+    expression = jax_words.WORDS.get(case["op"], case["numpy"])
+    letters = dict(zip("abcdef", [jax_names["np"].asarray(each) for each in arrays]))
+    result = eval(expression, {**jax_names, **letters, "dtype": case["dtype"]})
+    if not isinstance(result, jax_names["jax"].Array):
+        raise TypeError(f"{expression} is no array of JAX")
+    return np.asarray(result)
 
 
-def compare(cases, use_jax):
+def compare(cases, jax_names):
+    """What differs, and how many cases JAX computed, where its names are given."""
     failures = []
     jax_count = 0
-    if use_jax:
-        import jax
-        jax.config.update("jax_enable_x64", True)
-        import jax.numpy as jnp
     for case in cases:
         arrays = [array_of(each) for each in case["in"]]
         found = array_of(case["out"])
-        dtype = case["out"]["dtype"]
-        what = f"{case['op']} of {case['dtype']}"
+        out = case["out"]["dtype"], case["family"] in EXACT and not case["op"].startswith(INEXACT)
+        what = " ".join(filter(None, [case["shape"], case["op"], "of", case["dtype"]]))
+        letters = dict(zip("abcdef", arrays))
         with np.errstate(all="ignore"):
-            wanted = eval(case["numpy"], names_for(case, arrays))
-            if wrong := differs(found, wanted, dtype):
-                failures.append(f"{what}, {case['numpy']}: {wrong}")
-        if not use_jax:
-            continue
-        try:  # where JAX knows the same words
-            here = names_for(case, [jnp.array(each) for each in arrays])
-            here["np"] = jnp
-            wanted = np.asarray(eval(case["numpy"], here))
-        except (TypeError, AttributeError, NotImplementedError, ValueError, IndexError):
-            continue
-        jax_count += 1
-        if wrong := differs(found, wanted, dtype):
+            wanted = eval(case["numpy"], {**numpy_words.WORDS, **letters, "dtype": case["dtype"]})
+            if wrong := differs(found, wanted, *out):
+                failures.append(f"{what}, {case['numpy']} in NumPy: {wrong}")
+            if not jax_names or case["op"] in jax_words.MISSING:
+                continue
+            try:
+                wrong = differs(found, in_jax(case, arrays, jax_names), *out)
+                jax_count += 1
+            except Exception as error:  # of any kind: nothing is passed over
+                wrong = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        if wrong:
             failures.append(f"{what}, in JAX: {wrong}")
     return failures, jax_count
+
+
+def in_words(op, expression):
+    """How the table says what JAX computes."""
+    if op in jax_words.MISSING:
+        return f"no: {jax_words.MISSING[op]}"
+    words = jax_words.WORDS.get(op)
+    return "the same" if words in (None, expression) else code(words)
+
+
+def code(expression):
+    return f"`{expression.replace('|', chr(92) + '|')}`"
 
 
 def table_of(cases):
     """Operations by element types, as docs/ has it."""
     types = ["f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
              "bool"]
+    shapes = ["scalar", "empty"]
     rows = {}
     for case in cases:
-        rows.setdefault((case["family"], case["op"]), (case["numpy"], set()))[1].add(case["dtype"])
-    lines = ["| operation | NumPy | " + " | ".join(types) + " |",
-             "| --- | --- |" + " --- |" * len(types)]
+        row = rows.setdefault((case["family"], case["op"]), (case["numpy"], set()))
+        row[1].add(case["shape"] or case["dtype"])
+    lines = [" | ".join(["| operation | NumPy | JAX", *types, *shapes]) + " |",
+             "| --- | --- | --- |" + " --- |" * len(types + shapes)]
     for (_, op), (expression, known) in rows.items():
-        marks = " | ".join("yes" if each in known else "" for each in types)
-        lines.append(f"| {op} | `{expression.replace('|', chr(92) + '|')}` | {marks} |")
+        marks = " | ".join("yes" if each in known else "" for each in types + shapes)
+        lines.append(f"| {op} | {code(expression)} | {in_words(op, expression)} | {marks} |")
     return "\n".join(lines) + "\n"
+
+
+def jax_version():
+    import jax
+    return jax.__version__
 
 
 def main():
@@ -185,12 +148,18 @@ def main():
         path = pathlib.Path(directory) / "cases"
         subprocess.run([options.program, str(path)], check=True)
         cases = [json.loads(line) for line in path.read_text().splitlines()]
-    failures, jax_count = compare(cases, options.jax)
+    ops = {case["op"] for case in cases}
+    for gone in (jax_words.WORDS.keys() | jax_words.MISSING.keys()) - ops:
+        sys.exit(f"jax_words.py has {gone}, which is no operation here")
+    failures, jax_count = compare(cases, jax_words.names() if options.jax else None)
     for each in failures:
         print(each)
-    print(f"{len(cases)} cases against NumPy {np.__version__}"
-          + (f", {jax_count} of them against JAX" if options.jax else "")
-          + f": {len(failures)} differ")
+    print(f"{len(cases)} cases of {len(ops)} rows against NumPy {np.__version__}: "
+          f"{len(failures)} differences")
+    if options.jax:
+        print(f"{jax_count} of them computed by JAX {jax_version()} too; JAX has no")
+        for op, why in jax_words.MISSING.items():
+            print(f"  {op} ({sum(case['op'] == op for case in cases)} cases): {why}")
     head, mark, _ = DOCUMENT.read_text().partition("<!-- table -->\n")
     whole = head + mark + table_of(cases)
     if options.table:

@@ -1,12 +1,15 @@
 // Runs each operation of graphs for each element type on the default backend, and writes what went
 // in and what came out for compare.py, which knows the same operation of NumPy: graph_cases FILE.
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +61,23 @@ nlohmann::json words(const HostArray& array) {
           {"values", elements(array)}};
 }
 
+DType type_of(const In& in, DType dtype) {
+  if (in.values == V::places) return DType::i64;
+  return in.values == V::keys ? DType::u64 : dtype;
+}
+
+HostArray argument(const In& in, DType dtype, std::mt19937_64& random) {
+  HostArray array({type_of(in, dtype), in.dims});
+  if (in.values == V::bits || in.values == V::keys) {
+    std::ranges::generate(std::span(static_cast<std::byte*>(array.data()), array.num_bytes()),
+                          [&] { return static_cast<std::byte>(random()); });
+    return array;
+  }
+  for (std::int64_t k = 0; k < array.num_elements(); ++k)
+    array.set(k, drawn(in.values, array.type().dtype, k, random));
+  return array;
+}
+
 struct Subject {
   const OpCase* op;
   DType dtype;
@@ -65,29 +85,43 @@ struct Subject {
   GraphProgram program;
 };
 
+nlohmann::json line_of(const Subject& subject, const HostArray& found) {
+  nlohmann::json line{{"family", subject.op->family},
+                      {"op", subject.op->name},
+                      {"dtype", std::string(name(subject.dtype))},
+                      {"shape", subject.op->shape},
+                      {"numpy", subject.op->numpy},
+                      {"in", nlohmann::json::array()},
+                      {"out", words(found)}};
+  for (const HostArray& each : subject.arguments) line["in"].push_back(words(each));
+  return line;
+}
+
 int run(const char* path) {
   Cases cases;
   add_elementwise(cases);
+  add_shapes_of_elementwise(cases);
   add_layout(cases);
   add_contractions(cases);
   add_reductions(cases);
   add_indexing(cases);
   add_order(cases);
   add_neural(cases);
+  add_random(cases);
+  add_edges_of_layout(cases);
+  add_edges_of_sums(cases);
+  add_edges_of_places(cases);
 
   std::mt19937_64 random(1);
   std::vector<Subject> subjects;
   std::vector<Program> programs;
   for (const OpCase& op : cases.all) {
     for (const DType dtype : op.types) {
-      const Graph g(op.name + " of " + std::string(name(dtype)));
+      const Graph g(op.shape + " " + op.name + " of " + std::string(name(dtype)));
       Nodes parameters;
       std::vector<HostArray> arguments;
       for (const In& in : op.in) {
-        const DType of = in.values == V::places ? DType::i64 : dtype;
-        HostArray array({of, in.dims});
-        for (std::int64_t k = 0; k < array.num_elements(); ++k)
-          array.set(k, drawn(in.values, of, k, random));
+        HostArray array = argument(in, dtype, random);
         parameters.push_back(
             g.parameter(std::string(1, static_cast<char>('a' + parameters.size())), array.type()));
         arguments.push_back(std::move(array));
@@ -121,14 +155,7 @@ int run(const char* path) {
         .view(result)
         .to_host(device, std::span(static_cast<std::byte*>(found.data()), found.num_bytes()))
         .wait();
-    nlohmann::json line{{"family", subject.op->family},
-                        {"op", subject.op->name},
-                        {"dtype", std::string(name(subject.dtype))},
-                        {"numpy", subject.op->numpy},
-                        {"in", nlohmann::json::array()},
-                        {"out", words(found)}};
-    for (const HostArray& each : subject.arguments) line["in"].push_back(words(each));
-    out << line.dump() << "\n";
+    out << line_of(subject, found).dump() << "\n";
   }
   std::printf("%zu cases on %s\n", subjects.size(), backend.name().c_str());
   return out ? 0 : 1;

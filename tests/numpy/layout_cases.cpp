@@ -51,6 +51,9 @@ void add_layout(Cases& c) {
       "pad", numbers, {matrix},
       [](const Graph&, const Nodes& x) { return pad(x[0], 3, {{1, 2}, {0, 1}}); },
       "np.pad(a, ((1, 2), (0, 1)), constant_values=3)");
+  c.one(
+      "pad of truth values", booleans, matrix, [](auto& x) { return pad(x, true, {{1, 2}}); },
+      "np.pad(a, ((1, 2), (0, 0)), constant_values=True)");
   c.more(
       "pad, negative and interior", numbers, {matrix},
       [](const Graph&, const Nodes& x) { return pad(x[0], 3, {{-1, 0}, {0, 0, 1}}); },
@@ -60,10 +63,10 @@ void add_layout(Cases& c) {
       [](const Graph& g, const Nodes& x) { return x[0] + g.iota(x[0].type(), 0); },
       "(a + np.arange(4)[:, None]).astype(a.dtype)");
   c.more(
-      "tril", numbers, {matrix}, [](const Graph&, const Nodes& x) { return tril(x[0], 1); },
+      "tril", every, {matrix}, [](const Graph&, const Nodes& x) { return tril(x[0], 1); },
       "np.tril(a, 1)");
   c.more(
-      "triu", numbers, {matrix}, [](const Graph&, const Nodes& x) { return triu(x[0], -1); },
+      "triu", every, {matrix}, [](const Graph&, const Nodes& x) { return triu(x[0], -1); },
       "np.triu(a, -1)");
 }
 
@@ -83,22 +86,25 @@ void add_contractions(Cases& c) {
       "einsum, three operands", numbers, {batch, other, {{5}}},
       [](const Graph&, const Nodes& x) { return einsum("bij,bjk,k->ib", {x[0], x[1], x[2]}); },
       "np.einsum('bij,bjk,k->ib', a, b, c)");
+  c.two(
+      "matmul of truth values", booleans, batch, other,
+      [](auto& a, auto& b) { return matmul(a, b); }, "np.int32(a) @ np.int32(b)");
   c.more(
-      "conv, one axis", floats, {{{2, 4, 9}}, {{6, 2, 3}}},
+      "conv, one axis", numbers, {{{2, 4, 9}}, {{6, 2, 3}}},
       [](const Graph&, const Nodes& x) {
         return conv(x[0], x[1], {.step = {2}, .padding = {{1, 2}}, .dilation = {2}, .groups = 2});
       },
       "conv(a, b, [2], [(1, 2)], [2], 2)");
   c.more(
-      "conv, two axes", floats, {{{2, 3, 6, 5}}, {{4, 3, 3, 2}}},
+      "conv, two axes", numbers, {{{2, 3, 6, 5}}, {{4, 3, 3, 2}}},
       [](const Graph&, const Nodes& x) { return conv(x[0], x[1]); },
       "conv(a, b, [1, 1], [(0, 0)] * 2, [1, 1], 1)");
   c.more(
-      "conv, three axes", floats, {{{1, 2, 4, 3, 4}}, {{2, 2, 2, 2, 2}}},
+      "conv, three axes", numbers, {{{1, 2, 4, 3, 4}}, {{2, 2, 2, 2, 2}}},
       [](const Graph&, const Nodes& x) { return conv(x[0], x[1]); },
       "conv(a, b, [1] * 3, [(0, 0)] * 3, [1] * 3, 1)");
   c.more(
-      "conv_transposed", floats, {{{2, 4, 5}}, {{4, 3, 3}}},
+      "conv_transposed", numbers, {{{2, 4, 5}}, {{4, 3, 3}}},
       [](const Graph&, const Nodes& x) { return conv_transposed(x[0], x[1], {.step = {2}}); },
       "conv_transposed(a, b, 2)");
 }

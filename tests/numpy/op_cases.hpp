@@ -29,6 +29,11 @@ inline const Types every = [] {
   return all;
 }();
 inline const Types booleans{DType::bool_};
+inline const Types signed_integers{DType::i8, DType::i16, DType::i32, DType::i64};
+inline const Types unsigned_integers{DType::u8, DType::u16, DType::u32, DType::u64};
+inline const Types halves{DType::f16, DType::bf16};
+/// Of what depends on shapes rather than on types.
+inline const Types few{DType::f32, DType::i32};
 
 /// One array that goes in.
 struct In {
@@ -38,6 +43,8 @@ struct In {
     finite,    ///< whole numbers within 6, or floats within 3
     positive,  ///< above 0, else the same
     places,    ///< i64, from -1 to 5
+    bits,      ///< of integers, any
+    keys,      ///< u64, any bits
   } values = Values::finite;
 };
 
@@ -46,12 +53,14 @@ struct OpCase {
   Types types;
   std::vector<In> in;
   std::function<Node(const Graph&, const Nodes&)> make;
-  std::string numpy;  ///< of a, b, c, ...; floats are f64 there
+  std::string numpy;    ///< of a, b, c, ...; floats are f64 there
+  std::string shape{};  ///< "scalar", "empty"; else nothing: that of the row itself
 };
 
 using V = In::Values;
 inline const In special{{4, 6}, V::any}, matrix{{4, 6}}, positive{{4, 6}, V::positive}, row{{6}},
-    batch{{2, 3, 4}}, other{{2, 4, 5}}, truths{{4, 6}};
+    batch{{2, 3, 4}}, other{{2, 4, 5}}, truths{{4, 6}}, scalar{{}}, nothing{{0, 6}},
+    key{{}, V::keys};
 
 using One = Node (*)(const Node&);
 using Two = Node (*)(const Node&, const Node&);
@@ -89,11 +98,17 @@ class Cases {
 };
 
 void add_elementwise(Cases& c);
+/// Each elementwise operation on scalars and on arrays without elements.
+void add_shapes_of_elementwise(Cases& c);
 void add_layout(Cases& c);
 void add_contractions(Cases& c);
 void add_reductions(Cases& c);
 void add_indexing(Cases& c);
 void add_order(Cases& c);
 void add_neural(Cases& c);
+void add_random(Cases& c);
+void add_edges_of_layout(Cases& c);
+void add_edges_of_sums(Cases& c);
+void add_edges_of_places(Cases& c);
 
 }  // namespace heddle::numpy

@@ -1,4 +1,4 @@
-// Reductions, indexing, and layers of networks.
+// Reductions, and indexing.
 #include "numpy/op_cases.hpp"
 
 namespace heddle::numpy {
@@ -11,22 +11,31 @@ void add_reductions(Cases& c) {
   c.more(
       "product", numbers, {batch}, [](const Graph&, const Nodes& x) { return product(x[0], {1}); },
       "np.prod(a, 1, dtype=a.dtype)");
+  c.one(
+      "sum of truth values", booleans, matrix, [](auto& x) { return sum(x, {0}); },
+      "np.sum(a, 0, dtype=np.int32)");
+  c.one(
+      "product of truth values", booleans, matrix, [](auto& x) { return product(x, {0}); },
+      "np.prod(a, 0, dtype=np.int32)");
   c.one("maximum", numbers, special, [](auto& x) { return maximum(x, {1}); }, "np.max(a, 1)");
   c.one("minimum", numbers, special, [](auto& x) { return minimum(x, {0}); }, "np.min(a, 0)");
   c.one("all", every, matrix, [](auto& x) { return all(x, {1}); }, "np.all(a, 1)");
   c.one("any", every, matrix, [](auto& x) { return any(x, {1}); }, "np.any(a, 1)");
   c.one(
-      "mean", floats, matrix, [](auto& x) { return mean(x, {1}, {.keep = true}); },
+      "mean", every, matrix, [](auto& x) { return mean(x, {1}, {.keep = true}); },
       "np.mean(a, 1, keepdims=True)");
-  c.one("variance", floats, matrix, [](auto& x) { return variance(x, {1}); }, "np.var(a, 1)");
+  c.one("variance", every, matrix, [](auto& x) { return variance(x, {1}); }, "np.var(a, 1)");
   c.one(
-      "logsumexp", wide_floats, matrix, [](auto& x) { return logsumexp(x, {1}); },
-      "np.log(np.sum(np.exp(a), 1))");
+      "logsumexp", numbers, matrix, [](auto& x) { return logsumexp(x, {1}); },
+      "np.log(np.sum(np.exp(np.float64(a)), 1))");
   c.one("argmax", numbers, special, [](auto& x) { return argmax(x, 1); }, "np.argmax(a, 1)");
   c.one("argmin", numbers, special, [](auto& x) { return argmin(x, 0); }, "np.argmin(a, 0)");
   c.one(
       "cumsum", numbers, matrix, [](auto& x) { return cumsum(x, 1); },
       "np.cumsum(a, 1, dtype=a.dtype)");
+  c.one(
+      "cumsum, each sum rounded", halves, In{{3, 40}}, [](auto& x) { return cast(cumsum(x), f32); },
+      "running(a, dtype)");
   c.one(
       "cumsum, reverse", numbers, matrix, [](auto& x) { return cumsum(x, 0, {.reverse = true}); },
       "np.cumsum(a[::-1], 0, dtype=a.dtype)[::-1]");
@@ -34,8 +43,14 @@ void add_reductions(Cases& c) {
       "cumprod", numbers, matrix, [](auto& x) { return cumprod(x, 0); },
       "np.cumprod(a, 0, dtype=a.dtype)");
   c.one(
+      "cumprod, reverse", numbers, matrix, [](auto& x) { return cumprod(x, 1, {.reverse = true}); },
+      "np.cumprod(a[:, ::-1], 1, dtype=a.dtype)[:, ::-1]");
+  c.one(
       "cummax", numbers, special, [](auto& x) { return cummax(x, 1); },
       "np.maximum.accumulate(a, 1)");
+  c.one(
+      "cummax, reverse", numbers, special, [](auto& x) { return cummax(x, 1, {.reverse = true}); },
+      "np.maximum.accumulate(a[:, ::-1], 1)[:, ::-1]");
   c.one(
       "window_sum", numbers, matrix,
       [](auto& x) { return window_sum(x, {.size = {2, 3}, .step = {1, 2}}); },
@@ -82,40 +97,6 @@ void add_indexing(Cases& c) {
         [which = how](const Graph&, const Nodes& x) { return scatter(x[0], {x[1]}, x[2], which); },
         "scattered(a, b, c, '" + std::string(name) + "')");
   }
-}
-
-void add_neural(Cases& c) {
-  c.family("neural");
-  c.one("softmax", numbers, matrix, [](auto& x) { return softmax(x); }, "softmax(a)");
-  c.one(
-      "log_softmax", numbers, matrix, [](auto& x) { return log_softmax(x); }, "np.log(softmax(a))");
-  c.more(
-      "layer_norm", numbers, {matrix, row, row},
-      [](const Graph&, const Nodes& x) { return layer_norm(x[0], x[1], x[2]); },
-      "(a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5) * b + c");
-  c.two(
-      "rms_norm", numbers, matrix, row, [](auto& x, auto& s) { return rms_norm(x, s); },
-      "a / np.sqrt(np.mean(a * a, -1, keepdims=True) + 1e-5) * b");
-  c.one(
-      "gelu", numbers, matrix, [](auto& x) { return gelu(x); },
-      "a * (1 + erf(a / np.sqrt(2))) / 2");
-  c.one(
-      "silu", numbers, matrix, [](auto& x) { return silu(x); }, "a / (1 + np.exp(-np.float64(a)))");
-  c.one(
-      "one_hot", {DType::i64}, {{5}, V::places}, [](auto& x) { return one_hot(x, 6); },
-      "(a[:, None] == np.arange(6)).astype(np.float32)");
-  c.two(
-      "cross_entropy", numbers, matrix, {{4}, V::places},
-      [](auto& x, auto& labels) { return cross_entropy(x, labels); },
-      "-np.log(softmax(a))[np.arange(4), np.maximum(b, 0)]");
-  c.more(
-      "attention", numbers, {batch, batch, batch},
-      [](const Graph&, const Nodes& x) { return attention(x[0], x[1], x[2]); },
-      "softmax(a @ b.swapaxes(1, 2) / 2) @ c");
-  c.more(
-      "attention, causal", numbers, {batch, batch, batch},
-      [](const Graph&, const Nodes& x) { return attention(x[0], x[1], x[2], {.causal = true}); },
-      "softmax(np.where(np.tri(3, dtype=bool), a @ b.swapaxes(1, 2) / 2, -np.inf)) @ c");
 }
 
 }  // namespace heddle::numpy
