@@ -17,7 +17,8 @@ import subprocess
 import sys
 
 from tidy_documents import (ROWS, check_clauses, check_documents, check_file_tables,
-                            check_settings, clauses_of, lines_of, tests_of)
+                            check_operations, check_settings, check_tests_named, clauses_of,
+                            lines_of, tests_of)
 from tidy_face import check_face, check_names
 from tidy_includes import Finding, INCLUDE, SOURCE, check_floors, check_rooms, resolve
 
@@ -278,7 +279,7 @@ def check_dead_files(tree):
 RULES = [check_columns, check_file_length, check_function_length, check_orders, check_headers,
          check_cited_files, check_words, check_commented_code, check_environment, check_floors,
          check_rooms, check_installed, check_type_names, check_dead_files, check_documents,
-         check_clauses, check_file_tables, check_settings]
+         check_clauses, check_file_tables, check_settings, check_tests_named, check_operations]
 
 
 def findings(root):

@@ -106,6 +106,35 @@ def check_clauses(tree):
             yield Finding(path, 1, "clauses", f"{clause} has {seen[clause]} rows (expected 1)")
 
 
+TEST_NAME = re.compile(r"`(\w+Test\.\w+)`")
+OPERATION = re.compile(r"^(?:  friend )?(?:Node|TopK|std::vector<Node>) (\w+)\(", re.MULTILINE)
+OPERATIONS = "docs/operations-of-graphs.md"
+
+
+def check_tests_named(tree):
+    """Tests that documents name exist; docs/clauses.md has a rule of its own."""
+    tests = tests_of(tree)
+    for path, text in tree.with_suffix(".md"):
+        if path == "docs/clauses.md":
+            continue
+        for number, line in lines_of(text):
+            for name in TEST_NAME.findall(line):
+                if name not in tests:
+                    yield Finding(path, number, "test-name", f"{name} (expected a test)")
+
+
+def check_operations(tree):
+    """Each operation on nodes is in a first cell of the table of operations and tests."""
+    cells = re.findall(r"^\| (`.*?) \| ", tree.files.get(OPERATIONS, ""), re.MULTILINE)
+    said = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    for path in ("include/heddle/graph.hpp", "include/heddle/graph_ops.hpp"):
+        text = tree.files.get(path, "")
+        for match in OPERATION.finditer(text):
+            if match.group(1) not in said | {"operator"}:
+                yield Finding(path, text.count("\n", 0, match.start()) + 1, "operations",
+                              f"{match.group(1)} (expected a row in {OPERATIONS})")
+
+
 FILE_TABLE = re.compile(r"^\| files? \| owns? \|\n(?:\|.*\n)+", re.MULTILINE)
 
 

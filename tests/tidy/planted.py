@@ -21,13 +21,16 @@ def clean_tree(tidy):
         "scheduler/meson.build": "# Floor 1.\nx = files('s.cpp')\n",
         "scheduler/s.cpp": '// Implements s.\n#include "heddle/a.hpp"\n',
         "tests/meson.build": "# Tests.\ntest('alone', x)\nx = files('t.cpp')\n",
-        "tests/t.cpp": "// Tests.\n// S1\nTEST(Suite, Works) {}\n",
+        "tests/t.cpp": '// Tests.\n#include "heddle/graph_ops.hpp"\n// S1\nTEST(Suite, Works) {}\n'
+                       "TEST(SuiteTest, Works) {}\n",
         "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
                      "| `HEDDLE_LOG` | warn | `how` |\n"
                      "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n```\n[](int x) {}\n```\n",
         "runtime/config.cpp": "// Reads.\n"
                               'constexpr V v[] = {{"HEDDLE_LOG", "warn", "how", x}};\n',
         "runtime/meson.build": "# Floor 3.\nx = files('config.cpp')\n",
+        "include/heddle/graph_ops.hpp": "// Owns d.\n#pragma once\nNode made(const Node& x);\n",
+        "docs/operations-of-graphs.md": "| `made` | `SuiteTest.Works` |\n",
         "docs/contract.md": "S1  Works.\nB2  Works as\n    well. Open: all of it.\n",
         "docs/clauses.md": "| S1 | `Suite.Works` |\n| B2 | open: all of it |\n" +
                            "".join(f"| {row} | `Suite.Works` |\n" for row in tidy.ROWS[:-2]) +
@@ -92,6 +95,10 @@ def planted(tidy, clean):
          clean["README.md"].replace("| warn |", "| info |")),
         ("missing variable", "settings", "README.md", 12,
          clean["README.md"].replace("| `HEDDLE_LOG` | warn | `how` |\n", "\n")),
+        ("operation without a row", "operations", "include/heddle/graph_ops.hpp", 3,
+         clean["include/heddle/graph_ops.hpp"].replace("made", "other")),
+        ("test that is gone", "test-name", "docs/operations-of-graphs.md", 1,
+         clean["docs/operations-of-graphs.md"].replace("Works", "Gone")),
         ("missing test", "clauses", "docs/clauses.md", 1,
          clauses.replace("Suite.Works", "Suite.Gone", 1)),
         ("missing test of a case", "clauses", "docs/clauses.md", rows + 3,
