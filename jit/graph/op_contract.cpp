@@ -8,7 +8,6 @@
 #include <map>
 
 #include "heddle/graph_ops.hpp"
-#include "heddle/status.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 

@@ -1,10 +1,7 @@
 // Elementwise operations on nodes: numbers take a type, shapes are broadcast.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "heddle/graph.hpp"
-#include "heddle/status.hpp"
 #include "jit/describe/bitcast.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "heddle/graph_ops.hpp"
-#include "heddle/status.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 
@@ -58,7 +57,7 @@ Node without_axes(const Node& x, std::size_t first, const Numbers& axes, CallSit
   return squeeze(x, gone, where);
 }
 
-/// As nodes.
+/// Starts as nodes: scalars, one for each axis of x.
 std::vector<Node> start_nodes(const Node& x, const std::vector<Operand>& starts,
                               const jit::Called& call) {
   std::vector<Node> nodes;
@@ -149,7 +148,6 @@ Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis, Call
     expected[jit::axis_index(along)] = indices.dims()[jit::axis_index(along)];
   }
   if (indices.rank() != x.rank() || indices.dims() != expected) {
-    const Node both[] = {x, indices};
     call.refuse(
         fmt::format("they differ in more than axis {}; broadcast_to() makes other axes "
                     "alike",
@@ -187,7 +185,6 @@ Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<O
   const bool fits = update.rank() == x.rank() &&
                     std::ranges::equal(update.dims(), x.dims(), std::ranges::less_equal());
   if (!fits) {
-    const Node both[] = {x, update};
     call.refuse("the update has as many axes, and none longer; reshape or slice it");
   }
   const Node typed = jit::typed_as(x, update, call);

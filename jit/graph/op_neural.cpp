@@ -6,7 +6,6 @@
 #include <numbers>
 
 #include "heddle/graph_ops.hpp"
-#include "heddle/status.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"

@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "heddle/graph_ops.hpp"
-#include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"

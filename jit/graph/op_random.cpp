@@ -45,10 +45,8 @@ Node fold_in(const Node& key, const Operand& data, CallSite where) {
   const jit::Called call("fold_in", where, key, data);
   const At at{where};
   require_key(key, call);
-  if (!data.number() && !is_integer(data.node().dtype())) {
-    const Node node = data.node();
+  if (!data.number() && !is_integer(data.node().dtype()))
     call.refuse("keys are made of integers; cast it");
-  }
   const Node counter = jit::operand_node(data, DType::u64, call);
   return threefry(at(threefry(at(key), Operand(fold_counter, where))), at(counter));
 }

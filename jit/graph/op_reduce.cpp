@@ -1,10 +1,11 @@
 // Reductions, windows, running sums.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "heddle/graph_ops.hpp"
-#include "heddle/status.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
 

@@ -235,10 +235,15 @@ TEST(GraphEdgesTest, NamesAndTexts) {
               }),
               HasSubstr("a graph has no name; give it one"));
   const Graph g("names");
+  {
+    const auto scope = g.scope("");
+    EXPECT_EQ((g.parameter("unused", {f32, {}}) + 1).scope(), "");
+  }
   g.finish({g.parameter("", {f32, {2}}) + 1});
   const std::string text = g.to_string();
   EXPECT_EQ(Graph::parse(text).to_string(), text);
-  EXPECT_THAT(text, HasSubstr("# arg0"));
+  EXPECT_THAT(text, HasSubstr("# arg1"));
+  EXPECT_THROW(static_cast<void>(Graph::parse(text, "")), Error);
   const auto told = [](const std::string& body) {
     try {
       return Graph::parse("heddle-graph 1\nv0 = parameter f32[2]\n" + body).to_string();

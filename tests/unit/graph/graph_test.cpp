@@ -17,8 +17,10 @@
 namespace heddle {
 namespace {
 
+using jit::testing::GraphRun;
 using jit::testing::run_graph;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Graph perceptron() {
@@ -192,6 +194,35 @@ TEST(GraphTest, MarksAreKept) {
   const Graph again = Graph::parse(g.to_string());
   EXPECT_EQ(again.program().messages, program.messages);
   EXPECT_EQ(failure([&] { x.log("late"); }).code(), ErrorCode::failed_precondition);
+}
+
+// G24: what is marked comes back, a result as the tensor that it is
+TEST(GraphTest, MarksHaveTheirValues) {
+  const Graph g("marks");
+  const Node x = g.parameter("x", {f32, {2}});
+  const Node y = x * 2;
+  x.log("a parameter");
+  (x + 1).log("by the way");
+  y.log("a result");
+  g.finish({y});
+  const std::vector<HostArray> arguments{HostArray::of<float>({2}, {3, -4})};
+  GraphRun run(g, arguments, true);
+  run.run();
+  const GraphProgram& program = run.program;
+  ASSERT_EQ(program.marked.size(), 3u);
+  EXPECT_THAT(run.array_of(program.marked[0]).values<float>(), ElementsAre(3, -4));
+  EXPECT_THAT(run.array_of(program.marked[1]).values<float>(), ElementsAre(4, -3));
+  EXPECT_TRUE(program.marked[2] == program.results[0]);
+  EXPECT_EQ(program.program.statements().size(), 3u);
+}
+
+// F2: what is wrong with the tensor of a result names the line that made its node
+TEST(GraphTest, ResultsKnowTheirPlace) {
+  const Graph g("place");
+  g.finish({g.parameter("x", {f32, {2}}) * 2});
+  const GraphProgram program = g.program();
+  EXPECT_THAT(failure([&] { program.results[0].set_mode(MemoryMode::local); }).message(),
+              HasSubstr("graph_test.cpp:"));
 }
 
 // F1: texts that are none are refused with line and column
