@@ -236,8 +236,9 @@ TEST(GraphEdgesTest, NamesAndTexts) {
               HasSubstr("a graph has no name; give it one"));
   const Graph g("names");
   {
-    const auto scope = g.scope("");
-    EXPECT_EQ((g.parameter("unused", {f32, {}}) + 1).scope(), "");
+    const auto outer = g.scope("outer");
+    const auto none = g.scope("");
+    EXPECT_EQ((g.parameter("unused", {f32, {}}) + 1).scope(), "outer");
   }
   g.finish({g.parameter("", {f32, {2}}) + 1});
   const std::string text = g.to_string();
