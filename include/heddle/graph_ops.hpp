@@ -153,7 +153,7 @@ Node argmin(const Node& x, std::int64_t axis = -1, Reduce options = {},
 
 /// A window over each of the last axes: places 0, step, 2 step, ... as long as it fits, so that an
 /// axis of n elements becomes one of (n - dilation * (size - 1) - 1) / step + 1. Refused where it
-/// never fits; pad() makes room.
+/// never fits; pad() makes room. A window of one element has no place where there are no elements.
 struct Window {
   std::vector<std::int64_t> size{};
   std::vector<std::int64_t> step{};      ///< without: the size
@@ -239,7 +239,7 @@ Node searchsorted(const Node& sorted, const Node& values, Side side = Side::left
 
 /// exp(x) / sum(exp(x)) along `axis`, without overflow. Refused for an axis without elements.
 Node softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
-/// log(softmax(x)), without the loss of small ones.
+/// log(softmax(x)), without the loss of small ones. Refused as softmax() is.
 Node log_softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
 /// (x - mean) / sqrt(variance + epsilon) over the last axis, times `scale`, plus `shift`, which
 /// broadcast to the shape of x.

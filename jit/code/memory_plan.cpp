@@ -161,6 +161,12 @@ MemoryPlan pack(std::span<const Lifetime> lifetimes) {
     return std::pair(lifetimes[k].last - lifetimes[k].first, lifetimes[k].bytes);
   });
   improve(lifetimes, order, least, least, comparisons_max, best);
+  descending([&](std::size_t k) {
+    return (lifetimes[k].last - lifetimes[k].first + 1) * lifetimes[k].bytes;
+  });
+  improve(lifetimes, order, {}, least, comparisons_max, best);
+  for (const std::size_t capacity : {least, least * 21 / 20, least * 11 / 10})
+    improve(lifetimes, order, aligned(capacity), least, comparisons_max, best);
   return best;
 }
 

@@ -24,7 +24,8 @@ struct Lifetime {
 /// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Where
 /// that takes more than is alive at once, what lies at the top is placed first, again and again for
 /// a while (squeaky wheels: Joslin and Clements, 1999); then the same with the longest lived first,
-/// at either end of as many bytes as are alive at once. The best plan is taken.
+/// at either end of as many bytes as are alive at once, and with the most bytes times places first,
+/// at either end of as many or some more. The best plan is taken.
 [[nodiscard]] MemoryPlan pack(std::span<const Lifetime> lifetimes);
 /// No plan has less: the most bytes that are alive at one place.
 [[nodiscard]] std::size_t most_alive(std::span<const Lifetime> lifetimes);

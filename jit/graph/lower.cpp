@@ -11,7 +11,7 @@
 #include "jit/describe/expr.hpp"
 #include "jit/graph/places.hpp"
 #include "jit/graph/plan.hpp"
-#include "jit/graph/statement.hpp"
+#include "jit/graph/statement_maker.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -67,7 +67,10 @@ class GraphLowering {
       scope_ = scope;
       result_.program.comment(scope == 0 ? "no scope" : graph_.scopes[scope]);
     }
-    const Tensor tensor(fmt::format("{}_{}", title(node), id), node.type.dtype, node.type.dims);
+    // Readers of what nobody planned to keep have all of their places in one axis.
+    const bool is_flat = node.kind == NodeKind::reshape && !kept_[id];
+    const Tensor tensor(fmt::format("{}_{}", title(node), id), node.type.dtype,
+                        is_flat ? Dims{*node.type.num_elements()} : node.type.dims);
     // A node that cannot be read at affine places gets a tensor of its own, before this one.
     while (true) {
       const auto made = statements_of(graph_, tensors_, id, tensor);

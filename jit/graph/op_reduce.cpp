@@ -73,6 +73,15 @@ Node arg_extreme(Op op, std::string_view what, const Node& x, std::int64_t axis,
   return minimum(first, {along}, options, where);
 }
 
+/// The largest element over `axes`, which stay, for a difference to it: an infinite one would give
+/// inf - inf, so that 0 takes its place, as where there is none.
+Node finite_maximum(const Node& x, const Numbers& axes, CallSite where) {
+  if (count_of(x, axes) == 0) return jit::graph_with(x).constant(0, x.dtype(), where);
+  const Node largest = maximum(x, axes, {.keep = true}, where);
+  const Node finite = abs(Operand(largest, where)) < Operand(HUGE_VAL, where);
+  return select(Operand(finite, where), largest, 0);
+}
+
 Node windowed(Op op, std::string_view what, const Node& x, const Window& window, CallSite where) {
   const jit::Called call(what, where, x);
   const std::size_t rank = x.dims().size();
@@ -147,10 +156,7 @@ Node logsumexp(const Node& x, const Axes& axes, Reduce options, CallSite where) 
   const jit::Called call("logsumexp", where, x);
   const Numbers gone = reduced_axes(x, axes, call);
   const Node real = jit::as_floating(x, where);
-  const Node largest = maximum(real, gone, {.keep = true}, where);
-  // An infinite maximum would give inf - inf.
-  const Node finite = abs(Operand(largest, where)) < Operand(HUGE_VAL, where);
-  const Node shift = select(Operand(finite, where), largest, 0);
+  const Node shift = finite_maximum(real, gone, where);
   const Node terms = exp(Operand(Operand(real, where) - Operand(shift, where), where));
   const Node total = log(Operand(sum(terms, gone, {.keep = true}, where), where));
   const Node result = Operand(total, where) + Operand(shift, where);

@@ -104,12 +104,16 @@ void Digits::cut(std::uint32_t index, std::int64_t low) {
   axes_.insert(axes_.begin() + index + 1, axes_[index]);
 }
 
+NodePlace row_major(const NodePlaces& places, const Dims& dims) {
+  NodePlace place;
+  for (std::size_t axis = 0; axis < dims.size(); ++axis)
+    place = add(place, places[axis], stride_of(dims, axis));
+  return place;
+}
+
 std::variant<NodePlaces, Cut, NotAffine> reshaped(const NodePlaces& places, const Dims& to,
                                                   const Dims& from, const Digits& digits) {
-  NodePlace flat;
-  for (std::size_t axis = 0; axis < to.size(); ++axis)
-    flat = add(flat, places[axis], stride_of(to, axis));
-  Flat rest = rising(flat, digits);
+  Flat rest = rising(row_major(places, to), digits);
   NodePlaces result;
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
     if (from[axis] == 1) {

@@ -53,6 +53,9 @@ struct Cut {
 /// No place is affine in the indices, however they are cut.
 struct NotAffine {};
 
+/// The place in row-major order of the element at `places` of an array of `dims`.
+[[nodiscard]] NodePlace row_major(const NodePlaces& places, const Dims& dims);
+
 /// Where in an array of `from` the element lies that is at `places` of an array of `to`, which has
 /// as many elements, one at least, in the same row-major order.
 [[nodiscard]] std::variant<NodePlaces, Cut, NotAffine> reshaped(const NodePlaces& places,

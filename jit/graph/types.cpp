@@ -242,7 +242,8 @@ ArrayType cumulate_type(const GraphNode& node, const ArrayType& arg) {
   return {reduced_dtype(node.op, arg.dtype), arg.dims};
 }
 
-/// Places of a window that spans `size` elements, `dilation` apart, in steps.
+/// Places of a window that spans `size` elements, `dilation` apart, in steps. A single element has
+/// none where there are no elements: such axes are not windowed at all.
 std::int64_t window_count(std::int64_t extent, std::int64_t size, std::int64_t step,
                           std::int64_t dilation, std::size_t axis) {
   if (size < 1 || step < 1 || dilation < 1) {
@@ -252,6 +253,7 @@ std::int64_t window_count(std::int64_t extent, std::int64_t size, std::int64_t s
                     axis, size, step, dilation));
   }
   const Int128 span = Int128(size - 1) * dilation + 1;
+  if (span == 1 && extent == 0) return 0;
   if (span > extent) {
     refuse_node(
         fmt::format("the window of axis {} spans {} elements, and there are {}; pad it, or take "

@@ -209,6 +209,9 @@ void add_edges_of_sums(Cases& c) {
   c.one(
       "logsumexp of a scalar", few, scalar, [](auto& x) { return logsumexp(x); }, "np.float64(a)");
   c.one(
+      "logsumexp of no elements", few, none, [](auto& x) { return logsumexp(x, {0}); },
+      "np.full(3, -np.inf)");
+  c.one(
       "argmax, kept", few, batch, [](auto& x) { return argmax(x, -2, {.keep = true}); },
       "np.argmax(a, -2)[:, None]");
   c.one("argmin, no rows", few, none, [](auto& x) { return argmin(x); }, "np.argmin(a, -1)");
@@ -221,6 +224,10 @@ void add_edges_of_sums(Cases& c) {
       "window_sum, dilated", few, matrix,
       [](auto& x) { return window_sum(x, {.size = {2, 2}, .step = {1, 1}, .dilation = {2, 3}}); },
       "windows(a, (3, 4), (1, 1))[..., ::2, ::3].sum((2, 3), dtype=a.dtype)");
+  c.one(
+      "window_maximum, no rows", few, none,
+      [](auto& x) { return window_maximum(x, {.size = {2}, .step = {1}, .dilation = {}}); },
+      "np.lib.stride_tricks.sliding_window_view(a, 2, -1).max(-1)");
 }
 
 static void add_edges_of_order(Cases& c) {

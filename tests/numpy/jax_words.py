@@ -101,6 +101,8 @@ WORDS = {
     "window_sum": "windows(a, lax.add, (2, 3), (1, 2))",
     "window_maximum": "windows(a, lax.max, (2, 2), (2, 2))",
     "window_minimum": "windows(a, lax.min, (2, 2), (2, 2))",
+    "logsumexp of no elements": "jax.nn.logsumexp(np.float64(a), 0)",
+    "window_maximum, no rows": "windows(a, lax.max, (1, 2), (1, 1))",
     "window_sum, dilated": "windows(a, lax.add, (2, 2), (1, 1), (2, 3))",
     # Places
     "take": "a.at[:, b].get(**nearest)",

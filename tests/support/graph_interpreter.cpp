@@ -360,7 +360,33 @@ class NodeInterpreter {
   const GraphNode* node_ = nullptr;  // at hand
 };
 
+bool sums_floats(const GraphNode& node) {
+  switch (node.kind) {
+    case NodeKind::dot:
+    case NodeKind::conv:
+      return is_floating(node.type.dtype);
+    case NodeKind::reduce:
+    case NodeKind::window:
+    case NodeKind::cumulate:
+      return is_floating(node.type.dtype) && (node.op == Op::add || node.op == Op::mul);
+    default:
+      return false;
+  }
+}
+
 }  // namespace
+
+bool any_order_is_exact(const Graph& graph) {
+  const auto& state = *Inside::of(graph);
+  std::vector<bool> needed(state.nodes.size());
+  for (const NodeId id : state.results) needed[id] = true;
+  for (auto id = static_cast<NodeId>(needed.size()); id-- > 0;) {
+    if (!needed[id]) continue;
+    if (sums_floats(state.node(id))) return false;
+    for (const NodeId arg : state.node(id).args) needed[arg] = true;
+  }
+  return true;
+}
 
 std::vector<HostArray> interpret(const Graph& graph, const std::vector<HostArray>& arguments) {
   return NodeInterpreter(*Inside::of(graph), arguments).run();

@@ -14,4 +14,8 @@ namespace heddle::jit::testing {
 [[nodiscard]] std::vector<HostArray> interpret(const Graph& graph,
                                                const std::vector<HostArray>& arguments);
 
+/// Whether every order of its sums gives the same bits, so that schedules may choose one: none of
+/// the nodes that results need sums or multiplies floating elements.
+[[nodiscard]] bool any_order_is_exact(const Graph& graph);
+
 }  // namespace heddle::jit::testing

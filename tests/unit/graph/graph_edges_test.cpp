@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -117,6 +120,50 @@ TEST(GraphEdgesTest, EmptyIndices) {
                 return take(g.parameter("e", {f32, {0}}), g.parameter("i", {i32, {1}}));
               }),
               HasSubstr("axis 0 of f32[0] has no element to choose"));
+}
+
+// F3: a window over one axis leaves the others alone, also those without elements
+TEST(GraphEdgesTest, WindowsOverRowsOfNone) {
+  const Graph g("windows");
+  const Node rows = g.parameter("x", {f32, {0, 4}});
+  EXPECT_EQ(window_sum(rows, {.size = {2}}).dims(), Dims({0, 2}));
+  EXPECT_EQ(window_maximum(rows, {.size = {2}, .step = {1}}).dims(), Dims({0, 3}));
+  EXPECT_EQ(window_minimum(rows, {.size = {1, 4}}).dims(), Dims({0, 1}));
+  EXPECT_THAT(refused([](const Graph& other, const Node&) {
+                return window_sum(other.parameter("e", {f32, {0, 4}}), {.size = {2, 2}});
+              }),
+              HasSubstr("the window of axis 0 spans 2 elements, and there are 0"));
+}
+
+// F3: no term has the logarithm of 0
+TEST(GraphEdgesTest, LogarithmOfNoTerms) {
+  const Given nothing{{f32, {0, 2}}, {}};
+  EXPECT_THAT(result_of({nothing}, [](const Nodes& n) { return logsumexp(n[0], {0}); }),
+              ElementsAre(-HUGE_VAL, -HUGE_VAL));
+  EXPECT_THAT(result_of({nothing}, [](const Nodes& n) { return logsumexp(n[0]); }),
+              ElementsAre(-HUGE_VAL));
+}
+
+// F3: where no axis is a part of another, one copy lies between; readers find their places in it
+TEST(GraphEdgesTest, ReshapesThatDoNotNestCopyOnce) {
+  const auto statements = [](const std::function<Node(const Node&)>& make) {
+    const Graph g("reshaped");
+    g.finish({make(g.parameter("x", {f32, {6, 4}}))});
+    const std::string text = g.program().program.to_string();
+    return std::ranges::count(text, '=');
+  };
+  EXPECT_EQ(statements([](const Node& x) { return x * 2; }), 1);
+  EXPECT_EQ(statements([](const Node& x) { return reshape(x, {3, 2, 4}) * 2; }), 1);
+  EXPECT_EQ(statements([](const Node& x) { return reshape(x, {4, 6}) * 2; }), 2);
+  EXPECT_EQ(statements([](const Node& x) { return reshape(reshape(x, {4, 6}) * 2, {6, 4}); }), 3);
+  std::vector<double> counted(24);
+  std::iota(counted.begin(), counted.end(), 0);
+  const Given x{{f32, {6, 4}}, counted};
+  EXPECT_THAT(
+      result_of({x},
+                [](const Nodes& n) { return reverse(transpose(reshape(n[0], {4, 6})), {0}) + 0; }),
+      ElementsAre(5, 11, 17, 23, 4, 10, 16, 22, 3, 9, 15, 21, 2, 8, 14, 20, 1, 7, 13, 19, 0, 6, 12,
+                  18));
 }
 
 // F2: arrays without elements may have any other extents, wherever the 0 is

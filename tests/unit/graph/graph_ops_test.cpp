@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "unit/graph/run_graph.hpp"
@@ -17,6 +18,8 @@ namespace heddle {
 namespace {
 
 using jit::testing::run_graph;
+using ::testing::AnyOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using Doubles = std::vector<double>;
 
@@ -324,20 +327,23 @@ TEST(GraphOpsTest, Attention) {
               wanted);
 }
 
-// F3: bits depend on key and place alone; parts of keys differ; numbers are spread evenly
+// F3: bits depend on key and place alone; parts of keys differ; numbers are spread as asked
 TEST(GraphOpsTest, RandomNumbers) {
   const Graph g("random");
   const Node key = g.constant(std::uint64_t{7}, u64);
-  const Node keys = split_key(key, 2);
+  const Node keys = split_key(key, 3);
   const Node first = reshape(slice(keys, 0, {0, 1}), {});
-  const Node logits = g.constant(0.0F, f32);
-  g.finish({random_bits(key, {2, 3}), random_bits(key, {6}), random_bits(first, {6}),
+  const Node weights = g.iota({f32, {4}}, 0) + 1;
+  g.finish({random_bits(key, {2, 3}), random_bits(key, {6}), random_bits(first, {6}), keys,
             random_uniform(key, {4000}), random_normal(fold_in(key, 3), {4000}),
-            bernoulli(first, 0.25, {4000}), categorical(key, broadcast_to(logits, {2000, 4})),
-            dropout(broadcast_to(logits + 1.0, {4000}), key, 0.5)});
+            bernoulli(first, 0.25, {4000}),
+            one_hot(categorical(key, broadcast_to(log(weights), {4000, 4})), 4),
+            dropout(broadcast_to(g.constant(3.0F), {4000}), key, 0.25)});
   const auto found = run_graph(g, {});
   EXPECT_EQ(values_of(found[0]), values_of(found[1]));
   EXPECT_NE(values_of(found[1]), values_of(found[2]));
+  const std::vector<double> several = values_of(found[3]);
+  EXPECT_EQ(std::set(several.begin(), several.end()).size(), 3U);
   const auto average = [&](std::size_t n, const std::function<double(double)>& of) {
     double sum = 0;
     for (const double x : values_of(found[n])) sum += of(x);
@@ -345,12 +351,18 @@ TEST(GraphOpsTest, RandomNumbers) {
   };
   const auto itself = [](double x) { return x; };
   const auto square = [](double x) { return x * x; };
-  EXPECT_NEAR(average(3, itself), 0.5, 0.02);
-  EXPECT_NEAR(average(4, itself), 0, 0.05);
-  EXPECT_NEAR(average(4, square), 1, 0.08);
-  EXPECT_NEAR(average(5, itself), 0.25, 0.03);
-  EXPECT_NEAR(average(6, itself), 1.5, 0.1);
-  EXPECT_NEAR(average(7, itself), 1, 0.08);
+  EXPECT_NEAR(average(4, itself), 0.5, 0.02);
+  EXPECT_NEAR(average(5, itself), 0, 0.05);
+  EXPECT_NEAR(average(5, square), 1, 0.08);
+  EXPECT_NEAR(average(6, itself), 0.25, 0.03);
+  const std::vector<double> chosen = values_of(found[7]);
+  for (std::size_t k = 0; k < 4; ++k) {
+    double times = 0;
+    for (std::size_t n = k; n < chosen.size(); n += 4) times += chosen[n];
+    EXPECT_NEAR(times / 4000, static_cast<double>(k + 1) / 10, 0.03) << k;
+  }
+  EXPECT_THAT(values_of(found[8]), Each(AnyOf(0, 4)));
+  EXPECT_NEAR(average(8, itself), 3, 0.1);
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ TEST(LayersTest, IntermediatesTakeWhatIsAliveAtOnce) {
   EXPECT_EQ(many.bytes, few.bytes);
 }
 
-// F3, D2: of any graph: at most a tenth more, but where no plan that was tried has less
+// F3, D2: of any graph: at most a tenth more, but for one of a thousand, where no plan that was
+// tried has less
 TEST(LayersTest, ScratchOfRandomGraphs) {
   std::size_t bytes = 0, alive = 0, above = 0;
   const std::uint64_t seeds = test::seeds(1000);
@@ -100,9 +101,9 @@ TEST(LayersTest, ScratchOfRandomGraphs) {
     bytes += scratch.bytes;
     alive += scratch.alive;
     if (10 * scratch.bytes > 11 * scratch.alive) ++above;
-    EXPECT_LE(10 * scratch.bytes, 12 * scratch.alive) << "seed " << seed;
+    EXPECT_LE(100 * scratch.bytes, 111 * scratch.alive) << "seed " << seed;
   }
-  EXPECT_LE(200 * above, seeds);
+  EXPECT_LE(1000 * above, seeds);
   EXPECT_LE(100 * bytes, 101 * alive);
 }
 

@@ -1,15 +1,21 @@
 // Random graphs, lowered to programs and loops, against their own interpreter.
 // HEDDLE_TEST_SEEDS=n looks at n of them, HEDDLE_TEST_SEED=s at those from s on.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "jit/graph/state.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
+#include "jit/system/inside.hpp"
 #include "support/graph_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/random_graph.hpp"
@@ -99,6 +105,34 @@ TEST(RandomGraphTest, ScopesDecideNothing) {
     if (print(found).find("# layers/") != std::string::npos) ++comments;
   }
   EXPECT_GT(comments, 0u);
+}
+
+// F3: what random graphs are cited for, they make: each kind of node and each operation of it
+TEST(RandomGraphTest, EveryOperationOccurs) {
+  std::set<std::pair<NodeKind, Op>> made;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    const auto graph = Inside::of(random_graph(seed, 2 + static_cast<int>(seed % 24)));
+    for (NodeId id = 0; id < graph->nodes.size(); ++id) {
+      const GraphNode& node = graph->node(id);
+      made.emplace(node.kind, has_op(node.kind) ? node.op : Op::identity);
+    }
+  }
+  std::vector<std::string> missing;
+  const auto expect = [&](NodeKind kind, Op op) {
+    if (!made.contains({kind, op}))
+      missing.push_back(fmt::format("{} {}", kind_info(kind).name, op_info(op).name));
+  };
+  for (std::size_t k = 0; k < all_kinds().size(); ++k) {
+    const auto kind = static_cast<NodeKind>(k);
+    if (!has_op(kind)) expect(kind, Op::identity);
+  }
+  for (std::size_t op = 0; op < op_count; ++op) expect(NodeKind::element, static_cast<Op>(op));
+  for (const Op op : {Op::add, Op::mul, Op::max, Op::min, Op::and_, Op::or_})
+    expect(NodeKind::reduce, op);
+  for (const Op op : {Op::add, Op::max, Op::min}) expect(NodeKind::window, op);
+  for (const Op op : {Op::add, Op::mul, Op::max}) expect(NodeKind::cumulate, op);
+  for (const Op op : {Op::arg2, Op::add, Op::mul, Op::max, Op::min}) expect(NodeKind::scatter, op);
+  EXPECT_THAT(missing, ::testing::IsEmpty());
 }
 
 }  // namespace

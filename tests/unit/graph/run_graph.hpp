@@ -41,6 +41,12 @@ struct GraphRun {
 
   void run() { interpret(lowered.loop, arrays); }
 
+  [[nodiscard]] std::vector<HostArray> results() const {
+    std::vector<HostArray> arrays_of_results;
+    for (std::size_t n = 0; n < program.results.size(); ++n)
+      arrays_of_results.push_back(result(n));
+    return arrays_of_results;
+  }
   [[nodiscard]] HostArray result(std::size_t n) const { return array_of(program.results[n]); }
   [[nodiscard]] HostArray array_of(const Tensor& tensor) const {
     for (std::size_t k = 0; k < lowered.tensors.size(); ++k) {
@@ -55,9 +61,7 @@ struct GraphRun {
                                                       bool optimized = true) {
   GraphRun run(graph, arguments, optimized);
   run.run();
-  std::vector<HostArray> results;
-  for (std::size_t n = 0; n < run.program.results.size(); ++n) results.push_back(run.result(n));
-  return results;
+  return run.results();
 }
 
 }  // namespace heddle::jit::testing

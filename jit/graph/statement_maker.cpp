@@ -1,5 +1,5 @@
 // What a node is at places of a statement: pointwise kinds.
-#include "jit/graph/statement.hpp"
+#include "jit/graph/statement_maker.hpp"
 
 #include "jit/describe/expr.hpp"
 
@@ -32,7 +32,11 @@ std::vector<Subscript> StatementMaker::subscripts(const NodePlaces& places) cons
 }
 
 Expr StatementMaker::read(NodeId id, const NodePlaces& places) {
-  if (tensors_[id]) return tensors_[id]->at(subscripts(places));
+  if (const auto& tensor = tensors_[id]) {
+    const Dims& dims = graph_.type(id).dims;
+    const bool is_flat = tensor->dims() != dims;
+    return tensor->at(subscripts(is_flat ? NodePlaces{row_major(places, dims)} : places));
+  }
   const std::pair key(id, places);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   return known_.emplace(key, value(id, places)).first->second;

@@ -5,7 +5,7 @@
 #include "jit/describe/expr.hpp"
 #include "jit/graph/order_statements.hpp"
 #include "jit/graph/plan.hpp"
-#include "jit/graph/statement.hpp"
+#include "jit/graph/statement_maker.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -113,24 +113,28 @@ class NodeStatements {
     });
   }
 
-  /// In two steps, where neither shape's axes are parts of the other's: those of both are parts of
-  /// the one axis in between.
+  /// Where neither shape's axes are parts of the other's, those of both are parts of one axis in
+  /// between: that is the tensor, where it has one axis, else a further one.
   void reshape() {
-    try {
-      return pointwise();
-    } catch (const StatementMaker::Unreadable& unreadable) {
-      if (unreadable.id != id_) throw;
+    const bool is_flat = tensor_.dims() != node_.type.dims;
+    if (!is_flat) {
+      try {
+        return pointwise();
+      } catch (const StatementMaker::Unreadable& unreadable) {
+        if (unreadable.id != id_) throw;
+      }
     }
     const NodeId arg = node_.args[0];
-    const Tensor flat(tensor_.label() + "_flat", node_.type.dtype, {*node_.type.num_elements()});
+    const Tensor flat =
+        is_flat ? tensor_
+                : Tensor(tensor_.label() + "_flat", node_.type.dtype, {*node_.type.num_elements()});
     over(flat.dims(), [&](StatementMaker& maker) {
       return flat.at(maker.target()) =
                  maker.read_reshaped(arg, graph_.type(arg).dims, maker.places(), flat.dims());
     });
+    if (is_flat) return;
     over(node_.type.dims, [&](StatementMaker& maker) {
-      NodePlace place;
-      for (std::size_t axis = 0; axis < maker.places().size(); ++axis)
-        place = add(scale(place, node_.type.dims[axis]), maker.places()[axis]);
+      const NodePlace place = row_major(maker.places(), node_.type.dims);
       return tensor_.at(maker.target()) = flat.at(maker.subscripts({place}));
     });
   }

@@ -14,7 +14,9 @@
 
 namespace heddle::jit {
 
-using NodeTensors = std::vector<std::optional<Tensor>>;  ///< by node; of those made so far
+/// By node; of those made so far. A reshape that is read in between may have one axis alone, its
+/// elements in row-major order.
+using NodeTensors = std::vector<std::optional<Tensor>>;
 
 /// One statement over the elements of an array: what nodes are at its places.
 class StatementMaker {

@@ -1,0 +1,106 @@
+// Random graphs on pooled devices, compiled and scheduled as users have it, many under way at once,
+// against an interpreter of their nodes: every bit, so that graphs are left out whose sums depend
+// on their order. HEDDLE_TEST_SEEDS=n looks at n graphs instead of 200, HEDDLE_TEST_SEED=s at those
+// from s on.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "fuzz/random_arguments.hpp"
+#include "heddle/heddle.hpp"
+#include "support/graph_interpreter.hpp"
+#include "support/seeds.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+constexpr std::uint64_t graphs_at_once = 20;
+
+/// Calls f.operator()<T>() for the T of `dtype`.
+template <class F>
+void with_element(DType dtype, const F& f) {
+  const auto one = [&]<class T>() {
+    if (dtype == dtype_of_v<T>) f.template operator()<T>();
+  };
+  [&]<class... T>(std::tuple<T...>*) {
+    (one.template operator()<T>(), ...);
+  }(static_cast<
+      std::tuple<bool, std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t,
+                 std::int32_t, std::uint64_t, std::int64_t, Float16, BFloat16, float, double>*>(
+      nullptr));
+}
+
+void write(const Context& context, const Tensor& tensor, const HostArray& array) {
+  with_element(array.type().dtype, [&]<class T>() {
+    context.write(tensor, std::span(static_cast<const T*>(array.data()),
+                                    static_cast<std::size_t>(array.num_elements())));
+  });
+}
+
+HostArray read(const Context& context, const Tensor& tensor) {
+  HostArray array(tensor.type());
+  with_element(tensor.type().dtype, [&]<class T>() {
+    const std::vector<T> values = context.read<T>(tensor);
+    std::copy(values.begin(), values.end(), static_cast<T*>(array.data()));
+  });
+  return array;
+}
+
+/// A graph that was scheduled on a device of its own.
+struct Running {
+  RandomGraph random;
+  GraphProgram program;
+  Routine routine;
+
+  Running(const Backend& backend, std::uint64_t seed)
+      : random(seed),
+        program(random.graph.program()),
+        routine(Context(backend.physical_device(0).new_virtual_device())
+                    .link(backend.compile(program.program))) {
+    for (std::size_t k = 0; k < random.arguments.size(); ++k) {
+      if (routine.context().contains(program.parameters[k]))
+        write(routine.context(), program.parameters[k], random.arguments[k]);
+    }
+    routine.schedule();
+  }
+
+  void expect_interpreted() const {
+    const std::vector<HostArray> wanted = interpret(random.graph, random.arguments);
+    for (std::size_t n = 0; n < wanted.size(); ++n) {
+      const HostArray found = read(routine.context(), program.results[n]);
+      ASSERT_TRUE(same_elements(wanted[n], found))
+          << "seed " << random.seed << ", result " << n << "\n"
+          << wanted[n].to_string() << "\n"
+          << found.to_string() << "\n"
+          << random.graph.to_string();
+    }
+  }
+};
+
+class PooledGraphsTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Backends, PooledGraphsTest,
+                         ::testing::Values("pooled_gccjit", "pooled_cc"),
+                         [](const auto& backend) { return backend.param; });
+
+// F3: as users run them
+TEST_P(PooledGraphsTest, EqualInterpreted) {
+  const Backend backend = Backend::open(GetParam());
+  std::uint64_t seed = test::from_environment("HEDDLE_TEST_SEED", 1);
+  for (std::uint64_t left = test::seeds(200) / 2; left > 0;) {
+    std::vector<Running> running;
+    for (; left > 0 && running.size() < graphs_at_once; ++seed) {
+      if (!any_order_is_exact(RandomGraph(seed).graph)) continue;
+      running.emplace_back(backend, seed);
+      --left;
+    }
+    for (const Running& each : running) {
+      each.expect_interpreted();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing

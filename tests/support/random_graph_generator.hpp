@@ -1,0 +1,91 @@
+// Makes random_graph(): operations on nodes at hand, each in a file of its family.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "heddle/graph.hpp"
+#include "heddle/graph_ops.hpp"
+
+namespace heddle::jit::testing {
+
+class GraphGenerator {
+ public:
+  GraphGenerator(std::uint64_t seed, int size) : random_(seed), graph_("random"), size_(size) {}
+
+  Graph make();
+
+ private:
+  using Make = Node (GraphGenerator::*)();
+
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(bound));
+  }
+  bool one_of(std::int64_t count) { return below(count) == 0; }
+  DType dtype();
+  Dims dims();
+  const Node& any() { return nodes_[static_cast<std::size_t>(below(std::ssize(nodes_)))]; }
+  /// A node of the same shape, or one that broadcasts to it.
+  Node alike(const Node& node);
+  /// A node with an axis at least, if need be an expanded one.
+  Node with_axis();
+  std::int64_t axis(const Node& node) { return below(node.rank()); }
+  /// Integers about as large as places are, negative ones and such outside among them.
+  Node indices(const Dims& dims);
+  /// A scalar of u64 that the graph computes, or a constant.
+  Node key();
+
+  /// Graphs of small arrays: others are cut.
+  static Node bounded(const Node& node);
+  Node operation();
+
+  // random_graph_elements.cpp
+  Node elementwise();
+  Node arithmetic();
+  Node compared();
+  Node of_one();
+  Node retyped();
+  Node hashed();
+
+  // random_graph_layout.cpp
+  Node layout();
+  Node transposed();
+  Node reshaped();
+  Node sliced();
+  Node reversed();
+  Node padded();
+  Node concatenated();
+  Node expanded();
+  Node broadcasted();
+  Node triangle();
+  Node counted();
+
+  // random_graph_sums.cpp
+  Node sums();
+  Node reduced();
+  Node moments();
+  Node multiplied();
+  Node product_of_rows();
+  Node summed_by_letters();
+  Node convolved();
+  Node windowed();
+  Node cumulated();
+  Node normalized();
+  Node attended();
+
+  // random_graph_places.cpp
+  Node places();
+  Node place_of_largest();
+  Node taken();
+  Node windowed_at_random();
+  Node scattered();
+  Node ordered();
+  Node drawn();
+
+  std::mt19937_64 random_;
+  Graph graph_;
+  int size_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace heddle::jit::testing
