@@ -24,13 +24,6 @@ Numbers places_of(const Node& x, const Axes& axes, const jit::Called& call) {
   return found;
 }
 
-/// The axes from `from` on, as many as `count`.
-Axes axes_from(std::int64_t from, std::int64_t count) {
-  Axes axes;
-  for (std::int64_t k = 0; k < count; ++k) axes.push_back(from + k);
-  return axes;
-}
-
 /// einsum() step by step: two operands become one, until one is left.
 class Einsum {
  public:
@@ -284,10 +277,9 @@ Node matmul(const Node& a, const Node& b, CallSite where) {
   };
   const Node left = widened(a);
   const Node right = widened(b);
-  const auto batch = static_cast<std::int64_t>(outer->size());
   axes.contract_a = {left.rank() - 1};
   axes.contract_b = {right.rank() - 2};
-  axes.batch_a = axes.batch_b = axes_from(0, batch);
+  axes.batch_a = axes.batch_b = jit::first_axes(outer->size());
   return dot_general(left, right, axes, where);
 }
 

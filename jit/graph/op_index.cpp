@@ -27,12 +27,6 @@ void require_indices(std::span<const Node> indices, const jit::Called& call) {
   }
 }
 
-Numbers first_axes(std::size_t count) {
-  Numbers axes;
-  for (std::size_t k = 0; k < count; ++k) axes.push_back(static_cast<std::int64_t>(k));
-  return axes;
-}
-
 Node gather_windows(const Node& x, const std::vector<Node>& indices, Numbers axes, Numbers sizes,
                     CallSite where) {
   if (indices[0].type().num_elements() == 0) {  // of nothing nothing is taken
@@ -114,7 +108,7 @@ Node gather(const Node& x, const std::vector<Node>& indices, CallSite where) {
   const jit::Called call("gather", where, x, indices);
   require_indices(indices, call);
   require_leading(x, indices.size(), call);
-  const Numbers axes = first_axes(indices.size());
+  const Numbers axes = jit::first_axes(indices.size());
   Numbers sizes(x.dims().begin(), x.dims().end());
   std::fill_n(sizes.begin(), indices.size(), 1);
   return without_axes(gather_windows(x, indices, axes, std::move(sizes), where),
@@ -174,8 +168,8 @@ Node dynamic_slice(const Node& x, const std::vector<Operand>& starts, const Dims
     if (sizes[k] >= 0 && sizes[k] <= x.dims()[k]) continue;
     call.refuse(fmt::format("{} elements of axis {}, which has {}", sizes[k], k, x.dims()[k]));
   }
-  return gather_windows(x, nodes, first_axes(nodes.size()), Numbers(sizes.begin(), sizes.end()),
-                        where);
+  return gather_windows(x, nodes, jit::first_axes(nodes.size()),
+                        Numbers(sizes.begin(), sizes.end()), where);
 }
 
 Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<Operand>& starts,
@@ -192,7 +186,7 @@ Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<O
   require_indices(nodes, call);
   for (std::size_t k = 0; k < nodes.size(); ++k)
     nodes[k] = jit::nearest_places(nodes[k], x.dims()[k] - update.dims()[k], where);
-  return scatter_windows(x, nodes, first_axes(nodes.size()), typed, jit::Op::arg2, where);
+  return scatter_windows(x, nodes, jit::first_axes(nodes.size()), typed, jit::Op::arg2, where);
 }
 
 Node scatter(const Node& x, const std::vector<Node>& indices, const Node& updates, Scatter how,
@@ -216,7 +210,7 @@ Node scatter(const Node& x, const std::vector<Node>& indices, const Node& update
   }
   const jit::Op op = op_of(how, call);
   const Node typed = reshape(jit::typed_as(x, updates, call), window, where);
-  return scatter_windows(x, indices, first_axes(indices.size()), typed, op, where);
+  return scatter_windows(x, indices, jit::first_axes(indices.size()), typed, op, where);
 }
 
 }  // namespace heddle

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "heddle/graph_ops.hpp"
 #include "jit/graph/called.hpp"
@@ -19,9 +18,7 @@ using jit::Op;
 
 Numbers reduced_axes(const Node& x, const Axes& axes, const jit::Called& call) {
   if (!axes.empty()) return jit::axes_of(x, axes, call);
-  Numbers every(jit::axis_index(x.rank()));
-  std::iota(every.begin(), every.end(), 0);
-  return every;
+  return jit::first_axes(x.dims().size());
 }
 
 /// `x` with axes of one element where it was reduced.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <numeric>
 
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
@@ -257,6 +258,12 @@ std::int64_t axis_of(const ArrayType& type, std::int64_t axis, const Called& cal
 
 std::int64_t axis_of(const Node& node, std::int64_t axis, const Called& call) {
   return axis_of(node.type(), axis, call);
+}
+
+Numbers first_axes(std::size_t count) {
+  Numbers axes(count);
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
 }
 
 Numbers axes_of(const Node& node, const Axes& axes, const Called& call) {

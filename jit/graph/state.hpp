@@ -137,6 +137,8 @@ struct At {
 [[nodiscard]] std::int64_t axis_of(const Node& node, std::int64_t axis, const Called& call);
 /// The same for several, none twice; in rising order.
 [[nodiscard]] Numbers axes_of(const Node& node, const Axes& axes, const Called& call);
+/// 0, 1, ... below `count`.
+[[nodiscard]] Numbers first_axes(std::size_t count);
 /// The node in shape `dims`, as NumPy broadcasts; itself where it has it.
 [[nodiscard]] Node broadcast_as(const Node& node, const Dims& dims, std::source_location where);
 /// The shape that NumPy gives operands of these; nullopt where they do not go together.
