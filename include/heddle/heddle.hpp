@@ -2,6 +2,7 @@
 // of the contract: share/doc/heddle/contract.md.
 #pragma once
 
+#include "heddle/array.hpp"          // IWYU pragma: export
 #include "heddle/backend.hpp"        // IWYU pragma: export
 #include "heddle/code.hpp"           // IWYU pragma: export
 #include "heddle/data_parallel.hpp"  // IWYU pragma: export

@@ -137,6 +137,15 @@ template <> struct dtype_of<BFloat16> { static constexpr DType value = DType::bf
 template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
 template <> struct dtype_of<double> { static constexpr DType value = DType::f64; };
 // clang-format on
+/// A type that elements have in C++.
+template <class T>
+concept Element =
+    std::same_as<T, bool> || std::same_as<T, std::uint8_t> || std::same_as<T, std::int8_t> ||
+    std::same_as<T, std::uint16_t> || std::same_as<T, std::int16_t> ||
+    std::same_as<T, std::uint32_t> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::uint64_t> || std::same_as<T, std::int64_t> || std::same_as<T, Float16> ||
+    std::same_as<T, BFloat16> || std::same_as<T, float> || std::same_as<T, double>;
+
 template <class T>
 inline constexpr DType dtype_of_v = dtype_of<T>::value;
 

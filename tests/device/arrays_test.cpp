@@ -1,0 +1,155 @@
+// Arrays: values on devices, while they come, once they are there, and where they do not come.
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "heddle/array.hpp"
+#include "tests/device/backends.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class ArraysTest : public Conformance {
+ protected:
+  /// A routine that writes `x`, and an array of what it writes.
+  Array computed(float value) {
+    Tensor x("x", f32, {3});
+    Index i;
+    Program p("fill");
+    p << (x(i) = embed(i) + value);
+    const Routine fill = Context(device).link(backend.compile(p));
+    const Event event = fill.schedule();
+    return Array(device, fill.context().view(x), event);
+  }
+  /// Holds the device up until it goes.
+  struct Gate {
+    explicit Gate(const Device& of) : opened(timeline.next()) { of.wait(opened); }
+    ~Gate() { open(); }
+    void open() { static_cast<void>(timeline.signal(opened.ticket())); }
+    sched::ExternalTimeline timeline{"gate"};
+    Event opened;
+  };
+};
+HEDDLE_CONFORMANCE_SUITE(ArraysTest);
+
+// What is given is copied, whatever it is, and comes back
+TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
+  std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const Array matrix(device, {2, 3}, values);
+  const Array row(device, values);
+  const Array one(device, 2.5);
+  const Array flags(device, std::vector<bool>{true, false, true});
+  const HostArray host = HostArray::range({i16, {4}});
+  const Array counted(device, host);
+  const Array none(device, {0, 3}, std::vector<std::int64_t>{});
+  values.assign(6, 0);
+  host.set(0, 9);
+  EXPECT_EQ(matrix.type(), (ArrayType{f32, {2, 3}}));
+  EXPECT_EQ(row.dims(), (Dims{6}));
+  EXPECT_EQ(one.type(), (ArrayType{f64, {}}));
+  EXPECT_THAT(matrix.values<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(row.values<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(one.item<double>(), 2.5);
+  EXPECT_THAT(flags.values<bool>(), ElementsAre(true, false, true));
+  EXPECT_THAT(counted.values<std::int16_t>(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(none.values<std::int64_t>(), IsEmpty());
+  EXPECT_THAT(Array::zeros(device, {u8, {3}}).values<std::uint8_t>(), ElementsAre(0, 0, 0));
+  EXPECT_TRUE(matrix.done());
+  EXPECT_EQ(matrix.device(), device);
+}
+
+// What is being computed is handed on, and read once it is there
+TEST_P(ArraysTest, AreThereBeforeTheirValues) {
+  Gate gate(device);
+  const Array x = computed(0.5F);
+  const Array same = x;
+  EXPECT_EQ(same, x);
+  EXPECT_TRUE(x.status().ok());
+  std::thread host([&] { EXPECT_THAT(same.values<float>(), ElementsAre(0.5F, 1.5F, 2.5F)); });
+  gate.open();
+  host.join();
+  EXPECT_TRUE(x.wait().ok());
+  EXPECT_TRUE(x.done());
+}
+
+// D9: a copy comes after what fills the source, and nobody waits for it
+TEST_P(ArraysTest, GoToOtherDevices) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  Gate gate(device);
+  const Array x = computed(1);
+  EXPECT_EQ(x.copy_to(device), x);
+  const Array there = x.copy_to(other);
+  EXPECT_EQ(there.device(), other);
+  EXPECT_FALSE(there.done());
+  gate.open();
+  EXPECT_THAT(there.values<float>(), ElementsAre(1, 2, 3));
+  const Device elsewhere = Backend::open("sync_cc").physical_device(0).new_virtual_device();
+  EXPECT_THAT(there.copy_to(elsewhere).values<float>(), ElementsAre(1, 2, 3));
+}
+
+// S10, D9: who reads what did not come hears why, also once the device works again
+TEST_P(ArraysTest, TellWhatBecameOfThem) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  Tensor x("x", f32, {3});
+  const BufferView view(Buffer::allocate(device, x.type()), x.type());
+  const Event broken = device.submit("sensor", Touches{.writes = {view}},
+                                     [] { throw std::runtime_error("unplugged"); });
+  const Array array(device, view, broken);
+  const auto why = HasSubstr("unplugged");
+  EXPECT_THAT(text(array.wait()), why);
+  EXPECT_THAT(text(array.status()), why);
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.to_host()); })), why);
+  EXPECT_THAT(array.to_string(), AllOf(HasSubstr("f32[3] on "), why));
+  device.recover();
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.to_host()); })), why);
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.copy_to(other).to_host()); })), why);
+  EXPECT_THAT(Array(device, 1.0F).values<float>(), ElementsAre(1));
+}
+
+// D2, D17: who donated the memory has an array no more
+TEST_P(ArraysTest, GoWithTheirMemory) {
+  const Array array(device, std::vector<float>{1, 2});
+  EXPECT_TRUE(array.live());
+  const Buffer taken = array.view().buffer().donate();
+  EXPECT_FALSE(array.live());
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.values<float>()); })),
+              HasSubstr("was donated: taken in"));
+  EXPECT_THAT(Array(device, BufferView(taken, array.type())).values<float>(), ElementsAre(1, 2));
+}
+
+// What does not fit is named, with what was expected
+TEST_P(ArraysTest, MistakesAreNamed) {
+  const Array array(device, std::vector<float>{1, 2});
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.values<double>()); })),
+              AllOf(HasSubstr("array f32[2] on " + device.name()), HasSubstr("is read as f64"),
+                    HasSubstr("arrays_test.cpp"), HasSubstr("(expected f32)")));
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.item<float>()); })),
+              HasSubstr("(expected an array of one element)"));
+  const std::vector<float> three(3);
+  EXPECT_THAT(text(failure([&] { Array(device, {2, 2}, std::span<const float>(three)); })),
+              AllOf(HasSubstr("f32[2,2]"), HasSubstr("3 values were given (expected 4)")));
+  EXPECT_THAT(text(failure([&] { Array(device, {2, 2}, three); })), Not(IsEmpty()));
+  EXPECT_THAT(text(failure([&] { static_cast<void>(Array::zeros(device, {f32, {-1}})); })),
+              HasSubstr("f32[-1]"));
+  const Device gone = backend.physical_device(0).new_virtual_device();
+  gone.finalize();
+  EXPECT_THAT(text(failure([&] { Array(gone, 1.0F); })), HasSubstr("was finalised"));
+}
+
+// Text is bounded, and says where it is
+TEST_P(ArraysTest, PrintThemselves) {
+  const Array array(device, HostArray::range({f32, {1000, 1000}}));
+  EXPECT_THAT(array.to_string(), AllOf(HasSubstr("f32[1000,1000] on " + device.name()),
+                                       HasSubstr("..."), HasSubstr("999999")));
+  EXPECT_LT(array.to_string().size(), 1000U);
+}
+
+}  // namespace
+}  // namespace heddle
