@@ -55,6 +55,7 @@ Graph::Graph(std::string name)
     : state_(std::make_shared<GraphState>(require_graph_name(std::move(name)))) {}
 
 Node Graph::parameter(std::string name, ArrayType type, std::source_location where) const {
+  state_->require_unfinished("parameter", where);
   GraphNode node;
   node.kind = NodeKind::parameter;
   node.type = std::move(type);
@@ -87,12 +88,15 @@ Node Graph::iota(ArrayType type, std::int64_t axis, std::source_location where) 
 
 Graph::Scope::Scope(const Graph& graph, std::string_view name)
     : state_(graph.state_), before_(state_->scope) {
-  if (name.empty()) return;
+  // A finished graph is any thread's, and takes no more nodes that could have a scope.
+  if (name.empty() || state_->finished) return;
   const std::string& outer = state_->scopes[before_];
   state_->scope =
       state_->scope_at(outer.empty() ? std::string(name) : fmt::format("{}/{}", outer, name));
 }
-Graph::Scope::~Scope() { state_->scope = before_; }
+Graph::Scope::~Scope() {
+  if (!state_->finished) state_->scope = before_;
+}
 
 const Graph& Graph::finish(std::vector<Node> results, std::source_location where) const {
   jit::finish_graph(

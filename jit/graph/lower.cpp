@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -22,6 +21,7 @@ class GraphLowering {
       : graph_(graph), live_(graph.live()), kept_(kept_nodes(graph, live_)) {
     result_.program = Program(graph.name);
     tensors_.resize(graph.nodes.size());
+    given_.resize(graph.nodes.size());
   }
 
   GraphProgram lower() {
@@ -32,13 +32,12 @@ class GraphLowering {
       result_.parameters.push_back(*tensors_[id]);
     }
     for (NodeId id = 0; id < live_.size(); ++id) {
-      if (live_[id] && kept_[id] && !tensors_[id]) make(id);
+      if (live_[id] && kept_[id] != Keeping::none && !tensors_[id]) make(id);
     }
     for (const NodeId id : graph_.results) result_.results.push_back(given(id));
     for (const auto& [id, message] : graph_.marks) {
       // A result that is marked is read where it is.
-      const bool is_given = std::ranges::find(given_, id) != given_.end() &&
-                            graph_.node(id).kind != NodeKind::parameter;
+      const bool is_given = given_[id] && graph_.node(id).kind != NodeKind::parameter;
       result_.marked.push_back(is_given ? *tensors_[id] : given(id));
       result_.messages.push_back(message);
     }
@@ -48,9 +47,8 @@ class GraphLowering {
  private:
   /// The tensor of a result: the node's own the first time, a copy after that, and of a parameter.
   Tensor given(NodeId id) {
-    const bool first = graph_.node(id).kind != NodeKind::parameter &&
-                       std::ranges::find(given_, id) == given_.end();
-    given_.push_back(id);
+    const bool first = graph_.node(id).kind != NodeKind::parameter && !given_[id];
+    given_[id] = true;
     Tensor tensor = *tensors_[id];
     if (!first) {
       tensor = Tensor(tensor.label(), tensor.dtype(), tensor.dims());
@@ -68,9 +66,10 @@ class GraphLowering {
       result_.program.comment(scope == 0 ? "no scope" : graph_.scopes[scope]);
     }
     // Readers of what nobody planned to keep have all of their places in one axis.
-    const bool is_flat = node.kind == NodeKind::reshape && !kept_[id];
-    const Tensor tensor(fmt::format("{}_{}", title(node), id), node.type.dtype,
-                        is_flat ? Dims{*node.type.num_elements()} : node.type.dims);
+    const bool is_flat = node.kind == NodeKind::reshape && kept_[id] == Keeping::none;
+    Tensor tensor(fmt::format("{}_{}", title(node), id), node.type.dtype,
+                  is_flat ? Dims{*node.type.num_elements()} : node.type.dims);
+    if (kept_[id] == Keeping::memory) tensor.set_mode(MemoryMode::never_virtual);
     // A node that cannot be read at affine places gets a tensor of its own, before this one.
     while (true) {
       const auto made = statements_of(graph_, tensors_, id, tensor);
@@ -85,9 +84,9 @@ class GraphLowering {
 
   const GraphState& graph_;
   const std::vector<bool> live_;
-  const std::vector<bool> kept_;
+  const std::vector<Keeping> kept_;
   std::vector<std::optional<Tensor>> tensors_;  // of parameters, and of what is made so far
-  std::vector<NodeId> given_;
+  std::vector<bool> given_;                     // by node: it is a result
   std::uint32_t scope_ = 0;
   GraphProgram result_;
 };

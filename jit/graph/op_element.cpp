@@ -194,6 +194,10 @@ Node bitcast(const Operand& x, DType to) {
 
 Node clamp(const Operand& x, const Operand& low, const Operand& high) {
   const jit::Called call("clamp", x.where(), x, low, high);
+  if (x.number() && high.number()) {  // the same, with a node in each step
+    if (low.number()) call.refuse("of numbers alone; Graph::constant() makes a node of one");
+    return min(Operand(max(x, low), x.where()), Operand(max(high, low), x.where()));
+  }
   return max(low, Operand(min(x, high), x.where()));
 }
 

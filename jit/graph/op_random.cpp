@@ -95,8 +95,10 @@ Node categorical(const Node& key, const Node& given, CallSite where) {
   static_cast<void>(jit::axis_of(given, -1, call));
   const Node logits = jit::as_floating(given, where);
   const Node chance = random_uniform(key, logits.dims(), where);
-  // The centre of each of the 2^24 steps: neither 0 nor 1.
-  const Node inside = at(chance) + at(0x1p-25);
+  // The centre of each of 2^23 steps, which f32 has exactly: neither 0 nor 1, so that the noise is
+  // finite, and a logit of -infinity is never chosen before others.
+  const Node step = floor(at(at(chance) * at(0x1p23)));
+  const Node inside = at(at(step) * at(0x1p-23)) + at(0x1p-24);
   const Node noise = -at(log(at(-at(log(at(inside))))));
   return argmax(at(logits) + at(noise), -1, {}, where);
 }

@@ -41,9 +41,11 @@ Node reduce_node(Op op, std::string_view what, const Node& x, const Axes& axes, 
   return options.keep ? keep_axes(reduced, x.dims(), gone, where) : reduced;
 }
 
-std::int64_t count_of(const Node& x, const Numbers& axes) {
-  std::int64_t count = 1;
-  for (const std::int64_t axis : axes) count *= x.dims()[jit::axis_index(axis)];
+/// A double: beside an axis without elements others may be as long as they like.
+double count_of(const Node& x, const Numbers& axes) {
+  double count = 1;
+  for (const std::int64_t axis : axes)
+    count *= static_cast<double>(x.dims()[jit::axis_index(axis)]);
   return count;
 }
 
@@ -53,8 +55,7 @@ Node wide_mean(const Node& x, const Axes& axes, Reduce options, const jit::Calle
   const Node wide = cast(Operand(jit::as_floating(x, call.where()), call.where()),
                          compute_type(jit::as_floating(x, call.where()).dtype()));
   const Node total = sum(wide, gone, options, call.where());
-  return Operand(total, call.where()) /
-         Operand(static_cast<double>(count_of(x, gone)), call.where());
+  return Operand(total, call.where()) / Operand(count_of(x, gone), call.where());
 }
 
 /// The place of the first element along `axis` that is the `op` of all; a NaN is.

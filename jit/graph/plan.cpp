@@ -23,16 +23,16 @@ class Planner {
   Planner(const GraphState& graph, const std::vector<bool>& live)
       : graph_(graph),
         live_(live),
-        kept_(live.size(), false),
+        kept_(live.size(), Keeping::none),
         computes_(live.size(), false),
         reader_(live.size(), nobody),
         alike_(live.size(), true),
         uses_(live.size(), 0) {}
 
-  std::vector<bool> plan() {
+  std::vector<Keeping> plan() {
     for (NodeId id = 0; id < live_.size(); ++id) computes_[id] = computes(id);
-    for (const NodeId id : graph_.results) kept_[id] = true;
-    for (const auto& [id, message] : graph_.marks) kept_[id] = true;
+    for (const NodeId id : graph_.results) kept_[id] = Keeping::tensor;
+    for (const auto& [id, message] : graph_.marks) kept_[id] = Keeping::tensor;
     for (NodeId id = static_cast<NodeId>(live_.size()); id-- > 0;) {
       if (live_[id]) decide(id);
     }
@@ -52,10 +52,10 @@ class Planner {
   /// Its readers, which have higher numbers, have been decided.
   void decide(NodeId id) {
     const GraphNode& node = graph_.node(id);
-    if (!is_pointwise(node.kind)) kept_[id] = node.kind != NodeKind::parameter;
+    if (!is_pointwise(node.kind) && node.kind != NodeKind::parameter) keep(id);
     const bool again = reader_[id] == several || (uses_[id] > 1 && !alike_[id]);
-    if (computes_[id] && again) kept_[id] = true;
-    const NodeId statement = kept_[id] ? id : reader_[id];
+    if (computes_[id] && again) keep(id);
+    const NodeId statement = is_kept(id) ? id : reader_[id];
     const bool element = node.kind == NodeKind::element || node.kind == NodeKind::cast;
     for (const NodeId arg : node.args) {
       ++uses_[arg];
@@ -63,11 +63,18 @@ class Planner {
       alike_[arg] = alike_[arg] && element;
       const bool grows = node.kind == NodeKind::broadcast &&
                          node.type.num_elements() != graph_.type(arg).num_elements();
-      if (computes_[arg] && (grows || rereads(node.kind))) kept_[arg] = true;
+      if (computes_[arg] && (grows || rereads(node.kind))) keep(arg);
       // What is read at computed places is in memory; what these are computed by is read for each.
       const bool read_anywhere = node.kind == NodeKind::gather && arg == node.args[0];
-      if (read_anywhere && graph_.node(arg).kind != NodeKind::parameter) kept_[arg] = true;
+      if (read_anywhere && graph_.node(arg).kind != NodeKind::parameter) keep(arg);
     }
+  }
+
+  bool is_kept(NodeId id) const { return kept_[id] != Keeping::none; }
+  void keep(NodeId id) { kept_[id] = Keeping::tensor; }
+  /// Whether expressions end there, whatever passes do to tensors.
+  bool in_memory(NodeId id) const {
+    return kept_[id] == Keeping::memory || !is_pointwise(graph_.node(id).kind);
   }
 
   void bound_depth() {
@@ -75,14 +82,14 @@ class Planner {
     for (NodeId id = 0; id < live_.size(); ++id) {
       if (!live_[id] || !is_pointwise(graph_.node(id).kind)) continue;
       for (const NodeId arg : graph_.node(id).args)
-        depth[id] = std::max(depth[id], kept_[arg] ? 1 : depth[arg] + 1);
-      if (depth[id] > depth_max) kept_[id] = true;
+        depth[id] = std::max(depth[id], in_memory(arg) ? 1 : depth[arg] + 1);
+      if (depth[id] > depth_max) kept_[id] = Keeping::memory;
     }
   }
 
   const GraphState& graph_;
   const std::vector<bool>& live_;
-  std::vector<bool> kept_;
+  std::vector<Keeping> kept_;
   std::vector<bool> computes_;
   std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several
   std::vector<bool> alike_;     // read by elementwise operations alone: at one place
@@ -108,7 +115,7 @@ bool is_pointwise(NodeKind kind) noexcept {
   }
 }
 
-std::vector<bool> kept_nodes(const GraphState& graph, const std::vector<bool>& live) {
+std::vector<Keeping> kept_nodes(const GraphState& graph, const std::vector<bool>& live) {
   return Planner(graph, live).plan();
 }
 

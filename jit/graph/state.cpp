@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -83,13 +84,16 @@ std::size_t GraphState::Hash::operator()(NodeId id) const noexcept {
   return hash.value();
 }
 
+void GraphState::require_unfinished(std::string_view what, std::source_location where) const {
+  if (!finished) return;
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("graph '{}' is finished, and takes no more nodes ('{}' at {}); make them "
+                          "before finish(), or a graph of their own",
+                          name, what, jit::show(where)));
+}
+
 NodeId GraphState::add(GraphNode node, std::source_location where) {
-  if (finished) {
-    throw Error(ErrorCode::failed_precondition,
-                fmt::format("graph '{}' is finished, and takes no more nodes ('{}' at {}); make "
-                            "them before finish(), or a graph of their own",
-                            name, title(node), jit::show(where)));
-  }
+  require_unfinished(title(node), where);
   count_step();
   node.type = checked_type(node, where);
   const auto id = static_cast<NodeId>(nodes.size());
@@ -205,6 +209,14 @@ Node operand_node(const Operand& operand, DType dtype, const Called& call) {
   if (is_integer(dtype) && !is_integer(literal.dtype) && !is_kept()) {
     call.refuse(
         fmt::format("the number {} is none of {}", print_expr(literal), heddle::name(dtype)));
+  }
+  const double number = is_integer(literal.dtype) ? 0 : literal.scalar.f;
+  if (is_floating(dtype) && std::isfinite(number) &&
+      !std::isfinite(convert(literal.scalar, dtype).f)) {
+    call.refuse(
+        fmt::format("the number {} is too large for {}, which would make it infinite; take "
+                    "a wider type",
+                    print_expr(literal), heddle::name(dtype)));
   }
   if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
     call.refuse(fmt::format("the number {} does not fit {}; take a wider type", print_expr(literal),

@@ -39,6 +39,8 @@ struct GraphState {
   /// type_of(); the node's own counts for nothing where it follows from the operands). Throws
   /// failed_precondition in a finished graph.
   NodeId add(GraphNode node, std::source_location where);
+  /// Throws failed_precondition in a finished graph, of which nothing may be touched any more.
+  void require_unfinished(std::string_view what, std::source_location where) const;
 
   [[nodiscard]] const GraphNode& node(NodeId id) const { return nodes[id].node; }
   [[nodiscard]] const ArrayType& type(NodeId id) const { return nodes[id].node.type; }

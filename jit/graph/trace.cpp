@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <exception>
 #include <mutex>
 #include <new>
+#include <string>
+#include <system_error>
 #include <unordered_map>
 
 #include "heddle/status.hpp"
@@ -18,18 +22,32 @@
 namespace heddle {
 namespace {
 
-/// "mlp" for the first trace of a name in this process, then "mlp#2", ...
+/// Numbers in names from here on are no numbers of traces.
+constexpr std::uint64_t numbers_max = std::uint64_t{1} << 32U;
+
+/// "mlp" for the first trace of a name in this process, then "mlp#2", ... A function that is itself
+/// called "mlp#5" has that number of mlp's, if no other has it.
 std::string numbered(const std::string& name) {
   static constinit sched::ProcessMutex mutex;
-  // Never destroyed: other threads may trace while the process ends.
+  // Never destroyed: other threads may trace while the process ends. By name, without its number:
+  // the highest number so far.
   static auto& traces = *new std::unordered_map<std::string, std::uint64_t>();
-  const std::lock_guard lock(mutex);
-  while (true) {
-    const std::uint64_t number = ++traces[name];
-    if (number == 1) return name;
-    std::string made = fmt::format("{}#{}", name, number);
-    if (traces.emplace(made, 1).second) return made;  // else somebody called a function that
+  std::string base = name;
+  std::uint64_t asked = 1;
+  if (const std::size_t at = name.rfind('#'); at != std::string::npos) {
+    const char* const end = name.data() + name.size();
+    std::uint64_t number = 0;
+    const auto [stop, error] = std::from_chars(name.data() + at + 1, end, number);
+    const bool is_number = error == std::errc() && stop == end && name[at + 1] != '0';
+    if (is_number && number > 1 && number < numbers_max) {
+      base.resize(at);
+      asked = number;
+    }
   }
+  const std::lock_guard lock(mutex);
+  std::uint64_t& last = traces[base];
+  last = std::max(last + 1, asked);
+  return last == 1 ? base : fmt::format("{}#{}", base, last);
 }
 
 /// What is being handled, as a failure.

@@ -12,6 +12,7 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/system/limits.hpp"
+#include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -19,6 +20,9 @@ namespace {
 /// What is repeated has as many nodes, where it gets a kernel of its own: a call, and values that
 /// go through memory, for a compile less.
 constexpr std::size_t alike_nodes_min = 60;
+
+/// A tanh is some thirty steps, which compilers see all: so many count as one node more.
+constexpr std::size_t steps_per_node = 4;
 
 class Nodes {
  public:
@@ -47,7 +51,7 @@ class Nodes {
   /// A value that is used twice is computed once.
   std::size_t of(const Value& value) {
     if (!met_.insert(&value).second) return 0;
-    std::size_t sum = 1;
+    std::size_t sum = 1 + static_cast<std::size_t>(own_cost(value)) / steps_per_node;
     for (const ValuePtr& arg : value.args) sum += of(*arg);
     return sum;
   }

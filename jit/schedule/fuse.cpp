@@ -8,6 +8,7 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/vector/lanes.hpp"
+#include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -75,6 +76,17 @@ std::size_t element_size(const Stmt& loop) {
 /// At most so many become one: what another saves is one pass over memory in as many, and compilers
 /// take long over long bodies.
 constexpr std::size_t joined_max = 64;
+/// Nor where an element takes that many steps: a pass over memory is nothing beside them.
+constexpr int joined_cost_max = 700;
+
+/// The steps that the values of a loop take.
+int cost_of_values(const Stmt& loop) {
+  int cost = 0;
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.value) cost += cost_of(*stmt.value, joined_cost_max);
+  });
+  return cost;
+}
 
 /// A statement; or loops that become one, the variable of the first in the place of theirs, and
 /// what they are together.
@@ -85,6 +97,7 @@ struct Group {
     if (!may_join) return;
     touched = footprint(*stmt);
     size = element_size(*stmt);
+    cost = cost_of_values(*stmt);
   }
 
   /// The first of the parts.
@@ -98,6 +111,7 @@ struct Group {
   void add(Group&& next) {
     parts.push_back(std::move(next.parts.front()));
     if (size != next.size) size = 0;
+    cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
       const auto [at, is_new] = touched.try_emplace(buffer, theirs);
       if (is_new) continue;
@@ -118,6 +132,7 @@ struct Group {
   bool may_join = false;
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
+  int cost = 0;          ///< see cost_of_values()
 
  private:
   bool vectors = true;
@@ -138,6 +153,7 @@ bool joins_for_reads(Group& first, Group& second, const LoopQuestion& becomes_ve
 /// they read the same.
 bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
   const bool alike = first.may_join && second.may_join && first.parts.size() < joined_max &&
+                     first.cost + second.cost <= joined_cost_max &&
                      first.loop().from == second.loop().from && first.loop().to == second.loop().to;
   if (!alike) return false;
   bool shares = false, shares_written = false;

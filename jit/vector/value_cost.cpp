@@ -36,7 +36,7 @@ int cost_of(const Prim& prim) {
 
 /// The cost of an operation or a cast alone, remembered: building the primitive function takes
 /// longer. What remembers has no destructor, as compiles may run during exit.
-int own_cost(const Value& v) {
+int known_cost(const Value& v) {
   constexpr std::size_t casts = op_count;  // a row of its own, behind those of operations
   static constinit std::array<std::atomic<int>, (op_count + 1) * dtype_count * dtype_count> known{};
   const std::size_t row = v.kind == ValueKind::op ? static_cast<std::size_t>(v.op) : casts;
@@ -54,8 +54,7 @@ int own_cost(const Value& v) {
 }
 
 void add_cost(const Value& value, int limit, int& cost) {
-  if (value.kind == ValueKind::op || value.kind == ValueKind::cast)
-    cost = std::min(limit, cost + own_cost(value));
+  cost = std::min(limit, cost + own_cost(value));
   for (const ValuePtr& arg : value.args) {
     if (cost >= limit) return;
     add_cost(*arg, limit, cost);
@@ -63,6 +62,10 @@ void add_cost(const Value& value, int limit, int& cost) {
 }
 
 }  // namespace
+
+int own_cost(const Value& value) {
+  return value.kind == ValueKind::op || value.kind == ValueKind::cast ? known_cost(value) : 0;
+}
 
 int cost_of(const Value& value, int limit) {
   int cost = 0;

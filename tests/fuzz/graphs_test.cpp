@@ -33,7 +33,7 @@ struct GraphSubject : RandomGraph {
 
   explicit GraphSubject(std::uint64_t from)
       : RandomGraph(from),
-        is_scheduled(seed % 2 == 1),
+        is_scheduled(drawn(seed, 2) % 2 == 1),
         is_exact(!is_scheduled || any_order_is_exact(graph)) {}
 
   [[nodiscard]] GraphRun fresh_run() const {
@@ -127,7 +127,7 @@ TEST(GraphFuzzTest, CompiledEqualsInterpreted) {
     GraphUnit by_gccjit(*gccjit), by_cc(*cc);
     for (const GraphSubject& subject : subjects) {
       for (std::size_t way = 0; way < 6; ++way) {
-        if (all_ways || subject.seed / 2 % 6 == way)
+        if (all_ways || drawn(subject.seed, 3) % 6 == way)
           (way < 3 ? by_gccjit : by_cc).add(subject, nodes_max[way % 3]);
       }
       scheduled += subject.is_scheduled;

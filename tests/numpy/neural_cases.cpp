@@ -100,8 +100,8 @@ void add_random(Cases& c) {
   c.two(
       "categorical", wide_floats, key, In{{20, 3}},
       [](auto& k, auto& x) { return categorical(k, x); },
-      "np.argmax(b - np.log(-np.log(upper_bits(threefry(a, np.arange(60, dtype=np.uint64)"
-      ".reshape(20, 3))) + 2.0 ** -25)), -1)");
+      "np.argmax(b - np.log(-np.log(np.floor(2.0 ** 23 * upper_bits(threefry(a, "
+      "np.arange(60, dtype=np.uint64).reshape(20, 3)))) * 2.0 ** -23 + 2.0 ** -24)), -1)");
   c.one(
       "permutation", {u64}, key, [](auto& k) { return permutation(k, 100); },
       "np.argsort(threefry(a, np.arange(100, dtype=np.uint64)))");

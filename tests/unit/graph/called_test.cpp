@@ -375,6 +375,7 @@ TEST_F(CalledTest, FinishedGraphsAreForAllThreads) {
     for (int k = 0; k < 200; ++k) {
       EXPECT_EQ(reshape(x, {4, 6}).to_string(), x.to_string());
       EXPECT_THROW(static_cast<void>(sum(x, {9})), Error);
+      EXPECT_THROW(static_cast<void>((void(g.scope("late")), g.parameter("p", {f32, {}}))), Error);
     }
   };
   std::thread other(use);

@@ -166,6 +166,45 @@ TEST(GraphEdgesTest, ReshapesThatDoNotNestCopyOnce) {
                   18));
 }
 
+// F3: element 63107 of the bits of key 17 begins with 24 ones, where noise would be largest
+TEST(GraphEdgesTest, ImpossibleClassesAreNotDrawn) {
+  constexpr std::int64_t count = 1 << 16, top = 63107;
+  const Graph g("draw");
+  const Node key = g.constant(std::uint64_t{17}, u64);
+  const Node place = g.iota({i64, {count}}, 0);
+  g.finish({random_bits(key, {count}),
+            categorical(key, cast(select(place == 5, 0, -HUGE_VAL), f32)),
+            categorical(key, cast(select(place == top, -80, 0), f32))});
+  const auto found = run_graph(g, {});
+  EXPECT_EQ(found[0].values<std::uint64_t>()[top] >> 40U, 0xffffffU);
+  EXPECT_EQ(found[1].at(0), 5);
+  EXPECT_NE(found[2].at(0), top);
+}
+
+// J3: any operand of clamp() may be the node
+TEST(GraphEdgesTest, ClampOfNumbersAndANode) {
+  const Given x{{f32, {3}}, {-1, 0.75, 2}};
+  EXPECT_THAT(result_of({x}, [](const Nodes& n) { return clamp(0.5, n[0], 1.0); }),
+              ElementsAre(0.5, 0.75, 2));
+  EXPECT_THAT(result_of({x}, [](const Nodes& n) { return clamp(3, n[0], 1); }),
+              ElementsAre(1, 1, 2));
+  EXPECT_THAT(result_of({x}, [](const Nodes& n) { return clamp(0.5, 0, n[0]); }),
+              ElementsAre(0, 0.5, 0.5));
+}
+
+// F2: numbers that a type would make infinite
+TEST(GraphEdgesTest, NumbersThatAreTooLarge) {
+  const auto too_large = [](const auto& make) {
+    EXPECT_THAT(refused(make), HasSubstr("which would make it infinite"));
+  };
+  too_large([](const Graph& g, const Node&) { return g.constant(1e39, f32); });
+  too_large([](const Graph& g, const Node&) { return g.constant(70000.0, f16); });
+  too_large([](const Graph&, const Node& x) { return pad(cast(x, f16), 1e6, {{1, 1}, {0, 0}}); });
+  const Graph g("large");
+  EXPECT_NO_THROW(static_cast<void>(g.constant(HUGE_VAL, f16)));
+  EXPECT_NO_THROW(static_cast<void>(g.constant(65504.0, f16)));
+}
+
 // F2: arrays without elements may have any other extents, wherever the 0 is
 TEST(GraphEdgesTest, EmptyShapesOfAnyOrder) {
   const std::int64_t large = std::int64_t{1} << 40;

@@ -71,5 +71,18 @@ TEST(LongChainsTest, Places) {
   expect_flat({4}, [](const Node& x) { return scatter(x, {x}, take(x, x), Scatter::add); });
 }
 
+// F3, J7: what a compiler is given at once stays small, however long the chain: neither passes nor
+// joined loops put it together again
+TEST(LongChainsTest, AreCutWhereTheyAreLong) {
+  const Graph g("chain");
+  Node x = g.parameter("x", {f32, {64}});
+  for (int k = 0; k < 500; ++k) x = tanh(x * 0.5 + k);
+  g.finish({x});
+  const Lowered lowered = schedule(optimize(lower(g.program().program)), tiny_target(Isa::avx2));
+  const auto parts = cut_kernels(lowered.loop, 2'000);
+  EXPECT_GT(parts.size(), 2U);
+  for (const KernelPart& part : parts) EXPECT_LE(nodes_of(part.loop), 2'000U);
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing

@@ -191,9 +191,14 @@ TEST(TraceTest, NumberedNamesDoNotMeet) {
     return trace(name, twice, ArrayType{f32, {2}}).name();
   };
   EXPECT_EQ(named("meets#2"), "meets#2");
-  EXPECT_EQ(named("meets"), "meets");
   EXPECT_EQ(named("meets"), "meets#3");
-  EXPECT_EQ(named("meets#3"), "meets#3#2");
+  EXPECT_EQ(named("meets"), "meets#4");
+  EXPECT_EQ(named("meets#3"), "meets#5");
+  EXPECT_EQ(named("meets#9"), "meets#9");
+  EXPECT_EQ(named("meets"), "meets#10");
+  EXPECT_EQ(named("meets#x"), "meets#x");
+  EXPECT_EQ(named("meets#1"), "meets#1");
+  EXPECT_EQ(named("meets#18446744073709551616"), "meets#18446744073709551616");
 }
 
 // F1: the text of a trace has a way back, with its names
