@@ -18,7 +18,7 @@ using jit::Numbers;
 void require_indices(std::span<const Node> indices, const jit::Called& call) {
   if (indices.empty()) call.refuse("there are no indices; it takes one array at least");
   for (const Node& each : indices) {
-    if (!is_integer(each.dtype()) || each.dtype() == DType::bool_) {
+    if (!is_integer(each.dtype())) {
       call.refuse("indices are integers; convert with cast(x, i64)");
     }
     if (each.dims() != indices[0].dims()) {

@@ -107,7 +107,7 @@ Node cross_entropy(const Node& logits, const Node& labels, CallSite where) {
   const At at{where};
   const std::int64_t last = jit::axis_of(logits, -1, call);
   const Dims rows(std::vector<std::int64_t>(logits.dims().begin(), logits.dims().end() - 1));
-  const bool integers = is_integer(labels.dtype()) && labels.dtype() != DType::bool_;
+  const bool integers = is_integer(labels.dtype());
   if (labels.dims() != rows || !integers) {
     call.refuse(
         fmt::format("labels are integers [{}], one for each row of logits", fmt::join(rows, ",")));
