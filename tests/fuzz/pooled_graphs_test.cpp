@@ -68,8 +68,10 @@ struct Running {
 
   void expect_interpreted() const {
     const std::vector<HostArray> wanted = interpret(random.graph, random.arguments);
+    std::vector<Tensor> results = program.results;
+    results.insert(results.end(), program.marked.begin(), program.marked.end());
     for (std::size_t n = 0; n < wanted.size(); ++n) {
-      const HostArray found = read(routine.context(), program.results[n]);
+      const HostArray found = read(routine.context(), results[n]);
       ASSERT_TRUE(same_elements(wanted[n], found))
           << "seed " << random.seed << ", result " << n << "\n"
           << wanted[n].to_string() << "\n"

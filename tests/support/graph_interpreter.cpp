@@ -85,16 +85,18 @@ class NodeInterpreter {
   std::vector<HostArray> run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) values_.push_back(values_of(id));
     std::vector<HostArray> results;
-    for (const NodeId id : graph_.results) {
-      HostArray array(values_[id].type);
-      for (std::size_t k = 0; k < values_[id].elements.size(); ++k)
-        store_element(array.type().dtype, array.data(), k, values_[id].elements[k]);
-      results.push_back(std::move(array));
-    }
+    for (const NodeId id : graph_.results) results.push_back(array_of(id));
+    for (const auto& [id, message] : graph_.marks) results.push_back(array_of(id));
     return results;
   }
 
  private:
+  HostArray array_of(NodeId id) const {
+    HostArray array(values_[id].type);
+    for (std::size_t k = 0; k < values_[id].elements.size(); ++k)
+      store_element(array.type().dtype, array.data(), k, values_[id].elements[k]);
+    return array;
+  }
   Values values_of(NodeId id) {
     node_ = &graph_.node(id);
     Values values{node_->type, {}};
@@ -380,6 +382,7 @@ bool any_order_is_exact(const Graph& graph) {
   const auto& state = *Inside::of(graph);
   std::vector<bool> needed(state.nodes.size());
   for (const NodeId id : state.results) needed[id] = true;
+  for (const auto& [id, message] : state.marks) needed[id] = true;
   for (auto id = static_cast<NodeId>(needed.size()); id-- > 0;) {
     if (!needed[id]) continue;
     if (sums_floats(state.node(id))) return false;

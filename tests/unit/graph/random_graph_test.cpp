@@ -40,9 +40,10 @@ void expect_lowered_as_interpreted(std::uint64_t seed) {
   for (const bool optimized : {false, true}) {
     GraphRun run(graph, arguments, optimized);
     run.run();
-    ASSERT_EQ(run.program.results.size(), wanted.size());
+    const std::vector<HostArray> results = run.results();
+    ASSERT_EQ(results.size(), wanted.size());
     for (std::size_t n = 0; n < wanted.size(); ++n) {
-      const HostArray found = run.result(n);
+      const HostArray& found = results[n];
       ASSERT_TRUE(found.type() == wanted[n].type() && same_elements(wanted[n], found))
           << "seed " << seed << ", optimized " << optimized << ", result " << n << "\n"
           << wanted[n].to_string() << "\n"

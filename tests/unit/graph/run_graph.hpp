@@ -41,10 +41,11 @@ struct GraphRun {
 
   void run() { interpret(lowered.loop, arrays); }
 
+  /// And then what is marked, as interpret().
   [[nodiscard]] std::vector<HostArray> results() const {
     std::vector<HostArray> arrays_of_results;
-    for (std::size_t n = 0; n < program.results.size(); ++n)
-      arrays_of_results.push_back(result(n));
+    for (std::size_t n = 0; n < program.results.size(); ++n) arrays_of_results.push_back(result(n));
+    for (const Tensor& marked : program.marked) arrays_of_results.push_back(array_of(marked));
     return arrays_of_results;
   }
   [[nodiscard]] HostArray result(std::size_t n) const { return array_of(program.results[n]); }
