@@ -45,7 +45,7 @@ class Array {
   template <Element T>
   Array(const Device& device, const std::vector<T>& values,
         std::source_location where = std::source_location::current())
-      : Array(device, Dims{static_cast<std::int64_t>(values.size())}, values, where) {}
+      : Array(device, Dims{values.size()}, values, where) {}
   /// A scalar.
   template <Element T>
   Array(const Device& device, T value, std::source_location where = std::source_location::current())

@@ -4,6 +4,8 @@
 // from s on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "fuzz/random_arguments.hpp"
 #include "heddle/heddle.hpp"
 #include "support/graph_interpreter.hpp"
+#include "support/loop_interpreter.hpp"
 #include "support/seeds.hpp"
 
 namespace heddle::jit::testing {

@@ -10,8 +10,8 @@
 namespace heddle::jit::testing {
 
 /// The results of a finished graph for these arguments, and then the values of its marks. Terms of
-/// reductions are taken in row-major order, from the neutral element; operations and conversions are
-/// those of scalar_reference.hpp.
+/// reductions are taken in row-major order, from the neutral element; operations and conversions
+/// are those of scalar_reference.hpp.
 [[nodiscard]] std::vector<HostArray> interpret(const Graph& graph,
                                                const std::vector<HostArray>& arguments);
 
