@@ -172,6 +172,9 @@ class Graph {
  public:
   /// Throws invalid_argument where the name is empty.
   explicit Graph(std::string name = "graph");
+  /// Moving one copies it, so that none is ever empty.
+  Graph(const Graph&) = default;
+  Graph& operator=(const Graph&) = default;
 
   /// The next argument. Names are for people: two parameters may have the same.
   Node parameter(std::string name, ArrayType type,

@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "unit/graph/graph_calls.hpp"
@@ -179,6 +180,15 @@ TEST(GraphEdgesTest, ImpossibleClassesAreNotDrawn) {
   EXPECT_EQ(found[0].values<std::uint64_t>()[top] >> 40U, 0xffffffU);
   EXPECT_EQ(found[1].at(0), 5);
   EXPECT_NE(found[2].at(0), top);
+}
+
+// A graph that was moved from is the same graph
+TEST(GraphEdgesTest, NoGraphIsEmpty) {
+  Graph g("moved");
+  const Graph other = std::move(g);
+  EXPECT_EQ(g.name(), "moved");  // NOLINT: that is what is tested
+  static_cast<void>(g.parameter("x", {f32, {}}));
+  EXPECT_EQ(other.parameters().size(), 1U);
 }
 
 // J3: any operand of clamp() may be the node
