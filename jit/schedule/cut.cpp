@@ -21,7 +21,7 @@ namespace {
 /// go through memory, for a compile less.
 constexpr std::size_t alike_nodes_min = 60;
 
-/// A tanh is some thirty steps, which compilers see all: so many count as one node more.
+/// Compilers see all steps of an operation (see own_cost()): so many count as one node more.
 constexpr std::size_t steps_per_node = 4;
 
 class Nodes {
