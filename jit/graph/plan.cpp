@@ -2,12 +2,17 @@
 #include "jit/graph/plan.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace heddle::jit {
 namespace {
 
 /// Operations that one expression nests at most, layout among them.
 constexpr int depth_max = 48;
+
+/// Parts of one array, alike but for where they begin, that are read in place at most.
+constexpr std::size_t parts_max = 8;
 
 constexpr NodeId nobody = ~NodeId{0};
 constexpr NodeId several = nobody - 1;
@@ -27,7 +32,8 @@ class Planner {
         computes_(live.size(), false),
         reader_(live.size(), nobody),
         alike_(live.size(), true),
-        uses_(live.size(), 0) {}
+        uses_(live.size(), 0),
+        computed_with_(live.size(), false) {}
 
   std::vector<Keeping> plan() {
     for (NodeId id = 0; id < live_.size(); ++id) computes_[id] = computes(id);
@@ -36,6 +42,7 @@ class Planner {
     for (NodeId id = static_cast<NodeId>(live_.size()); id-- > 0;) {
       if (live_[id]) decide(id);
     }
+    keep_steps();
     bound_depth();
     return std::move(kept_);
   }
@@ -59,6 +66,7 @@ class Planner {
     const bool element = node.kind == NodeKind::element || node.kind == NodeKind::cast;
     for (const NodeId arg : node.args) {
       ++uses_[arg];
+      if (node.kind != NodeKind::concatenate) computed_with_[arg] = true;
       reader_[arg] = reader_[arg] == nobody || reader_[arg] == statement ? statement : several;
       alike_[arg] = alike_[arg] && element;
       const bool grows = node.kind == NodeKind::broadcast &&
@@ -75,6 +83,31 @@ class Planner {
   /// Whether expressions end there, whatever passes do to tensors.
   bool in_memory(NodeId id) const {
     return kept_[id] == Keeping::memory || !is_pointwise(graph_.node(id).kind);
+  }
+
+  /// Whether it is a part of its first operand that no value chooses.
+  bool is_fixed_part(const GraphNode& node) const {
+    if (node.kind == NodeKind::slice) return true;
+    return node.kind == NodeKind::gather &&
+           std::ranges::none_of(node.args.begin() + 1, node.args.end(), [this](NodeId arg) {
+             const GraphNode& index = graph_.node(arg);
+             return index.kind != NodeKind::constant || !index.type.dims.empty();
+           });
+  }
+
+  /// Parts of an array that differ in where they begin, one for each step of an unrolled loop: read
+  /// in place, that number would make each step's kernel another one, to be compiled by itself.
+  void keep_steps() {
+    std::map<std::pair<NodeId, Dims>, std::vector<NodeId>> parts;
+    for (NodeId id = 0; id < live_.size(); ++id) {
+      const GraphNode& node = graph_.node(id);
+      if (live_[id] && computed_with_[id] && is_fixed_part(node))
+        parts[{node.args[0], node.type.dims}].push_back(id);
+    }
+    for (const auto& [of, steps] : parts) {
+      if (steps.size() <= parts_max) continue;
+      for (const NodeId id : steps) kept_[id] = Keeping::memory;
+    }
   }
 
   void bound_depth() {
@@ -94,6 +127,7 @@ class Planner {
   std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several
   std::vector<bool> alike_;     // read by elementwise operations alone: at one place
   std::vector<int> uses_;
+  std::vector<bool> computed_with_;  // read by more than concatenations
 };
 
 }  // namespace

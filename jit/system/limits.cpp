@@ -49,10 +49,8 @@ void LimitedWork::check() const {
   }
   if (!limits_.deadline || std::chrono::steady_clock::now() < *limits_.deadline) return;
   throw Error(ErrorCode::deadline,
-              fmt::format("the compile of '{:.200}' was out of time in stage '{}'; allow more "
-                          "(CompileOptions::timeout, BackendOptions::compile_timeout) or split the "
-                          "program",
-                          program_, stage_));
+              fmt::format("the compile of '{:.200}' was out of time in stage '{}'; {}", program_,
+                          stage_, out_of_time_advice));
 }
 
 }  // namespace heddle::jit

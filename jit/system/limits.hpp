@@ -37,6 +37,11 @@ inline void count_step() {
 /// Steps of this thread so far: growth that no clock disturbs, for tests.
 [[nodiscard]] std::uint64_t steps_taken() noexcept;
 
+/// What errors say that speak of a limit.
+inline constexpr std::string_view out_of_time_advice =
+    "allow more (CompileOptions::timeout; BackendOptions::compile_timeout, or "
+    "HEDDLE_COMPILE_TIMEOUT) or split the program";
+
 /// While it lives, steps of this thread heed `limits`. The inner one of two counts.
 class LimitedWork {
  public:

@@ -9,6 +9,7 @@
 #include "files/temp_dir.hpp"
 #include "jit/emit/c.hpp"
 #include "jit/emit/emit.hpp"
+#include "jit/system/limits.hpp"
 #include "jit/toolchain/link.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
@@ -210,9 +211,10 @@ class CcToolchain final : public Toolchain {
                   fmt::format("the compile of unit '{:.200}' was cancelled", unit.name));
     }
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
-    throw_failure(ErrorCode::deadline,
-                  fmt::format("it did not end within {} ms and was killed", ms), unit, source,
-                  command, result, {});
+    throw_failure(
+        ErrorCode::deadline,
+        fmt::format("it did not end within {} ms and was killed; {}", ms, out_of_time_advice), unit,
+        source, command, result, {});
   }
 
   [[noreturn]] void fail(const CompileUnit& unit, const std::string& source, const Command& command,

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "jit/system/limits.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 
 namespace heddle::jit {
@@ -159,13 +160,15 @@ void Helper::fail(ErrorCode code, const std::string& what) {
   const Exit exit = child_.finish();
   const std::string output = child_.take_output();
   const bool was_killed = code == ErrorCode::deadline || code == ErrorCode::cancelled;
-  const bool said_nothing = code == ErrorCode::unavailable;  // of what heddle it is
+  std::string advice;
+  if (code == ErrorCode::deadline) advice = fmt::format("; {}", out_of_time_advice);
+  if (code == ErrorCode::unavailable) {  // it did not say of what heddle it is
+    advice =
+        "; it may be no heddle-compile: set HEDDLE_COMPILE_HELPER to the path of one, or leave it "
+        "unset";
+  }
   throw Error(code, fmt::format("{} {} ({}{}){}\n  output: {}", path_.string(), what,
-                                was_killed ? "killed after that: " : "", exit.describe(),
-                                said_nothing ? "; it may be no heddle-compile: set "
-                                               "HEDDLE_COMPILE_HELPER to the path of one, or "
-                                               "leave it unset"
-                                             : "",
+                                was_killed ? "killed after that: " : "", exit.describe(), advice,
                                 output.empty() ? "(none)" : output));
 }
 

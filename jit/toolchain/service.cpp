@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "heddle/kernel.h"
+#include "jit/system/limits.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
 namespace heddle::jit {
@@ -152,10 +153,11 @@ class CompileService final : public Compiler {
     if (landed_.wait_until(lock, patience.stop(), patience.deadline(),
                            [&flight] { return flight.landed; }))
       return;
-    throw Error(patience.stopped() ? ErrorCode::cancelled : ErrorCode::deadline,
+    const bool stopped = patience.stopped();
+    throw Error(stopped ? ErrorCode::cancelled : ErrorCode::deadline,
                 fmt::format("unit '{:.200}' was being compiled by another thread, and its time was "
-                            "over before that ended",
-                            unit.name));
+                            "over before that ended{}{}",
+                            unit.name, stopped ? "" : "; ", stopped ? "" : out_of_time_advice));
   }
 
   void land(const CompileKey& key, Flight& flight, std::exception_ptr failure) const {

@@ -40,9 +40,9 @@ struct Compiled {
   std::size_t nodes = 0, nodes_of_texts = 0;  // of all kernels; of each text once
 };
 
-Compiled compiled(int layers) {
+Compiled compiled(const Graph& graph) {
   const Lowered lowered =
-      schedule(optimize(lower(network(layers).program().program)), tiny_target(Isa::avx2));
+      schedule(optimize(lower(graph.program().program)), tiny_target(Isa::avx2));
   std::map<std::string, std::size_t> texts;
   Compiled result;
   for (const KernelPart& part : cut_kernels(lowered.loop, 2'000)) {
@@ -57,10 +57,39 @@ Compiled compiled(int layers) {
 // F3: what the compiler is given of many layers is little more than of one, and the last ones are
 // scheduled as the first ones are
 TEST(LayersTest, EqualOnesAreCompiledOnce) {
-  const Compiled one = compiled(1), two = compiled(2), many = compiled(24);
+  const Compiled one = compiled(network(1)), two = compiled(network(2)),
+                 many = compiled(network(24));
   EXPECT_GE(many.nodes, 24 * one.nodes * 9 / 10);
   EXPECT_EQ(many.nodes - two.nodes, 22 * (many.nodes / 24));
   EXPECT_LE(many.nodes_of_texts, one.nodes_of_texts * 13 / 10);
+}
+
+/// A recurrence over the rows of x, which `row` takes.
+template <typename Row>
+Compiled compiled_recurrence(int steps, const Row& row) {
+  const Graph g("recurrence");
+  const Node x = g.parameter("x", {f32, {steps, 4, 64}}), w = g.parameter("w", {f32, {64, 64}});
+  Node state = g.parameter("state", {f32, {4, 64}});
+  for (int k = 0; k < steps; ++k) state = tanh(matmul(state + row(g, x, k), w));
+  g.finish({state});
+  return compiled(g);
+}
+
+// F3: steps of an unrolled loop that take each their part of an array are alike, however it is
+// taken
+TEST(LayersTest, StepsThatSliceAreCompiledOnce) {
+  const auto slices = [](int steps) {
+    return compiled_recurrence(steps, [](const Graph&, const Node& x, int k) {
+      return squeeze(slice(x, 0, {k, k + 1}), {0});
+    });
+  };
+  const auto places = [](int steps) {
+    return compiled_recurrence(
+        steps, [](const Graph& g, const Node& x, int k) { return take(x, g.constant(k)); });
+  };
+  EXPECT_GE(slices(40).nodes, 2 * slices(20).nodes * 9 / 10);
+  EXPECT_LE(slices(40).nodes_of_texts, slices(20).nodes_of_texts * 13 / 10);
+  EXPECT_LE(places(40).nodes_of_texts, places(20).nodes_of_texts * 13 / 10);
 }
 
 /// Bytes of a graph's intermediates, as its code plans them, and the most that are alive at once.

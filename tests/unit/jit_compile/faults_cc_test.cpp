@@ -108,6 +108,7 @@ TEST_P(CcFaultTest, IsAnErrorAndTheNextCompileWorks) {
   EXPECT_EQ(children(), processes);
   faulty.mend();
   if (fault.code == ErrorCode::deadline) {
+    EXPECT_THAT(text, HasSubstr("HEDDLE_COMPILE_TIMEOUT"));
     expect_works(*make_cc_compiler(faulty.options));
   } else {
     expect_works(*compiler);

@@ -86,6 +86,9 @@ TEST_P(GccjitFaultTest, IsAnErrorAndTheNextCompileWorks) {
     EXPECT_THAT(text, HasSubstr("the source is kept in "));
     EXPECT_LT(text.size(), 50'000u);
     std::filesystem::remove(flag);
+    if (fault.code == ErrorCode::deadline) {
+      EXPECT_THAT(text, HasSubstr("HEDDLE_COMPILE_TIMEOUT"));
+    }
     if (*fault.script == 0) scratch.tool(fault.tool, std::string("exec ") + fault.tool + " \"$@\"");
     if (fault.code != ErrorCode::deadline) expect_works(*compiler);
   }
