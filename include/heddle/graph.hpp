@@ -117,7 +117,8 @@ class Node : NodeOperations {
   [[nodiscard]] std::string scope() const;
   /// Marks the node, with a message: its value comes back in GraphProgram::marked, for what runs
   /// the graph to tell. Marks are part of the graph's text.
-  const Node& log(std::string message) const;
+  const Node& log(std::string message,
+                  std::source_location where = std::source_location::current()) const;
   /// "%7 add f32[32,10]": its place among the nodes of its graph, as it was built.
   [[nodiscard]] std::string to_string() const;
 
@@ -171,7 +172,8 @@ struct GraphProgram {
 class Graph {
  public:
   /// Throws invalid_argument where the name is empty.
-  explicit Graph(std::string name = "graph");
+  explicit Graph(std::string name = "graph",
+                 std::source_location where = std::source_location::current());
   /// Moving one copies it, so that none is ever empty.
   Graph(const Graph&) = default;
   Graph& operator=(const Graph&) = default;
@@ -180,7 +182,8 @@ class Graph {
   Node parameter(std::string name, ArrayType type,
                  std::source_location where = std::source_location::current()) const;
   /// One element, of type f32 for fractions, i32 for integers, bool for bool; or as `dtype` says,
-  /// which integers beyond i32 need. Throws where the type does not hold the number.
+  /// which integers beyond i32 need. Floats are rounded to the nearest. Throws where a number is
+  /// too large for its type, and where an integer or bool is not exactly that number.
   template <Number T>
   Node constant(T number, std::source_location where = std::source_location::current()) const {
     constexpr DType dtype = std::same_as<T, bool>    ? DType::bool_
@@ -208,7 +211,6 @@ class Graph {
 
    private:
     std::shared_ptr<jit::GraphState> state_;
-    std::uint32_t before_;
   };
   [[nodiscard]] Scope scope(std::string_view name) const { return Scope(*this, name); }
 
@@ -236,7 +238,8 @@ class Graph {
   [[nodiscard]] std::string hash() const;
   /// The graph of a text that to_string() gave, with the names and scopes of its comments. Throws
   /// invalid_argument with line, column, what was expected and what was found.
-  [[nodiscard]] static Graph parse(std::string_view text, std::string name = "graph");
+  [[nodiscard]] static Graph parse(std::string_view text, std::string name = "graph",
+                                   std::source_location where = std::source_location::current());
   /// New tensors at each call.
   [[nodiscard]] GraphProgram program() const;
 

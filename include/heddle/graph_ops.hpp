@@ -68,7 +68,8 @@ struct Padding {
   std::int64_t low = 0, high = 0, interior = 0;
 };
 /// A padding for each of the first axes. `value`: a number, or a scalar node of a type whose values
-/// x holds all. Refused where more elements are to go than there are.
+/// x holds all. What is negative takes away of the elements and of what others of that axis put
+/// there; refused where it is more than that.
 Node pad(const Node& x, const Operand& value, const std::vector<Padding>& padding,
          CallSite where = CallSite::current());
 /// x on and below diagonal `diagonal` of the last two axes, else 0; triu: on and above it.
@@ -109,9 +110,10 @@ struct ConvOptions {
 Node conv(const Node& x, const Node& w, const ConvOptions& options = {},
           CallSite where = CallSite::current());
 /// The transpose of conv(): what its gradient gives for the images. x [count, filters, space...]
-/// and w as above give [count, channels, space...] of extent (n - 1) * step + dilation * (k - 1) +
-/// 1 - low - high; `interior` is 0. Between and around the elements of x are zeros,
-/// which take part as those of conv() do.
+/// and w as above give [count, channels, space...] of extent s + dilation * (k - 1) - low - high,
+/// where x is spread over s = (n - 1) * step + 1 places, or none where n is 0; `interior` is 0.
+/// Refused where conv() is: for no place left, but where the filter has one element and x none.
+/// Between and around the elements of x are zeros, which take part as those of conv() do.
 Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options = {},
                      CallSite where = CallSite::current());
 
@@ -144,8 +146,8 @@ Node variance(const Node& x, const Axes& axes = {}, Reduce options = {},
 /// log(sum(exp(x))), without overflow.
 Node logsumexp(const Node& x, const Axes& axes = {}, Reduce options = {},
                CallSite where = CallSite::current());
-/// The place of the largest element along `axis`, i64: the first of equal ones; a NaN is larger
-/// than all others.
+/// The place of the largest element along `axis`, i64, of argmin() the smallest: the first of equal
+/// ones. Where there are NaN, the first of them, for both.
 Node argmax(const Node& x, std::int64_t axis = -1, Reduce options = {},
             CallSite where = CallSite::current());
 Node argmin(const Node& x, std::int64_t axis = -1, Reduce options = {},
@@ -264,7 +266,8 @@ struct AttentionOptions {
 };
 /// softmax(scale q k^T) v over the last two axes: q [..., m, depth], k [..., n, depth], v [..., n,
 /// e], n at least 1, give [..., m, e]. `mask`: bool, broadcast to [..., m, n]; where it is false, a
-/// key is not seen. A query that sees none gives NaN.
+/// key is not seen. A query that sees none gives NaN. The values of keys that are not seen take
+/// part with weight 0, so that those have to be finite.
 Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptions& options = {},
                const Node& mask = {}, CallSite where = CallSite::current());
 
@@ -273,14 +276,15 @@ Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptio
 
 /// [count] new keys.
 Node split_key(const Node& key, std::int64_t count, CallSite where = CallSite::current());
-/// A key for this and that: a step, say, which may be computed; an integer.
+/// A key for this and that: a step, say, which may be computed; an integer, modulo 2^64.
 Node fold_in(const Node& key, const Operand& data, CallSite where = CallSite::current());
 Node random_bits(const Node& key, const Dims& dims, CallSite where = CallSite::current());  ///< u64
 /// f32, at least 0 and below 1, in steps of 2^-24. uniform() makes the same of bits.
 Node random_uniform(const Node& key, const Dims& dims, CallSite where = CallSite::current());
 /// Mean 0 and variance 1, f32 (Box and Muller, 1958).
 Node random_normal(const Node& key, const Dims& dims, CallSite where = CallSite::current());
-/// bool[dims]: true with this probability: a number, or a node that broadcasts to `dims`.
+/// bool[dims]: true with this probability: a number from 0 to 1, or a node that broadcasts to
+/// `dims`, of whose elements those below 0 count as 0, and those above 1 as 1.
 Node bernoulli(const Node& key, const Operand& probability, const Dims& dims,
                CallSite where = CallSite::current());
 /// One place along the last axis of `logits`, i64, each with the probability that softmax gives it

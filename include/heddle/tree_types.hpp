@@ -100,7 +100,10 @@ struct TreeAccess<std::array<T, n>> {
   using Parts = Types<T>;
   template <class Map>
   using Mapped = std::array<typename Map::template Of<T>::Type, n>;
-  static void each(auto& tree, const auto& visit) { TreeAccess<std::vector<T>>::each(tree, visit); }
+  static void each(auto& tree, const auto& visit) {
+    std::size_t k = 0;
+    for (auto& part : tree) visit(k++, part);
+  }
   static std::array<T, n> make(auto& parts) {
     return [&]<std::size_t... k>(std::index_sequence<k...>) {
       return std::array<T, n>{(static_cast<void>(k), parts.template next<T>())...};

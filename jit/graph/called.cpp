@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "heddle/status.hpp"
+#include "jit/value/element.hpp"
 
 namespace heddle::jit {
 
@@ -13,6 +14,11 @@ void Called::take(const Node& node) {
   if (graph != graph_)
     refuse_two_graphs({graph_.get(), operands_[0]}, {graph.get(), id_of(node)}, what_, where_);
   operands_.push_back(id_of(node));
+}
+
+void Called::require_dtype(DType dtype) const {
+  const std::string problem = dtype_problem(dtype);
+  if (!problem.empty()) refuse(problem);
 }
 
 void Called::refuse(std::string_view problem) const {

@@ -32,6 +32,8 @@ class Called {
     if (graph_ != nullptr && graph_->called == this) graph_->called = nullptr;
   }
 
+  /// Throws invalid_argument where it is none.
+  void require_dtype(DType dtype) const;
   /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9".
   [[noreturn]] void refuse(std::string_view problem) const;
 

@@ -23,11 +23,12 @@ using jit::NodeKind;
 
 namespace {
 
-std::string require_graph_name(std::string name) {
+std::string require_graph_name(std::string name, std::source_location where) {
   if (!name.empty()) return name;
   throw Error(ErrorCode::invalid_argument,
-              "a graph has no name; give it one, which its kernels and errors carry: "
-              "Graph(\"mlp\")");
+              fmt::format("a graph has no name; give it one, which its kernels and errors carry: "
+                          "Graph(\"mlp\"){}",
+                          jit::at(where)));
 }
 
 }  // namespace
@@ -40,19 +41,20 @@ std::string Node::scope() const {
 }
 std::string Node::to_string() const { return jit::graph_of(*this, "to_string")->show(id_); }
 
-const Node& Node::log(std::string message) const {
-  GraphState& graph = *jit::graph_of(*this, "log");
+const Node& Node::log(std::string message, std::source_location where) const {
+  GraphState& graph = *jit::graph_of(*this, "log", where);
   if (graph.finished) {
     throw Error(ErrorCode::failed_precondition,
-                fmt::format("{} of graph '{}' cannot be marked any more: the graph is finished",
-                            graph.show(id_), graph.name));
+                fmt::format("{} of graph '{}' cannot be marked any more: the graph is "
+                            "finished{}",
+                            graph.show(id_), graph.name, jit::at(where)));
   }
   graph.marks.emplace_back(id_, std::move(message));
   return *this;
 }
 
-Graph::Graph(std::string name)
-    : state_(std::make_shared<GraphState>(require_graph_name(std::move(name)))) {}
+Graph::Graph(std::string name, std::source_location where)
+    : state_(std::make_shared<GraphState>(require_graph_name(std::move(name), where))) {}
 
 Node Graph::parameter(std::string name, ArrayType type, std::source_location where) const {
   state_->require_unfinished("parameter", where);
@@ -61,6 +63,7 @@ Node Graph::parameter(std::string name, ArrayType type, std::source_location whe
   node.type = std::move(type);
   node.fields = {{static_cast<std::int64_t>(state_->parameters.size())}};
   if (name.empty()) name = fmt::format("arg{}", state_->parameters.size());
+  const jit::Called call(fmt::format("parameter {}", name), where, state_);
   state_->parameter_names.push_back(std::move(name));
   try {
     const Node made = jit::make_node(state_, std::move(node), where);
@@ -73,8 +76,9 @@ Node Graph::parameter(std::string name, ArrayType type, std::source_location whe
 }
 
 Node Graph::scalar(const Operand& number, DType dtype) const {
-  jit::require_dtype("constant", dtype);
-  return jit::operand_node(number, dtype, jit::Called("constant", number.where(), state_));
+  const jit::Called call("constant", number.where(), state_);
+  call.require_dtype(dtype);
+  return jit::operand_node(number, dtype, call);
 }
 
 Node Graph::iota(ArrayType type, std::int64_t axis, std::source_location where) const {
@@ -86,16 +90,17 @@ Node Graph::iota(ArrayType type, std::int64_t axis, std::source_location where) 
   return jit::make_node(state_, std::move(node), where);
 }
 
-Graph::Scope::Scope(const Graph& graph, std::string_view name)
-    : state_(graph.state_), before_(state_->scope) {
+Graph::Scope::Scope(const Graph& graph, std::string_view name) : state_(graph.state_) {
   // A finished graph is any thread's, and takes no more nodes that could have a scope.
   if (name.empty() || state_->finished) return;
-  const std::string& outer = state_->scopes[before_];
-  state_->scope =
+  const std::string& outer = state_->scopes[state_->scope()];
+  const std::uint32_t path =
       state_->scope_at(outer.empty() ? std::string(name) : fmt::format("{}/{}", outer, name));
+  state_->open_scopes.emplace_back(this, path);
 }
 Graph::Scope::~Scope() {
-  if (!state_->finished) state_->scope = before_;
+  if (state_->finished) return;
+  std::erase_if(state_->open_scopes, [this](const auto& open) { return open.first == this; });
 }
 
 const Graph& Graph::finish(std::vector<Node> results, std::source_location where) const {
@@ -135,8 +140,8 @@ std::string Graph::to_string() const {
   return jit::print_graph(finished_state(state_, "text"), true);
 }
 std::string Graph::hash() const { return jit::hash_graph(finished_state(state_, "hash")); }
-Graph Graph::parse(std::string_view text, std::string name) {
-  return Graph(jit::parse_graph(text, require_graph_name(std::move(name))));
+Graph Graph::parse(std::string_view text, std::string name, std::source_location where) {
+  return Graph(jit::parse_graph(text, require_graph_name(std::move(name), where)));
 }
 GraphProgram Graph::program() const { return jit::lower_graph(finished_state(state_, "program")); }
 

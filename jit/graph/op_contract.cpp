@@ -10,6 +10,7 @@
 #include "heddle/graph_ops.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
+#include "jit/loop/interval.hpp"
 
 namespace heddle {
 namespace {
@@ -57,6 +58,8 @@ class Einsum {
   };
 
   void read() {
+    if (spec_.find("...") != std::string_view::npos)
+      call_.refuse("'...' is not known here; give each axis that it stands for a letter");
     std::string text;
     std::ranges::copy_if(spec_, std::back_inserter(text), [](char c) { return c != ' '; });
     const std::size_t arrow = text.find("->");
@@ -172,6 +175,9 @@ class Einsum {
 std::int64_t conv_option(const std::vector<std::int64_t>& list, std::size_t k) {
   return list.empty() ? 1 : list[k];
 }
+
+using jit::Int128;
+constexpr Int128 reach_max = std::numeric_limits<std::int32_t>::max();
 
 /// How many axes of space images and filters have; refuses what does not go together.
 std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
@@ -314,7 +320,7 @@ Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, C
   std::vector<Padding> padding(2);
   Axes turned;
   for (std::size_t k = 0; k < space; ++k) {
-    const std::int64_t reach = conv_option(options.dilation, k) * (w.dims()[k + 2] - 1);
+    const Int128 far = Int128{conv_option(options.dilation, k)} * (w.dims()[k + 2] - 1);
     const Padding cut = k < options.padding.size() ? options.padding[k] : Padding{};
     if (cut.interior != 0) {
       call.refuse(
@@ -322,7 +328,17 @@ Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, C
                       "set images apart)",
                       k, cut.interior));
     }
-    padding.push_back({reach - cut.low, reach - cut.high, conv_option(options.step, k) - 1});
+    const std::int64_t step = conv_option(options.step, k);
+    const Int128 spread = x.dims()[k + 2] == 0 ? 0 : Int128{x.dims()[k + 2] - 1} * step + 1;
+    const Int128 places = spread + far - cut.low - cut.high;
+    if (far > reach_max || places < (far == 0 ? 0 : 1)) {
+      call.refuse(fmt::format(
+          "axis {} of space has {} elements, spread by step {}, and a filter that reaches over {}: "
+          "that leaves {} places after padding {} and {}",
+          k, x.dims()[k + 2], step, jit::narrow(far + 1), jit::narrow(places), cut.low, cut.high));
+    }
+    const auto reach = static_cast<std::int64_t>(far);
+    padding.push_back({reach - cut.low, reach - cut.high, step - 1});
     turned.push_back(static_cast<std::int64_t>(k + 3));
   }
   const Node images = cut_axis(pad(x, Operand(0, where), padding, where), 1, options.groups, call);

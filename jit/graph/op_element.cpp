@@ -170,9 +170,9 @@ Node rsqrt(const Operand& x) { return apply(Op::rsqrt, {&x}); }
 Node uniform(const Operand& bits) { return apply(Op::uniform, {&bits}); }
 
 Node cast(const Operand& x, DType to) {
-  jit::require_dtype("cast", to);
   const jit::Called call("cast", x.where(), x);
   if (call.graph() == nullptr) call.refuse("of a number; Graph::constant() makes a node of one");
+  call.require_dtype(to);
   if (x.node().dtype() == to) return x.node();
   GraphNode node;
   node.kind = NodeKind::cast;
@@ -182,9 +182,9 @@ Node cast(const Operand& x, DType to) {
 }
 
 Node bitcast(const Operand& x, DType to) {
-  jit::require_dtype("bitcast", to);
   const jit::Called call("bitcast", x.where(), x);
   if (call.graph() == nullptr) call.refuse("of a number; Graph::constant() makes a node of one");
+  call.require_dtype(to);
   const DType from = x.node().dtype();
   if (!jit::can_bitcast(from, to)) {
     call.refuse(fmt::format("to {}: {}", name(to), jit::bitcast_cure(from, to)));

@@ -69,7 +69,7 @@ std::vector<Node> start_nodes(const Node& x, const std::vector<Operand>& starts,
 
 Node scatter_windows(const Node& x, const std::vector<Node>& indices, Numbers axes,
                      const Node& updates, jit::Op op, CallSite where) {
-  if (updates.type().num_elements() == 0) return x;
+  if (updates.type().num_elements() == 0 || x.type().num_elements() == 0) return x;
   GraphNode node;
   node.kind = NodeKind::scatter;
   node.op = op;

@@ -23,6 +23,11 @@ const Node& require_factor(const Node& normal, const Node& factor, const jit::Ca
                           normal.type().to_string()));
 }
 
+void require_epsilon(double epsilon, const jit::Called& call) {
+  if (epsilon >= 0 && std::isfinite(epsilon)) return;
+  call.refuse(fmt::format("epsilon is {} (expected a number, 0 or more)", epsilon));
+}
+
 }  // namespace
 
 Node softmax(const Node& given, std::int64_t axis, CallSite where) {
@@ -48,6 +53,7 @@ Node log_softmax(const Node& given, std::int64_t axis, CallSite where) {
 Node layer_norm(const Node& x, const Node& scale, const Node& shift, double epsilon,
                 CallSite where) {
   const jit::Called call("layer_norm", where, x, scale, shift);
+  require_epsilon(epsilon, call);
   const At at{where};
   const std::int64_t last = jit::axis_of(x, -1, call);
   const Node distance = at(x) - at(mean(x, {last}, {.keep = true}, where));
@@ -59,6 +65,7 @@ Node layer_norm(const Node& x, const Node& scale, const Node& shift, double epsi
 
 Node rms_norm(const Node& given, const Node& scale, double epsilon, CallSite where) {
   const jit::Called call("rms_norm", where, given, scale);
+  require_epsilon(epsilon, call);
   const At at{where};
   const std::int64_t last = jit::axis_of(given, -1, call);
   const Node x = jit::as_floating(given, where);
@@ -93,6 +100,7 @@ Node one_hot(const Node& indices, std::int64_t depth, DType dtype, CallSite wher
   const jit::Called call("one_hot", where, indices);
   const At at{where};
   const Graph graph = jit::graph_with(indices);
+  call.require_dtype(dtype);
   if (!is_integer(indices.dtype())) {
     call.refuse("indices are integers; cast them");
   }
@@ -130,14 +138,17 @@ Node attention(const Node& queries, const Node& all_keys, const Node& values,
   const Node v = jit::as_floating(values, where);
   if (q.rank() < 2 || k.rank() < 2 || v.rank() < 2)
     call.refuse("each has 2 axes at least: places and depth");
-  Axes order(static_cast<std::size_t>(k.rank()));
-  for (std::size_t axis = 0; axis < order.size(); ++axis)
-    order[axis] = static_cast<std::int64_t>(axis);
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  if (!std::isfinite(options.scale)) {
+    call.refuse(fmt::format("the scale is {} (expected a finite number; 0: 1 / sqrt(depth))",
+                            options.scale));
+  }
   const std::int64_t depth = q.dims().back();
   const double scale =
       options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(depth));
-  Node scores = at(matmul(q, transpose(k, order, where), where)) * at(scale);
+  Node scores =
+      at(matmul(q, transpose(k, jit::swapped_axes(k.rank(), k.rank() - 1, k.rank() - 2), where),
+                where)) *
+      at(scale);
   const auto hide = [&](const Node& seen) { scores = select(at(seen), at(scores), at(-HUGE_VAL)); };
   if (has_mask) {
     if (mask.dtype() != DType::bool_) {

@@ -61,13 +61,6 @@ Node order_of(std::span<const Node> keys, std::int64_t axis, CallSite where) {
   return jit::make_node(jit::graph_of(keys[0], "sort"), std::move(node), where);
 }
 
-Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b) {
-  Axes order(jit::axis_index(rank));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[jit::axis_index(a)], order[jit::axis_index(b)]);
-  return order;
-}
-
 /// The places along the last axis of x of its `count` lowest keys, which `key` gives, in order.
 /// What is not among as many blocks as that, those of the lowest elements, is not among them.
 Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(const Node&)>& key,
@@ -209,7 +202,7 @@ TopK top_k(const Node& x, std::int64_t k, std::int64_t axis, CallSite where) {
     call.refuse(fmt::format("{} of the {} elements along axis {} (expected 0 to {})", k, extent,
                             along, extent));
   }
-  const Axes order = swapped_axes(x.rank(), along, x.rank() - 1);
+  const Axes order = jit::swapped_axes(x.rank(), along, x.rank() - 1);
   const Node rows = transpose(x, order, where);
   const auto key = [where](const Node& node) { return key_of(node, true, where); };
   const Node places = transpose(lowest_places(rows, k, key, where), order, where);

@@ -5,8 +5,11 @@
 #include <numbers>
 
 #include "heddle/graph_ops.hpp"
+#include "jit/describe/expr.hpp"
 #include "jit/graph/called.hpp"
 #include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+#include "jit/value/element.hpp"
 
 namespace heddle {
 namespace {
@@ -25,6 +28,12 @@ Node counters(const Graph& graph, const Dims& dims, CallSite where) {
   const auto count = ArrayType{DType::u64, dims}.num_elements();
   const Node flat = graph.iota({DType::u64, {*count}}, 0, where);
   return reshape(flat, std::vector<std::int64_t>(dims.begin(), dims.end()), where);
+}
+
+bool is_negative_integer(const Operand& operand) {
+  if (!operand.number()) return false;
+  const jit::ExprNode& literal = *Inside::of(*operand.number());
+  return info(literal.dtype).is_signed && is_integer(literal.dtype) && literal.scalar.i < 0;
 }
 
 // Counters below 2^62 are elements'; these keep keys apart from bits.
@@ -47,7 +56,8 @@ Node fold_in(const Node& key, const Operand& data, CallSite where) {
   require_key(key, call);
   if (!data.number() && !is_integer(data.node().dtype()))
     call.refuse("keys are made of integers; cast it");
-  const Node counter = jit::operand_node(data, DType::u64, call);
+  const DType type = is_negative_integer(data) ? DType::i64 : DType::u64;
+  const Node counter = cast(at(jit::operand_node(data, type, call)), DType::u64);
   return threefry(at(threefry(at(key), Operand(fold_counter, where))), at(counter));
 }
 
@@ -81,6 +91,12 @@ Node random_normal(const Node& key, const Dims& dims, CallSite where) {
 
 Node bernoulli(const Node& key, const Operand& probability, const Dims& dims, CallSite where) {
   const jit::Called call("bernoulli", where, key, probability);
+  if (probability.number()) {
+    const jit::ExprNode& literal = *Inside::of(*probability.number());
+    const double chance = jit::convert(literal.scalar, DType::f64).f;
+    if (!(chance >= 0 && chance <= 1))
+      call.refuse(fmt::format("the probability is {} (expected 0 to 1)", chance));
+  }
   if (!probability.number() &&
       jit::broadcast_dims(std::array{probability.node().dims(), dims}) != dims) {
     call.refuse(fmt::format("{} does not broadcast to [{}]", probability.node().type().to_string(),

@@ -97,7 +97,7 @@ NodeId GraphState::add(GraphNode node, std::source_location where) {
   count_step();
   node.type = checked_type(node, where);
   const auto id = static_cast<NodeId>(nodes.size());
-  nodes.push_back({std::move(node), where, scope});
+  nodes.push_back({std::move(node), where, scope()});
   const auto [at, fresh] = known_.insert(id);
   if (!fresh) nodes.pop_back();
   return *at;
@@ -210,6 +210,10 @@ Node operand_node(const Operand& operand, DType dtype, const Called& call) {
     call.refuse(
         fmt::format("the number {} is none of {}", print_expr(literal), heddle::name(dtype)));
   }
+  if (dtype == DType::bool_ && literal.dtype != DType::bool_ && !is_kept()) {
+    call.refuse(fmt::format("the number {} is none of bool (expected 0, 1, or a bool); compare it",
+                            print_expr(literal)));
+  }
   const double number = is_integer(literal.dtype) ? 0 : literal.scalar.f;
   if (is_floating(dtype) && std::isfinite(number) &&
       !std::isfinite(convert(literal.scalar, dtype).f)) {
@@ -276,6 +280,13 @@ Numbers first_axes(std::size_t count) {
   Numbers axes(count);
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
+}
+
+Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b) {
+  Axes order(axis_index(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[axis_index(a)], order[axis_index(b)]);
+  return order;
 }
 
 Numbers axes_of(const Node& node, const Axes& axes, const Called& call) {

@@ -50,6 +50,10 @@ struct GraphState {
   /// operation that was called and its operands where these are others.
   [[noreturn]] void refuse(std::string_view what, std::span<const NodeId> operands,
                            std::string_view problem, std::source_location where) const;
+  /// The present one: a position among `scopes`.
+  [[nodiscard]] std::uint32_t scope() const {
+    return open_scopes.empty() ? 0 : open_scopes.back().second;
+  }
   /// The position of a scope among `scopes`, where it is put if it is new.
   std::uint32_t scope_at(std::string path);
   /// Which nodes the results need, by position; those of parameters too, needed or not.
@@ -58,7 +62,8 @@ struct GraphState {
   std::string name;
   std::deque<MadeNode> nodes;  // Node::type() refers into it while others are added
   std::vector<std::string> scopes{std::string()};
-  std::uint32_t scope = 0;  ///< the present one
+  /// Graph::Scope and its path, those that live, in the order of their making.
+  std::vector<std::pair<const void*, std::uint32_t>> open_scopes;
   std::vector<NodeId> parameters;
   std::vector<std::string> parameter_names;
   std::vector<NodeId> results;
@@ -141,6 +146,8 @@ struct At {
 [[nodiscard]] Numbers axes_of(const Node& node, const Axes& axes, const Called& call);
 /// 0, 1, ... below `count`.
 [[nodiscard]] Numbers first_axes(std::size_t count);
+/// 0, 1, ... below `rank`, two of them exchanged.
+[[nodiscard]] Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b);
 /// The node in shape `dims`, as NumPy broadcasts; itself where it has it.
 [[nodiscard]] Node broadcast_as(const Node& node, const Dims& dims, std::source_location where);
 /// The shape that NumPy gives operands of these; nullopt where they do not go together.

@@ -173,7 +173,7 @@ class GraphParser : Scanner {
       graph_->parameter_names.push_back(
           name.empty() ? fmt::format("arg{}", graph_->parameters.size()) : name);
     } else {
-      graph_->scope = graph_->scope_at(name);
+      graph_->open_scopes.assign(1, {nullptr, graph_->scope_at(name)});
     }
     add(std::move(node), start);
   }

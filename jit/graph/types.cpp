@@ -11,6 +11,7 @@
 #include "jit/graph/type_checks.hpp"
 #include "jit/graph/types_index.hpp"
 #include "jit/loop/interval.hpp"
+#include "jit/value/element.hpp"
 
 namespace heddle::jit {
 
@@ -315,7 +316,12 @@ void require_form(const GraphNode& node, std::size_t args) {
 }
 
 ArrayType given_type(const GraphNode& node) {
-  if (!is_dtype(node.type.dtype)) refuse_node("its type is none");
+  if (const std::string problem = dtype_problem(node.type.dtype); !problem.empty())
+    refuse_node(problem);
+  if (node.type.layout != Layout::row_major) {
+    refuse_node(fmt::format("its layout is {} (expected Layout::row_major)",
+                            static_cast<unsigned>(node.type.layout)));
+  }
   for (std::size_t k = 0; k < node.type.dims.size(); ++k) {
     if (node.type.dims[k] < 0) {
       refuse_node(

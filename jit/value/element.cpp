@@ -26,13 +26,18 @@ void store(void* data, std::size_t k, T value) noexcept {
 
 }  // namespace
 
-void require_dtype(std::string_view what, DType dtype) {
-  if (is_dtype(dtype)) return;
+std::string dtype_problem(DType dtype) {
+  if (is_dtype(dtype)) return {};
   std::string known;
   for (const auto& row : dtypes::table)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {} is no dtype (expected one of {})",
-                                                       what, static_cast<unsigned>(dtype), known));
+  return fmt::format("{} is no dtype (expected one of {})", static_cast<unsigned>(dtype), known);
+}
+
+void require_dtype(std::string_view what, DType dtype) {
+  const std::string problem = dtype_problem(dtype);
+  if (problem.empty()) return;
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", what, problem));
 }
 
 Scalar load_element(DType dtype, const void* data, std::size_t k) noexcept {

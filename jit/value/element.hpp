@@ -11,6 +11,8 @@ namespace heddle::jit {
 
 /// Throws invalid_argument naming `what` for a number that is no DType.
 void require_dtype(std::string_view what, DType dtype);
+/// What is wrong with it, and what was expected; empty where it is one.
+[[nodiscard]] std::string dtype_problem(DType dtype);
 
 /// Element k of a row-major array of `dtype`, as a Scalar of that dtype.
 [[nodiscard]] Scalar load_element(DType dtype, const void* data, std::size_t k) noexcept;
