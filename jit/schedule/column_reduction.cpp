@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/loop/verify.hpp"
 #include "jit/schedule/lanes.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/tiles.hpp"
+#include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -108,16 +110,39 @@ class ColumnSums {
   Affine base_;
 };
 
+Block after_sums(const StmtPtr& nest) { return {nest->body.begin() + 2, nest->body.end()}; }
+
+/// for j { let x = start; for i.. { x = op(x, term) }; after }
+std::optional<Reduction> match_columns(const StmtPtr& nest) {
+  if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || nest->from != 0 ||
+      nest->body.size() < 3 || !is_straight(after_sums(nest)))
+    return std::nullopt;
+  return match_reduction(nest->body[0], nest->body[1]);
+}
+
+/// Whether loads of terms go along the columns, and none along what is reduced.
+bool reads_along_rows(const Loop& loop, const Reduction& r, VarId column) {
+  bool along = false;
+  bool across = false;
+  walk(*r.term, [&](const Value& v) {
+    if (v.kind != ValueKind::load) return;
+    along = along || stride(loop, v.buffer, v.subscripts, column) == 1;
+    across = across || stride(loop, v.buffer, v.subscripts, r.loops.back()->var) == 1;
+  });
+  return along && !across;
+}
+
 }  // namespace
 
+bool is_column_reduction(const Loop& loop, const StmtPtr& nest) {
+  const std::optional<Reduction> r = match_columns(nest);
+  return r && reads_along_rows(loop, *r, nest->var);
+}
+
 std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest) {
-  // for j { let x = start; for i.. { x = op(x, term) }; after }, contiguous along j: j in lanes.
-  if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || nest->from != 0 ||
-      nest->body.size() < 3)
-    return std::nullopt;
-  const std::optional<Reduction> r = match_reduction(nest->body[0], nest->body[1]);
-  const Block after(nest->body.begin() + 2, nest->body.end());
-  if (!r || !is_straight(after)) return std::nullopt;
+  const std::optional<Reduction> r = match_columns(nest);
+  if (!r) return std::nullopt;
+  const Block after = after_sums(nest);
   const DType type = r->declare->value->dtype;
   const std::int64_t width = in.target.lanes(type);
   if (width < 2 || nest->to < width) return std::nullopt;
@@ -127,10 +152,15 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
                  make_assign(r->declare->local,
                              make_op(r->op, {make_local(r->declare->local, type), r->term}))};
   straight.insert(straight.end(), after.begin(), after.end());
-  if (!runs_as_vectors(
-          in, make_loop(trial, 0, std::min(nest->to, copies_max),
-                        copy_at(in, straight, nest->var, affine_var(trial)), LoopMark::lanes)))
-    return std::nullopt;
+  const StmtPtr lanes =
+      make_loop(trial, 0, std::min(nest->to, copies_max),
+                copy_at(in, straight, nest->var, affine_var(trial)), LoopMark::lanes);
+  if (!runs_as_vectors(in, lanes)) {
+    // What no vectors compute, of several widths say, is still read along its rows.
+    const bool in_rows = r->loops.size() == 1 && broken_mark({lanes}).empty() &&
+                         reads_along_rows(in.lowered.loop, *r, nest->var);
+    return in_rows ? std::optional(ColumnSums(in, nest, *r, after).build()) : std::nullopt;
+  }
   if (r->loops.size() == 1 && nest->to > sums_max * width)
     return ColumnSums(in, nest, *r, after).build();
   Block result{make_comment(fmt::format("reduction: {} columns at once", sums_max * width))};

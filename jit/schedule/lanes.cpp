@@ -1,6 +1,8 @@
 // See schedule/lanes.hpp.
 #include "jit/schedule/lanes.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "jit/loop/rewrite.hpp"
@@ -35,8 +37,8 @@ std::optional<Reduction> match_reduction(const StmtPtr& declare, const StmtPtr& 
     return std::nullopt;
   const Value& next = *inner->value;
   if (next.kind != ValueKind::op || next.args.size() != 2) return std::nullopt;
-  if (next.op != Op::add && next.op != Op::mul && next.op != Op::max && next.op != Op::min)
-    return std::nullopt;
+  constexpr std::array ops{Op::add, Op::mul, Op::max, Op::min, Op::and_, Op::or_};
+  if (std::ranges::find(ops, next.op) == ops.end()) return std::nullopt;
   const auto is_sum = [&](const ValuePtr& v) {
     return v->kind == ValueKind::local && v->local == declare->local;
   };

@@ -123,7 +123,8 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   const auto stays_alone = [&](const StmtPtr& stmt) {
     return (steps.take(ScheduleStep::contraction) &&
             find_contraction(lowered.loop, stmt).has_value()) ||
-           (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt));
+           (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt)) ||
+           (steps.take(ScheduleStep::reduction) && is_column_reduction(lowered.loop, stmt));
   };
   if (steps.take(ScheduleStep::fuse))
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,

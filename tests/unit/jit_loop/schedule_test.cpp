@@ -230,6 +230,25 @@ TEST(ScheduleTest, ManyWideSumsAreLegal) {
   expect_unchanged(program);
 }
 
+// J9: sums of columns that no vectors compute, as they read and add different widths, are read
+// along rows as others are, where no column needs another one's sum
+TEST(ScheduleTest, ColumnsOfOtherWidthsAreReadAlongRows) {
+  const Tensor x("x", u8, {37, 150}), columns("columns", i64, {150}), rows("rows", i64, {37}),
+      chain("chain", i64, {151});
+  const Index i, j(150);
+  const auto made = [](const Program& program) {
+    expect_unchanged(program);
+    return comments(schedule(optimize(lower(program)), tiny_target(Isa::avx512)).loop);
+  };
+  Program along("along"), across("across"), carried("carried");
+  along << (columns(j) = sum(cast(x(i, j), i64)));
+  EXPECT_NE(made(along).find("columns at once, 4 rows"), std::string::npos);
+  across << (rows(i) = sum(cast(x(i, j), i64)));
+  EXPECT_EQ(made(across).find("columns at once"), std::string::npos);
+  carried << (chain(j + 1) = sum(cast(x(i, j), i64) + chain(j)));
+  EXPECT_EQ(made(carried).find("columns at once"), std::string::npos);
+}
+
 // J5: the same kernel has the same schedule, whatever was made before
 TEST(ScheduleTest, IsDeterministic) {
   const Lowered before = optimize(lower(random_contraction(5)));
