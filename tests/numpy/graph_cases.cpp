@@ -111,6 +111,7 @@ int run(const char* path) {
   add_edges_of_layout(cases);
   add_edges_of_sums(cases);
   add_edges_of_places(cases);
+  add_rare_cases(cases);
 
   std::mt19937_64 random(1);
   std::vector<Subject> subjects;

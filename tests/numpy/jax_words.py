@@ -32,6 +32,7 @@ WORDS = {
     "cos": "lax.cos(a)",
     "tanh": "lax.tanh(a)",
     "erf": "lax.erf(a)",
+    "erf of whole numbers": "lax.erf(np.float64(a))",
     "sqrt": "lax.sqrt(a)",
     "rsqrt": "lax.rsqrt(a)",
     "recip": "np.reciprocal(a)",
@@ -72,6 +73,12 @@ WORDS = {
     "conv, two axes": "lax.conv(a, b, (1, 1), 'VALID')",
     "conv, three axes": "lax.conv(a, b, (1, 1, 1), 'VALID')",
     "conv, no images": "lax.conv(a, b, (1,), 'VALID')",
+    "conv, no channels": "lax.conv(a, b, (1,), 'VALID')",
+    "conv_transposed, two axes": "lax.conv_transpose(a, b, (2, 2), 'VALID', dimension_numbers="
+                                 "('NCHW', 'OIHW', 'NCHW'), transpose_kernel=True)",
+    "conv_transposed, three axes": "lax.conv_transpose(a, b, (1, 1, 1), 'VALID', "
+                                   "dimension_numbers=('NCDHW', 'OIDHW', 'NCDHW'), "
+                                   "transpose_kernel=True)",
     "conv, zeros between images": "lax.conv_general_dilated(a, b, (1,), [(1, -1)], "
                                   "lhs_dilation=(2,))",
     "conv_transposed": "lax.conv_transpose(a, b, (2,), 'VALID', dimension_numbers=images, "
@@ -90,6 +97,11 @@ WORDS = {
     "argmin": "lax.argmin(a, 0, np.int64)",
     "cumsum": "lax.cumsum(a, 1)",
     "cumsum, each sum rounded": "running(a, dtype)",
+    "cumprod, each product rounded": "running(a, dtype, np.multiply, 1)",
+    "window_maximum of NaN": "windows(a, lax.max, (2, 2), (2, 2))",
+    "window_minimum, dilated, NaN": "windows(a, lax.min, (2, 2), (1, 1), (2, 3))",
+    "window_maximum of truth values":
+        "lax.reduce_window(a, False, lax.bitwise_or, (2, 3), (2, 3), 'VALID')",
     "cumsum, reverse": "lax.cumsum(a, 0, reverse=True)",
     "cumprod": "lax.cumprod(a, 0)",
     "cumprod, reverse": "lax.cumprod(a, 1, reverse=True)",
@@ -152,6 +164,12 @@ WORDS = {
     "gelu": "jax.nn.gelu(np.float64(a), approximate=False)",
     "gelu of a scalar": "jax.nn.gelu(np.float64(a), approximate=False)",
     "silu": "jax.nn.silu(np.float64(a))",
+    "gelu, no elements": "jax.nn.gelu(np.float64(a), approximate=False)",
+    "silu, no elements": "jax.nn.silu(np.float64(a))",
+    "silu of a scalar": "jax.nn.silu(np.float64(a))",
+    "one_hot, none": "jax.nn.one_hot(a, 6)",
+    "cross_entropy, no rows": "-np.take_along_axis(jax.nn.log_softmax(np.float64(a)), "
+                              "np.maximum(b, 0)[:, None], 1)[:, 0]",
     "silu, NaN and infinities": "jax.nn.silu(a)",
     "sigmoid, NaN and infinities": "jax.nn.sigmoid(a)",
     "one_hot": "jax.nn.one_hot(a, 6)",
@@ -196,12 +214,12 @@ def names():
     def bitcast(x, kind):
         return lax.bitcast_convert_type(x, f"{kind}{8 * x.dtype.itemsize}")
 
-    def running(x, dtype):
+    def running(x, dtype, apply=jnp.add, first=0):
         def step(before, each):
-            after = (jnp.float32(before) + jnp.float32(each)).astype(before.dtype)
+            after = apply(jnp.float32(before), jnp.float32(each)).astype(before.dtype)
             return after, after
         columns = stored(x, dtype).T
-        return lax.scan(step, jnp.zeros_like(columns[0]), columns)[1].T.astype(jnp.float64)
+        return lax.scan(step, jnp.full_like(columns[0], first), columns)[1].T.astype(jnp.float64)
 
     def windows(x, how, size, step, dilation=(1, 1)):
         low, high = (-jnp.inf, jnp.inf) if x.dtype.kind == "f" else \

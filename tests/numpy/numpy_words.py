@@ -34,11 +34,11 @@ def rounded(x, dtype):
     return np.float64(bits.view(np.float32)).reshape(np.shape(x))
 
 
-def running(x, dtype):
+def running(x, dtype, apply=np.add):
     """Sums along the last axis, each rounded to a 16-bit type before the next is made of it."""
     out = x.copy()
     for k in range(1, x.shape[1]):
-        out[:, k] = rounded(np.float32(out[:, k - 1]) + np.float32(x[:, k]), dtype)
+        out[:, k] = rounded(apply(np.float32(out[:, k - 1]), np.float32(x[:, k])), dtype)
     return out
 
 
@@ -99,10 +99,13 @@ def conv(x, w, step, padding, dilation, groups):
 
 
 def conv_transposed(x, w, step, dilation=1):
-    wide = dilation * (w.shape[2] - 1) + 1
-    out = np.zeros((x.shape[0], w.shape[1], (x.shape[2] - 1) * step + wide), x.dtype)
-    for p in range(x.shape[2]):
-        out[:, :, p * step:p * step + wide:dilation] += np.einsum("nf,fck->nck", x[:, :, p], w)
+    wide = [dilation * (size - 1) + 1 for size in w.shape[2:]]
+    found = [(extent - 1) * step + reach for extent, reach in zip(x.shape[2:], wide)]
+    out = np.zeros((x.shape[0], w.shape[1], *found), x.dtype)
+    for place in np.ndindex(*x.shape[2:]):
+        at = tuple(slice(p * step, p * step + reach, dilation) for p, reach in zip(place, wide))
+        out[(slice(None), slice(None), *at)] += np.tensordot(x[(slice(None), slice(None), *place)],
+                                                             w, 1)
     return out
 
 

@@ -110,5 +110,6 @@ void add_random(Cases& c);
 void add_edges_of_layout(Cases& c);
 void add_edges_of_sums(Cases& c);
 void add_edges_of_places(Cases& c);
+void add_rare_cases(Cases& c);
 
 }  // namespace heddle::numpy

@@ -177,6 +177,25 @@ TEST(GraphArgumentsTest, ExtentsOfTransposedConvolutions) {
               HasSubstr("'conv_transposed' of "));
 }
 
+// F2: scalars have no space that windows or filters could go over
+TEST(GraphArgumentsTest, ConvolutionsHaveAxesOfSpace) {
+  const auto scalar = [](const Node& x) { return sum(x); };
+  EXPECT_THAT(refused([&](const Graph&, const Node& x) { return conv(scalar(x), scalar(x)); }),
+              HasSubstr("have 3 to 5 axes"));
+  EXPECT_THAT(
+      refused([&](const Graph&, const Node& x) { return conv_transposed(scalar(x), scalar(x)); }),
+      HasSubstr("have 3 to 5 axes"));
+  const Window window{.size = {2}};
+  EXPECT_THAT(refused([&](const Graph&, const Node& x) { return window_sum(scalar(x), window); }),
+              HasSubstr("'window_sum' of "));
+  EXPECT_THAT(
+      refused([&](const Graph&, const Node& x) { return window_maximum(scalar(x), window); }),
+      HasSubstr("'window_maximum' of "));
+  EXPECT_THAT(
+      refused([&](const Graph&, const Node& x) { return window_minimum(scalar(x), window); }),
+      HasSubstr("'window_minimum' of "));
+}
+
 // F2: what einsum() does not know, it says
 TEST(GraphArgumentsTest, EinsumHasNoEllipsis) {
   EXPECT_THAT(refused([](const Graph&, const Node& x) { return einsum("...j->...", {x}); }),

@@ -18,8 +18,12 @@
 namespace heddle::jit::testing {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using Doubles = std::vector<double>;
 using Places = std::vector<std::int64_t>;
 
@@ -286,6 +290,18 @@ TEST(GraphOrderTest, SearchesSorted) {
     }
     EXPECT_EQ(found(sorted, ints, Side::left), left) << count;
     EXPECT_EQ(found(sorted, ints, Side::right), right) << count;
+  }
+}
+
+// F3: searched in what is not sorted, a value has a place there is, whichever
+TEST(GraphOrderTest, SearchesWhatIsNotSorted) {
+  for (const std::int64_t extent : {1, 5, 100}) {
+    const HostArray mixed = order_argument({f32, {extent}}, 1, true);
+    const HostArray values = order_argument({f32, {300}}, 2, true);
+    const auto found = results_of({mixed, values}, [](const std::vector<Node>& n) {
+      return std::vector{searchsorted(n[0], n[1])};
+    });
+    EXPECT_THAT(places_of(found[0]), Each(AllOf(Ge(0), Le(extent))));
   }
 }
 
