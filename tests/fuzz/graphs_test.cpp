@@ -17,9 +17,7 @@
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/toolchain/compiler.hpp"
-#include "support/graph_interpreter.hpp"
 #include "support/seeds.hpp"
-#include "unit/graph/run_graph.hpp"
 #include "unit/jit_compile/kernel_runner.hpp"
 
 namespace heddle::jit::testing {
@@ -36,17 +34,8 @@ struct GraphSubject : RandomGraph {
         is_scheduled(drawn(seed, 2) % 2 == 1),
         is_exact(!is_scheduled || any_order_is_exact(graph)) {}
 
-  [[nodiscard]] GraphRun fresh_run() const {
-    const Target target = native_target();
-    return {graph, arguments, true, is_scheduled ? &target : nullptr};
-  }
-
-  [[nodiscard]] std::vector<HostArray> wanted() const {
-    if (is_exact) return interpret(graph, arguments);
-    GraphRun run = fresh_run();
-    run.run();
-    return run.results();
-  }
+  [[nodiscard]] GraphRun fresh_run() const { return RandomGraph::fresh_run(is_scheduled); }
+  [[nodiscard]] std::vector<HostArray> wanted() const { return RandomGraph::wanted(is_scheduled); }
 };
 
 /// The kernels of a graph in a unit.

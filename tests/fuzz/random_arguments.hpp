@@ -7,8 +7,10 @@
 
 #include "heddle/graph.hpp"
 #include "heddle/host_array.hpp"
+#include "support/graph_interpreter.hpp"
 #include "support/random_graph.hpp"
 #include "support/random_program.hpp"
+#include "unit/graph/run_graph.hpp"
 
 namespace heddle::jit::testing {
 
@@ -27,6 +29,20 @@ struct RandomGraph {
       : seed(from), graph(random_graph(seed, 2 + static_cast<int>(drawn(seed, 1) % 24))) {
     for (const Node& parameter : graph.parameters())
       arguments.push_back(random_array(parameter.type(), seed + arguments.size()));
+  }
+
+  /// Its program, scheduled for this processor or not.
+  [[nodiscard]] GraphRun fresh_run(bool is_scheduled) const {
+    const Target target = native_target();
+    return {graph, arguments, true, is_scheduled ? &target : nullptr};
+  }
+
+  /// What its nodes mean, where a schedule cannot change that; else what its loops do.
+  [[nodiscard]] std::vector<HostArray> wanted(bool is_scheduled) const {
+    if (!is_scheduled || any_order_is_exact(graph)) return interpret(graph, arguments);
+    GraphRun run = fresh_run(true);
+    run.run();
+    return run.results();
   }
 };
 
