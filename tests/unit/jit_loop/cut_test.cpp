@@ -39,6 +39,20 @@ kernel {
   for (const KernelPart& part : parts) EXPECT_TRUE(verify(part.loop).ok()) << print(part.loop);
 }
 
+// J7: compilers see every step of an operation: dear ones fill a kernel sooner than cheap ones
+TEST(CutTest, DearOperationsCountForMore) {
+  const auto parts_of = [](const std::string& op) {
+    std::string text = "heddle-loop 1\nbuffer t0 output f32[8]\nkernel {\n";
+    for (int k = 0; k < 100; ++k) {
+      text += "  for i" + std::to_string(k) + " in 0..8 {\n    t0[i" + std::to_string(k) +
+              "] = " + op + ".f32(t0[i" + std::to_string(k) + "])\n  }\n";
+    }
+    return cut_kernels(parse_loop(text + "}\n"), 600).size();
+  };
+  EXPECT_EQ(parts_of("neg"), 1U);
+  EXPECT_GT(parts_of("tanh"), 1U);
+}
+
 // J9: local blocks of one nest share a stack with those of no other: all are scheduled, and kernels
 // have no more than one stack holds
 TEST(CutTest, EachNestHasTheStackForItself) {
