@@ -8,6 +8,8 @@
 
 namespace heddle::jit {
 
+constinit thread_local const Called* Called::on_finished_ = nullptr;
+
 void Called::take(const Node& node) {
   const auto& graph = graph_of(node, what_, where_);
   if (graph_ == nullptr) graph_ = graph;

@@ -23,14 +23,22 @@ class Called {
   Called(std::string_view what, std::source_location where, const Operands&... operands)
       : what_(what), where_(where) {
     (take(operands), ...);
-    // A finished graph is any thread's, and takes no more nodes.
-    if (graph_ != nullptr && !graph_->finished && graph_->called == nullptr) graph_->called = this;
+    if (graph_ == nullptr) return;
+    // A finished graph is any thread's: each knows what it has called itself.
+    const Called*& outermost = graph_->finished ? on_finished_ : graph_->called;
+    if (outermost == nullptr) outermost = this;
   }
   Called(const Called&) = delete;
   Called& operator=(const Called&) = delete;
   ~Called() {
-    if (graph_ != nullptr && graph_->called == this) graph_->called = nullptr;
+    if (on_finished_ == this)
+      on_finished_ = nullptr;
+    else if (graph_ != nullptr && !graph_->finished && graph_->called == this)
+      graph_->called = nullptr;
   }
+
+  /// This thread's outermost operation on a finished graph; null without one.
+  [[nodiscard]] static const Called* on_finished() noexcept { return on_finished_; }
 
   /// Throws invalid_argument where it is none.
   void require_dtype(DType dtype) const;
@@ -54,6 +62,8 @@ class Called {
   void take(const Several& several) {
     for (const auto& one : several) take(one);
   }
+
+  static constinit thread_local const Called* on_finished_;
 
   std::string what_;
   std::source_location where_;

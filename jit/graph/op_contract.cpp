@@ -333,9 +333,11 @@ Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, C
     const Int128 places = spread + far - cut.low - cut.high;
     if (far > reach_max || places < (far == 0 ? 0 : 1)) {
       call.refuse(fmt::format(
-          "axis {} of space has {} elements, spread by step {}, and a filter that reaches over {}: "
-          "that leaves {} places after padding {} and {}",
-          k, x.dims()[k + 2], step, jit::narrow(far + 1), jit::narrow(places), cut.low, cut.high));
+          "axis {} of space has {} elements, spread over {} by step {}, and a filter that reaches "
+          "over {}: that leaves {} places after padding {} and {} (expected 1 or more, and a reach "
+          "of at most {})",
+          k, x.dims()[k + 2], jit::narrow(spread), step, jit::narrow(far + 1), jit::narrow(places),
+          cut.low, cut.high, jit::narrow(reach_max)));
     }
     const auto reach = static_cast<std::int64_t>(far);
     padding.push_back({reach - cut.low, reach - cut.high, step - 1});

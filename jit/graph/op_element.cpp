@@ -44,6 +44,7 @@ Node number_node(Op op, Operands operands, std::size_t k, const jit::Called& cal
     call.refuse(fmt::format("the number {} does not fit {}; cast the node to a wider type",
                             jit::print_expr(literal), name(type)));
   }
+  jit::require_finite(literal, type, call);
   return jit::constant_node(call.graph(), literal.scalar, type, call.where());
 }
 

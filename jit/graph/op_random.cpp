@@ -66,8 +66,10 @@ Node random_bits(const Node& key, const Dims& dims, CallSite where) {
   const At at{where};
   require_key(key, call);
   if (!ArrayType{DType::u64, dims}.num_bytes()) {
-    call.refuse(
-        fmt::format("u64[{}] passes 2^63 bytes, or has a negative extent", fmt::join(dims, ",")));
+    call.refuse(fmt::format(
+        "u64[{}] is no array's type (expected extents of 0 or more, and fewer than 2^63 "
+        "bytes)",
+        fmt::join(dims, ",")));
   }
   return threefry(at(key), at(counters(jit::graph_with(key), dims, where)));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace heddle::jit {
@@ -11,8 +12,8 @@ namespace {
 /// Operations that one expression nests at most, layout among them.
 constexpr int depth_max = 48;
 
-/// Parts of one array, alike but for where they begin, that are read in place at most.
-constexpr std::size_t parts_max = 8;
+/// As many statements at most each read in place their part of one array.
+constexpr std::size_t readers_max = 8;
 
 constexpr NodeId nobody = ~NodeId{0};
 constexpr NodeId several = nobody - 1;
@@ -97,16 +98,23 @@ class Planner {
 
   /// Parts of an array that differ in where they begin, one for each step of an unrolled loop: read
   /// in place, that number would make each step's kernel another one, to be compiled by itself.
+  /// Parts that one statement reads, a stencil's, are in one kernel anyway.
   void keep_steps() {
-    std::map<std::pair<NodeId, Dims>, std::vector<NodeId>> parts;
+    struct Steps {
+      std::vector<NodeId> parts;
+      std::set<NodeId> readers;
+    };
+    std::map<std::pair<NodeId, Dims>, Steps> arrays;
     for (NodeId id = 0; id < live_.size(); ++id) {
       const GraphNode& node = graph_.node(id);
-      if (live_[id] && computed_with_[id] && is_fixed_part(node))
-        parts[{node.args[0], node.type.dims}].push_back(id);
+      if (!live_[id] || !computed_with_[id] || !is_fixed_part(node)) continue;
+      Steps& steps = arrays[{node.args[0], node.type.dims}];
+      steps.parts.push_back(id);
+      steps.readers.insert(reader_[id] == several ? id : reader_[id]);
     }
-    for (const auto& [of, steps] : parts) {
-      if (steps.size() <= parts_max) continue;
-      for (const NodeId id : steps) kept_[id] = Keeping::memory;
+    for (const auto& [of, steps] : arrays) {
+      if (steps.readers.size() <= readers_max) continue;
+      for (const NodeId id : steps.parts) kept_[id] = Keeping::memory;
     }
   }
 

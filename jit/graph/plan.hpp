@@ -22,7 +22,8 @@ enum class Keeping : std::uint8_t {
 /// By position in the graph. Kept are: what results and marks are; what is no pointwise kind; and,
 /// where there is something to compute, what several statements would compute, what is read for
 /// each of the places that it is broadcast to, factors and terms that are read again and again, and
-/// each so many operations deep that expressions stay small: in memory.
+/// each so many operations deep that expressions stay small: in memory; and there too the parts of
+/// an array that many statements read, a part each.
 [[nodiscard]] std::vector<Keeping> kept_nodes(const GraphState& graph,
                                               const std::vector<bool>& live);
 

@@ -86,10 +86,14 @@ std::size_t GraphState::Hash::operator()(NodeId id) const noexcept {
 
 void GraphState::require_unfinished(std::string_view what, std::source_location where) const {
   if (!finished) return;
+  const Called* const outermost = Called::on_finished();
+  const std::string operation = outermost == nullptr
+                                    ? fmt::format("'{}'", what)
+                                    : naming(outermost->what(), outermost->operands());
   throw Error(ErrorCode::failed_precondition,
-              fmt::format("graph '{}' is finished, and takes no more nodes ('{}' at {}); make them "
-                          "before finish(), or a graph of their own",
-                          name, what, jit::show(where)));
+              fmt::format("graph '{}' is finished, and takes no more nodes: {}{}; make them before "
+                          "finish(), or a graph of their own",
+                          name, operation, at(where)));
 }
 
 NodeId GraphState::add(GraphNode node, std::source_location where) {
@@ -119,21 +123,22 @@ ArrayType GraphState::checked_type(const GraphNode& node, std::source_location w
   refuse(title(node), node.args, problem, where);
 }
 
+std::string GraphState::naming(std::string_view operation, std::span<const NodeId> operands) const {
+  std::string text = fmt::format("'{}'", operation);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const std::string_view joint = k == 0 ? " of " : k + 1 == operands.size() ? " and " : ", ";
+    text.append(joint).append(show(operands[k]));
+  }
+  return text;
+}
+
 void GraphState::refuse(std::string_view what, std::span<const NodeId> operands,
                         std::string_view problem, std::source_location where) const {
-  const auto naming = [&](std::string_view operation, std::span<const NodeId> ids) {
-    std::string text = fmt::format("'{}'", operation);
-    for (std::size_t k = 0; k < ids.size(); ++k) {
-      const std::string_view joint = k == 0 ? " of " : k + 1 == ids.size() ? " and " : ", ";
-      text.append(joint).append(show(ids[k]));
-    }
-    return text + ": ";
-  };
   std::string text;
-  if (called != nullptr) text = naming(called->what(), called->operands());
+  if (called != nullptr) text = naming(called->what(), called->operands()) + ": ";
   const bool is_within = called != nullptr && (called->what() == what ||
                                                std::ranges::equal(called->operands(), operands));
-  if (!is_within) text += naming(what, operands);
+  if (!is_within) text += naming(what, operands) + ": ";
   refuse_graph(fmt::format("{}{}{}", text, problem, at(where)));
 }
 
@@ -200,6 +205,17 @@ Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value
   return make_node(graph, std::move(node), where);
 }
 
+void require_finite(const ExprNode& literal, DType dtype, const Called& call) {
+  const double number = is_integer(literal.dtype) ? 0 : literal.scalar.f;
+  if (!is_floating(dtype) || !std::isfinite(number) ||
+      std::isfinite(convert(literal.scalar, dtype).f))
+    return;
+  call.refuse(
+      fmt::format("the number {} is too large for {}, which would make it infinite; take "
+                  "a wider type",
+                  print_expr(literal), heddle::name(dtype)));
+}
+
 Node operand_node(const Operand& operand, DType dtype, const Called& call) {
   if (!operand.number()) return cast(operand, dtype);
   const ExprNode& literal = *Inside::of(*operand.number());
@@ -214,14 +230,7 @@ Node operand_node(const Operand& operand, DType dtype, const Called& call) {
     call.refuse(fmt::format("the number {} is none of bool (expected 0, 1, or a bool); compare it",
                             print_expr(literal)));
   }
-  const double number = is_integer(literal.dtype) ? 0 : literal.scalar.f;
-  if (is_floating(dtype) && std::isfinite(number) &&
-      !std::isfinite(convert(literal.scalar, dtype).f)) {
-    call.refuse(
-        fmt::format("the number {} is too large for {}, which would make it infinite; take "
-                    "a wider type",
-                    print_expr(literal), heddle::name(dtype)));
-  }
+  require_finite(literal, dtype, call);
   if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
     call.refuse(fmt::format("the number {} does not fit {}; take a wider type", print_expr(literal),
                             heddle::name(dtype)));

@@ -82,6 +82,8 @@ struct GraphState {
   };
 
   ArrayType checked_type(const GraphNode& node, std::source_location where) const;
+  /// "'sum' of %3 x f32[2,3] (a.cpp:5)".
+  std::string naming(std::string_view operation, std::span<const NodeId> operands) const;
 
   std::unordered_set<NodeId, Hash, Equal> known_;
   std::unordered_map<std::string, std::uint32_t> known_scopes_;
@@ -127,6 +129,8 @@ struct At {
 /// A scalar of `dtype` that has this value, which it converts.
 [[nodiscard]] Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value,
                                  DType dtype, std::source_location where);
+/// Throws where a finite number would become infinite.
+void require_finite(const ExprNode& literal, DType dtype, const Called& call);
 /// An operand of `call`: a node as one of `dtype`, a number as a constant of it. Throws where an
 /// integer does not fit.
 [[nodiscard]] Node operand_node(const Operand& operand, DType dtype, const Called& call);

@@ -90,7 +90,8 @@ void TracedGraph::require_arguments(std::vector<TreeDef> found) const {
 
 namespace tracing {
 
-Tracer::Tracer(const TraceName& name) : where_(name.where()), graph_(numbered(name.text())) {}
+Tracer::Tracer(const TraceName& name)
+    : where_(name.where()), graph_(numbered(name.text()), name.where()) {}
 
 Node Tracer::parameter(const std::string& path, const ArrayType& type) {
   try {

@@ -15,8 +15,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Sums along columns, more of them than registers hold: sums in the first-level cache, four rows
-/// at a time, so that memory is read along its rows.
+/// Sums along columns that are held in the first-level cache, as they are more than registers hold
+/// or no vectors: four rows at a time, so that memory is read along its rows.
 class ColumnSums {
  public:
   ColumnSums(Scheduling& in, const StmtPtr& nest, const Reduction& r, Block after)
@@ -56,12 +56,21 @@ class ColumnSums {
     Block tile{make_declare(sums_, make_constant(*neutral(r_.op, type_)), {columns})};
     over(columns, {make_assign(r_.declare->local, r_.declare->value)}, tile);
     const Stmt& reduced = *r_.loops.back();
+    Block sums;
     for (const Segment& segment : whole_tiles(reduced.to, rows)) {
       const VarId row = in_.fresh.var();
       Block body;
       over(columns, {add_rows(segment, row)}, body);
-      tile.push_back(make_loop(row, 0, segment.count, std::move(body)));
+      sums.push_back(make_loop(row, 0, segment.count, std::move(body)));
     }
+    for (std::size_t k = r_.loops.size() - 1; k-- > 0;) {
+      const VarId var = in_.fresh.var();
+      Substitution rename;
+      rename.vars[r_.loops[k]->var] = affine_var(var);
+      for (StmtPtr& stmt : sums) stmt = substitute(stmt, rename);
+      sums = {make_loop(var, 0, r_.loops[k]->to, std::move(sums))};
+    }
+    tile.insert(tile.end(), sums.begin(), sums.end());
     over(columns, after_, tile);
     return tile;
   }
@@ -88,6 +97,7 @@ class ColumnSums {
                                        Affine{segment.offset, {}});
       Block here = copy_at(in_, body, nest_->var, affine_add(base_, column));
       for (StmtPtr& stmt : here) {
+        if (!stmt->value) continue;  // a comment
         stmt = with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
           const bool sum = v->kind == ValueKind::local && v->local == r_.declare->local;
           return sum ? make_local(sums_, type_, {column}) : std::move(v);
@@ -127,16 +137,18 @@ bool reads_along_rows(const Loop& loop, const Reduction& r, VarId column) {
   walk(*r.term, [&](const Value& v) {
     if (v.kind != ValueKind::load) return;
     along = along || stride(loop, v.buffer, v.subscripts, column) == 1;
-    across = across || stride(loop, v.buffer, v.subscripts, r.loops.back()->var) == 1;
+    for (const StmtPtr& reduced : r.loops)
+      across = across || stride(loop, v.buffer, v.subscripts, reduced->var) == 1;
   });
   return along && !across;
 }
 
 }  // namespace
 
-bool is_column_reduction(const Loop& loop, const StmtPtr& nest) {
+bool is_column_reduction(Scheduling& in, const StmtPtr& nest) {
   const std::optional<Reduction> r = match_columns(nest);
-  return r && reads_along_rows(loop, *r, nest->var);
+  return r && reads_along_rows(in.lowered.loop, *r, nest->var) &&
+         schedule_column_reduction(in, nest).has_value();
 }
 
 std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest) {
@@ -157,8 +169,8 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
                 copy_at(in, straight, nest->var, affine_var(trial)), LoopMark::lanes);
   if (!runs_as_vectors(in, lanes)) {
     // What no vectors compute, of several widths say, is still read along its rows.
-    const bool in_rows = r->loops.size() == 1 && broken_mark({lanes}).empty() &&
-                         reads_along_rows(in.lowered.loop, *r, nest->var);
+    const bool in_rows =
+        broken_mark({lanes}).empty() && reads_along_rows(in.lowered.loop, *r, nest->var);
     return in_rows ? std::optional(ColumnSums(in, nest, *r, after).build()) : std::nullopt;
   }
   if (r->loops.size() == 1 && nest->to > sums_max * width)
@@ -174,6 +186,7 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
       const VarId l = in.fresh.var();
       Block here = copy_at(in, body, nest->var, affine_add(base, affine_var(l)));
       for (StmtPtr& stmt : here) {
+        if (!stmt->value) continue;  // a comment
         stmt = with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
           const bool sum = v->kind == ValueKind::local && v->local == r->declare->local;
           return sum ? make_local(sums, type, {affine_var(l)}) : std::move(v);

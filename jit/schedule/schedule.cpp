@@ -124,7 +124,7 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
     return (steps.take(ScheduleStep::contraction) &&
             find_contraction(lowered.loop, stmt).has_value()) ||
            (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt)) ||
-           (steps.take(ScheduleStep::reduction) && is_column_reduction(lowered.loop, stmt));
+           (steps.take(ScheduleStep::reduction) && is_column_reduction(in, stmt));
   };
   if (steps.take(ScheduleStep::fuse))
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,

@@ -6,11 +6,14 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "heddle/trace.hpp"
 #include "heddle/tree.hpp"
 #include "jit/graph/state.hpp"
 #include "unit/graph/graph_calls.hpp"
@@ -35,6 +38,9 @@ TEST(GraphArgumentsTest, Constants) {
   EXPECT_THAT(bool_of(2), AllOf(HasSubstr("'constant': the number 2"), HasSubstr("none of bool")));
   EXPECT_THAT(bool_of(0.5), HasSubstr("none of bool"));
   EXPECT_THAT(bool_of(no_number), HasSubstr("none of bool"));
+  EXPECT_THAT(refused([](const Graph&, const Node& x) { return x + 1e300; }),
+              HasSubstr("'add' of %0 'x' f32[4,3]"));
+  EXPECT_EQ(refused([](const Graph&, const Node& x) { return x + HUGE_VAL; }), "accepted");
   EXPECT_THAT(refused([](const Graph& g, const Node&) { return g.constant(2, bool_); }),
               HasSubstr("none of bool"));
   EXPECT_THAT(
@@ -89,12 +95,62 @@ TEST(GraphArgumentsTest, CallsHaveTheirLines) {
   const Node x = g.parameter("x", {f32, {1}});
   g.finish({x});
   EXPECT_THAT(told([] { static_cast<void>(Graph("")); }), HasSubstr("at graph_arguments_test.cpp"));
+  EXPECT_THAT(told([] {
+                static_cast<void>(trace("", [](const Node& n) { return n; }, ArrayType{f32, {1}}));
+              }),
+              HasSubstr("at graph_arguments_test.cpp"));
   EXPECT_THAT(told([&] { static_cast<void>(Graph::parse(g.to_string(), "")); }),
               HasSubstr("at graph_arguments_test.cpp"));
   EXPECT_THAT(told([] { static_cast<void>(Node().log("late")); }),
               HasSubstr("at graph_arguments_test.cpp"));
   EXPECT_THAT(told([&] { static_cast<void>(x.log("late")); }),
               AllOf(HasSubstr("finished"), HasSubstr("at graph_arguments_test.cpp")));
+}
+
+// F2, F1: what comes too late is named by the operation that was called, not by what it is made of
+TEST(GraphArgumentsTest, OperationsOnFinishedGraphsAreNamed) {
+  const Graph g("g");
+  const Node x = g.parameter("x", {f32, {4}});
+  g.finish({x});
+  const auto told = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::failed_precondition);
+      return std::string(error.status().message());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(
+      told([&] { static_cast<void>(sum(x)); }),
+      AllOf(HasSubstr("graph 'g' is finished"), HasSubstr("'sum' of %0 'x' f32[4]"),
+            HasSubstr("make them before finish()"), HasSubstr(", at graph_arguments_test.cpp")));
+  EXPECT_THAT(told([&] { static_cast<void>(top_k(x, 2)); }), HasSubstr("'top_k' of %0 'x'"));
+  EXPECT_THAT(told([&] { static_cast<void>(x + 1); }), HasSubstr("'add' of %0 'x'"));
+  EXPECT_THAT(told([&] { static_cast<void>(g.constant(1)); }), HasSubstr("'constant'"));
+}
+
+// F2: operations that take axes have none of a scalar
+TEST(GraphArgumentsTest, ScalarsHaveNoAxes) {
+  const std::pair<const char*, std::function<Node(const Node&)>> operations[] = {
+      {"concatenate", [](const Node& x) { return concatenate({x, x}); }},
+      {"split", [](const Node& x) { return split(x, 1)[0]; }},
+      {"matmul", [](const Node& x) { return matmul(x, x); }},
+      {"take_along_axis", [](const Node& x) { return take_along_axis(x, cast(x, i32)); }},
+      {"scatter", [](const Node& x) { return scatter(x, {cast(x, i32)}, x); }},
+      {"top_k", [](const Node& x) { return top_k(x, 1).values; }},
+      {"layer_norm", [](const Node& x) { return layer_norm(x, x, x); }},
+      {"rms_norm", [](const Node& x) { return rms_norm(x, x); }},
+      {"attention", [](const Node& x) { return attention(x, x, x); }},
+  };
+  for (const auto& [name, make] : operations) {
+    EXPECT_THAT(refused([&](const Graph& g, const Node&) {
+                  return make(g.parameter("scalar", {f32, {}}));
+                }),
+                AllOf(HasSubstr("'" + std::string(name) + "' of "), HasSubstr("'scalar' f32[]")));
+  }
+  EXPECT_THAT(refused([](const Graph&, const Node& x) { return attention(x, x, sum(x)); }),
+              HasSubstr("'attention' of "));
 }
 
 // F2: chances, rates and scales that no number fits
@@ -107,6 +163,10 @@ TEST(GraphArgumentsTest, NumbersOfLayersAndChances) {
   }
   EXPECT_EQ(refused([&](const Graph& g, const Node&) { return bernoulli(key(g), 1, {2}); }),
             "accepted");
+  for (const double rate : {-0.1, 1.0, no_number}) {
+    EXPECT_THAT(refused([&](const Graph& g, const Node& x) { return dropout(x, key(g), rate); }),
+                HasSubstr("the rate is "));
+  }
   for (const double epsilon : {-1e-5, no_number, HUGE_VAL}) {
     EXPECT_THAT(refused([&](const Graph&, const Node& x) { return rms_norm(x, x, epsilon); }),
                 HasSubstr("epsilon is "));
@@ -215,7 +275,7 @@ TEST(GraphArgumentsTest, ScopesEndInAnyOrder) {
   EXPECT_EQ(g.parameter("c", {f32, {3}}).scope(), "");
 }
 
-// F4: leaves may be bool, in whatever holds them
+// F1: leaves may be bool, in whatever holds them
 TEST(GraphArgumentsTest, TreesOfBools) {
   const auto [def, leaves] = flatten<bool>(std::array{true, false});
   EXPECT_THAT(leaves, ElementsAre(true, false));

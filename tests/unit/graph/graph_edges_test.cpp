@@ -182,7 +182,7 @@ TEST(GraphEdgesTest, ImpossibleClassesAreNotDrawn) {
   EXPECT_NE(found[2].at(0), top);
 }
 
-// A graph that was moved from is the same graph
+// F1: a graph that was moved from is the same graph
 TEST(GraphEdgesTest, NoGraphIsEmpty) {
   Graph g("moved");
   const Graph other = std::move(g);

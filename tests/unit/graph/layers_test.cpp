@@ -92,6 +92,16 @@ TEST(LayersTest, StepsThatSliceAreCompiledOnce) {
   EXPECT_LE(places(40).nodes_of_texts, places(20).nodes_of_texts * 13 / 10);
 }
 
+// F3: parts that one statement reads stay where they are, however many: stencils are one loop nest
+TEST(LayersTest, StencilsReadInPlace) {
+  const Graph g("stencil");
+  const Node x = g.parameter("x", {f32, {34, 34}});
+  Node sum = slice(x, {{0, 32}, {0, 32}});
+  for (int k = 1; k < 9; ++k) sum = sum + slice(x, {{k / 3, 32 + k / 3}, {k % 3, 32 + k % 3}});
+  g.finish({sum});
+  EXPECT_EQ(g.program().program.statements().size(), 1U);
+}
+
 /// Bytes of a graph's intermediates, as its code plans them, and the most that are alive at once.
 struct Scratch {
   std::size_t bytes = 0, alive = 0;

@@ -1,6 +1,10 @@
 // Graphs and statements with indices that say the same: one becomes the loops of the other.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <utility>
+
 #include "heddle/graph_ops.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
@@ -65,6 +69,23 @@ TEST(StatementsTest, AreWhatGraphsBecome) {
   convolution << (of_image(n, o, i, j) = sum(x(n, c, i + u, j + v) * filters(o, c, u, v)));
   EXPECT_EQ(loops_of(image, conv(parameter(image, {2, 3, 18, 18}), parameter(image, {8, 3, 3, 3}))),
             loops_of(convolution));
+}
+
+// J9: as statements are, reductions along the first axes are read along rows, of truth values too,
+// and where others follow
+TEST(StatementsTest, ColumnsAreReadAlongRows) {
+  const auto along_rows = [](const std::function<Node(const Node&)>& make) {
+    const Graph g("columns");
+    const std::string loops = loops_of(g, make(g.parameter("x", {f32, {6, 40, 150}})));
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = loops.find("columns at once, 4 rows", at)) != loops.npos; ++at)
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(along_rows([](const Node& x) { return all(x > 0, {1}); }), 1U);
+  EXPECT_EQ(along_rows([](const Node& x) { return any(x > 0, {0, 1}); }), 1U);
+  EXPECT_EQ(along_rows([](const Node& x) { return argmax(x, 1); }), 2U);
+  EXPECT_EQ(along_rows([](const Node& x) { return all(x > 0, {2}); }), 0U);
 }
 
 }  // namespace

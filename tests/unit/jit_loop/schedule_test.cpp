@@ -19,6 +19,7 @@
 #include "support/parsed.hpp"
 #include "support/random_contraction.hpp"
 #include "support/seeds.hpp"
+#include "unit/jit_loop/scheduled.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -77,14 +78,6 @@ TEST(ScheduleTest, RandomRowsEqualTheirPlainLoops) {
 // J5, J9: ranks, orders of axes, strides, offsets, types, tails
 TEST(ScheduleTest, RandomTransposesEqualTheirPlainLoops) {
   expect_equal_to_plain_loops(random_transpose, seeds(200));
-}
-
-std::string comments(const Loop& loop) {
-  std::string text;
-  walk(loop.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::comment) text += stmt.text;
-  });
-  return text;
 }
 
 // J9: where the sums along the result's contiguous axis would leave lanes idle, and those across it
@@ -174,25 +167,6 @@ TEST(ScheduleTest, TransposesKeepTheOrderThatMatters) {
   }
 }
 
-/// The same numbers, scheduled or not.
-void expect_unchanged(const Program& program) {
-  const Lowered plain = optimize(lower(program));
-  const Lowered scheduled = schedule(plain, with_isa(native_target(), Isa::avx512));
-  ASSERT_TRUE(verify(scheduled.loop).ok());
-  std::vector<HostArray> expected, found;
-  for (std::size_t k = 0; k < scheduled.loop.buffers.size(); ++k) {
-    found.push_back(small_numbers(scheduled.loop.buffers[k].type, k));
-    if (k < plain.loop.buffers.size())
-      expected.push_back(small_numbers(plain.loop.buffers[k].type, k));
-  }
-  interpret(plain.loop, expected);
-  interpret(scheduled.loop, found);
-  for (std::size_t k = 0; k < expected.size(); ++k) {
-    if (plain.loop.buffers[k].role == Role::scratch) continue;
-    ASSERT_TRUE(same_elements(expected[k], found[k])) << print(scheduled.loop);
-  }
-}
-
 // J9: an element that depends on another one of its statement finds it as the plain loop would
 TEST(ScheduleTest, ShiftsInPlaceKeepTheirMeaning) {
   for (std::int64_t distance = 1; distance <= 70; ++distance) {
@@ -228,25 +202,6 @@ TEST(ScheduleTest, ManyWideSumsAreLegal) {
     program << (sums(j) = sum(x(i, j)));
   }
   expect_unchanged(program);
-}
-
-// J9: sums of columns that no vectors compute, as they read and add different widths, are read
-// along rows as others are, where no column needs another one's sum
-TEST(ScheduleTest, ColumnsOfOtherWidthsAreReadAlongRows) {
-  const Tensor x("x", u8, {37, 150}), columns("columns", i64, {150}), rows("rows", i64, {37}),
-      chain("chain", i64, {151});
-  const Index i, j(150);
-  const auto made = [](const Program& program) {
-    expect_unchanged(program);
-    return comments(schedule(optimize(lower(program)), tiny_target(Isa::avx512)).loop);
-  };
-  Program along("along"), across("across"), carried("carried");
-  along << (columns(j) = sum(cast(x(i, j), i64)));
-  EXPECT_NE(made(along).find("columns at once, 4 rows"), std::string::npos);
-  across << (rows(i) = sum(cast(x(i, j), i64)));
-  EXPECT_EQ(made(across).find("columns at once"), std::string::npos);
-  carried << (chain(j + 1) = sum(cast(x(i, j), i64) + chain(j)));
-  EXPECT_EQ(made(carried).find("columns at once"), std::string::npos);
 }
 
 // J5: the same kernel has the same schedule, whatever was made before
