@@ -182,7 +182,8 @@ class Graph {
   Node parameter(std::string name, ArrayType type,
                  std::source_location where = std::source_location::current()) const;
   /// One element, of type f32 for fractions, i32 for integers, bool for bool; or as `dtype` says,
-  /// which integers beyond i32 need. Floats are rounded to the nearest. Throws where a number is
+  /// which integers beyond i32 need. Floats are rounded to the nearest f32 or f64,
+  /// and 16-bit ones from f32. Throws where a number is
   /// too large for its type, and where an integer or bool is not exactly that number.
   template <Number T>
   Node constant(T number, std::source_location where = std::source_location::current()) const {
@@ -200,8 +201,8 @@ class Graph {
   Node iota(ArrayType type, std::int64_t axis = -1,
             std::source_location where = std::source_location::current()) const;
 
-  /// While it lives, what this graph makes is in the scope `name`, within those around; "" is none
-  /// of its own.
+  /// While it lives, what this graph makes is in the scope `name`, within those that were around
+  /// when it began; "" is none of its own. The one that began last decides, whichever ends first.
   class [[nodiscard]] Scope {
    public:
     Scope(const Graph& graph, std::string_view name);

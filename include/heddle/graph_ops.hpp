@@ -140,7 +140,7 @@ Node any(const Node& x, const Axes& axes = {}, Reduce options = {},
 /// Integers are taken as f32, and 16-bit floats give f32.
 Node mean(const Node& x, const Axes& axes = {}, Reduce options = {},
           CallSite where = CallSite::current());
-/// The mean of the squared distance to the mean.
+/// The mean of the squared distance to the mean, of the types that mean() has.
 Node variance(const Node& x, const Axes& axes = {}, Reduce options = {},
               CallSite where = CallSite::current());
 /// log(sum(exp(x))), without overflow.

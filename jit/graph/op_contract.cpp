@@ -60,6 +60,15 @@ class Einsum {
   void read() {
     if (spec_.find("...") != std::string_view::npos)
       call_.refuse("'...' is not known here; give each axis that it stands for a letter");
+    const std::size_t odd =
+        spec_.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,-> ");
+    if (odd != std::string_view::npos)
+      call_.refuse(fmt::format("'{}' is no letter", spec_.substr(odd, 1)));
+    const std::size_t sign = spec_.find_first_of("->");
+    const bool is_arrow = sign == std::string_view::npos ||
+                          (spec_.substr(sign, 2) == "->" &&
+                           spec_.find_first_of("->", sign + 2) == std::string_view::npos);
+    if (!is_arrow) call_.refuse("terms and result stand apart by one '->'");
     std::string text;
     std::ranges::copy_if(spec_, std::back_inserter(text), [](char c) { return c != ' '; });
     const std::size_t arrow = text.find("->");
@@ -95,8 +104,6 @@ class Einsum {
     }
     for (std::size_t k = 0; k < letters.size(); ++k) {
       const char letter = letters[k];
-      const bool known = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
-      if (!known) call_.refuse(fmt::format("'{}' is no letter", letter));
       if (letters.find(letter) != k)
         call_.refuse(
             fmt::format("'{}' is in '{}' twice; diagonals are not taken", letter, letters));
@@ -317,6 +324,12 @@ Node conv(const Node& x, const Node& w, const ConvOptions& options, CallSite whe
 Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, CallSite where) {
   const jit::Called call("conv_transposed", where, x, w);
   const std::size_t space = space_of(x, w, options, call);
+  if (x.dims()[1] != w.dims()[0]) {
+    call.refuse(
+        fmt::format("axis 1 of the first has {} elements, one for each filter, of which the "
+                    "other has {} along axis 0 (expected as many)",
+                    x.dims()[1], w.dims()[0]));
+  }
   std::vector<Padding> padding(2);
   Axes turned;
   for (std::size_t k = 0; k < space; ++k) {

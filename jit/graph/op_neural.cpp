@@ -104,6 +104,7 @@ Node one_hot(const Node& indices, std::int64_t depth, DType dtype, CallSite wher
   if (!is_integer(indices.dtype())) {
     call.refuse("indices are integers; cast them");
   }
+  if (depth < 0) call.refuse(fmt::format("the depth is {} (expected 0 or more)", depth));
   // Indices of u64 have no common type with i64.
   const DType type = indices.dtype() == DType::u64 ? DType::u64 : DType::i64;
   const Node places = graph.iota({type, {depth}}, 0, where);

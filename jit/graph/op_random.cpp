@@ -46,6 +46,7 @@ Node split_key(const Node& key, std::int64_t count, CallSite where) {
   const jit::Called call("split_key", where, key);
   const At at{where};
   require_key(key, call);
+  if (count < 0) call.refuse(fmt::format("the count is {} (expected 0 or more)", count));
   const Node counter = jit::graph_with(key).iota({DType::u64, {count}}, 0, where);
   return threefry(at(key), at(Operand(counter, where) + Operand(split_from, where)));
 }

@@ -170,7 +170,7 @@ const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view w
   const auto& state = Inside::of(node);
   if (state == nullptr) {
     refuse_graph(
-        fmt::format("'{}' takes a node of no graph (one that was only declared); make it by a "
+        fmt::format("'{}' is given a node of no graph (one that was only declared); make it by a "
                     "graph or by an operation first{}",
                     what, at(where)));
   }
@@ -216,25 +216,36 @@ void require_finite(const ExprNode& literal, DType dtype, const Called& call) {
                   print_expr(literal), heddle::name(dtype)));
 }
 
+/// Throws where an integer or a bool would be another number than that.
+void require_exact(const ExprNode& literal, DType dtype, const Called& call) {
+  if (is_floating(dtype) || literal.dtype == DType::bool_) return;
+  const std::string shown = print_expr(literal);
+  const double number = convert(literal.scalar, DType::f64).f;
+  if (dtype == DType::bool_) {
+    if (number == 0 || number == 1) return;
+    call.refuse(
+        fmt::format("the number {} is none of bool (expected 0, 1, or a bool); compare it", shown));
+  }
+  if (is_integer(literal.dtype)) {
+    if (fits(dtype, literal.scalar)) return;
+    call.refuse(fmt::format("the number {} does not fit {}; take a wider type", shown,
+                            heddle::name(dtype)));
+  }
+  // Conversions end at the largest integer, which as a float may be the next number.
+  const auto bits = static_cast<int>(8 * size_of(dtype)) - (info(dtype).is_signed ? 1 : 0);
+  const bool is_kept = number < std::ldexp(1.0, bits) &&
+                       convert(convert(literal.scalar, dtype), DType::f64).f == number;
+  if (!is_kept) {
+    call.refuse(fmt::format("the number {} is none of {} (expected a whole number that it holds)",
+                            shown, heddle::name(dtype)));
+  }
+}
+
 Node operand_node(const Operand& operand, DType dtype, const Called& call) {
   if (!operand.number()) return cast(operand, dtype);
   const ExprNode& literal = *Inside::of(*operand.number());
-  const auto is_kept = [&] {
-    return convert(convert(literal.scalar, dtype), DType::f64).f == literal.scalar.f;
-  };
-  if (is_integer(dtype) && !is_integer(literal.dtype) && !is_kept()) {
-    call.refuse(
-        fmt::format("the number {} is none of {}", print_expr(literal), heddle::name(dtype)));
-  }
-  if (dtype == DType::bool_ && literal.dtype != DType::bool_ && !is_kept()) {
-    call.refuse(fmt::format("the number {} is none of bool (expected 0, 1, or a bool); compare it",
-                            print_expr(literal)));
-  }
+  require_exact(literal, dtype, call);
   require_finite(literal, dtype, call);
-  if (is_integer(literal.dtype) && is_integer(dtype) && !fits(dtype, literal.scalar)) {
-    call.refuse(fmt::format("the number {} does not fit {}; take a wider type", print_expr(literal),
-                            heddle::name(dtype)));
-  }
   return constant_node(call.graph(), literal.scalar, dtype, operand.where());
 }
 

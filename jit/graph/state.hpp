@@ -129,7 +129,7 @@ struct At {
 /// A scalar of `dtype` that has this value, which it converts.
 [[nodiscard]] Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value,
                                  DType dtype, std::source_location where);
-/// Throws where a finite number would become infinite.
+/// Throws where a finite number would become infinite in a type of floats.
 void require_finite(const ExprNode& literal, DType dtype, const Called& call);
 /// An operand of `call`: a node as one of `dtype`, a number as a constant of it. Throws where an
 /// integer does not fit.

@@ -130,13 +130,15 @@ std::optional<Reduction> match_columns(const StmtPtr& nest) {
   return match_reduction(nest->body[0], nest->body[1]);
 }
 
-/// Whether loads of terms go along the columns, and none along what is reduced.
+/// Whether loads of terms go along the columns, and of those that do none along what is reduced.
 bool reads_along_rows(const Loop& loop, const Reduction& r, VarId column) {
   bool along = false;
   bool across = false;
   walk(*r.term, [&](const Value& v) {
     if (v.kind != ValueKind::load) return;
-    along = along || stride(loop, v.buffer, v.subscripts, column) == 1;
+    const std::int64_t step = stride(loop, v.buffer, v.subscripts, column);
+    if (step == 0) return;
+    along = along || step == 1;
     for (const StmtPtr& reduced : r.loops)
       across = across || stride(loop, v.buffer, v.subscripts, reduced->var) == 1;
   });

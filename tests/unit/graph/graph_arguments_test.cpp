@@ -38,6 +38,23 @@ TEST(GraphArgumentsTest, Constants) {
   EXPECT_THAT(bool_of(2), AllOf(HasSubstr("'constant': the number 2"), HasSubstr("none of bool")));
   EXPECT_THAT(bool_of(0.5), HasSubstr("none of bool"));
   EXPECT_THAT(bool_of(no_number), HasSubstr("none of bool"));
+  for (const bool given : {false, true}) {
+    for (const DType dtype : {bool_, i32, u8, f16, f32}) {
+      EXPECT_EQ(refused([=](const Graph& g, const Node&) { return g.constant(given, dtype); }),
+                "accepted");
+      EXPECT_EQ(refused([=](const Graph& g, const Node&) {
+                  return g.constant(static_cast<int>(given), dtype);
+                }),
+                "accepted");
+    }
+  }
+  // 2^64 and 2^63, which conversions would end one below
+  EXPECT_THAT(refused([](const Graph& g, const Node&) { return g.constant(0x1p64, u64); }),
+              HasSubstr("none of u64"));
+  EXPECT_THAT(refused([](const Graph& g, const Node&) { return g.constant(0x1p63, i64); }),
+              HasSubstr("none of i64"));
+  EXPECT_EQ(refused([](const Graph& g, const Node&) { return g.constant(-0x1p63, i64); }),
+            "accepted");
   EXPECT_THAT(refused([](const Graph&, const Node& x) { return x + 1e300; }),
               HasSubstr("'add' of %0 'x' f32[4,3]"));
   EXPECT_EQ(refused([](const Graph&, const Node& x) { return x + HUGE_VAL; }), "accepted");
@@ -149,7 +166,10 @@ TEST(GraphArgumentsTest, ScalarsHaveNoAxes) {
                 }),
                 AllOf(HasSubstr("'" + std::string(name) + "' of "), HasSubstr("'scalar' f32[]")));
   }
-  EXPECT_THAT(refused([](const Graph&, const Node& x) { return attention(x, x, sum(x)); }),
+  EXPECT_THAT(refused([](const Graph&, const Node& x) {
+                const Node none = slice(x, 0, {0, 0});
+                return attention(x, none, none);
+              }),
               HasSubstr("'attention' of "));
 }
 
@@ -230,6 +250,11 @@ TEST(GraphArgumentsTest, ExtentsOfTransposedConvolutions) {
   EXPECT_THAT(told, AllOf(HasSubstr("'conv_transposed' of "), HasSubstr("leaves -1 places")));
   EXPECT_THAT(told, Not(HasSubstr("'conv'")));
   EXPECT_THAT(refused([](const Graph& g, const Node&) {
+                const Node x = g.parameter("x", {f32, {2, 4, 7}});
+                return conv_transposed(x, g.parameter("w", {f32, {6, 2, 3}}), {.groups = 2});
+              }),
+              HasSubstr("axis 1 of the first has 4 elements"));
+  EXPECT_THAT(refused([](const Graph& g, const Node&) {
                 const Node x = g.parameter("x", {f32, {1, 0, 1}});
                 const Node w = g.parameter("w", {f32, {0, 1, std::int64_t{1} << 40U}});
                 return conv_transposed(x, w, {.dilation = {1 << 30}});
@@ -257,9 +282,15 @@ TEST(GraphArgumentsTest, ConvolutionsHaveAxesOfSpace) {
 }
 
 // F2: what einsum() does not know, it says
-TEST(GraphArgumentsTest, EinsumHasNoEllipsis) {
-  EXPECT_THAT(refused([](const Graph&, const Node& x) { return einsum("...j->...", {x}); }),
-              HasSubstr("'...' is not known here"));
+TEST(GraphArgumentsTest, EinsumSaysWhatItDoesNotKnow) {
+  const auto told = [](const char* spec) {
+    return refused([=](const Graph&, const Node& x) { return einsum(spec, {x}); });
+  };
+  EXPECT_THAT(told("...j->..."), HasSubstr("'...' is not known here"));
+  EXPECT_THAT(told("i1->i"), HasSubstr("'1' is no letter"));
+  for (const char* const spec : {"ij>i", "ij-->i", "ij-i", "ij->i->i"})
+    EXPECT_THAT(told(spec), HasSubstr("apart by one '->'"));
+  EXPECT_EQ(told(" i j -> j i "), "accepted");
 }
 
 // F2: a scope ends when it is destroyed, whatever order that happens in

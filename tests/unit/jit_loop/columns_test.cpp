@@ -26,6 +26,10 @@ TEST(ColumnsTest, OtherWidthsAreReadAlongRows) {
   EXPECT_NE(made(along).find("columns at once, 4 rows"), std::string::npos);
   across << (rows(i) = sum(cast(x(i, j), i64)));
   EXPECT_EQ(made(across).find("columns at once"), std::string::npos);
+  const Tensor terms("terms", u8, {37});  // as long as columns are, and the same for each
+  Program scaled("scaled");
+  scaled << (columns(j) = sum(cast(x(i, j), i64) + cast(terms(i), i64)));
+  EXPECT_NE(made(scaled).find("columns at once, 4 rows"), std::string::npos);
   two << (columns(j) = sum(cast(cube(k, i, j), i64)));
   EXPECT_NE(made(two).find("columns at once, 4 rows"), std::string::npos);
   both << (columns(j) = sum(cast(x(i, j), i64) * cast(turned(j, i), i64)));
