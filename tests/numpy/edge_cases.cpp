@@ -6,7 +6,7 @@
 
 namespace heddle::numpy {
 
-static const In none{{0, 3}}, single{{1, 6, 1}};
+static const In single{{1, 6, 1}};
 
 static void add_scalars_and_nothing(Cases& c) {
   c.family("layout");

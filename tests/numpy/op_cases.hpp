@@ -59,7 +59,7 @@ struct OpCase {
 
 using V = In::Values;
 inline const In special{{4, 6}, V::any}, matrix{{4, 6}}, positive{{4, 6}, V::positive}, row{{6}},
-    batch{{2, 3, 4}}, other{{2, 4, 5}}, truths{{4, 6}}, scalar{{}}, nothing{{0, 6}},
+    batch{{2, 3, 4}}, other{{2, 4, 5}}, truths{{4, 6}}, scalar{{}}, nothing{{0, 6}}, none{{0, 3}},
     key{{}, V::keys};
 
 using One = Node (*)(const Node&);

@@ -6,8 +6,6 @@
 
 namespace heddle::numpy {
 
-static const In none{{0, 3}};
-
 static void add_rare_elements(Cases& c) {
   c.family("elementwise");
   const Types whole{u8, i32, u64};
