@@ -174,7 +174,7 @@ class Graph {
   /// Throws invalid_argument where the name is empty.
   explicit Graph(std::string name = "graph",
                  std::source_location where = std::source_location::current());
-  /// Moving one copies it, so that none is ever empty.
+  /// Copies are the same graph. Moving one copies it, so that none is ever empty.
   Graph(const Graph&) = default;
   Graph& operator=(const Graph&) = default;
 
