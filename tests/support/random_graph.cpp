@@ -30,7 +30,10 @@ DType GraphGenerator::dtype() {
 Dims GraphGenerator::dims() {
   Dims dims;
   for (std::int64_t rank = below(4); rank > 0; --rank)
-    dims.push_back(one_of(12) ? 0 : one_of(3) ? 1 : 2 + below(5));
+    dims.push_back(one_of(12)   ? 0
+                   : one_of(3)  ? 1
+                   : one_of(10) ? 17 + below(54)  // what schedules are for
+                                : 2 + below(5));
   return dims;
 }
 
