@@ -182,9 +182,9 @@ class Graph {
   Node parameter(std::string name, ArrayType type,
                  std::source_location where = std::source_location::current()) const;
   /// One element, of type f32 for fractions, i32 for integers, bool for bool; or as `dtype` says,
-  /// which integers beyond i32 need. Floats are rounded to the nearest f32 or f64,
-  /// and 16-bit ones from f32. Throws where a number is
-  /// too large for its type, and where an integer or bool is not exactly that number.
+  /// which integers beyond i32 need. Floats are rounded to the nearest f32 or f64, and 16-bit ones
+  /// from f32. Throws where a number is too large for its type, and where an integer or bool is not
+  /// exactly that number.
   template <Number T>
   Node constant(T number, std::source_location where = std::source_location::current()) const {
     constexpr DType dtype = std::same_as<T, bool>    ? DType::bool_

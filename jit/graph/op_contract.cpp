@@ -60,18 +60,16 @@ class Einsum {
   void read() {
     if (spec_.find("...") != std::string_view::npos)
       call_.refuse("'...' is not known here; give each axis that it stands for a letter");
-    const std::size_t odd =
-        spec_.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,-> ");
-    if (odd != std::string_view::npos)
-      call_.refuse(fmt::format("'{}' is no letter", spec_.substr(odd, 1)));
-    const std::size_t sign = spec_.find_first_of("->");
-    const bool is_arrow = sign == std::string_view::npos ||
-                          (spec_.substr(sign, 2) == "->" &&
-                           spec_.find_first_of("->", sign + 2) == std::string_view::npos);
-    if (!is_arrow) call_.refuse("terms and result stand apart by one '->'");
     std::string text;
     std::ranges::copy_if(spec_, std::back_inserter(text), [](char c) { return c != ' '; });
+    const std::size_t odd =
+        text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,->");
+    if (odd != std::string::npos) call_.refuse(fmt::format("'{}' is no letter", text[odd]));
     const std::size_t arrow = text.find("->");
+    const bool is_apart =
+        text.find_first_of("->") == arrow &&
+        (arrow == std::string::npos || text.find_first_of("->", arrow + 2) == std::string::npos);
+    if (!is_apart) call_.refuse("terms and result stand apart by one '->'");
     const std::string left = text.substr(0, arrow);
     std::size_t from = 0;
     for (const Node& operand : operands_) {

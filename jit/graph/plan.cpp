@@ -33,8 +33,7 @@ class Planner {
         computes_(live.size(), false),
         reader_(live.size(), nobody),
         alike_(live.size(), true),
-        uses_(live.size(), 0),
-        computed_with_(live.size(), false) {}
+        uses_(live.size(), 0) {}
 
   std::vector<Keeping> plan() {
     for (NodeId id = 0; id < live_.size(); ++id) computes_[id] = computes(id);
@@ -67,7 +66,6 @@ class Planner {
     const bool element = node.kind == NodeKind::element || node.kind == NodeKind::cast;
     for (const NodeId arg : node.args) {
       ++uses_[arg];
-      if (node.kind != NodeKind::concatenate) computed_with_[arg] = true;
       reader_[arg] = reader_[arg] == nobody || reader_[arg] == statement ? statement : several;
       alike_[arg] = alike_[arg] && element;
       const bool grows = node.kind == NodeKind::broadcast &&
@@ -107,7 +105,7 @@ class Planner {
     std::map<std::pair<NodeId, Dims>, Steps> arrays;
     for (NodeId id = 0; id < live_.size(); ++id) {
       const GraphNode& node = graph_.node(id);
-      if (!live_[id] || !computed_with_[id] || !is_fixed_part(node)) continue;
+      if (!live_[id] || !is_fixed_part(node)) continue;
       Steps& steps = arrays[{node.args[0], node.type.dims}];
       steps.parts.push_back(id);
       steps.readers.insert(reader_[id] == several ? id : reader_[id]);
@@ -135,7 +133,6 @@ class Planner {
   std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several
   std::vector<bool> alike_;     // read by elementwise operations alone: at one place
   std::vector<int> uses_;
-  std::vector<bool> computed_with_;  // read by more than concatenations
 };
 
 }  // namespace
