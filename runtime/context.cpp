@@ -54,8 +54,7 @@ void ContextState::finalize() const noexcept {
   gone.swap(contents_);
 }
 
-std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
-                                    std::vector<std::optional<BufferView>> entries,
+std::shared_ptr<Linked> make_linked(Loaded loaded, std::vector<std::optional<BufferView>> entries,
                                     std::shared_ptr<Execution> execution) {
   struct LetGo {
     void operator()(Linked* linked) const noexcept {
@@ -64,10 +63,9 @@ std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
       if (linked->launches.let_go()) delete linked;
     }
   };
-  const auto label = sched::Label::intern(code.name());
-  std::shared_ptr<Linked> linked(new Linked{std::move(code), std::move(steps), std::move(entries),
-                                            std::move(execution), label},
-                                 LetGo());
+  const auto label = sched::Label::intern(loaded.code.name());
+  std::shared_ptr<Linked> linked(
+      new Linked{std::move(loaded), std::move(entries), std::move(execution), label}, LetGo());
   linked->accesses.add(*linked->execution->ledger);
   return linked;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "heddle/routine.hpp"
-#include "jit/code/code.hpp"
+#include "runtime/loaded.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/protocol/split_count.hpp"
 #include "scheduler/threads/object_mutex.hpp"
@@ -33,34 +33,16 @@ struct Held {
   std::optional<HostArray> host{};
 };
 
-/// A step in a context.
-struct LinkedStep {
-  jit::Step step;
-  // Where it is a kernel:
-  std::shared_ptr<const dev::Module> module{};  ///< the device's
-  std::vector<heddle_kernel_buffer> buffers{};  ///< one for each entry; empty for the merge entry
-};
-
-/// The only step of a routine, if that is a kernel that looks at nothing but memory and static
-/// indices.
-struct PlainKernel {
-  const dev::Module* module;
-  std::size_t index;
-  heddle_kernel_args args;  ///< but for the values of static indices and what it says
-};
-
 /// What a launch needs: kept by the handles of its routine, and by the tasks, so it keeps code and
 /// memory while they are queued. The buffers go with the last handle: then nobody can schedule it.
 /// Made by make_linked().
-struct Linked {
-  Code code;
-  std::vector<LinkedStep> steps;
+struct Linked : Loaded {
   /// Per signature entry; the merge entry and scratch are empty.
   std::vector<std::optional<BufferView>> entries;
   std::shared_ptr<Execution> execution;
   sched::Label label;
-  std::shared_ptr<const Memory> scratch{};      ///< null: it has none
-  std::vector<heddle_kernel_buffer> buffers{};  ///< per entry; empty for the merge entry
+  std::shared_ptr<const Memory> scratch{};  ///< null: it has none
+  Tables tables{};
   Accesses accesses{};  ///< those of `entries`; with the ledger of its device
   std::vector<std::shared_ptr<const Memory>> memories{};  ///< of `entries`
   std::optional<PlainKernel> plain{};
@@ -68,7 +50,7 @@ struct Linked {
   mutable sched::SplitCount<> launches{};
 };
 /// Goes with its last handle or launch, whichever is later. All that it has is filled in by then.
-[[nodiscard]] std::shared_ptr<Linked> make_linked(Code code, std::vector<LinkedStep> steps,
+[[nodiscard]] std::shared_ptr<Linked> make_linked(Loaded loaded,
                                                   std::vector<std::optional<BufferView>> entries,
                                                   std::shared_ptr<Execution> execution);
 

@@ -40,10 +40,11 @@ bool run(void* callable, Status& failure) {
   linked.execution->count_launches(1);
   const std::span statics = values_of(launch);
   if (linked.plain) {
-    failure = run_plain(linked, statics);
+    failure = run_plain(*linked.execution, linked.code, *linked.plain, statics);
   } else {
     Run::Room room;
-    failure = Run(*linked.execution, linked, {statics, nullptr, *no_trace}, room).all();
+    failure =
+        Run(*linked.execution, linked, linked.tables, {statics, nullptr, *no_trace}, room).all();
   }
   if (!failure.ok()) return false;
   destroy(callable);
@@ -70,11 +71,11 @@ class Launch final : public Operation {
 
   Status run(Execution& execution) override {
     execution.count_launches(1);
-    return run_.emplace(execution, *linked_, inputs(), room_).all();
+    return run_.emplace(execution, *linked_, linked_->tables, inputs(), room_).all();
   }
   Status ended(Execution& execution, Status status) noexcept override {
     status = run_->ended(std::move(status));
-    return status.ok() && merges_ ? merge_.ended(execution, *linked_) : status;
+    return status.ok() && merges_ ? merge_.ended(execution, linked_->code) : status;
   }
   [[nodiscard]] bool host_takes_part() const noexcept override {
     return rt::host_takes_part(*linked_, inputs());

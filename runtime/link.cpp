@@ -56,15 +56,19 @@ class Linker {
     auto scratch = parent_->device->execution->scratch.take(
         *parent_->device->execution, data_.core->scratch.bytes,
         fmt::format("the scratch of routine '{}'", code_.name()));
-    std::vector<heddle_kernel_buffer> buffers = buffers_of(entries, scratch.get());
-    std::vector<LinkedStep> steps = load_steps(jit::specialise(
-        data_, addresses(buffers), spread_over(parent_->device->backend->compiles)));
+    const std::vector<heddle_kernel_buffer> buffers = buffers_of(entries, scratch.get());
+    BackendState& backend = *parent_->device->backend;
+    std::vector<LoadedStep> steps =
+        load_steps(backend, *parent_->device->execution->physical,
+                   jit::specialise(data_, addresses(buffers), spread_over(backend.compiles)));
     auto linked =
-        make_linked(code_, std::move(steps), std::move(entries), parent_->device->execution);
+        make_linked({code_, std::move(steps)}, std::move(entries), parent_->device->execution);
     linked->scratch = std::move(scratch);
-    linked->buffers = std::move(buffers);
+    linked->tables.begin(*linked);
+    linked->tables.entries() = buffers;
+    linked->tables.end(*linked);
     note_accesses(*linked);
-    linked->plain = plain_kernel(*linked);
+    linked->plain = plain_kernel(*linked->execution, *linked, linked->tables);
     giving_.hide(*contents_);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
@@ -262,29 +266,6 @@ class Linker {
     }
   }
 
-  std::vector<LinkedStep> load_steps(std::vector<jit::Step> steps) const {
-    std::vector<LinkedStep> result;
-    for (jit::Step& step : steps) {
-      LinkedStep linked{std::move(step)};
-      if (const auto* const kernel = std::get_if<jit::KernelStep>(&linked.step))
-        linked.module = load(*kernel->unit);
-      result.push_back(std::move(linked));
-    }
-    return result;
-  }
-
-  std::shared_ptr<const dev::Module> load(const jit::Compiled& unit) const {
-    BackendState& backend = *parent_->device->backend;
-    const BackendOptions& wanted = backend.options;
-    dev::LoadOptions load_options;
-    load_options.name = unit.name;
-    load_options.labels = unit.labels;
-    load_options.perf_map = wanted.perf_map.value_or(false);
-    if (wanted.dump_dir) load_options.library_dir = *wanted.dump_dir;
-    if (wanted.temp_dir) load_options.temp_dir = *wanted.temp_dir;
-    return backend.modules.load(*parent_->device->execution->physical, unit.image, load_options);
-  }
-
   static Use use_of(const jit::SignatureEntry& entry) {
     if (!entry.writes) return Use::read;
     return entry.overwrites_whole ? Use::overwrite : Use::change;
@@ -322,12 +303,6 @@ class Linker {
       const BufferState& buffer = *Inside::of(view->buffer());
       const std::lock_guard lock(*buffer.ledger);
       linked.memories.push_back(buffer.expected());  // null: donated, so it is never launched
-    }
-    for (LinkedStep& step : linked.steps) {
-      const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
-      if (kernel == nullptr) continue;
-      for (const std::uint32_t entry : kernel->entries)
-        step.buffers.push_back(linked.buffers[entry]);
     }
   }
 

@@ -276,25 +276,25 @@ void MergeRead::clear() noexcept {
   accesses.clear();
 }
 
-Status MergeRead::not_loaded(const Execution& execution, const Linked& linked) const noexcept {
+Status MergeRead::not_loaded(const Execution& execution, const Code& consumer) const noexcept {
   return Status(ErrorCode::failed_precondition, [&] {
     return fmt::format(
         "routine '{}' merges tensor '{}', but the task that loads it into the merge "
         "buffer of {} did not run; load it again",
-        linked.code.name(), load->tensor.label(), execution.name);
+        consumer.name(), load->tensor.label(), execution.name);
   });
 }
 
-Status MergeRead::ended(const Execution& execution, const Linked& linked) const noexcept {
+Status MergeRead::ended(const Execution& execution, const Code& consumer) const noexcept {
   const bool well =
       !load || (ended_well(load->event) && (!load->before || ended_well(*load->before)));
-  return well ? Status() : not_loaded(execution, linked);
+  return well ? Status() : not_loaded(execution, consumer);
 }
 
-Status MergeRead::prepare(Execution& execution, const Linked& linked) const {
+Status MergeRead::prepare(Execution& execution, const Code& consumer) const {
   if (load &&
       (!load->filled || ended_badly(load->event) || (load->before && ended_badly(*load->before))))
-    return not_loaded(execution, linked);
+    return not_loaded(execution, consumer);
   if (move) {
     if (Status status = move->run(); !status.ok()) return status;
     count(execution.merges_copied);

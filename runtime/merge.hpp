@@ -43,12 +43,12 @@ struct MergeRead {
   void clear() noexcept;
 
   /// In the task. Where that is the host's, the load has ended by now, and may have ended badly.
-  [[nodiscard]] Status prepare(Execution& execution, const Linked& linked) const;
+  [[nodiscard]] Status prepare(Execution& execution, const Code& consumer) const;
   /// Where the queue ran ahead: the load may have ended badly since.
-  [[nodiscard]] Status ended(const Execution& execution, const Linked& linked) const noexcept;
+  [[nodiscard]] Status ended(const Execution& execution, const Code& consumer) const noexcept;
 
  private:
-  [[nodiscard]] Status not_loaded(const Execution& execution, const Linked& linked) const noexcept;
+  [[nodiscard]] Status not_loaded(const Execution& execution, const Code& consumer) const noexcept;
 };
 
 /// Whether a device can read `source` in place while the consumer, if one is known, runs: memory is

@@ -143,9 +143,10 @@ class Plan::Running final : public Operation {
       execution.copies.fetch_add(1, std::memory_order_relaxed);
       return step.move.run();
     }
-    if (step.linked->plain) return run_plain(*step.linked, statics(step));
+    const Linked& linked = *step.linked;
+    if (linked.plain) return run_plain(execution, linked.code, *linked.plain, statics(step));
     const std::size_t k = plan_->runs_ahead_ ? done_ : 0;
-    return runs_[k].emplace(execution, *step.linked, inputs(step), rooms_[k]).all();
+    return runs_[k].emplace(execution, linked, linked.tables, inputs(step), rooms_[k]).all();
   }
   [[nodiscard]] RunInputs inputs(const Step& step) const noexcept {
     static sched::NeverDestroyed<const Trace> no_trace;

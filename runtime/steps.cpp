@@ -13,33 +13,34 @@
 namespace heddle::rt {
 namespace {
 
-Status stopped(const Linked& linked) {
+Status stopped(const Execution& execution, const Code& code) {
   return Status(ErrorCode::cancelled, [&] {
     return fmt::format(
         "routine '{}' on {} was told to stop while it ran: what it writes is incomplete",
-        linked.code.name(), linked.execution->name);
+        code.name(), execution.name);
   });
 }
 
-Status what_it_said(const Linked& linked, const heddle_kernel_status& said, Status status) {
-  if (said.code == HEDDLE_KERNEL_STOPPED) return stopped(linked);
+Status what_it_said(const Execution& execution, const Code& code, const heddle_kernel_status& said,
+                    Status status) {
+  if (said.code == HEDDLE_KERNEL_STOPPED) return stopped(execution, code);
   // Devices need not look at what a kernel says; those that do say less of it.
   return Status(
       ErrorCode::device_failed,
       [&] {
         return fmt::format("the kernel of routine '{}' on {} reported code {}, detail {}",
-                           linked.code.name(), linked.execution->name, said.code, said.detail);
+                           code.name(), execution.name, said.code, said.detail);
       },
       std::move(status));
 }
 
 /// But for the values of static indices and what it says.
 heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
-                                const std::vector<heddle_kernel_buffer>& buffers) {
+                                const heddle_kernel_buffer* buffers) {
   heddle_kernel_args args{};
   args.struct_size = sizeof args;
   args.abi = HEDDLE_KERNEL_ABI;
-  args.buffers = buffers.data();
+  args.buffers = buffers;
   args.num_buffers = static_cast<std::uint32_t>(kernel.entries.size());
   args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
   args.num_parts = 1;
@@ -48,52 +49,54 @@ heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
 
 }  // namespace
 
-bool host_takes_part(const Linked& linked, const RunInputs& inputs) {
-  return inputs.trace || std::ranges::any_of(linked.steps, [](const LinkedStep& step) {
+bool host_takes_part(const Loaded& loaded, const RunInputs& inputs) {
+  return inputs.trace || std::ranges::any_of(loaded.steps, [](const LoadedStep& step) {
            return std::holds_alternative<jit::CallStep>(step.step);
          });
 }
 
-std::optional<PlainKernel> plain_kernel(const Linked& linked) {
-  const jit::Signature& signature = Inside::of(linked.code)->signature();
-  if (linked.steps.size() != 1 || signature.merge || linked.execution->queue->runs_ahead())
-    return {};
-  const LinkedStep& step = linked.steps[0];
+std::optional<PlainKernel> plain_kernel(const Execution& execution, const Loaded& loaded,
+                                        const Tables& tables) {
+  const jit::Signature& signature = Inside::of(loaded.code)->signature();
+  if (loaded.steps.size() != 1 || signature.merge || execution.queue->runs_ahead()) return {};
+  const LoadedStep& step = loaded.steps[0];
   const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
   if (kernel == nullptr || kernel->looks_at_stop ||
       kernel->statics.size() != signature.statics.size())
     return {};
   PlainKernel plain{step.module.get(), kernel->index, {}};
-  plain.args = arguments_of(*kernel, step.buffers);
+  plain.args = arguments_of(*kernel, tables.of(step));
   return plain;
 }
 
-Status run_plain(const Linked& linked, std::span<const std::int64_t> statics) {
-  heddle_kernel_args args = linked.plain->args;
+Status run_plain(Execution& execution, const Code& code, const PlainKernel& plain,
+                 std::span<const std::int64_t> statics) {
+  heddle_kernel_args args = plain.args;
   heddle_kernel_status said{};
   args.statics = statics.data();
   args.status = &said;
-  dev::Queue& queue = linked.execution->queue->queue();
-  Status status = queue.launch(*linked.plain->module, linked.plain->index, args);
-  return said.code == 0 ? status : what_it_said(linked, said, std::move(status));
+  Status status = execution.queue->queue().launch(*plain.module, plain.index, args);
+  return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
 }
 
-Run::Run(Execution& execution, const Linked& linked, const RunInputs& inputs, Room& room)
+Run::Run(Execution& execution, const Loaded& loaded, const Tables& tables, const RunInputs& inputs,
+         Room& room)
     : execution_(execution),
-      linked_(linked),
+      loaded_(loaded),
+      tables_(tables),
       inputs_(inputs),
       queue_(execution.queue->queue()),
-      ahead_(execution.queue->runs_ahead() && !host_takes_part(linked, inputs)),
-      trace_{&inputs.trace, Inside::of(linked.code).get(), nullptr},
+      ahead_(execution.queue->runs_ahead() && !host_takes_part(loaded, inputs)),
+      trace_{&inputs.trace, Inside::of(loaded.code).get(), nullptr},
       room_(room) {
   // Kernels point into it.
-  if (ahead_ && room_.in_flight.size() < linked.steps.size())
-    room_.in_flight.resize(linked.steps.size());
+  if (ahead_ && room_.in_flight.size() < loaded.steps.size())
+    room_.in_flight.resize(loaded.steps.size());
 }
 
 Status Run::all() {
   Status status;
-  for (const LinkedStep& step : linked_.steps) {
+  for (const LoadedStep& step : loaded_.steps) {
     status = std::visit([&](const auto& what) { return one(what, step); }, step.step);
     if (!status.ok()) break;
   }
@@ -102,7 +105,8 @@ Status Run::all() {
 
 Status Run::ended(Status status) const noexcept {
   for (const Called& called : std::span(room_.in_flight).first(called_)) {
-    if (called.said.code != 0) return what_it_said(linked_, called.said, std::move(status));
+    if (called.said.code != 0)
+      return what_it_said(execution_, loaded_.code, called.said, std::move(status));
   }
   return status;
 }
@@ -120,9 +124,10 @@ void Run::trace_value(void* context, std::uint32_t statement, std::uint32_t entr
   }
 }
 
-Status Run::one(const jit::KernelStep& kernel, const LinkedStep& step) {
+Status Run::one(const jit::KernelStep& kernel, const LoadedStep& step) {
   // A long program may be many short kernels, none of which looks.
-  if (called_ > 0 && this_task::stop_token().stop_requested()) return stopped(linked_);
+  if (called_ > 0 && this_task::stop_token().stop_requested())
+    return stopped(execution_, loaded_.code);
   trace_.entries = &kernel.entries;
   Called& called = next_call();
   heddle_kernel_args args = arguments_of(kernel, buffers(kernel, step, called));
@@ -137,24 +142,26 @@ Status Run::one(const jit::KernelStep& kernel, const LinkedStep& step) {
   Status status = done(queue_.launch(*step.module, kernel.index, args));
   if (ahead_) return status;
   if (trace_.thrown) std::rethrow_exception(trace_.thrown);
-  return called.said.code == 0 ? status : what_it_said(linked_, called.said, std::move(status));
+  return called.said.code == 0
+             ? status
+             : what_it_said(execution_, loaded_.code, called.said, std::move(status));
 }
 
-Status Run::one(const jit::CopyStep& copy, const LinkedStep& /*step*/) {
+Status Run::one(const jit::CopyStep& copy, const LoadedStep& /*step*/) {
   const heddle_kernel_buffer to = buffer(copy.to), from = buffer(copy.from);
   return done(queue_.copy(to.data, from.data, from.bytes));
 }
 
-Status Run::one(const jit::ZeroStep& zero, const LinkedStep& /*step*/) {
+Status Run::one(const jit::ZeroStep& zero, const LoadedStep& /*step*/) {
   const heddle_kernel_buffer to = buffer(zero.entry);
   return done(queue_.zero(to.data, to.bytes));
 }
 
-Status Run::one(const jit::MergeStep& /*merge*/, const LinkedStep& /*step*/) {
-  return done(inputs_.merge->prepare(execution_, linked_));
+Status Run::one(const jit::MergeStep& /*merge*/, const LoadedStep& /*step*/) {
+  return done(inputs_.merge->prepare(execution_, loaded_.code));
 }
 
-Status Run::one(const jit::CallStep& call, const LinkedStep& /*step*/) { return call.call(); }
+Status Run::one(const jit::CallStep& call, const LoadedStep& /*step*/) { return call.call(); }
 
 /// What comes next finds it done, or its queue does.
 Status Run::done(Status status) {
@@ -173,18 +180,17 @@ Run::Called& Run::next_call() {
 }
 
 heddle_kernel_buffer Run::buffer(std::uint32_t entry) const {
-  return entry == Inside::of(linked_.code)->signature().merge ? inputs_.merge->buffer
-                                                              : linked_.buffers[entry];
+  return entry == Inside::of(loaded_.code)->signature().merge ? inputs_.merge->buffer
+                                                              : tables_.entries()[entry];
 }
 
 /// Those of the kernel; made in `called` where the merge buffer is among them.
-const std::vector<heddle_kernel_buffer>& Run::buffers(const jit::KernelStep& kernel,
-                                                      const LinkedStep& step,
-                                                      Called& called) const {
-  const auto& merge = Inside::of(linked_.code)->signature().merge;
-  if (!merge) return step.buffers;
+const heddle_kernel_buffer* Run::buffers(const jit::KernelStep& kernel, const LoadedStep& step,
+                                         Called& called) const {
+  const auto& merge = Inside::of(loaded_.code)->signature().merge;
+  if (!merge) return tables_.of(step);
   for (const std::uint32_t entry : kernel.entries) called.merged.push_back(buffer(entry));
-  return called.merged;
+  return called.merged.data();
 }
 
 std::span<const std::int64_t> Run::statics(const jit::KernelStep& kernel, Called& called) const {

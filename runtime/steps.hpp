@@ -22,15 +22,17 @@ struct RunInputs {
 };
 
 /// Whether the host's code runs in it: a step that calls it, or a trace.
-[[nodiscard]] bool host_takes_part(const Linked& linked, const RunInputs& inputs);
+[[nodiscard]] bool host_takes_part(const Loaded& loaded, const RunInputs& inputs);
 
-/// Where all that a run does is to launch one kernel, which is done then. To be asked once the
-/// buffers of `linked` are known.
-[[nodiscard]] std::optional<PlainKernel> plain_kernel(const Linked& linked);
+/// Where all that a run on such a device does is to launch one kernel, which is done then: with the
+/// memory of these tables.
+[[nodiscard]] std::optional<PlainKernel> plain_kernel(const Execution& execution,
+                                                      const Loaded& loaded, const Tables& tables);
 /// One run of that.
-[[nodiscard]] Status run_plain(const Linked& linked, std::span<const std::int64_t> statics);
+[[nodiscard]] Status run_plain(Execution& execution, const Code& code, const PlainKernel& plain,
+                               std::span<const std::int64_t> statics);
 
-/// One run of a routine. Kernels use it until they have ended.
+/// One run of a routine, or of what an executor compiled. Kernels use it until they have ended.
 class Run {
  public:
   /// What a kernel is given beside what was linked, and says.
@@ -45,7 +47,8 @@ class Run {
     std::vector<Called> in_flight;  // or all, where they run ahead
   };
 
-  Run(Execution& execution, const Linked& linked, const RunInputs& inputs, Room& room);
+  Run(Execution& execution, const Loaded& loaded, const Tables& tables, const RunInputs& inputs,
+      Room& room);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -73,22 +76,22 @@ class Run {
 
   static void trace_value(void* context, std::uint32_t statement, std::uint32_t entry,
                           std::int64_t offset, double before, double after);
-  Status one(const jit::KernelStep& kernel, const LinkedStep& step);
-  Status one(const jit::CopyStep& copy, const LinkedStep& step);
-  Status one(const jit::ZeroStep& zero, const LinkedStep& step);
-  Status one(const jit::MergeStep& merge, const LinkedStep& step);
-  Status one(const jit::CallStep& call, const LinkedStep& step);
+  Status one(const jit::KernelStep& kernel, const LoadedStep& step);
+  Status one(const jit::CopyStep& copy, const LoadedStep& step);
+  Status one(const jit::ZeroStep& zero, const LoadedStep& step);
+  Status one(const jit::MergeStep& merge, const LoadedStep& step);
+  Status one(const jit::CallStep& call, const LoadedStep& step);
   Status done(Status status);
   [[nodiscard]] Called& next_call();
   [[nodiscard]] heddle_kernel_buffer buffer(std::uint32_t entry) const;
-  [[nodiscard]] const std::vector<heddle_kernel_buffer>& buffers(const jit::KernelStep& kernel,
-                                                                 const LinkedStep& step,
-                                                                 Called& called) const;
+  [[nodiscard]] const heddle_kernel_buffer* buffers(const jit::KernelStep& kernel,
+                                                    const LoadedStep& step, Called& called) const;
   [[nodiscard]] std::span<const std::int64_t> statics(const jit::KernelStep& kernel,
                                                       Called& called) const;
 
   Execution& execution_;
-  const Linked& linked_;
+  const Loaded& loaded_;
+  const Tables& tables_;
   const RunInputs inputs_;
   dev::Queue& queue_;
   const bool ahead_;  // what is asked for need not be done before the next
