@@ -71,6 +71,7 @@ BufferState::BufferState(std::shared_ptr<const BufferState> giver, std::string p
 
 std::string BufferState::absence() const {
   if (is_promised()) return promise_;
+  if (!taken_by_.empty() && taken_at_.line() == 0) return "was donated: " + taken_by_;
   return fmt::format(
       "was donated: taken in '{}' ({}:{}); use {}", taken_at_.function_name(),
       taken_at_.file_name(), taken_at_.line(),

@@ -77,6 +77,7 @@ class Launch final : public Operation {
     status = run_->ended(std::move(status));
     return status.ok() && merges_ ? merge_.ended(execution, linked_->code) : status;
   }
+  void accepted() noexcept override { linked_->launches.begin(); }
   [[nodiscard]] bool host_takes_part() const noexcept override {
     return rt::host_takes_part(*linked_, inputs());
   }
@@ -193,7 +194,7 @@ Event submit_launch(const ContextState& context, const Linked& linked, const Sta
   const ContextState* const contexts[] = {&context};
   const std::span values = launch->statics();
   if (!Inside::of(linked.code)->signature().merge) {
-    Work work{linked.label, std::move(launch), linked.accesses, nullptr, contexts, &linked};
+    Work work{linked.label, std::move(launch), linked.accesses, nullptr, contexts};
     work.statics = values;
     return submit(*context.device, std::move(work), options);
   }

@@ -367,7 +367,7 @@ Event submit_consumer(const ContextState& context, const Linked& consumer, Merge
                       std::unique_ptr<Operation> launch, const SubmitOptions& options) {
   Consumes consumes(consumer, read, source);
   const ContextState* const contexts[] = {&context};
-  Work work{consumer.label, std::move(launch), consumer.accesses, &consumes, contexts, &consumer};
+  Work work{consumer.label, std::move(launch), consumer.accesses, &consumes, contexts};
   work.statics = statics;
   return submit(*context.device, std::move(work), options);
 }

@@ -85,9 +85,11 @@ class Door final : public sched::TicketGuard {
       if (sched::Clocks::on()) [[unlikely]]
         watch(*taken);
       for (BufferState::HandOver& each : hand_overs_) each.take();
-      if (linked_ != nullptr) {
+      if (operation_ != nullptr) {
+        operation_->accepted();
+      } else {
         linked_->launches.begin();
-        if (operation_ == nullptr) device_.execution->ledger->claim();
+        device_.execution->ledger->claim();
       }
       if (merge_ != nullptr) {
         before = slot().load;
@@ -106,7 +108,6 @@ class Door final : public sched::TicketGuard {
     merge_ = work.merge;
     contexts_ = work.contexts;
     after_ = work.after;
-    linked_ = work.linked;
     first_values_ = work.first_values;
     accepted_ = work.accepted;
     statics_ = work.statics;
@@ -181,14 +182,18 @@ class Door final : public sched::TicketGuard {
       const auto broken = each.hazards->order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
       if (each.named.taker != nullptr) {
-        hand_overs_.emplace_back(*each.buffer, *each.named.taker,
-                                 fmt::format("tensor '{}'", each.named.taker_tensor->label()),
+        hand_overs_.emplace_back(*each.buffer, *each.named.taker, taker_of(each.named),
                                  options_->site.value_or(std::source_location()));
       }
     }
     if (operation_ != nullptr) operation_->merged_ = std::move(more);
     alone_ = options_->contain || !note.after.empty();  // those may have been contained
     return {};
+  }
+
+  static std::string taker_of(const Access& access) {
+    return access.taker_text != nullptr ? *access.taker_text
+                                        : fmt::format("tensor '{}'", access.taker_tensor->label());
   }
 
   /// What was kept for an earlier task is the same: a buffer has one memory in its life.
@@ -298,8 +303,8 @@ class Door final : public sched::TicketGuard {
   MergeUse* merge_ = nullptr;
   std::span<const ContextState* const> contexts_;
   std::span<const sched::Awaited> after_;
-  const Linked* linked_ = nullptr;
-  Operation* operation_ = nullptr;  // null: only that keeps memory
+  Operation* operation_ = nullptr;
+  const Linked* linked_ = nullptr;  // instead: only that keeps memory
   const sched::TaskOps* ops_ = &Queued::to_the_end;
   bool first_values_ = false, accepted_ = false;
   Chosen statics_{};

@@ -35,6 +35,8 @@ struct Access {
   /// The buffer and the tensor that the memory goes to with this use; null: it goes nowhere.
   BufferState* taker = nullptr;
   const Tensor* taker_tensor = nullptr;
+  /// Where that is no tensor: what becomes of the memory, "executor 'f': 'y' has it now".
+  const std::string* taker_text = nullptr;
   /// What of a recording uses it: "routine 'x'", for messages; null: it is all of the work.
   const std::string* recorded = nullptr;
   /// Of the view just this, where the static indices of the launch are known; null: all of it.
@@ -124,6 +126,8 @@ class Operation {
   }
   /// Instead of both, in its turn, where its task was skipped or cancelled before it ran.
   virtual void pass_over(Execution& /*execution*/) noexcept {}
+  /// It has its ticket, and will be run, or passed over. Under the ledger of its device.
+  virtual void accepted() noexcept {}
   /// Whether the host's code runs in it: then it begins when all before it has ended, and leaves
   /// nothing undone when run() returns.
   [[nodiscard]] virtual bool host_takes_part() const noexcept { return false; }
@@ -211,8 +215,6 @@ struct Work {
   MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
   /// Those that must not have been finalised, with the ledgers of their devices among its accesses.
   std::span<const ContextState* const> contexts{};
-  /// The routine that it launches, which the operation holds by being counted there; null: none.
-  const Linked* linked = nullptr;
   /// It gives what it touches its first values, however it ends.
   bool first_values = false;
   /// What it comes after, whatever its order is, beside SubmitOptions::after.

@@ -7,6 +7,7 @@
 #include "heddle/code.hpp"           // IWYU pragma: export
 #include "heddle/data_parallel.hpp"  // IWYU pragma: export
 #include "heddle/device.hpp"         // IWYU pragma: export
+#include "heddle/executor.hpp"       // IWYU pragma: export
 #include "heddle/expr.hpp"           // IWYU pragma: export
 #include "heddle/graph.hpp"          // IWYU pragma: export
 #include "heddle/graph_ops.hpp"      // IWYU pragma: export

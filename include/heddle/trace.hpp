@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <functional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -185,17 +186,20 @@ namespace tracing {
 class Tracer {
  public:
   explicit Tracer(const TraceName& name);
+  /// Of a graph whose name is just that, and which names its first arguments so, not "arg0".
+  Tracer(std::string graph, std::vector<std::string> arguments, const std::source_location& where);
   /// The next argument, as nodes.
   template <class Types>
   NodesOf<Types> argument(const Types& types) {
-    std::vector<Node> nodes;
-    std::string path = "arg" + std::to_string(arguments_.size());
-    trees::walk<ArrayType>(types, path, [&](const std::string& at, const ArrayType& type) {
-      nodes.push_back(parameter(at, type));
-    });
     std::vector<ArrayType> leaves;
-    arguments_.push_back(trees::gather(types, leaves));
-    return unflatten<NodesOf<Types>>(arguments_.back(), std::move(nodes));
+    TreeDef def = trees::gather(types, leaves);
+    return unflatten<NodesOf<Types>>(def, parameters(def, leaves));
+  }
+  /// The next argument, of that structure: its leaves have the next of these types, which are those
+  /// of all arguments.
+  template <class Nodes>
+  Nodes argument(const TreeDef& def, std::span<const ArrayType> types) {
+    return unflatten<Nodes>(def, parameters(def, types.subspan(used_, def.num_leaves())));
   }
   /// Calls the function, and ends the graph with what it returns.
   template <class Function, class... Nodes>
@@ -220,14 +224,16 @@ class Tracer {
     else
       return std::invoke(function, std::as_const(graph_), std::move(nodes)...);
   }
-  Node parameter(const std::string& path, const ArrayType& type);
+  std::vector<Node> parameters(const TreeDef& def, std::span<const ArrayType> types);
   /// Throws what is being handled as an Error that names the function and its last node.
   [[noreturn]] void fail() const;
   TracedGraph finish(TreeDef results, std::vector<Node> leaves);
 
   std::source_location where_;
   Graph graph_;
+  std::vector<std::string> names_;  // of the first arguments
   std::vector<TreeDef> arguments_;
+  std::size_t used_ = 0;  // leaves so far
 };
 
 /// As trace() below.

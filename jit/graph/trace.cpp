@@ -93,15 +93,31 @@ namespace tracing {
 Tracer::Tracer(const TraceName& name)
     : where_(name.where()), graph_(numbered(name.text()), name.where()) {}
 
-Node Tracer::parameter(const std::string& path, const ArrayType& type) {
-  try {
-    return graph_.parameter(path, type, where_);
-  } catch (const Error& error) {
-    throw Error(error.code(),
-                fmt::format("{} of function '{}' cannot be {}{}", path, graph_.name(),
-                            type.to_string(), jit::at(where_)),
-                error.status());
+Tracer::Tracer(std::string graph, std::vector<std::string> arguments,
+               const std::source_location& where)
+    : where_(where), graph_(std::move(graph), where), names_(std::move(arguments)) {}
+
+std::vector<Node> Tracer::parameters(const TreeDef& def, std::span<const ArrayType> types) {
+  const std::size_t argument = arguments_.size();
+  const std::string name = argument < names_.size() && !names_[argument].empty()
+                               ? names_[argument]
+                               : fmt::format("arg{}", argument);
+  std::vector<Node> nodes;
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const std::string inside = def.path(k);
+    const std::string path = inside.empty() ? name : fmt::format("{}/{}", name, inside);
+    try {
+      nodes.push_back(graph_.parameter(path, types[k], where_));
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  fmt::format("{} of function '{}' cannot be {}{}", path, graph_.name(),
+                              types[k].to_string(), jit::at(where_)),
+                  error.status());
+    }
   }
+  used_ += types.size();
+  arguments_.push_back(def);
+  return nodes;
 }
 
 void Tracer::fail() const {

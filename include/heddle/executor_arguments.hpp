@@ -1,0 +1,267 @@
+// What calls of executors are given, as executors see it: leaves, and how trees hold them. Values;
+// any thread. For heddle/executor.hpp.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "heddle/array.hpp"
+#include "heddle/graph.hpp"
+#include "heddle/host_array.hpp"
+#include "heddle/tree.hpp"
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+/// What donate() gives.
+template <class Tree>
+class Donated {
+ public:
+  explicit Donated(const Tree& tree) : tree_(&tree) {}
+  [[nodiscard]] const Tree& tree() const noexcept { return *tree_; }
+
+ private:
+  const Tree* tree_;
+};
+
+/// An argument that its call takes: results lie in its memory, or nobody needs that any more. The
+/// arrays in it, an Array or a tree of such, are dead from the call on, all their copies too. For
+/// the call that it is written in: exec(donate(state), batch).
+template <class Tree>
+  requires TreeOf<Tree, Array>
+[[nodiscard]] Donated<Tree> donate(const Tree& tree) {
+  return Donated<Tree>(tree);
+}
+
+namespace executors {
+
+/// A few values, or many: those within `few` take no memory of their own.
+template <class T, std::size_t few>
+  requires std::is_trivially_copyable_v<T>
+class Few {
+ public:
+  Few() noexcept {}  // NOLINT: the room begins without values
+  Few(const Few&) = delete;
+  Few& operator=(const Few&) = delete;
+  void push_back(const T& value) {
+    if (size_ < few && many_.empty()) {
+      ::new (static_cast<void*>(room_ + size_ * sizeof(T))) T(value);
+    } else {
+      if (many_.empty()) many_.assign(begin(), begin() + size_);
+      many_.push_back(value);
+    }
+    ++size_;
+  }
+  void append(const T* from, std::size_t count) {
+    if (size_ + count <= few && many_.empty()) {
+      std::memcpy(room_ + size_ * sizeof(T), from, count * sizeof(T));
+    } else {
+      if (many_.empty()) many_.assign(begin(), begin() + size_);
+      many_.insert(many_.end(), from, from + count);
+    }
+    size_ += count;
+  }
+  [[nodiscard]] T* begin() noexcept {
+    return many_.empty() ? reinterpret_cast<T*>(room_) : many_.data();
+  }
+  [[nodiscard]] const T* begin() const noexcept {
+    return many_.empty() ? reinterpret_cast<const T*>(room_) : many_.data();
+  }
+  [[nodiscard]] T* end() noexcept { return begin() + size_; }
+  [[nodiscard]] const T* end() const noexcept { return begin() + size_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] T& operator[](std::size_t k) noexcept { return begin()[k]; }
+  [[nodiscard]] const T& operator[](std::size_t k) const noexcept { return begin()[k]; }
+
+ private:
+  std::size_t size_ = 0;
+  alignas(T) std::byte room_[few * sizeof(T)];
+  std::vector<T> many_;
+};
+
+/// A leaf of what a call is given. What it points to is the caller's.
+struct Leaf {
+  const Array* array = nullptr;     ///< else
+  const HostArray* host = nullptr;  ///< else
+  const ArrayType* type = nullptr;  ///< a type alone; else
+  const void* data = nullptr;       ///< elements of the host's
+  DType dtype = DType::f32;         ///< of those
+  std::int64_t count = -1;          ///< -1: a scalar
+  bool donated = false;
+};
+
+/// All leaves of a call, and the text of its structure: equal for equal ones, and for no others.
+class Arguments {
+ public:
+  /// One argument more.
+  template <class Tree>
+  void add(const Tree& tree, bool donated = false) {
+    if (firsts_.size() > 0) put(',');
+    firsts_.push_back(leaves_.size());
+    if constexpr (TreeOf<Tree, Array>) {
+      walk<Array>(tree, [&](const Array& leaf) {
+        leaves_.push_back({.array = &leaf, .donated = donated});
+      });
+    } else if constexpr (TreeOf<Tree, HostArray>) {
+      walk<HostArray>(tree, [&](const HostArray& leaf) { leaves_.push_back({.host = &leaf}); });
+    } else if constexpr (TreeOf<Tree, ArrayType>) {
+      walk<ArrayType>(tree, [&](const ArrayType& leaf) { leaves_.push_back({.type = &leaf}); });
+    } else if constexpr (Element<Tree>) {
+      put('*');
+      leaves_.push_back({.data = &tree, .dtype = dtype_of_v<Tree>});
+    } else {  // a vector or a span of elements
+      put('*');
+      using T = std::ranges::range_value_t<Tree>;
+      const void* data = nullptr;
+      if constexpr (std::same_as<Tree, std::vector<bool>>) {
+        bools_.emplace_back(tree.begin(), tree.end());
+        data = bools_.back().data();
+      } else {
+        data = std::ranges::data(tree);
+      }
+      leaves_.push_back({.data = data,
+                         .dtype = dtype_of_v<T>,
+                         .count = static_cast<std::int64_t>(std::ranges::size(tree))});
+    }
+  }
+  template <class Tree>
+  void add(const Donated<Tree>& donated) {
+    add(donated.tree(), true);
+  }
+
+  [[nodiscard]] std::span<const Leaf> leaves() const noexcept {
+    return {leaves_.begin(), leaves_.size()};
+  }
+  [[nodiscard]] std::string_view structure() const noexcept {
+    return {structure_.begin(), structure_.size()};
+  }
+  /// The number of the first leaf of each argument.
+  [[nodiscard]] std::span<const std::size_t> firsts() const noexcept {
+    return {firsts_.begin(), firsts_.size()};
+  }
+
+ private:
+  void put(char c) { structure_.push_back(c); }
+  template <class Of, class Tree>
+  void walk(const Tree& tree, const auto& leaf) {
+    if constexpr (std::same_as<Tree, Of>) {
+      put('*');
+      leaf(tree);
+    } else {
+      put(static_cast<char>('0' + static_cast<int>(trees::TreeAccess<Tree>::expected.kind)));
+      trees::TreeAccess<Tree>::each(tree, [&]<class Name>(const Name& name, const auto& part) {
+        if constexpr (std::same_as<Name, std::string_view>) {
+          for (std::size_t rest = name.size();; rest >>= 7U) {
+            put(static_cast<char>(rest & 127U));
+            if (rest < 128U) break;
+            structure_[structure_.size() - 1] = static_cast<char>(rest | 128U);
+          }
+          for (const char c : name) put(c);
+        }
+        walk<Of>(part, leaf);
+      });
+      put(')');
+    }
+  }
+
+  Few<Leaf, 16> leaves_;
+  Few<char, 64> structure_;
+  Few<std::size_t, 16> firsts_;
+  std::vector<std::vector<std::uint8_t>> bools_;
+};
+
+/// What an argument of this type is in a trace: a tree of nodes.
+template <class T>
+struct Argument {
+  static constexpr bool is = false;
+};
+template <class T, class Of>
+struct TreeArgument {
+  static constexpr bool is = true;
+  using Nodes = typename trees::MapLeaves<Of, Node>::template Of<T>::Type;
+  static TreeDef def(const T& tree) {
+    std::vector<Of> leaves;
+    return trees::gather(tree, leaves);
+  }
+};
+struct LeafArgument {
+  static constexpr bool is = true;
+  using Nodes = Node;
+  static TreeDef def(const auto&) { return {}; }
+};
+template <class T>
+  requires TreeOf<T, Array>
+struct Argument<T> : TreeArgument<T, Array> {};
+template <class T>
+  requires TreeOf<T, HostArray>
+struct Argument<T> : TreeArgument<T, HostArray> {};
+template <class T>
+  requires TreeOf<T, ArrayType>
+struct Argument<T> : TreeArgument<T, ArrayType> {};
+template <class T>
+struct Argument<Donated<T>> : TreeArgument<T, Array> {
+  static TreeDef def(const Donated<T>& donated) {
+    return TreeArgument<T, Array>::def(donated.tree());
+  }
+};
+template <Element T>
+struct Argument<T> : LeafArgument {};
+template <Element T, class A>
+struct Argument<std::vector<T, A>> : LeafArgument {};
+template <class T, std::size_t extent>
+  requires Element<std::remove_const_t<T>>
+struct Argument<std::span<T, extent>> : LeafArgument {};
+
+/// A tree whose type tells how many leaves it has.
+template <class T>
+struct FixedTree {
+  static constexpr bool is = std::same_as<T, Node>;
+  static constexpr std::size_t num_leaves = 1;
+};
+template <class... Part>
+struct FixedParts {
+  static constexpr bool is = (FixedTree<Part>::is && ...);
+  static constexpr std::size_t num_leaves = (std::size_t{0} + ... + FixedTree<Part>::num_leaves);
+};
+template <class... T>
+struct FixedTree<std::tuple<T...>> : FixedParts<T...> {};
+template <class A, class B>
+struct FixedTree<std::pair<A, B>> : FixedParts<A, B> {};
+template <class T, std::size_t n>
+struct FixedTree<std::array<T, n>> {
+  static constexpr bool is = FixedTree<T>::is;
+  static constexpr std::size_t num_leaves = n * FixedTree<T>::num_leaves;
+};
+template <class... Part>
+FixedParts<Part...> fixed_parts(trees::Types<Part...>);
+template <trees::Struct T>
+struct FixedTree<T> : decltype(fixed_parts(typename trees::TreeAccess<T>::Parts())){};
+
+/// Takes such trees from a list of leaves.
+struct FixedLeaves {
+  template <class T>
+  T next() {
+    if constexpr (std::same_as<T, Array>) {
+      return leaves[used++];
+    } else {
+      return trees::TreeAccess<T>::make(*this);
+    }
+  }
+  std::span<const Array> leaves;
+  std::size_t used = 0;
+};
+
+}  // namespace executors
+}  // namespace heddle
+#pragma GCC visibility pop

@@ -1,0 +1,261 @@
+// Executors: from a call to an entry of the cache, which is made if there is none.
+#include "heddle/executor.hpp"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+
+#include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/array_state.hpp"
+#include "runtime/backend_state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/executor_call.hpp"
+#include "runtime/executor_state.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/threads/what.hpp"
+
+namespace heddle {
+namespace rt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+ArrayType type_of(const executors::Leaf& leaf) {
+  if (leaf.array != nullptr) return leaf.array->type();
+  if (leaf.host != nullptr) return leaf.host->type();
+  if (leaf.type != nullptr) return *leaf.type;
+  return {leaf.dtype, leaf.count < 0 ? Dims{} : Dims{leaf.count}};
+}
+
+/// What tells entries apart, byte by byte: the backend, the structure, and of each leaf its type.
+class Key {
+ public:
+  Key(const executors::Arguments& arguments, const BackendState* backend) {
+    put(&backend, sizeof backend);
+    const std::string_view structure = arguments.structure();
+    put(structure.data(), structure.size());
+    for (const executors::Leaf& leaf : arguments.leaves()) {
+      if (leaf.array != nullptr) {
+        add(leaf.array->type());
+      } else if (leaf.host != nullptr) {
+        add(leaf.host->type());
+      } else if (leaf.type != nullptr) {
+        add(*leaf.type);
+      } else {
+        add(leaf.dtype, {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}});
+      }
+    }
+  }
+  [[nodiscard]] std::string_view bytes() const noexcept { return {bytes_.begin(), bytes_.size()}; }
+  [[nodiscard]] std::uint64_t hash() const noexcept {
+    return XXH3_64bits(bytes_.begin(), bytes_.size());
+  }
+
+ private:
+  void put(const void* from, std::size_t count) {
+    bytes_.append(static_cast<const char*>(from), count);
+  }
+  void add(const ArrayType& type) { add(type.dtype, type.dims); }
+  void add(DType dtype, std::span<const std::int64_t> dims) {
+    const std::uint32_t head =
+        static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(dims.size()) << 8U;
+    put(&head, sizeof head);
+    put(dims.data(), dims.size_bytes());
+  }
+
+  executors::Few<char, 512> bytes_;
+};
+
+}  // namespace
+
+ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
+                             const std::source_location& made_at)
+    : devices{device},
+      options(std::move(wanted)),
+      where(made_at),
+      cache_(options.cache_max, options.cache_full) {
+  const auto refuse = [&](std::string_view what) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("executor '{}', at {}:{}: {}", options.name, where.file_name(),
+                            where.line(), what));
+  };
+  if (options.name.empty()) refuse("its name is empty");
+  if (options.cache_max == 0)
+    refuse("cache_max is 0 (expected 1 or more, or std::nullopt for no limit)");
+  if (!options.compile.name.empty())
+    refuse("options.compile has a name, which its graphs have from the executor's own");
+  if (options.compile.trace_values)
+    refuse("options.compile asks for trace_values; mark nodes with Node::log()");
+}
+
+void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
+  if (!visit.closed()) return;
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("executor '{}' was finalised; make another", name()));
+}
+
+void ExecutorState::call(const executors::Arguments& arguments, const executors::Maker& maker,
+                         executors::Sink& sink, const Device* on,
+                         std::optional<ExecutorGraph>* graph) {
+  const Device& device = on != nullptr ? *on : devices.front();
+  const DeviceState& state = *Inside::of(device);
+  bool missed = false;
+  {
+    const ExecutorCache::Visit visit(cache_);
+    require_open(visit);
+    const Key key(arguments, state.backend.get());
+    const std::uint64_t hash = key.hash();
+    Entry* entry = cache_.find(hash, key.bytes());
+    if (entry == nullptr) {
+      missed = true;
+      rt::require_open(state);
+      std::vector<ArrayType> types;
+      for (const executors::Leaf& leaf : arguments.leaves()) types.push_back(type_of(leaf));
+      entry = &cache_.find_or_make(
+          hash, std::string(key.bytes()),
+          [&](std::size_t number) {
+            return make_entry(hash, std::string(key.bytes()), number, maker, types, state);
+          },
+          [&](const auto& entries) { return full(key.bytes(), types, state, entries); });
+    }
+    ExecutorCall call(*this, device, entry->site_on(state));
+    call.take(arguments.leaves(), arguments.firsts());
+    call.run(sink);
+    if (graph != nullptr)
+      graph->emplace(ExecutorGraph{entry->graph->traced, entry->graph->code, entry->trace_time,
+                                   entry->compile_time});
+  }
+  if (missed) cache_.sweep();
+}
+
+std::shared_ptr<Entry> ExecutorState::make_entry(std::uint64_t hash, const std::string& key,
+                                                 std::size_t number, const executors::Maker& maker,
+                                                 std::span<const ArrayType> types,
+                                                 const DeviceState& device) {
+  const auto begin = Clock::now();
+  tracing::Tracer tracer(fmt::format("{}#{}", name(), number), options.argument_names, where);
+  // relaxed, here and below: numbers for people.
+  traces.fetch_add(1, std::memory_order_relaxed);
+  const TracedGraph traced = maker.trace(tracer, types);
+  const auto was_traced = Clock::now();
+  auto compiled = std::make_shared<const CompiledGraph>(traced, device.backend, options.compile,
+                                                        limits_of(options.compile.timeout));
+  auto entry = std::make_shared<Entry>(key, hash, number, std::move(compiled), name());
+  entry->trace_time = was_traced - begin;
+  entry->compile_time = Clock::now() - was_traced;
+  compiles.fetch_add(1, std::memory_order_relaxed);
+  sched::log_made(LogLevel::info, [&] {
+    return fmt::format("executor '{}': graph '{}' traced in {:.1f} ms, compiled in {:.1f} ms",
+                       name(), traced.name(),
+                       std::chrono::duration<double, std::milli>(entry->trace_time).count(),
+                       std::chrono::duration<double, std::milli>(entry->compile_time).count());
+  });
+  return entry;
+}
+
+Error ExecutorState::full(std::string_view key, std::span<const ArrayType> types,
+                          const DeviceState& /*device*/,
+                          const std::vector<std::shared_ptr<Entry>>& entries) const {
+  // The closest one: of the same structure, with the fewest types that differ.
+  const CompiledGraph* closest = nullptr;
+  std::size_t fewest = types.size() + 1;
+  const auto differs = [&](const CompiledGraph& graph, std::size_t k) {
+    return graph.parameters[k].type != types[k];
+  };
+  for (const auto& entry : entries) {
+    const CompiledGraph& graph = *entry->graph;
+    if (graph.traced.arguments().num_leaves() != types.size()) continue;
+    std::size_t count = 0;
+    for (std::size_t k = 0; k < types.size(); ++k) count += differs(graph, k) ? 1 : 0;
+    if (count >= fewest) continue;
+    fewest = count;
+    closest = &graph;
+  }
+  static_cast<void>(key);
+  std::string how;
+  for (std::size_t k = 0; closest != nullptr && k < types.size(); ++k) {
+    if (!differs(*closest, k)) continue;
+    how += fmt::format("{}argument {} '{}': {}, compiled for {}",
+                       how.empty() ? "; closest to it: " : ", ", k, closest->parameters[k].name,
+                       types[k].to_string(), closest->parameters[k].type.to_string());
+  }
+  return Error(
+      ErrorCode::exhausted,
+      fmt::format("executor '{}' has graphs for {} kinds of arguments, its cache_max, and is "
+                  "called with others{}; pad arguments to a few sizes (pad_to()), raise "
+                  "ExecutorOptions::cache_max, or drop what was called least recently "
+                  "(CacheFull::drop_least_recent)",
+                  name(), *options.cache_max, how));
+}
+
+ExecutorStatistics ExecutorState::statistics() const {
+  ExecutorStatistics statistics;
+  statistics.calls = cache_.num_visits();
+  // relaxed: numbers for people.
+  statistics.misses = cache_.misses.load(std::memory_order_relaxed);
+  statistics.traces = traces.load(std::memory_order_relaxed);
+  statistics.compiles = compiles.load(std::memory_order_relaxed);
+  statistics.dropped = cache_.dropped.load(std::memory_order_relaxed);
+  statistics.copies = copies.load(std::memory_order_relaxed);
+  statistics.entries = cache_.entries().size();
+  return statistics;
+}
+
+std::vector<ExecutorGraph> ExecutorState::graphs() const {
+  std::vector<ExecutorGraph> graphs;
+  for (const auto& entry : cache_.entries())
+    graphs.push_back(
+        {entry->graph->traced, entry->graph->code, entry->trace_time, entry->compile_time});
+  return graphs;
+}
+
+void ExecutorState::finalize() { cache_.close(); }
+
+ExecutorHandle::~ExecutorHandle() { state->finalize(); }
+
+}  // namespace rt
+
+namespace executors {
+
+Status caught() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const std::bad_alloc& error) {
+    return Status(ErrorCode::exhausted, [&] { return sched::what_of(error); });
+  } catch (const std::exception& error) {
+    return Status(ErrorCode::invalid_argument, [&] { return sched::what_of(error); });
+  } catch (...) {
+    return Status(ErrorCode::invalid_argument, "threw something that is no std::exception");
+  }
+}
+
+Core::Core(const Device& device, ExecutorOptions options, const std::source_location& where)
+    : handle_(std::make_shared<rt::ExecutorHandle>(
+          std::make_shared<rt::ExecutorState>(device, std::move(options), where))) {}
+
+void Core::call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
+                std::optional<ExecutorGraph>* graph) const {
+  handle_->state->call(arguments, maker, sink, device, graph);
+}
+
+void Core::refuse_count(std::size_t wanted, std::size_t given) const {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("executor '{}' takes {} array{}, and is given {}", name(), wanted,
+                          wanted == 1 ? "" : "s", given));
+}
+
+const std::string& Core::name() const noexcept { return handle_->state->name(); }
+const Device& Core::device() const noexcept { return handle_->state->devices.front(); }
+ExecutorStatistics Core::statistics() const { return handle_->state->statistics(); }
+std::vector<ExecutorGraph> Core::graphs() const { return handle_->state->graphs(); }
+void Core::finalize() const { handle_->state->finalize(); }
+
+}  // namespace executors
+}  // namespace heddle

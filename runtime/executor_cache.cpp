@@ -1,0 +1,200 @@
+// See executor_cache.hpp.
+#include "runtime/executor_cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "heddle/scheduler.hpp"
+#include "heddle/status.hpp"
+#include "scheduler/threads/thread_number.hpp"
+
+namespace heddle::rt {
+/// An entry that is being made.
+struct ExecutorCache::Flight {
+  sched::ExternalTimeline timeline{"executor"};
+  Event landed = timeline.next();
+  const std::uint64_t thread = sched::thread_number();  // that makes it
+  std::exception_ptr failure;                           // these two: once it has landed
+  std::shared_ptr<Entry> entry;
+};
+
+ExecutorCache::ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full)
+    : entries_max_(entries_max), full_(full), snapshot_(new Snapshot{{{0, nullptr}}}) {}
+
+ExecutorCache::~ExecutorCache() { delete snapshot_.load(std::memory_order_relaxed); }
+
+ExecutorCache::Visit::Visit(const ExecutorCache& cache) noexcept
+    : cache_(cache), thread_(sched::thread_number()) {
+  cache_.visits_.enter(thread_);
+  // seq_cst: pairs with the store in close(), see Visits.
+  closed_ = cache_.closed_.load(std::memory_order_seq_cst);
+}
+
+ExecutorCache::Visit::~Visit() { cache_.visits_.leave(thread_); }
+
+void ExecutorCache::use(Entry& entry) const noexcept {
+  if (full_ != CacheFull::drop_least_recent) return;
+  // relaxed: which of two that are called at once is the later one does not matter.
+  if (latest_.load(std::memory_order_relaxed) == &entry) return;
+  latest_.store(&entry, std::memory_order_relaxed);
+  entry.last_used.store(1 + uses_.fetch_add(1, std::memory_order_relaxed),
+                        std::memory_order_relaxed);
+}
+
+Entry* ExecutorCache::find(std::uint64_t hash, std::string_view key) const noexcept {
+  // seq_cst: pairs with the store in publish(), see Visits.
+  const auto& cells = snapshot_.load(std::memory_order_seq_cst)->cells;
+  const std::size_t mask = cells.size() - 1;
+  for (std::size_t at = hash & mask; cells[at].second != nullptr; at = (at + 1) & mask) {
+    Entry& entry = *cells[at].second;
+    if (cells[at].first != hash || entry.key != key) continue;
+    use(entry);
+    return &entry;
+  }
+  return nullptr;
+}
+
+/// Under the lock, which keeps what it finds.
+Entry* ExecutorCache::find_known(std::uint64_t hash, const std::string& key) const noexcept {
+  for (const std::shared_ptr<Entry>& entry : entries_) {
+    if (entry->hash == hash && entry->key == key) return entry.get();
+  }
+  return nullptr;
+}
+
+/// What `entries_` has is what visits find. Under the lock.
+void ExecutorCache::publish() {
+  auto made = std::make_unique<Snapshot>();
+  made->cells.resize(std::bit_ceil(2 * entries_.size() + 1));
+  const std::size_t mask = made->cells.size() - 1;
+  for (const std::shared_ptr<Entry>& entry : entries_) {
+    std::size_t at = entry->hash & mask;
+    while (made->cells[at].second != nullptr) at = (at + 1) & mask;
+    made->cells[at] = {entry->hash, entry.get()};
+  }
+  retired_.reserve(retired_.size() + 1);
+  // seq_cst: pairs with the load in find(), see Visits.
+  const Snapshot* const before = snapshot_.exchange(made.release(), std::memory_order_seq_cst);
+  retired_.push_back({nullptr, std::unique_ptr<const Snapshot>(before), {}});
+}
+
+/// Takes out what no visit has any more; it is destroyed without the lock.
+void ExecutorCache::sweep() {
+  std::vector<Retired> gone;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  gone.reserve(retired_.size());
+  std::erase_if(retired_, [&](Retired& each) {
+    if (!visits_.pass(each.seen)) return false;
+    gone.push_back(std::move(each));
+    return true;
+  });
+}
+
+/// For one more, beside those that are being made.
+void ExecutorCache::make_room(const Refuse& refuse) {
+  if (!entries_max_ || entries_.size() + flights_.size() < *entries_max_) return;
+  if (full_ == CacheFull::refuse) throw refuse(entries_);
+  if (entries_.empty()) return;  // all are being made
+  // relaxed: as in use().
+  const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& entry) {
+    return entry->last_used.load(std::memory_order_relaxed);
+  });
+  std::shared_ptr<Entry> dropped_one = *oldest;
+  const auto at = oldest - entries_.begin();
+  retired_.reserve(retired_.size() + 2);
+  entries_.erase(oldest);
+  try {
+    publish();
+  } catch (...) {
+    entries_.insert(entries_.begin() + at, std::move(dropped_one));  // there is room
+    throw;
+  }
+  retired_.push_back({std::move(dropped_one), nullptr, {}});
+  // relaxed: a number for people.
+  dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
+Entry& ExecutorCache::find_or_make(std::uint64_t hash, const std::string& key, const Make& make,
+                                   const Refuse& refuse) {
+  // relaxed: a number for people.
+  misses.fetch_add(1, std::memory_order_relaxed);
+  std::shared_ptr<Flight> flight;
+  std::size_t number = 0;
+  {
+    std::unique_lock lock(mutex_);
+    if (Entry* const known = find_known(hash, key)) {
+      use(*known);
+      return *known;
+    }
+    if (const auto at = flights_.find(key); at != flights_.end()) {
+      flight = at->second;
+      lock.unlock();
+      if (flight->thread == sched::thread_number()) {
+        throw Error(ErrorCode::failed_precondition,
+                    "the function calls its own executor with the arguments that it is being "
+                    "traced for; call the function itself");
+      }
+      throw_if_failed(flight->landed.wait());
+      if (flight->failure) std::rethrow_exception(flight->failure);
+      return *flight->entry;
+    }
+    make_room(refuse);
+    flight = flights_.emplace(key, std::make_shared<Flight>()).first->second;
+    number = next_number_++;
+  }
+  try {
+    return land(key, flight, make(number));
+  } catch (...) {
+    flight->failure = std::current_exception();
+    {
+      const std::lock_guard lock(mutex_);
+      flights_.erase(key);
+    }
+    static_cast<void>(flight->timeline.signal(flight->landed.ticket()));
+    throw;
+  }
+}
+
+/// It was made: visits find it, and those that wait have it. The visit of the caller keeps it.
+Entry& ExecutorCache::land(const std::string& key, const std::shared_ptr<Flight>& flight,
+                           std::shared_ptr<Entry> entry) {
+  Entry& made = *entry;
+  {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(entry);
+    try {
+      publish();
+    } catch (...) {
+      entries_.pop_back();
+      throw;
+    }
+    flights_.erase(key);
+    use(made);
+  }
+  flight->entry = std::move(entry);
+  static_cast<void>(flight->timeline.signal(flight->landed.ticket()));
+  return made;
+}
+
+std::vector<std::shared_ptr<Entry>> ExecutorCache::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+void ExecutorCache::close() {
+  // seq_cst: pairs with the load of a visit, see Visits.
+  closed_.store(true, std::memory_order_seq_cst);
+  for (sched::Visits<>::Seen seen; !visits_.pass(seen);)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  std::vector<std::shared_ptr<Entry>> entries;
+  std::vector<Retired> retired;
+  const std::lock_guard lock(mutex_);
+  entries.swap(entries_);
+  retired.swap(retired_);
+  publish();
+}
+
+}  // namespace heddle::rt

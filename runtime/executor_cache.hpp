@@ -1,0 +1,104 @@
+// The cache of an executor: entries by the types of arguments, found without a lock; one that is
+// missing is made by one of those that need it, while others wait for that, and those that need
+// another one go on. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heddle/executor.hpp"
+#include "runtime/executor_entry.hpp"
+#include "scheduler/protocol/visits.hpp"
+
+namespace heddle::rt {
+
+class ExecutorCache {
+ public:
+  ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full);
+  ExecutorCache(const ExecutorCache&) = delete;
+  ExecutorCache& operator=(const ExecutorCache&) = delete;
+  ~ExecutorCache();
+
+  /// Somebody who looks for entries, and has those that were found until it goes. `closed` where
+  /// there is nothing to find any more.
+  class Visit {
+   public:
+    explicit Visit(const ExecutorCache& cache) noexcept;
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit();
+    [[nodiscard]] bool closed() const noexcept { return closed_; }
+
+   private:
+    const ExecutorCache& cache_;
+    const std::uint64_t thread_;
+    bool closed_;
+  };
+
+  /// Null: there is none. During a visit.
+  [[nodiscard]] Entry* find(std::uint64_t hash, std::string_view key) const noexcept;
+
+  /// Makes an entry, of that number. What it throws is thrown by all who wait for it.
+  using Make = std::function<std::shared_ptr<Entry>(std::size_t number)>;
+  /// Why there is no room for one more.
+  using Refuse = std::function<Error(const std::vector<std::shared_ptr<Entry>>& entries)>;
+  /// The entry, which is made if there is none. During a visit. Throws what `make` does, what
+  /// `refuse` gives, failed_precondition in a call that is made by `make` for the same key.
+  [[nodiscard]] Entry& find_or_make(std::uint64_t hash, const std::string& key, const Make& make,
+                                    const Refuse& refuse);
+
+  /// Frees what was dropped and no visit has any more. After a visit in which one was made.
+  void sweep();
+
+  [[nodiscard]] std::vector<std::shared_ptr<Entry>> entries() const;
+  [[nodiscard]] std::uint64_t num_visits() const noexcept { return visits_.total(); }
+  /// From here on visits find it closed; returns once those from before have gone, and no entry is
+  /// left. Not during a visit of the calling thread's.
+  void close();
+
+  std::atomic<std::uint64_t> misses{0}, dropped{0};
+
+ private:
+  struct Snapshot {
+    std::vector<std::pair<std::uint64_t, Entry*>> cells;  // by hash, with open addressing
+  };
+  struct Flight;
+  /// Nobody finds it any more, but visits may have it.
+  struct Retired {
+    std::shared_ptr<Entry> entry;
+    std::unique_ptr<const Snapshot> snapshot;
+    sched::Visits<>::Seen seen;
+  };
+
+  [[nodiscard]] Entry* find_known(std::uint64_t hash, const std::string& key) const noexcept;
+  void publish();
+  void make_room(const Refuse& refuse);
+  Entry& land(const std::string& key, const std::shared_ptr<Flight>& flight,
+              std::shared_ptr<Entry> entry);
+  void use(Entry& entry) const noexcept;
+
+  const std::optional<std::size_t> entries_max_;
+  const CacheFull full_;
+  mutable sched::Visits<> visits_;
+  std::atomic<bool> closed_{false};
+  std::atomic<const Snapshot*> snapshot_;
+  mutable std::atomic<const Entry*> latest_{nullptr};
+  mutable std::atomic<std::uint64_t> uses_{0};
+
+  mutable std::mutex mutex_;  // guards what follows, and who stores `snapshot_`
+  std::vector<std::shared_ptr<Entry>> entries_;
+  std::map<std::string, std::shared_ptr<Flight>> flights_;
+  std::vector<Retired> retired_;
+  std::size_t next_number_ = 0;
+};
+
+}  // namespace heddle::rt

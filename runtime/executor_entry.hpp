@@ -1,0 +1,96 @@
+// What an executor compiled for arguments of certain types: one entry of its cache. Immutable, but
+// for where it is loaded; any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "devices/memory_cache.hpp"
+#include "heddle/executor.hpp"
+#include "runtime/loaded.hpp"
+#include "runtime/spares.hpp"
+#include "scheduler/protocol/split_count.hpp"
+
+namespace heddle::rt {
+
+struct DeviceState;
+struct Execution;
+
+/// The graph of a function, compiled for a backend, and what calls of it need to know.
+struct CompiledGraph {
+  struct Parameter {
+    std::string name;
+    ArrayType type;
+    std::optional<std::uint32_t> entry;  ///< of the signature; none: nothing of it is needed
+  };
+  struct Result {
+    std::string name;
+    ArrayType type;
+    std::size_t bytes = 0;
+    std::optional<std::uint32_t> entry;  ///< none: it has no elements
+    bool zeros = false;                  ///< its memory has to begin with them
+    dev::Holder holder;                  ///< of its memory
+  };
+
+  /// Throws what the compiler does.
+  CompiledGraph(const TracedGraph& traced_graph, const std::shared_ptr<BackendState>& backend_state,
+                const CompileOptions& options, const jit::CompileLimits& limits);
+
+  std::shared_ptr<BackendState> backend;
+  TracedGraph traced;
+  GraphProgram lowered;
+  Code code;
+  std::vector<Parameter> parameters;  ///< arguments, leaf by leaf, then side parameters
+  std::vector<Result> results;        ///< those of the function, then marked nodes
+};
+
+/// It on a virtual device. Held by the entry, and by tasks, which are counted.
+class Site {
+ public:
+  /// Throws what the device says that loads it.
+  Site(std::shared_ptr<const CompiledGraph> graph, const DeviceState& device, sched::Label label);
+
+  const std::shared_ptr<const CompiledGraph> graph;
+  const std::uint64_t timeline;  ///< of the device; none has the number again
+  const std::weak_ptr<Execution> execution;
+  const Loaded loaded;
+  const sched::Label label;
+  // Under the ledger of the device:
+  Spares spares;  ///< records of calls
+  sched::SplitCount<> launches{};
+
+  Site* next = nullptr;  ///< of the same entry
+};
+
+struct Entry {
+  Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number,
+        std::shared_ptr<const CompiledGraph> compiled, const std::string& executor);
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  /// Nobody calls it any more.
+  ~Entry();
+
+  /// Where it is on that device. Loads it there at the first call; throws as Site().
+  [[nodiscard]] Site& site_on(const DeviceState& device);
+
+  const std::string key;
+  const std::uint64_t hash;
+  const std::size_t number;  ///< of its graph: 0 for the first that the executor traced
+  const std::shared_ptr<const CompiledGraph> graph;
+  const sched::Label label;  ///< of its tasks
+  std::chrono::nanoseconds trace_time{}, compile_time{};
+  std::atomic<std::uint64_t> last_used{0};
+
+ private:
+  std::mutex mutex_;                   // of those who add a site
+  std::atomic<Site*> sites_{nullptr};  // found without it
+};
+
+}  // namespace heddle::rt
