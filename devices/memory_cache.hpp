@@ -61,6 +61,7 @@ class MemoryCache {
   void forget(BlockRef block) noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return options_.timeline; }
   [[nodiscard]] MemoryUse use() const noexcept;
   /// Those that have memory, and a thousand of those that had; most in use first. Throws
   /// std::bad_alloc.

@@ -154,9 +154,13 @@ bool Accesses::writes(const BufferView& view) const noexcept {
 }
 
 void Accesses::doubt(std::uint64_t timeline, std::uint64_t disturbances, bool automatic,
-                     const Chosen& statics, sched::TaskNote& note) const noexcept try {
+                     const Chosen& statics, sched::TaskNote& note) const noexcept {
   for (const Touch& each : touches_)
-    each.hazards->doubt(next(each, timeline, disturbances, automatic, statics), note);
+    rt::doubt(*each.hazards, next(each, timeline, disturbances, automatic, statics), note);
+}
+
+void doubt(const Hazards& hazards, const Hazards::Next& next, sched::TaskNote& note) noexcept try {
+  hazards.doubt(next, note);
 } catch (const std::bad_alloc&) {  // then it does not run
   note.after.reset();
   note.come_after(sched::Timeline::refused(

@@ -35,7 +35,7 @@ void Memory::let_go(const Hazards& uses) const noexcept {
   if (!block_) return;
   block_->last_uses.clear();
   try {
-    uses.add_under_way(block_->last_uses);
+    uses.add_under_way(block_->last_uses, cache_->timeline());
   } catch (const std::bad_alloc&) {
     return cache_->forget(block_);
   }
@@ -55,8 +55,31 @@ BufferState::BufferState(std::shared_ptr<const Memory> block,
       memory(std::move(block)),
       hazards_(std::move(former)) {}
 
-BufferState::~BufferState() {
+BufferState::BufferState(std::shared_ptr<dev::PhysicalDevice> physical_device,
+                         std::shared_ptr<const std::string> device_name,
+                         std::shared_ptr<Ledger> guard)
+    : physical(std::move(physical_device)),
+      device(std::move(device_name)),
+      ledger(std::move(guard)) {}
+
+BufferState::~BufferState() { end(); }
+
+void BufferState::begin(std::shared_ptr<const Memory> given) {
+  data = static_cast<std::byte*>(given->data);
+  bytes = given->bytes;
+  hazards_.begin_after(given->former_uses(), {0, bytes}, given->timeline());
+  memory = std::move(given);
+}
+
+void BufferState::end() noexcept {
   if (memory && !ledger->is_inherited()) memory->let_go(hazards_);
+  memory = nullptr;
+  hazards_.clear();
+  loans.clear();
+  giver_ = nullptr;
+  taken_by_.clear();
+  // relaxed: nobody knows it any more.
+  is_fresh.store(false, std::memory_order_relaxed);
 }
 
 BufferState::BufferState(std::shared_ptr<const BufferState> giver, std::string promise)
@@ -138,17 +161,22 @@ std::shared_ptr<BufferState> BufferState::next_owner() const {
   return next;
 }
 
+dev::BlockRef allocate_block(const Execution& execution, std::size_t bytes,
+                             const dev::Holder& holder, dev::LastUses may_have) {
+  dev::BlockRef block;
+  if (Status status = execution.memory->allocate(bytes, &block, holder, may_have); !status.ok()) {
+    throw Error(status.code(),
+                fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name,
+                            holder.second, bytes, execution.memory->use().in_use),
+                status);
+  }
+  return block;
+}
+
 std::shared_ptr<const Memory> allocate_memory(const Execution& execution, std::size_t bytes,
                                               const std::string& what, std::uint64_t tensor,
                                               dev::LastUses may_have) {
-  dev::BlockRef block;
-  if (Status status = execution.memory->allocate(bytes, &block, {tensor, what}, may_have);
-      !status.ok()) {
-    throw Error(status.code(),
-                fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name, what,
-                            bytes, execution.memory->use().in_use),
-                status);
-  }
+  dev::BlockRef block = allocate_block(execution, bytes, {tensor, what}, may_have);
   try {
     return std::make_shared<Memory>(execution.memory, block, bytes);
   } catch (...) {

@@ -48,6 +48,8 @@ class Memory {
 
   /// What uses of the block come after: those of who had it before.
   [[nodiscard]] std::span<const Event> former_uses() const noexcept;
+  /// Of the device that it is of; 0: it is borrowed.
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return cache_ ? cache_->timeline() : 0; }
   /// Once, by the last who can ask for uses: it comes after these.
   void let_go(const Hazards& uses) const noexcept;
 
@@ -67,16 +69,25 @@ class BufferState {
               Hazards former = {});
   /// That of `giver` from the work on that hands it over; `promise` says which, for messages.
   BufferState(std::shared_ptr<const BufferState> giver, std::string promise);
+  /// Without memory, until begin().
+  BufferState(std::shared_ptr<dev::PhysicalDevice> physical,
+              std::shared_ptr<const std::string> device, std::shared_ptr<Ledger> ledger);
   BufferState(const BufferState&) = delete;
   BufferState& operator=(const BufferState&) = delete;
   /// The memory is free for others, if it has not been given away: they come after its uses.
   ~BufferState();
 
+  /// A life, or another one, of a buffer that nobody knows: of that memory, which is new to all.
+  void begin(std::shared_ptr<const Memory> memory);
+  /// That ends, as the destructor says.
+  void end() noexcept;
+
   const std::shared_ptr<dev::PhysicalDevice> physical;  ///< whose memory it is
   const std::shared_ptr<const std::string> device;      ///< name of the virtual one
-  std::byte* const data;                                ///< as long as the memory is kept
-  const std::size_t bytes;
-  const bool borrowed;  ///< from a host array
+  // Set before others know the buffer:
+  std::byte* data = nullptr;  ///< as long as the memory is kept
+  std::size_t bytes = 0;
+  const bool borrowed = false;  ///< from a host array
   /// The hosted constant that it holds, which nobody may write: its text, else empty, and its id.
   /// Set before others know the buffer.
   std::string constant;
@@ -146,6 +157,10 @@ void require_reach(const BufferView& view, const Execution& execution);
 /// Throws failed_precondition, naming the tensor, when the view is into a hosted constant.
 void require_writable(const BufferView& view);
 
+/// A block for that holder, or none for 0 bytes. Throws as allocate_memory().
+[[nodiscard]] dev::BlockRef allocate_block(const Execution& execution, std::size_t bytes,
+                                           const dev::Holder& holder,
+                                           dev::LastUses may_have = dev::LastUses::ordered);
 /// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and the largest
 /// holders. `tensor`: the id of the one that it is for. Tasks of the device come after what used it
 /// before; others that touch it do not, but where it `may_have` no such uses.

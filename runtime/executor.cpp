@@ -2,10 +2,12 @@
 #include "heddle/executor.hpp"
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL  // a few bytes, for which no call is worth it
 #include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -41,7 +43,7 @@ class Key {
     put(structure.data(), structure.size());
     for (const executors::Leaf& leaf : arguments.leaves()) {
       if (leaf.array != nullptr) {
-        add(leaf.array->type());
+        add(Inside::of(*leaf.array)->view.type());
       } else if (leaf.host != nullptr) {
         add(leaf.host->type());
       } else if (leaf.type != nullptr) {
@@ -51,24 +53,34 @@ class Key {
       }
     }
   }
-  [[nodiscard]] std::string_view bytes() const noexcept { return {bytes_.begin(), bytes_.size()}; }
+  [[nodiscard]] std::string_view bytes() const noexcept {
+    return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
+  }
   [[nodiscard]] std::uint64_t hash() const noexcept {
-    return XXH3_64bits(bytes_.begin(), bytes_.size());
+    return XXH3_64bits(bytes().data(), bytes().size());
   }
 
  private:
   void put(const void* from, std::size_t count) {
-    bytes_.append(static_cast<const char*>(from), count);
+    if (size_ + count <= sizeof few_ && many_.empty()) [[likely]] {
+      std::memcpy(few_ + size_, from, count);
+    } else {
+      if (many_.empty()) many_.assign(few_, size_);
+      many_.append(static_cast<const char*>(from), count);
+    }
+    size_ += count;
   }
   void add(const ArrayType& type) { add(type.dtype, type.dims); }
   void add(DType dtype, std::span<const std::int64_t> dims) {
     const std::uint32_t head =
         static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(dims.size()) << 8U;
     put(&head, sizeof head);
-    put(dims.data(), dims.size_bytes());
+    for (const std::int64_t extent : dims) put(&extent, sizeof extent);
   }
 
-  executors::Few<char, 512> bytes_;
+  char few_[512];  // NOLINT: of these, size_ are set
+  std::size_t size_ = 0;
+  std::string many_;  // instead, where there are more
 };
 
 }  // namespace
@@ -123,7 +135,7 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
           },
           [&](const auto& entries) { return full(key.bytes(), types, state, entries); });
     }
-    ExecutorCall call(*this, device, entry->site_on(state));
+    ExecutorCall call(*this, device, entry->site_on(Inside::of(device)));
     call.take(arguments.leaves(), arguments.firsts());
     call.run(sink);
     if (graph != nullptr)

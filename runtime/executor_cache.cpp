@@ -27,7 +27,9 @@ ExecutorCache::ExecutorCache(std::optional<std::size_t> entries_max, CacheFull f
 ExecutorCache::~ExecutorCache() { delete snapshot_.load(std::memory_order_relaxed); }
 
 ExecutorCache::Visit::Visit(const ExecutorCache& cache) noexcept
-    : cache_(cache), thread_(sched::thread_number()) {
+    : cache_(cache),
+      thread_(sched::known_thread_number() != sched::no_thread_number ? sched::known_thread_number()
+                                                                      : sched::thread_number()) {
   cache_.visits_.enter(thread_);
   // seq_cst: pairs with the store in close(), see Visits.
   closed_ = cache_.closed_.load(std::memory_order_seq_cst);

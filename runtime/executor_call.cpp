@@ -13,24 +13,18 @@
 #include "runtime/executor_record.hpp"
 #include "runtime/executor_state.hpp"
 #include "runtime/transfer.hpp"
+#include "scheduler/device/clocks.hpp"
+#include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
-namespace {
-
-heddle_kernel_buffer buffer_of(const BufferView& view) {
-  return {place_of(view).data, view.num_bytes()};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 ExecutorCall::ExecutorCall(ExecutorState& executor, const Device& device, Site& site)
     : executor_(executor),
       device_(device),
       execution_(*Inside::of(device)->execution),
       graph_(*site.graph),
-      site_(site) {
-  made_.reserve(graph_.parameters.size());
-}
+      site_(site) {}
 
 std::string ExecutorCall::user() const {
   return fmt::format("executor '{}' on {}", executor_.name(), device_.name());
@@ -47,9 +41,22 @@ void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, S
 
 void ExecutorCall::take(std::span<const executors::Leaf> leaves,
                         std::span<const std::size_t> first_of) {
-  for (const executors::Leaf& leaf : leaves)
-    given_.push_back(
-        {leaf.array != nullptr ? Inside::of(*leaf.array).get() : nullptr, leaf.donated});
+  plain_ = executor_.options.donate.empty() && site_.is_plain;
+  for (const executors::Leaf& leaf : leaves) {
+    const ArrayState* const array = leaf.array != nullptr ? Inside::of(*leaf.array).get() : nullptr;
+    given_.push_back({array, leaf.donated});
+    plain_ = plain_ && array != nullptr && !leaf.donated &&
+             Inside::of(array->view.buffer())->ledger == execution_.ledger;
+  }
+  small_ = plain_ && site_.small.has_value();
+  if (plain_) return;  // whatever is not as it should be is found where it is submitted
+  note_donated(leaves.size(), first_of);
+  check_spaces();
+  check_states();
+  bring(leaves);
+}
+
+void ExecutorCall::note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of) {
   for (const std::size_t argument : executor_.options.donate) {
     if (argument >= first_of.size()) {
       throw Error(
@@ -58,12 +65,9 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
                       "{}",
                       user(), argument, first_of.size()));
     }
-    const std::size_t end = argument + 1 < first_of.size() ? first_of[argument + 1] : leaves.size();
+    const std::size_t end = argument + 1 < first_of.size() ? first_of[argument + 1] : num_leaves;
     for (std::size_t k = first_of[argument]; k < end; ++k) given_[k].donated = true;
   }
-  check_spaces();
-  check_states();
-  bring(leaves);
 }
 
 /// All are where the device finds them, or may be copied.
@@ -140,6 +144,7 @@ void ExecutorCall::bring(std::span<const executors::Leaf> leaves) {
 
 /// Pairs each donated argument with a result that may have its memory.
 void ExecutorCall::plan_donation() {
+  if (plain_) return;
   const jit::Signature& signature = Inside::of(graph_.code)->signature();
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (!given_[k].donated) continue;
@@ -156,7 +161,7 @@ void ExecutorCall::plan_donation() {
   }
 }
 
-std::shared_ptr<BufferState> ExecutorCall::promised(Gift& gift) {
+void ExecutorCall::promise(Gift& gift) const {
   gift.text = gift.result == no_result
                   ? fmt::format(
                         "to executor '{}', where no result fits its memory; pass it without "
@@ -167,48 +172,60 @@ std::shared_ptr<BufferState> ExecutorCall::promised(Gift& gift) {
   gift.taker = std::make_shared<BufferState>(
       Inside::of(given_[gift.parameter].array->view.buffer()),
       fmt::format("has none until executor '{}' is called", executor_.name()));
-  return gift.taker;
 }
 
 void ExecutorCall::make_results() {
-  states_.reserve(graph_.results.size());
-  for (Gift& gift : gifts_) static_cast<void>(promised(gift));
-  for (std::size_t r = 0; r < graph_.results.size(); ++r) {
+  for (Gift& gift : gifts_) promise(gift);
+  {
+    const std::lock_guard lock(*execution_.ledger);
+    throw_if_failed(whole(*execution_.ledger));
+    if (plain_) execution_.ledger->claim();
+    if (!small_) record_ = CallRecord::make(site_);
+    for (const auto& cells : site_.cells) cells_.push_back(&cells->take());
+  }
+  for (std::size_t r = 0; r < cells_.size(); ++r) {
     const CompiledGraph::Result& result = graph_.results[r];
     const auto gift = std::ranges::find(gifts_, r, &Gift::result);
-    std::shared_ptr<BufferState> buffer;
-    if (gift != gifts_.end()) {
-      buffer = gift->taker;
-    } else if (result.zeros) {
-      buffer = allocate_zeros(*Inside::of(device_), result.bytes, result.holder.second);
+    std::shared_ptr<ArrayState> state;
+    if (gift == gifts_.end() && !result.zeros) {
+      dev::BlockRef block = allocate_block(execution_, result.bytes, result.holder);
+      ResultCell& cell = *std::exchange(cells_[r], nullptr);
+      ++num_begun_;
+      state = cell.begin(device_, result.type, std::move(block), result.bytes);
     } else {
-      buffer = allocate(execution_, result.bytes, result.holder.second);
+      auto buffer = gift != gifts_.end()
+                        ? gift->taker
+                        : allocate_zeros(*Inside::of(device_), result.bytes, result.holder.second);
+      state = std::make_shared<ArrayState>(ArrayState{
+          device_, BufferView(Inside::make<Buffer>(std::move(buffer)), result.type), Event()});
     }
-    states_.push_back(std::make_shared<ArrayState>(ArrayState{
-        device_, BufferView(Inside::make<Buffer>(std::move(buffer)), result.type), Event()}));
+    states_.push_back(state.get());
+    arrays_.push_back(std::move(state));
   }
 }
 
-void ExecutorCall::fill_tables(CallRecord& record) const {
+void ExecutorCall::fill_tables() {
+  std::vector<heddle_kernel_buffer>& entries = record_->tables.entries();
   const jit::CodeData& code = *Inside::of(graph_.code);
-  record.tables.begin(site_.loaded);
-  std::vector<heddle_kernel_buffer>& entries = record.tables.entries();
   if (const std::size_t bytes = code.core->scratch.bytes; bytes > 0) {
-    record.scratch = execution_.scratch.take(execution_, bytes, "the scratch of " + user());
+    record_->scratch = execution_.scratch.take(execution_, bytes, site_.scratch_name);
     for (std::size_t e = 0; e < entries.size(); ++e) {
       if (code.signature().entries[e].role != jit::Role::scratch) continue;
-      entries[e] = {static_cast<std::byte*>(record.scratch->data) + code.core->scratch.offsets[e],
+      entries[e] = {static_cast<std::byte*>(record_->scratch->data) + code.core->scratch.offsets[e],
                     static_cast<std::uint64_t>(*code.signature().entries[e].type.num_bytes())};
     }
   }
   for (std::size_t k = 0; k < given_.size(); ++k) {
+    const BufferView& view = given_[k].array->view;
     if (const auto& entry = graph_.parameters[k].entry)
-      entries[*entry] = buffer_of(given_[k].array->view);
+      entries[*entry] = {Inside::of(view.buffer())->data + view.offset(),
+                         graph_.parameters[k].bytes};
   }
   for (std::size_t r = 0; r < states_.size(); ++r) {
-    if (const auto& entry = graph_.results[r].entry) entries[*entry] = buffer_of(states_[r]->view);
+    if (const auto& entry = graph_.results[r].entry)
+      entries[*entry] = {Inside::of(states_[r]->view.buffer())->data, graph_.results[r].bytes};
   }
-  record.tables.end(site_.loaded);
+  record_->tables.end(site_.loaded);
 }
 
 void ExecutorCall::add_accesses(Accesses& accesses) const {
@@ -235,30 +252,129 @@ void ExecutorCall::add_accesses(Accesses& accesses) const {
   }
 }
 
+ExecutorCall::~ExecutorCall() {
+  if (num_begun_ == cells_.size()) return;
+  const std::lock_guard lock(*execution_.ledger);
+  for (std::size_t r = 0; r < cells_.size(); ++r) {
+    if (cells_[r] != nullptr) site_.cells[r]->put_back(*cells_[r]);
+  }
+}
+
 void ExecutorCall::run(executors::Sink& sink) {
   plan_donation();
   make_results();
-  std::vector<Array> arrays;
-  for (const auto& state : states_)
-    arrays.push_back(Inside::make<Array>(std::shared_ptr<const ArrayState>(state)));
-  sink.take(graph_.traced.results(),
-            std::span<const Array>(arrays).first(graph_.lowered.results.size()));
-  auto record = CallRecord::make(site_, execution_);
-  fill_tables(*record);
-  add_accesses(record->accesses);
-  SubmitOptions options = without_events({});
-  options.site.reset();
+  sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.lowered.results.size()));
+  if (!small_) fill_tables();
+  if (!submit_plainly()) submit_carefully();
+}
+
+void ExecutorCall::submit_carefully() {
+  check_states();
+  if (small_) {
+    const std::lock_guard lock(*execution_.ledger);
+    record_ = CallRecord::make(site_);
+  }
+  if (small_) fill_tables();
+  add_accesses(record_->accesses);
+  SubmitOptions options;
+  options.lists_events = false;
   options.sync = Sync::automatic;
-  const Accesses& accesses = record->accesses;
+  const Accesses& accesses = record_->accesses;
   const Event event =
-      submit(*Inside::of(device_), {site_.label, std::move(record), accesses}, options);
-  for (const auto& state : states_) state->event = event;
+      submit(*Inside::of(device_), {site_.label, std::move(record_), accesses}, options);
+  for (ArrayState* const state : states_) state->event = event;
   for (const Array* const array : left_) {
     try {
       static_cast<void>(array->view().buffer().donate(executor_.where));
     } catch (const Error&) {  // somebody else took it meanwhile
     }
   }
+}
+
+/// Where all that it uses is there, of its own device, and nothing is to be waited for. The note of
+/// one whose device is disturbed meanwhile makes its task look again before it runs.
+bool ExecutorCall::submit_plainly() {
+  if (!plain_ || sched::Clocks::on()) return false;
+  const DeviceState& device = *Inside::of(device_);
+  Ledger& ledger = *execution_.ledger;
+  if (!small_) record_->keep(given_.size() + states_.size());
+  if (!ledger.try_lock_alone()) return false;
+  sched::PlainTicket ticket;
+  std::optional<sched::TaskNote> note;
+  {
+    const std::lock_guard lock(ledger, std::adopt_lock);
+    ticket = take_ticket(device, note);
+    if (!ticket) return false;
+    site_.launches.begin();
+  }
+  for (ArrayState* const state : states_) state->event = ticket.event();
+  if (small_) {
+    auto* const call = ::new (ticket.place()) SmallCall{&site_, {}};
+    const SmallKernel& kernel = *site_.small;
+    for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
+      const auto& buffer = kernel.buffers[k];
+      const BufferView& view =
+          buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
+      call->data[k] = Inside::of(view.buffer())->data + view.offset();
+    }
+  } else {
+    *static_cast<CallRecord**>(ticket.place()) = record_.release();
+  }
+  const sched::TaskOps& ops = small_ ? SmallCall::ops : CallRecord::plain_ops;
+  const sched::Label label = site_.label;  // first: the task may end at once
+  if (note) [[unlikely]] {
+    ticket.publish(label, ops, *note);
+  } else {
+    ticket.publish(label, ops);
+  }
+  return true;
+}
+
+/// Under the ledger.
+sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
+                                             std::optional<sched::TaskNote>& note) {
+  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
+  const std::size_t uses = given_.size() + states_.size();
+  boost::container::small_vector<Hazards::Record*, 20> records(uses);
+  const auto each_use = [&](const auto& f) {
+    std::size_t at = 0;
+    const auto one = [&](const BufferView& view, std::size_t bytes, Use use) {
+      const Range range{view.offset(), view.offset() + bytes};
+      return f(at++, *Inside::of(view.buffer()),
+               Hazards::Next{site_.timeline, disturbances, range, use, true});
+    };
+    for (std::size_t k = 0; k < given_.size(); ++k) {
+      if (!one(given_[k].array->view, graph_.parameters[k].bytes, Use::read)) return false;
+    }
+    for (std::size_t r = 0; r < states_.size(); ++r) {
+      if (!one(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return false;
+    }
+    return true;
+  };
+  const bool plain = each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
+    if (buffer.memory == nullptr || may_be_fresh(buffer) || (small_ && buffer.borrowed))
+      return false;
+    const auto record = buffer.hazards().plain(next, uses);
+    if (!record) return false;
+    records[at] = *record;
+    if (!small_) record_->keep(at, buffer.memory);
+    return true;
+  });
+  if (!plain) return {};
+  const sched::PlainTicket ticket(*device.timeline);
+  if (!ticket) return {};
+  if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
+    note.emplace();
+    each_use([&](std::size_t, BufferState& buffer, const Hazards::Next& next) {
+      doubt(buffer.hazards(), next, *note);
+      return true;
+    });
+  }
+  each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
+    buffer.hazards().note_plainly(records[at], ticket.event(), next, false);
+    return true;
+  });
+  return ticket;
 }
 
 }  // namespace heddle::rt

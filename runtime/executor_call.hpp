@@ -2,8 +2,10 @@
 // it is given changes before the device has accepted it.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,19 +15,23 @@
 #include "heddle/status.hpp"
 #include "runtime/array_state.hpp"
 #include "runtime/executor_entry.hpp"
+#include "runtime/executor_record.hpp"
 #include "runtime/submit.hpp"
+#include "scheduler/device/ticket_guard.hpp"
 
 namespace heddle::rt {
 
-class CallRecord;
 class ExecutorState;
 
 class ExecutorCall {
  public:
   ExecutorCall(ExecutorState& executor, const Device& device, Site& site);
+  ExecutorCall(const ExecutorCall&) = delete;
+  ExecutorCall& operator=(const ExecutorCall&) = delete;
+  ~ExecutorCall();
 
-  /// What the call is given, leaf by leaf, and the first leaf of each argument, and of none. Throws
-  /// where it cannot be.
+  /// What the call is given, leaf by leaf, and the first leaf of each argument. Throws where it
+  /// cannot be.
   void take(std::span<const executors::Leaf> leaves, std::span<const std::size_t> first_of);
   /// Makes results, gives them to the sink, launches.
   void run(executors::Sink& sink);
@@ -44,15 +50,20 @@ class ExecutorCall {
     std::string text{};                    ///< what users of the argument are told
   };
 
+  void note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of);
   void check_spaces() const;
   void check_states() const;
   void check_donation(std::size_t k, const BufferState& buffer) const;
   void bring(std::span<const executors::Leaf> leaves);
   void plan_donation();
-  std::shared_ptr<BufferState> promised(Gift& gift);
+  void promise(Gift& gift) const;
   void make_results();
-  void fill_tables(CallRecord& record) const;
+  void fill_tables();
   void add_accesses(Accesses& accesses) const;
+  [[nodiscard]] bool submit_plainly();
+  [[nodiscard]] sched::PlainTicket take_ticket(const DeviceState& device,
+                                               std::optional<sched::TaskNote>& note);
+  void submit_carefully();
   [[nodiscard]] std::string user() const;
   [[nodiscard]] std::string name_of(std::size_t k) const;
   [[noreturn]] void refuse(std::size_t k, ErrorCode code, std::string_view why,
@@ -63,11 +74,17 @@ class ExecutorCall {
   Execution& execution_;
   const CompiledGraph& graph_;
   Site& site_;
+  bool plain_ = false;  // all arguments are arrays of its own device, and stay
+  bool small_ = false;  // of them, those that lie in the queue itself
   executors::Few<Given, 16> given_;
   std::vector<Array> made_;         // of values of the host, and of arrays of other devices
   std::vector<const Array*> left_;  // donated arrays of other devices, of which copies were made
   std::vector<Gift> gifts_;
-  std::vector<std::shared_ptr<ArrayState>> states_;
+  std::unique_ptr<CallRecord> record_;
+  boost::container::small_vector<ResultCell*, 4> cells_;  // taken; those of results that are made
+  std::size_t num_begun_ = 0;                             // of them have begun
+  boost::container::small_vector<ArrayState*, 4> states_;
+  boost::container::small_vector<executors::State, 4> arrays_;  // these, until the sink has them
 };
 
 }  // namespace heddle::rt

@@ -42,7 +42,9 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
   const std::vector<Node> nodes = traced.graph().parameters();
   for (std::size_t k = 0; k < lowered.parameters.size(); ++k) {
     const Tensor& tensor = lowered.parameters[k];
-    parameters.push_back({tensor.label(), nodes[k].type(), place(code, tensor)});
+    const ArrayType& type = nodes[k].type();
+    parameters.push_back(
+        {tensor.label(), type, static_cast<std::size_t>(*type.num_bytes()), place(code, tensor)});
   }
   const auto add = [&](const Tensor& tensor, std::string name) {
     Result result{
@@ -61,13 +63,44 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
     add(lowered.marked[k], fmt::format("marked node {}", k));
 }
 
-Site::Site(std::shared_ptr<const CompiledGraph> of, const DeviceState& device, sched::Label name)
+Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<DeviceState>& on,
+           sched::Label name)
     : graph(std::move(of)),
-      timeline(device.timeline->id()),
-      execution(device.execution),
-      loaded{graph->code, load_steps(*graph->backend, *device.execution->physical,
+      timeline(on->timeline->id()),
+      device(on),
+      execution(on->execution),
+      loaded{graph->code, load_steps(*graph->backend, *execution->physical,
                                      jit::specialise(*Inside::of(graph->code), {}, {}))},
-      label(name) {}
+      label(name),
+      scratch_name(fmt::format("the scratch of graph '{}'", graph->traced.name())),
+      is_plain(!execution->queue->runs_ahead() &&
+               std::ranges::none_of(graph->results, &CompiledGraph::Result::zeros)),
+      small(small_kernel()) {
+  for (std::size_t k = 0; k < graph->results.size(); ++k) cells.emplace_back(new ResultCells());
+}
+
+std::optional<SmallKernel> Site::small_kernel() const {
+  if (!is_plain || loaded.steps.size() != 1 || Inside::of(graph->code)->core->scratch.bytes > 0)
+    return {};
+  const LoadedStep& step = loaded.steps[0];
+  const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
+  if (kernel == nullptr || kernel->looks_at_stop ||
+      kernel->entries.size() > SmallKernel::buffers_max)
+    return {};
+  SmallKernel made{step.module.get(), kernel->index};
+  for (const std::uint32_t entry : kernel->entries) {
+    const auto add = [&](const auto& list, bool result) {
+      const auto at = std::ranges::find(list, std::optional(entry),
+                                        [](const auto& each) { return each.entry; });
+      if (at == list.end()) return;
+      made.buffers[made.num_buffers++] = {result, static_cast<std::uint32_t>(at - list.begin()),
+                                          at->bytes};
+    };
+    add(graph->parameters, false);
+    add(graph->results, true);
+  }
+  return made.num_buffers == kernel->entries.size() ? std::optional(made) : std::nullopt;
+}
 
 Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_of_it,
              std::shared_ptr<const CompiledGraph> compiled, const std::string& executor)
@@ -86,8 +119,8 @@ Entry::~Entry() {
   }
 }
 
-Site& Entry::site_on(const DeviceState& device) {
-  const std::uint64_t timeline = device.timeline->id();
+Site& Entry::site_on(const std::shared_ptr<DeviceState>& device) {
+  const std::uint64_t timeline = device->timeline->id();
   const auto find = [&]() -> Site* {
     // acquire: pairs with the release below.
     Site* site = sites_.load(std::memory_order_acquire);

@@ -15,6 +15,7 @@
 #include "devices/memory_cache.hpp"
 #include "heddle/executor.hpp"
 #include "runtime/loaded.hpp"
+#include "runtime/result_cells.hpp"
 #include "runtime/spares.hpp"
 #include "scheduler/protocol/split_count.hpp"
 
@@ -28,6 +29,7 @@ struct CompiledGraph {
   struct Parameter {
     std::string name;
     ArrayType type;
+    std::size_t bytes;
     std::optional<std::uint32_t> entry;  ///< of the signature; none: nothing of it is needed
   };
   struct Result {
@@ -51,22 +53,47 @@ struct CompiledGraph {
   std::vector<Result> results;        ///< those of the function, then marked nodes
 };
 
+/// The only step of a graph, where that is a kernel of few buffers that looks at nothing else, and
+/// is done when it was launched: then a call of it lies in the queue itself.
+struct SmallKernel {
+  static constexpr std::size_t buffers_max = 5;
+  struct Buffer {
+    bool result;
+    std::uint32_t number;  ///< of the parameter, or the result
+    std::uint64_t bytes;
+  };
+  const dev::Module* module = nullptr;
+  std::size_t index = 0;
+  std::uint32_t num_buffers = 0;
+  Buffer buffers[buffers_max] = {};  ///< in the order of the kernel's arguments
+};
+
 /// It on a virtual device. Held by the entry, and by tasks, which are counted.
 class Site {
  public:
   /// Throws what the device says that loads it.
-  Site(std::shared_ptr<const CompiledGraph> graph, const DeviceState& device, sched::Label label);
+  Site(std::shared_ptr<const CompiledGraph> graph, const std::shared_ptr<DeviceState>& device,
+       sched::Label label);
 
   const std::shared_ptr<const CompiledGraph> graph;
   const std::uint64_t timeline;  ///< of the device; none has the number again
-  const std::weak_ptr<Execution> execution;
+  const std::weak_ptr<DeviceState> device;
+  const std::shared_ptr<Execution> execution;
   const Loaded loaded;
   const sched::Label label;
-  // Under the ledger of the device:
-  Spares spares;  ///< records of calls
+  const std::string scratch_name;  ///< for messages
+  /// Calls of it may be plain: see ExecutorCall.
+  const bool is_plain;
+  const std::optional<SmallKernel> small;
+  // Under the ledger of the device; tasks look at other lines:
+  alignas(sched::tuning::line_bytes) Spares spares;                     ///< records of calls
+  std::vector<std::unique_ptr<ResultCells, ResultCells::LetGo>> cells;  ///< of each result
   sched::SplitCount<> launches{};
 
   Site* next = nullptr;  ///< of the same entry
+
+ private:
+  [[nodiscard]] std::optional<SmallKernel> small_kernel() const;
 };
 
 struct Entry {
@@ -78,7 +105,7 @@ struct Entry {
   ~Entry();
 
   /// Where it is on that device. Loads it there at the first call; throws as Site().
-  [[nodiscard]] Site& site_on(const DeviceState& device);
+  [[nodiscard]] Site& site_on(const std::shared_ptr<DeviceState>& device);
 
   const std::string key;
   const std::uint64_t hash;

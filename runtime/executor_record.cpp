@@ -2,7 +2,8 @@
 #include "runtime/executor_record.hpp"
 
 #include <functional>
-#include <mutex>
+#include <new>
+#include <span>
 
 #include "runtime/execution.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
@@ -15,17 +16,39 @@ RunInputs no_inputs() noexcept {
   return {{}, nullptr, *no_trace};
 }
 
+void construct_small(void* to, void* from) noexcept {
+  ::new (to) SmallCall(*static_cast<const SmallCall*>(from));
+}
+void destroy_small(void* callable) noexcept {
+  Site& site = *static_cast<SmallCall*>(callable)->site;
+  if (site.launches.end()) delete &site;
+}
+bool run_small(void* callable, Status& failure) {
+  const auto& call = *static_cast<const SmallCall*>(callable);
+  Site& site = *call.site;
+  const SmallKernel& kernel = *site.small;
+  heddle_kernel_buffer buffers[SmallKernel::buffers_max];
+  for (std::uint32_t k = 0; k < kernel.num_buffers; ++k)
+    buffers[k] = {call.data[k], kernel.buffers[k].bytes};
+  site.execution->count_launches(1);
+  failure = run_kernel(*site.execution, site.loaded.code, *kernel.module, kernel.index,
+                       {buffers, kernel.num_buffers});
+  if (!failure.ok()) return false;
+  destroy_small(callable);
+  return true;
+}
+
 }  // namespace
 
-std::unique_ptr<CallRecord> CallRecord::make(Site& site, Execution& execution) {
-  {
-    const std::lock_guard lock(*execution.ledger);
-    // No other operation is kept there.
-    if (auto* const spare = static_cast<CallRecord*>(site.spares.take())) {
-      spare->accesses.clear();
-      return std::unique_ptr<CallRecord>(spare);
-    }
-  }
+constexpr sched::TaskOps SmallCall::ops{&construct_small, &run_small, &destroy_small};
+
+/// Calls are often given the same arrays again.
+CallRecord::CallRecord(Site& site) : Operation(true), site_(site) { tables.begin(site_.loaded); }
+
+std::unique_ptr<CallRecord> CallRecord::make(Site& site) {
+  // No other operation is kept there.
+  if (auto* const spare = static_cast<CallRecord*>(site.spares.take()))
+    return std::unique_ptr<CallRecord>(spare);
   return std::unique_ptr<CallRecord>(new CallRecord(site));
 }
 
@@ -45,9 +68,31 @@ Status CallRecord::ended(Execution& /*execution*/, Status status) noexcept {
 void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
   run_.reset();
   scratch.reset();
+  accesses.clear();
+  // Memory of devices is free once its buffer has gone, whoever keeps it; that of the host is not.
+  for (auto& memory : kept()) {
+    if (memory && memory->host) memory.reset();
+  }
   Site& site = site_;
   site.spares.give(*this);  // and may go with the site
   if (site.launches.end()) delete &site;
 }
+
+bool CallRecord::run_plain_task(void* callable, Status& failure) {
+  CallRecord& record = **static_cast<CallRecord**>(callable);
+  failure = record.run(*record.site_.execution);
+  if (failure.ok()) record.retire(nullptr);
+  return failure.ok();
+}
+
+void CallRecord::destroy_plain_task(void* callable) noexcept {
+  (*static_cast<CallRecord**>(callable))->retire(nullptr);
+}
+
+constexpr sched::TaskOps CallRecord::plain_ops{[](void* to, void* from) noexcept {
+                                                 *static_cast<CallRecord**>(to) =
+                                                     static_cast<CallRecord*>(from);
+                                               },
+                                               &run_plain_task, &destroy_plain_task};
 
 }  // namespace heddle::rt

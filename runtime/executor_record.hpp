@@ -11,23 +11,44 @@
 
 namespace heddle::rt {
 
-/// Once it has ended it is left to others of its site, empty.
+/// One of a small kernel: the memory of its buffers is kept by nobody but those who have it. What
+/// was let go is free for tasks of the same device at once, and for others once this has ended.
+struct SmallCall {
+  Site* site;  ///< held by being counted there
+  void* data[SmallKernel::buffers_max];
+
+  static const sched::TaskOps ops;
+};
+static_assert(sizeof(SmallCall) <= sched::task_bytes_max);
+
+/// Any other. Once it has ended it is left to others of its site, empty.
 class CallRecord final : public Operation {
  public:
-  /// One that is spare, or a new one.
-  [[nodiscard]] static std::unique_ptr<CallRecord> make(Site& site, Execution& execution);
+  /// One that is spare, or a new one. Under the ledger of the device.
+  [[nodiscard]] static std::unique_ptr<CallRecord> make(Site& site);
 
-  /// To be filled in.
-  Tables tables;
-  Accesses accesses;
+  // To be filled in:
+  Tables tables;      ///< what they have is another call's
+  Accesses accesses;  ///< empty
   std::shared_ptr<const Memory> scratch;
+
+  /// How the queue handles one that was filled in, and held by accepted(), and is given as a
+  /// CallRecord*.
+  static const sched::TaskOps plain_ops;
+  /// That task uses so many memories, each of which is kept until it has ended.
+  void keep(std::size_t count) { kept().resize(count); }
+  void keep(std::size_t at, const std::shared_ptr<const Memory>& memory) noexcept {
+    if (kept()[at] != memory) kept()[at] = memory;
+  }
 
   Status run(Execution& execution) override;
   Status ended(Execution& execution, Status status) noexcept override;
   void accepted() noexcept override;
 
  private:
-  explicit CallRecord(Site& site) : site_(site) {}
+  explicit CallRecord(Site& site);
+  static bool run_plain_task(void* callable, Status& failure);
+  static void destroy_plain_task(void* callable) noexcept;
   void retire(std::shared_ptr<Execution> execution) noexcept override;
 
   Site& site_;  // has its spares

@@ -167,9 +167,10 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
   records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
 }
 
-void Hazards::begin_after(std::span<const Event> uses, Range range) {
+void Hazards::begin_after(std::span<const Event> uses, Range range, std::uint64_t own) {
   for (const Event& use : uses) {
-    if (!sched::Timeline::has_ended(use))
+    const bool here = own != 0 && use.device_id() == own;
+    if (here || !sched::Timeline::has_ended(use))
       records_.push_back({use, range, 0, true, true, false, false});
   }
 }
@@ -181,14 +182,22 @@ void Hazards::begin_with(const Event& first_values, Range range) noexcept {
   records_.push_back({first_values, range, 0, true, true, false, false});  // order() made room
 }
 
+void Hazards::clear() noexcept {
+  records_.clear();
+  watched_.reset();
+}
+
+void Hazards::reserve() { records_.reserve(room_min); }
+
 void Hazards::forget_ended() noexcept {
   std::erase_if(records_,
                 [](const Record& record) { return sched::Timeline::has_ended(record.event); });
 }
 
-void Hazards::add_under_way(std::vector<Event>& uses) const {
+void Hazards::add_under_way(std::vector<Event>& uses, std::uint64_t own) const {
   for (const Record& record : records_) {
-    if (sched::Timeline::has_ended(record.event)) continue;
+    const bool asked = own == 0 || record.event.device_id() != own;
+    if (asked && sched::Timeline::has_ended(record.event)) continue;
     const auto same = std::ranges::find(uses, record.event.device_id(), &Event::device_id);
     if (same == uses.end()) {
       uses.push_back(record.event);

@@ -87,16 +87,21 @@ class Hazards {
   /// That use was accepted; on its timeline it is the last so far.
   void note(const Event& event, const Next& next, bool alone) noexcept;
   /// Uses of the memory's bytes come after these, whatever the order is: of who had them before.
-  void begin_after(std::span<const Event> uses, Range range);
+  /// Of those that have not ended; of timeline `own` all, without asking.
+  void begin_after(std::span<const Event> uses, Range range, std::uint64_t own = 0);
   /// Uses on other timelines come after this one, which gives the memory its first values however
   /// it ends, whatever the order is. order() was asked before.
   void begin_with(const Event& first_values, Range range) noexcept;
 
+  /// As if it was new, but for its room.
+  void clear() noexcept;
+  /// Has room for the first uses. Throws std::bad_alloc.
+  void reserve();
   /// What has ended is nothing to come after, and what it should have left is there.
   void forget_ended() noexcept;
-  /// Adds those that have not ended, the latest of each timeline. Throws std::bad_alloc where there
-  /// is no room.
-  void add_under_way(std::vector<Event>& uses) const;
+  /// Adds those that have not ended, the latest of each timeline; of timeline `own` without asking.
+  /// Throws std::bad_alloc where there is no room.
+  void add_under_way(std::vector<Event>& uses, std::uint64_t own = 0) const;
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   /// What Sync::check remembers beside. Throws std::bad_alloc.
   [[nodiscard]] WatchedUses& watched();

@@ -35,15 +35,20 @@ Status what_it_said(const Execution& execution, const Code& code, const heddle_k
 }
 
 /// But for the values of static indices and what it says.
-heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
-                                const heddle_kernel_buffer* buffers) {
+heddle_kernel_args arguments_of(std::span<const heddle_kernel_buffer> buffers) {
   heddle_kernel_args args{};
   args.struct_size = sizeof args;
   args.abi = HEDDLE_KERNEL_ABI;
-  args.buffers = buffers;
-  args.num_buffers = static_cast<std::uint32_t>(kernel.entries.size());
-  args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
+  args.buffers = buffers.data();
+  args.num_buffers = static_cast<std::uint32_t>(buffers.size());
   args.num_parts = 1;
+  return args;
+}
+
+heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
+                                const heddle_kernel_buffer* buffers) {
+  heddle_kernel_args args = arguments_of({buffers, kernel.entries.size()});
+  args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
   return args;
 }
 
@@ -76,6 +81,15 @@ Status run_plain(Execution& execution, const Code& code, const PlainKernel& plai
   args.statics = statics.data();
   args.status = &said;
   Status status = execution.queue->queue().launch(*plain.module, plain.index, args);
+  return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
+}
+
+Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
+                  std::size_t index, std::span<const heddle_kernel_buffer> buffers) {
+  heddle_kernel_args args = arguments_of(buffers);
+  heddle_kernel_status said{};
+  args.status = &said;
+  Status status = execution.queue->queue().launch(module, index, args);
   return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
 }
 

@@ -32,6 +32,10 @@ struct RunInputs {
 [[nodiscard]] Status run_plain(Execution& execution, const Code& code, const PlainKernel& plain,
                                std::span<const std::int64_t> statics);
 
+/// A kernel that looks at nothing but this memory, on such a device.
+[[nodiscard]] Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
+                                std::size_t index, std::span<const heddle_kernel_buffer> buffers);
+
 /// One run of a routine, or of what an executor compiled. Kernels use it until they have ended.
 class Run {
  public:

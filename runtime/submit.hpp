@@ -134,6 +134,10 @@ class Operation {
 
   Operation* next = nullptr;  ///< where it is spare
 
+ protected:
+  /// All that it accesses, until it ended.
+  [[nodiscard]] std::vector<std::shared_ptr<const Memory>>& kept() noexcept { return kept_; }
+
  private:
   friend class Door;
   friend class Queued;
@@ -241,6 +245,9 @@ Event ask(const DeviceState& device, Work work, const SubmitOptions& options);
 Event submit_counted(const ContextState& context, const Linked& linked,
                      std::span<const std::int64_t> statics, const sched::TaskOps& ops, void* from,
                      const SubmitOptions& options);
+
+/// Hazards::doubt(), of one use: a task that cannot be told what it is to look at does not run.
+void doubt(const Hazards& hazards, const Hazards::Next& next, sched::TaskNote& note) noexcept;
 
 /// Whether one of the buffers may be fresh: the work that uses it then is an operation.
 [[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;

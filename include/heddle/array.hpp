@@ -20,6 +20,9 @@
 namespace heddle::rt {
 struct ArrayState;
 }
+namespace heddle::executors {
+struct MakeArray;
+}
 
 #pragma GCC visibility push(default)
 namespace heddle {
@@ -114,6 +117,7 @@ class Array {
 
  private:
   friend struct Inside;
+  friend struct executors::MakeArray;
   explicit Array(std::shared_ptr<const rt::ArrayState> state) noexcept : state_(std::move(state)) {}
   Array(const Device& device, const ArrayType& type, const void* values, std::size_t count,
         std::source_location where);

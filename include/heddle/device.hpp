@@ -251,6 +251,7 @@ class BufferView {
   [[nodiscard]] std::string to_string() const;
 
  private:
+  friend struct Inside;
   Buffer buffer_;
   ArrayType type_;
   std::size_t offset_;

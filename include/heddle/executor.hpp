@@ -94,10 +94,21 @@ class Maker {
  protected:
   ~Maker() = default;
 };
-/// Where results go, before anything is launched.
+using State = std::shared_ptr<const rt::ArrayState>;
+struct MakeArray {
+  [[nodiscard]] static Array of(State state) noexcept { return Array(std::move(state)); }
+  [[nodiscard]] static std::vector<Array> all_of(std::span<const State> states) {
+    std::vector<Array> arrays;
+    arrays.reserve(states.size());
+    for (const State& state : states) arrays.push_back(of(state));
+    return arrays;
+  }
+};
+
+/// Where results go, before anything is launched. It keeps them until the call has ended.
 class Sink {
  public:
-  virtual void take(const TreeDef& structure, std::span<const Array> leaves) = 0;
+  virtual void take(const TreeDef& structure, std::span<State> leaves) = 0;
 
  protected:
   ~Sink() = default;
@@ -105,12 +116,11 @@ class Sink {
 template <class Results>
 class Kept final : public Sink {
  public:
-  void take(const TreeDef& structure, std::span<const Array> leaves) override {
+  void take(const TreeDef& structure, std::span<State> leaves) override {
     if constexpr (std::same_as<Results, Array>) {
-      results_.emplace(leaves[0]);
+      results_.emplace(MakeArray::of(std::move(leaves[0])));
     } else {
-      results_.emplace(
-          unflatten<Results>(structure, std::vector<Array>(leaves.begin(), leaves.end())));
+      results_.emplace(unflatten<Results>(structure, MakeArray::all_of(leaves)));
     }
   }
   [[nodiscard]] Results give() { return std::move(*results_); }
@@ -120,8 +130,8 @@ class Kept final : public Sink {
 };
 class Flat final : public Sink {
  public:
-  void take(const TreeDef& /*structure*/, std::span<const Array> leaves) override {
-    results.assign(leaves.begin(), leaves.end());
+  void take(const TreeDef& /*structure*/, std::span<State> leaves) override {
+    results = MakeArray::all_of(leaves);
   }
   std::vector<Array> results;
 };

@@ -29,6 +29,11 @@ struct Inside {
     subscript.position_ = std::move(position);
     return subscript;
   }
+  /// Has a view be of another buffer, of as many bytes.
+  template <class View, class Buffer>
+  static void rebind(View& view, Buffer buffer) noexcept {
+    view.buffer_ = std::move(buffer);
+  }
   /// A handle on `state`.
   template <class Handle, class... State>
   [[nodiscard]] static Handle make(State&&... state) {
