@@ -5,6 +5,7 @@
 #include <exception>
 #include <vector>
 
+#include "heddle/executor_core.hpp"
 #include "jit/system/process.hpp"
 #include "scheduler/threads/task_context.hpp"
 
@@ -81,5 +82,6 @@ void Pending<T>::cancel() const noexcept {
 }
 template class Pending<Code>;
 template class Pending<CodeBatch>;
+template class Pending<executors::EntryHandle>;
 
 }  // namespace heddle

@@ -83,6 +83,13 @@ class Key {
   std::string many_;  // instead, where there are more
 };
 
+ExecutorGraph graph_of(const Entry& entry) {
+  return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
+}
+
+/// Whose call runs code of users on this thread.
+thread_local const ExecutorState* in_user_code = nullptr;
+
 }  // namespace
 
 ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
@@ -90,6 +97,7 @@ ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
     : devices{device},
       options(std::move(wanted)),
       where(made_at),
+      always_tells(options.logger && !is_default(options.logger)),
       cache_(options.cache_max, options.cache_full) {
   const auto refuse = [&](std::string_view what) {
     throw Error(ErrorCode::invalid_argument,
@@ -111,97 +119,192 @@ void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
               fmt::format("executor '{}' was finalised; make another", name()));
 }
 
+ExecutorState::UserCode::UserCode(const ExecutorState& executor) noexcept
+    : outer_(std::exchange(in_user_code, &executor)) {}
+ExecutorState::UserCode::~UserCode() { in_user_code = outer_; }
+
 void ExecutorState::call(const executors::Arguments& arguments, const executors::Maker& maker,
                          executors::Sink& sink, const Device* on,
                          std::optional<ExecutorGraph>* graph) {
   const Device& device = on != nullptr ? *on : devices.front();
-  const DeviceState& state = *Inside::of(device);
   bool missed = false;
   {
     const ExecutorCache::Visit visit(cache_);
     require_open(visit);
-    const Key key(arguments, state.backend.get());
-    const std::uint64_t hash = key.hash();
-    Entry* entry = cache_.find(hash, key.bytes());
+    const Key key(arguments, Inside::of(device)->backend.get());
+    Entry* entry = cache_.find(key.hash(), key.bytes());
     if (entry == nullptr) {
       missed = true;
+      const DeviceState& state = *Inside::of(device);
       rt::require_open(state);
-      std::vector<ArrayType> types;
-      for (const executors::Leaf& leaf : arguments.leaves()) types.push_back(type_of(leaf));
-      entry = &cache_.find_or_make(
-          hash, std::string(key.bytes()),
-          [&](std::size_t number) {
-            return make_entry(hash, std::string(key.bytes()), number, maker, types, state);
-          },
-          [&](const auto& entries) { return full(key.bytes(), types, state, entries); });
+      entry =
+          &find_or_make(wanted_for(arguments, state), maker, limits_of(options.compile.timeout));
     }
-    ExecutorCall call(*this, device, entry->site_on(Inside::of(device)));
-    call.take(arguments.leaves(), arguments.firsts());
-    call.run(sink);
-    if (graph != nullptr)
-      graph->emplace(ExecutorGraph{entry->graph->traced, entry->graph->code, entry->trace_time,
-                                   entry->compile_time});
+    launch(*entry, arguments, sink, device);
+    if (graph != nullptr) graph->emplace(graph_of(*entry));
   }
   if (missed) cache_.sweep();
 }
 
-std::shared_ptr<Entry> ExecutorState::make_entry(std::uint64_t hash, const std::string& key,
-                                                 std::size_t number, const executors::Maker& maker,
-                                                 std::span<const ArrayType> types,
-                                                 const DeviceState& device) {
+void ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
+                           executors::Sink& sink, const Device& device) {
+  ExecutorCall call(*this, device, entry.site_on(Inside::of(device)));
+  call.take(arguments.leaves(), arguments.firsts());
+  call.run(sink);
+  call.tell();
+}
+
+ExecutorState::Wanted ExecutorState::wanted_for(const executors::Arguments& arguments,
+                                                const DeviceState& device) {
+  const Key key(arguments, device.backend.get());
+  Wanted wanted{key.hash(), std::string(key.bytes()), {}, device.backend};
+  for (const executors::Leaf& leaf : arguments.leaves()) wanted.types.push_back(type_of(leaf));
+  return wanted;
+}
+
+Entry& ExecutorState::find_or_make(const Wanted& wanted, const executors::Maker& maker,
+                                   const jit::CompileLimits& limits) {
+  return cache_.find_or_make(
+      wanted.hash, wanted.key,
+      [&](std::size_t number) { return make_entry(wanted, number, maker, limits); },
+      [&](const auto& entries) { return full(wanted, entries); });
+}
+
+std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& arguments,
+                                              const executors::Maker& maker) {
+  std::shared_ptr<Entry> entry;
+  {
+    const ExecutorCache::Visit visit(cache_);
+    require_open(visit);
+    const DeviceState& device = *Inside::of(devices.front());
+    rt::require_open(device);
+    entry = find_or_make(wanted_for(arguments, device), maker, limits_of(options.compile.timeout))
+                .shared_from_this();
+  }
+  cache_.sweep();
+  return entry;
+}
+
+executors::PendingEntry ExecutorState::compile_async(
+    const executors::Arguments& arguments, std::shared_ptr<const executors::Maker> maker) {
+  const DeviceState& device = *Inside::of(devices.front());
+  rt::require_open(device);
+  Wanted wanted = wanted_for(arguments, device);
+  return start_compile<executors::EntryHandle>(
+      device.backend->compiles, limits_of(options.compile.timeout),
+      [self = shared_from_this(), wanted = std::move(wanted),
+       maker = std::move(maker)](const jit::CompileLimits& limits) {
+        const ExecutorCache::Visit visit(self->cache_);
+        self->require_open(visit);
+        return executors::EntryHandle{
+            self->find_or_make(wanted, *maker, limits).shared_from_this()};
+      });
+}
+
+void ExecutorState::call_entry(Entry& entry, const executors::Arguments& arguments,
+                               executors::Sink& sink, bool checked) {
+  const ExecutorCache::Visit visit(cache_);
+  require_open(visit);
+  if (checked) check_types(entry, arguments);
+  launch(entry, arguments, sink, devices.front());
+}
+
+/// Of what was compiled before: the arguments are to be of the types that it was compiled for.
+void ExecutorState::check_types(const Entry& entry, const executors::Arguments& arguments) const {
+  if (Key(arguments, entry.graph->backend.get()).bytes() == entry.key) return;
+  const CompiledGraph& graph = *entry.graph;
+  const std::size_t given = arguments.leaves().size();
+  const std::string what = fmt::format("executor '{}', graph '{}'", name(), graph.traced.name());
+  if (given != graph.num_arguments) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: compiled for {} arrays, but called with {}", what,
+                            graph.num_arguments, given));
+  }
+  constexpr std::size_t shown = 5;
+  std::string text;
+  std::size_t wrong = 0;
+  for (std::size_t k = 0; k < given; ++k) {
+    const ArrayType type = type_of(arguments.leaves()[k]);
+    if (type == graph.parameters[k].type) continue;
+    if (wrong++ < shown) {
+      text += fmt::format("{}argument {} of {}, '{}': compiled for {}, called with {}",
+                          text.empty() ? "" : "; ", k, given, graph.parameters[k].name,
+                          graph.parameters[k].type.to_string(), type.to_string());
+    }
+  }
+  if (wrong == 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: called with another structure than {}, which it was compiled for",
+                            what, graph.traced.arguments().to_string()));
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: {} differ{} from what it was compiled for: {}", what,
+                  wrong > shown ? fmt::format("the first {} of {} arguments that", shown, wrong)
+                  : wrong == 1  ? "1 argument"
+                                : fmt::format("{} arguments", wrong),
+                  wrong == 1 ? "s" : "", text));
+}
+
+std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size_t number,
+                                                 const executors::Maker& maker,
+                                                 const jit::CompileLimits& limits) {
   const auto begin = Clock::now();
   tracing::Tracer tracer(fmt::format("{}#{}", name(), number), options.argument_names, where);
   // relaxed, here and below: numbers for people.
   traces.fetch_add(1, std::memory_order_relaxed);
-  const TracedGraph traced = maker.trace(tracer, types);
+  const TracedGraph traced = [&] {
+    const UserCode inside(*this);
+    return maker.trace(tracer, wanted.types);
+  }();
+  if (options.nan_check) mark_floats(traced);
   const auto was_traced = Clock::now();
-  auto compiled = std::make_shared<const CompiledGraph>(traced, device.backend, options.compile,
-                                                        limits_of(options.compile.timeout));
-  auto entry = std::make_shared<Entry>(key, hash, number, std::move(compiled), name());
+  auto compiled =
+      std::make_shared<const CompiledGraph>(traced, wanted.backend, options.compile, limits);
+  auto entry =
+      std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name());
   entry->trace_time = was_traced - begin;
   entry->compile_time = Clock::now() - was_traced;
   compiles.fetch_add(1, std::memory_order_relaxed);
   sched::log_made(LogLevel::info, [&] {
+    using Milliseconds = std::chrono::duration<double, std::milli>;
     return fmt::format("executor '{}': graph '{}' traced in {:.1f} ms, compiled in {:.1f} ms",
-                       name(), traced.name(),
-                       std::chrono::duration<double, std::milli>(entry->trace_time).count(),
-                       std::chrono::duration<double, std::milli>(entry->compile_time).count());
+                       name(), traced.name(), Milliseconds(entry->trace_time).count(),
+                       Milliseconds(entry->compile_time).count());
   });
   return entry;
 }
 
-Error ExecutorState::full(std::string_view key, std::span<const ArrayType> types,
-                          const DeviceState& /*device*/,
+Error ExecutorState::full(const Wanted& wanted,
                           const std::vector<std::shared_ptr<Entry>>& entries) const {
-  // The closest one: of the same structure, with the fewest types that differ.
+  // The closest one: of as many leaves, with the fewest types that differ.
   const CompiledGraph* closest = nullptr;
-  std::size_t fewest = types.size() + 1;
+  std::size_t fewest = wanted.types.size() + 1;
   const auto differs = [&](const CompiledGraph& graph, std::size_t k) {
-    return graph.parameters[k].type != types[k];
+    return graph.parameters[k].type != wanted.types[k];
   };
   for (const auto& entry : entries) {
     const CompiledGraph& graph = *entry->graph;
-    if (graph.traced.arguments().num_leaves() != types.size()) continue;
+    if (graph.num_arguments != wanted.types.size()) continue;
     std::size_t count = 0;
-    for (std::size_t k = 0; k < types.size(); ++k) count += differs(graph, k) ? 1 : 0;
+    for (std::size_t k = 0; k < wanted.types.size(); ++k) count += differs(graph, k) ? 1 : 0;
     if (count >= fewest) continue;
     fewest = count;
     closest = &graph;
   }
-  static_cast<void>(key);
   std::string how;
-  for (std::size_t k = 0; closest != nullptr && k < types.size(); ++k) {
+  for (std::size_t k = 0; closest != nullptr && k < wanted.types.size(); ++k) {
     if (!differs(*closest, k)) continue;
-    how += fmt::format("{}argument {} '{}': {}, compiled for {}",
-                       how.empty() ? "; closest to it: " : ", ", k, closest->parameters[k].name,
-                       types[k].to_string(), closest->parameters[k].type.to_string());
+    how += fmt::format("{}argument {} '{}': {}, compiled for {}", how.empty() ? ": " : ", ", k,
+                       closest->parameters[k].name, wanted.types[k].to_string(),
+                       closest->parameters[k].type.to_string());
   }
   return Error(
       ErrorCode::exhausted,
-      fmt::format("executor '{}' has graphs for {} kinds of arguments, its cache_max, and is "
-                  "called with others{}; pad arguments to a few sizes (pad_to()), raise "
-                  "ExecutorOptions::cache_max, or drop what was called least recently "
-                  "(CacheFull::drop_least_recent)",
+      fmt::format("executor '{}' has {} graphs, which is its cache_max, and is called with "
+                  "arguments of other types{}; pad arguments to a few sizes (padded()), "
+                  "raise ExecutorOptions::cache_max, or have what was called least "
+                  "recently dropped (CacheFull::drop_least_recent)",
                   name(), *options.cache_max, how));
 }
 
@@ -220,15 +323,26 @@ ExecutorStatistics ExecutorState::statistics() const {
 
 std::vector<ExecutorGraph> ExecutorState::graphs() const {
   std::vector<ExecutorGraph> graphs;
-  for (const auto& entry : cache_.entries())
-    graphs.push_back(
-        {entry->graph->traced, entry->graph->code, entry->trace_time, entry->compile_time});
+  for (const auto& entry : cache_.entries()) graphs.push_back(graph_of(*entry));
   return graphs;
 }
 
-void ExecutorState::finalize() { cache_.close(); }
+void ExecutorState::finalize() {
+  if (in_user_code == this) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("executor '{}' is finalised inside of one of its own calls, which it "
+                            "would wait for; do it after that",
+                            name()));
+  }
+  cache_.close();
+}
 
-ExecutorHandle::~ExecutorHandle() { state->finalize(); }
+ExecutorHandle::~ExecutorHandle() {
+  try {
+    state->finalize();
+  } catch (const Error&) {  // the last handle goes in its own call, which ends by itself
+  }
+}
 
 }  // namespace rt
 
@@ -255,6 +369,20 @@ Core::Core(const Device& device, ExecutorOptions options, const std::source_loca
 void Core::call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
                 std::optional<ExecutorGraph>* graph) const {
   handle_->state->call(arguments, maker, sink, device, graph);
+}
+
+std::shared_ptr<rt::Entry> Core::compile(const Arguments& arguments, const Maker& maker) const {
+  return handle_->state->compile(arguments, maker);
+}
+
+PendingEntry Core::compile_async(const Arguments& arguments,
+                                 std::shared_ptr<const Maker> maker) const {
+  return handle_->state->compile_async(arguments, std::move(maker));
+}
+
+void Core::call_entry(rt::Entry& entry, const Arguments& arguments, Sink& sink,
+                      bool checked) const {
+  handle_->state->call_entry(entry, arguments, sink, checked);
 }
 
 void Core::refuse_count(std::size_t wanted, std::size_t given) const {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -13,7 +14,9 @@
 #include "runtime/executor_record.hpp"
 #include "runtime/executor_state.hpp"
 #include "runtime/transfer.hpp"
+#include "runtime/variable_state.hpp"
 #include "scheduler/device/clocks.hpp"
+#include "scheduler/observe/log.hpp"
 #include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
@@ -31,8 +34,12 @@ std::string ExecutorCall::user() const {
 }
 
 std::string ExecutorCall::name_of(std::size_t k) const {
-  return fmt::format("argument {} of {}, '{}' {}", k, given_.size(), graph_.parameters[k].name,
-                     graph_.parameters[k].type.to_string());
+  if (k >= graph_.num_arguments) {
+    return fmt::format("parameter '{}' {}", graph_.parameters[k].name,
+                       graph_.parameters[k].type.to_string());
+  }
+  return fmt::format("argument {} of {}, '{}' {}", k, graph_.num_arguments,
+                     graph_.parameters[k].name, graph_.parameters[k].type.to_string());
 }
 
 void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, Status cause) const {
@@ -41,19 +48,86 @@ void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, S
 
 void ExecutorCall::take(std::span<const executors::Leaf> leaves,
                         std::span<const std::size_t> first_of) {
-  plain_ = executor_.options.donate.empty() && site_.is_plain;
-  for (const executors::Leaf& leaf : leaves) {
-    const ArrayState* const array = leaf.array != nullptr ? Inside::of(*leaf.array).get() : nullptr;
-    given_.push_back({array, leaf.donated});
-    plain_ = plain_ && array != nullptr && !leaf.donated &&
-             Inside::of(array->view.buffer())->ledger == execution_.ledger;
-  }
+  plain_ = executor_.options.donate.empty() && site_.is_plain && graph_.variables.empty();
+  for (const executors::Leaf& leaf : leaves) add(leaf.array, leaf.donated);
+  if (given_.size() < graph_.parameters.size()) take_others();
   small_ = plain_ && site_.small.has_value();
   if (plain_) return;  // whatever is not as it should be is found where it is submitted
   note_donated(leaves.size(), first_of);
   check_spaces();
   check_states();
   bring(leaves);
+}
+
+/// Null: a value of the host, which is to be brought.
+void ExecutorCall::add(const Array* array, bool donated) {
+  const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
+  given_.push_back({state, donated});
+  plain_ = plain_ && state != nullptr && !donated &&
+           Inside::of(state->view.buffer())->ledger == execution_.ledger;
+}
+
+/// Variables, and what the hook sets.
+void ExecutorCall::take_others() {
+  others_.resize(graph_.parameters.size() - given_.size());
+  const std::size_t first = given_.size();
+  const auto other = [&](std::size_t k) -> Other& { return others_[k - first]; };
+  set_sides(first);
+  lock_variables();
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    for (std::size_t k = 0; k < use.variable->arrays.size(); ++k) {
+      const Array& array = use.variable->arrays[k];
+      // It is in place where nobody else can find it.
+      const auto& state = Inside::of(array);
+      const bool alone =
+          state.use_count() == 1 && Inside::of(state->view.buffer()).use_count() == 1;
+      const bool mine = use.first_result.has_value() && alone;
+      other(use.first_parameter + k) = {array, false};
+      variable_donated_.push_back(mine);
+    }
+  }
+  for (const Other& each : others_) add(&*each.array, each.donated);
+  // Copies were made here, so that only now it is known.
+  std::size_t at = 0;
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    for (std::size_t k = 0; k < use.variable->arrays.size(); ++k)
+      given_[use.first_parameter + k].donated = variable_donated_[at++];
+  }
+}
+
+/// In one order in all calls.
+void ExecutorCall::lock_variables() {
+  std::vector<VariableState*> variables;
+  for (const CompiledGraph::VariableUse& use : graph_.variables)
+    variables.push_back(use.variable.get());
+  std::ranges::sort(variables, std::less<>());
+  for (VariableState* const variable : variables) locks_.emplace_back(variable->mutex);
+}
+
+void ExecutorCall::set_sides(std::size_t first) {
+  if (graph_.sides.empty()) return;
+  SideParameters sides(graph_.traced.graph());
+  for (const std::size_t k : graph_.sides)
+    sides.slots_.push_back({&graph_.parameters[k].name, &graph_.parameters[k].type});
+  if (executor_.options.on_side_parameters) {
+    const ExecutorState::UserCode inside(executor_);
+    executor_.options.on_side_parameters(sides);
+  }
+  for (std::size_t at = 0; at < graph_.sides.size(); ++at) {
+    const std::size_t k = graph_.sides[at];
+    SideParameters::Slot& slot = sides.slots_[at];
+    const auto told = [&](std::string_view problem) {
+      throw Error(slot.array ? ErrorCode::invalid_argument : ErrorCode::failed_precondition,
+                  fmt::format("{}: side parameter {} of {}, '{}' {} of graph '{}', {}", user(), at,
+                              graph_.sides.size(), *slot.name, slot.type->to_string(),
+                              graph_.traced.name(), problem));
+    };
+    if (!slot.array)
+      told("is not set; set it in ExecutorOptions::on_side_parameters, or make it an argument");
+    if (slot.array->type() != *slot.type)
+      told("is set to an array " + slot.array->type().to_string());
+    others_[k - first] = {std::move(slot.array), slot.donated};
+  }
 }
 
 void ExecutorCall::note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of) {
@@ -123,22 +197,25 @@ void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) cons
 /// here: results may lie in its memory.
 void ExecutorCall::bring(std::span<const executors::Leaf> leaves) {
   const Device& device = device_;
-  for (std::size_t k = 0; k < leaves.size(); ++k) {
-    const executors::Leaf& leaf = leaves[k];
-    if (leaf.array != nullptr) {
-      if (reaches(execution_, *Inside::of(leaf.array->view().buffer()))) continue;
-      made_.push_back(leaf.array->copy_to(device, executor_.where));
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    const ArrayState* const array = given_[k].array;
+    if (array != nullptr) {
+      if (reaches(execution_, *Inside::of(array->view.buffer()))) continue;
+      const Array& from = k < leaves.size() ? *leaves[k].array : *others_[k - leaves.size()].array;
+      made_.push_back(from.copy_to(device, executor_.where));
       // relaxed: a number for people.
       executor_.copies.fetch_add(1, std::memory_order_relaxed);
-      if (given_[k].donated) left_.push_back(leaf.array);
-    } else if (leaf.host != nullptr) {
-      made_.emplace_back(device, *leaf.host, executor_.where);
+      if (given_[k].donated) left_.push_back(from);
+    } else if (leaves[k].host != nullptr) {
+      made_.emplace_back(device, *leaves[k].host, executor_.where);
     } else {
+      const executors::Leaf& leaf = leaves[k];
       const std::size_t count = leaf.count < 0 ? 1 : static_cast<std::size_t>(leaf.count);
       made_.push_back(Inside::make<Array>(device, graph_.parameters[k].type, leaf.data, count,
                                           executor_.where));
     }
     given_[k] = {Inside::of(made_.back()).get(), true};
+    given_[k].ours = true;
   }
 }
 
@@ -158,7 +235,18 @@ void ExecutorCall::plan_donation() {
       break;
     }
     gifts_.push_back(gift);
+    if (gift.result == no_result && !given_[k].ours) tell_in_vain(k);
   }
+}
+
+/// Once for each graph.
+void ExecutorCall::tell_in_vain(std::size_t k) const {
+  // relaxed: whoever is first tells.
+  if (graph_.told_in_vain.exchange(true, std::memory_order_relaxed)) return;
+  sched::log_made(LogLevel::info, [&] {
+    return fmt::format("{}: {} is donated in vain: no result of graph '{}' can have its memory",
+                       user(), name_of(k), graph_.traced.name());
+  });
 }
 
 void ExecutorCall::promise(Gift& gift) const {
@@ -263,9 +351,45 @@ ExecutorCall::~ExecutorCall() {
 void ExecutorCall::run(executors::Sink& sink) {
   plan_donation();
   make_results();
-  sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.lowered.results.size()));
+  if (!graph_.variables.empty()) keep_updates();
+  if (tells_nodes()) keep_marked();
+  sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.num_function_results));
   if (!small_) fill_tables();
   if (!submit_plainly()) submit_carefully();
+  if (!graph_.variables.empty()) update_variables();
+}
+
+bool ExecutorCall::tells_nodes() const {
+  return executor_.options.nan_check || executor_.always_tells ||
+         (executor_.options.logger && !graph_.marks.results.empty());
+}
+
+void ExecutorCall::keep_marked() {
+  for (const std::size_t number : graph_.marks.results)
+    marked_.push_back(executors::MakeArray::of(arrays_[number]));
+}
+
+void ExecutorCall::keep_updates() {
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    if (!use.first_result) continue;
+    const std::size_t count = use.variable->arrays.size();
+    const auto updated =
+        std::span(arrays_.data(), arrays_.size()).subspan(*use.first_result, count);
+    updates_.push_back({use.variable.get(), executors::MakeArray::all_of(updated)});
+  }
+}
+
+/// The next calls read what this one leaves. The arrays from before go after the locks.
+void ExecutorCall::update_variables() noexcept {
+  for (Update& each : updates_) each.variable->arrays.swap(each.arrays);
+  locks_.clear();
+}
+
+/// What is marked, to the logger; after the call, without a lock.
+void ExecutorCall::tell() const {
+  if (!tells_nodes()) return;
+  const ExecutorState::UserCode inside(executor_);
+  executor_.tell(graph_, marked_);
 }
 
 void ExecutorCall::submit_carefully() {
@@ -283,9 +407,9 @@ void ExecutorCall::submit_carefully() {
   const Event event =
       submit(*Inside::of(device_), {site_.label, std::move(record_), accesses}, options);
   for (ArrayState* const state : states_) state->event = event;
-  for (const Array* const array : left_) {
+  for (const Array& array : left_) {
     try {
-      static_cast<void>(array->view().buffer().donate(executor_.where));
+      static_cast<void>(array.view().buffer().donate(executor_.where));
     } catch (const Error&) {  // somebody else took it meanwhile
     }
   }

@@ -35,11 +35,22 @@ class ExecutorCall {
   void take(std::span<const executors::Leaf> leaves, std::span<const std::size_t> first_of);
   /// Makes results, gives them to the sink, launches.
   void run(executors::Sink& sink);
+  /// After that: has the logger told.
+  void tell() const;
 
  private:
   struct Given {
     const ArrayState* array;  ///< null: it is still to be made, of values of the host
     bool donated;
+    bool ours = false;  ///< made here
+  };
+  struct Other {
+    std::optional<Array> array;
+    bool donated = false;
+  };
+  struct Update {
+    VariableState* variable;
+    std::vector<Array> arrays;
   };
   static constexpr std::size_t no_result = ~std::size_t{0};
   /// A donated argument.
@@ -50,6 +61,15 @@ class ExecutorCall {
     std::string text{};                    ///< what users of the argument are told
   };
 
+  void add(const Array* array, bool donated);
+  void take_others();
+  void set_sides(std::size_t first);
+  void lock_variables();
+  void tell_in_vain(std::size_t k) const;
+  [[nodiscard]] bool tells_nodes() const;
+  void keep_marked();
+  void keep_updates();
+  void update_variables() noexcept;
   void note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of);
   void check_spaces() const;
   void check_states() const;
@@ -77,8 +97,13 @@ class ExecutorCall {
   bool plain_ = false;  // all arguments are arrays of its own device, and stay
   bool small_ = false;  // of them, those that lie in the queue itself
   executors::Few<Given, 16> given_;
-  std::vector<Array> made_;         // of values of the host, and of arrays of other devices
-  std::vector<const Array*> left_;  // donated arrays of other devices, of which copies were made
+  std::vector<Array> made_;    // of values of the host, and of arrays of other devices
+  std::vector<Array> left_;    // donated arrays of other devices, of which copies were made
+  std::vector<Other> others_;  // parameters beyond those of arguments
+  std::vector<bool> variable_donated_;
+  std::vector<std::unique_lock<std::mutex>> locks_;  // of variables
+  std::vector<Update> updates_;
+  std::vector<Array> marked_;
   std::vector<Gift> gifts_;
   std::unique_ptr<CallRecord> record_;
   boost::container::small_vector<ResultCell*, 4> cells_;  // taken; those of results that are made

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 
+#include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/giving.hpp"
+#include "runtime/variable_state.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -39,28 +41,66 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
       traced(traced_graph),
       lowered(traced.program()),
       code(compile(lowered, traced.name(), *backend, options, limits)) {
-  const std::vector<Node> nodes = traced.graph().parameters();
+  const jit::GraphState& graph = *Inside::of(traced.graph());
+  num_function_results = traced.results().num_leaves();
+  num_arguments = traced.arguments().num_leaves();
   for (std::size_t k = 0; k < lowered.parameters.size(); ++k) {
-    const Tensor& tensor = lowered.parameters[k];
-    const ArrayType& type = nodes[k].type();
-    parameters.push_back(
-        {tensor.label(), type, static_cast<std::size_t>(*type.num_bytes()), place(code, tensor)});
+    const ArrayType& type = graph.type(graph.parameters[k]);
+    parameters.push_back({graph.parameter_names[k], type,
+                          static_cast<std::size_t>(*type.num_bytes()),
+                          place(code, lowered.parameters[k])});
   }
-  const auto add = [&](const Tensor& tensor, std::string name) {
-    Result result{
-        std::move(name),     tensor.type(), static_cast<std::size_t>(*tensor.type().num_bytes()),
-        place(code, tensor), false,         {}};
-    if (result.entry)
-      result.zeros = !Inside::of(code)->signature().entries[*result.entry].overwrites_whole;
-    result.holder = {0, fmt::format("{} of executor graph '{}'", result.name, traced.name())};
-    results.push_back(std::move(result));
-  };
-  for (std::size_t k = 0; k < lowered.results.size(); ++k) {
+  for (std::size_t k = 0; k < num_function_results; ++k) {
     const std::string path = traced.results().path(k);
-    add(lowered.results[k], path.empty() ? "the result" : fmt::format("result '{}'", path));
+    add_result(lowered.results[k], path.empty() ? "the result" : fmt::format("result '{}'", path));
+  }
+  std::vector<bool> is_variable(parameters.size());
+  for (const auto& use : graph.variables) {
+    auto variable = std::static_pointer_cast<VariableState>(use.variable);
+    VariableUse made{variable, use.first_parameter, std::nullopt};
+    if (use.updated) made.first_result = results.size();
+    for (std::size_t k = 0; k < variable->types.size(); ++k) {
+      is_variable[use.first_parameter + k] = true;
+      if (use.updated)
+        add_result(lowered.results[results.size()],
+                   fmt::format("variable '{}'", variable->path(k)));
+    }
+    variables.push_back(std::move(made));
+  }
+  for (std::size_t k = num_arguments; k < parameters.size(); ++k) {
+    if (!is_variable[k]) sides.push_back(k);
   }
   for (std::size_t k = 0; k < lowered.marked.size(); ++k)
-    add(lowered.marked[k], fmt::format("marked node {}", k));
+    add_mark(k, Inside::make<Node>(Inside::of(traced.graph()), graph.marks[k].first));
+}
+
+void CompiledGraph::add_result(const Tensor& tensor, std::string result_name) {
+  Result result{
+      std::move(result_name), tensor.type(), static_cast<std::size_t>(*tensor.type().num_bytes()),
+      place(code, tensor),    false,         {}};
+  if (result.entry)
+    result.zeros = !Inside::of(code)->signature().entries[*result.entry].overwrites_whole;
+  result.holder = {0, fmt::format("{} of graph '{}'", result.name, traced.name())};
+  results.push_back(std::move(result));
+}
+
+/// A result that is marked is where it is; a node that is marked again, where it was first.
+void CompiledGraph::add_mark(std::size_t k, const Node& node) {
+  const Tensor& tensor = lowered.marked[k];
+  const auto position = [&](std::span<const Tensor> list) {
+    return static_cast<std::size_t>(std::ranges::find(list, tensor) - list.begin());
+  };
+  const std::size_t before = position(std::span(lowered.marked).first(k));
+  std::size_t number = position(lowered.results);
+  if (before < k) {
+    number = marks.results[before];
+  } else if (number == lowered.results.size()) {
+    number = results.size();
+    add_result(tensor, fmt::format("marked node {}", node.to_string()));
+  }
+  marks.results.push_back(number);
+  marks.messages.push_back(lowered.messages[k]);
+  marks.nodes.push_back(node.to_string());
 }
 
 Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<DeviceState>& on,

@@ -23,6 +23,7 @@ namespace heddle::rt {
 
 struct DeviceState;
 struct Execution;
+class VariableState;
 
 /// The graph of a function, compiled for a backend, and what calls of it need to know.
 struct CompiledGraph {
@@ -41,6 +42,17 @@ struct CompiledGraph {
     dev::Holder holder;                  ///< of its memory
   };
 
+  /// Marked nodes: each is one of these.
+  struct Marks {
+    std::vector<std::size_t> results;
+    std::vector<std::string> messages, nodes;  ///< "%7 add f32[32,10]"
+  };
+  struct VariableUse {
+    std::shared_ptr<VariableState> variable;
+    std::size_t first_parameter;
+    std::optional<std::size_t> first_result;  ///< none: it stays
+  };
+
   /// Throws what the compiler does.
   CompiledGraph(const TracedGraph& traced_graph, const std::shared_ptr<BackendState>& backend_state,
                 const CompileOptions& options, const jit::CompileLimits& limits);
@@ -50,7 +62,19 @@ struct CompiledGraph {
   GraphProgram lowered;
   Code code;
   std::vector<Parameter> parameters;  ///< arguments, leaf by leaf, then side parameters
-  std::vector<Result> results;        ///< those of the function, then marked nodes
+  /// Those of the function, of variables that it updates, then marked nodes that are no others.
+  std::vector<Result> results;
+  std::size_t num_function_results;
+  Marks marks;
+  std::vector<VariableUse> variables;
+  std::size_t num_arguments;         ///< parameters that are leaves of arguments
+  std::vector<std::size_t> sides{};  ///< those that are neither these nor of variables
+
+  mutable std::atomic<bool> told_in_vain{false};
+
+ private:
+  void add_result(const Tensor& tensor, std::string result_name);
+  void add_mark(std::size_t k, const Node& node);
 };
 
 /// The only step of a graph, where that is a kernel of few buffers that looks at nothing else, and
@@ -96,7 +120,7 @@ class Site {
   [[nodiscard]] std::optional<SmallKernel> small_kernel() const;
 };
 
-struct Entry {
+struct Entry : std::enable_shared_from_this<Entry> {
   Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number,
         std::shared_ptr<const CompiledGraph> compiled, const std::string& executor);
   Entry(const Entry&) = delete;

@@ -12,34 +12,76 @@
 #include <vector>
 
 #include "heddle/executor.hpp"
+#include "heddle/pending.hpp"
 #include "runtime/executor_cache.hpp"
 
 namespace heddle::rt {
 
-class ExecutorState {
+[[nodiscard]] bool is_default(const NodeLogger& logger) noexcept;
+/// Marks every node of floats that the graph needs.
+void mark_floats(const TracedGraph& traced);
+
+class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
  public:
   ExecutorState(const Device& device, ExecutorOptions options, const std::source_location& where);
 
   void call(const executors::Arguments& arguments, const executors::Maker& maker,
             executors::Sink& sink, const Device* device, std::optional<ExecutorGraph>* graph);
+  /// The entry for arguments of these types, which is made if there is none. Runs nothing.
+  [[nodiscard]] std::shared_ptr<Entry> compile(const executors::Arguments& arguments,
+                                               const executors::Maker& maker);
+  /// The same, meanwhile. The maker is called by another thread.
+  [[nodiscard]] executors::PendingEntry compile_async(
+      const executors::Arguments& arguments, std::shared_ptr<const executors::Maker> maker);
+  /// Of that entry. `checked`: whether the arguments are looked at.
+  void call_entry(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
+                  bool checked);
   /// Idempotent; waits for what is under way.
   void finalize();
 
   [[nodiscard]] const std::string& name() const noexcept { return options.name; }
   [[nodiscard]] ExecutorStatistics statistics() const;
   [[nodiscard]] std::vector<ExecutorGraph> graphs() const;
+  /// Has the logger and the check for NaN look at what is marked. Throws what the logger does.
+  void tell(const CompiledGraph& graph, std::span<const Array> marked) const;
+
+  /// While code of users runs in a call, on this thread: it may not finalise.
+  class UserCode {
+   public:
+    explicit UserCode(const ExecutorState& executor) noexcept;
+    UserCode(const UserCode&) = delete;
+    UserCode& operator=(const UserCode&) = delete;
+    ~UserCode();
+
+   private:
+    const ExecutorState* const outer_;
+  };
+
   const std::vector<Device> devices;  ///< one, as long as there are no meshes
   const ExecutorOptions options;
   const std::source_location where;
+  const bool always_tells;  ///< the logger is told where nothing is marked, too
   std::atomic<std::uint64_t> traces{0}, compiles{0}, copies{0};
 
  private:
-  [[nodiscard]] std::shared_ptr<Entry> make_entry(std::uint64_t hash, const std::string& key,
-                                                  std::size_t number, const executors::Maker& maker,
-                                                  std::span<const ArrayType> types,
-                                                  const DeviceState& device);
-  Error full(std::string_view key, std::span<const ArrayType> types, const DeviceState& device,
-             const std::vector<std::shared_ptr<Entry>>& entries) const;
+  struct Wanted {
+    std::uint64_t hash;
+    std::string key;
+    std::vector<ArrayType> types;
+    std::shared_ptr<BackendState> backend;
+  };
+  [[nodiscard]] static Wanted wanted_for(const executors::Arguments& arguments,
+                                         const DeviceState& device);
+  Entry& find_or_make(const Wanted& wanted, const executors::Maker& maker,
+                      const jit::CompileLimits& limits);
+  [[nodiscard]] std::shared_ptr<Entry> make_entry(const Wanted& wanted, std::size_t number,
+                                                  const executors::Maker& maker,
+                                                  const jit::CompileLimits& limits);
+  [[nodiscard]] Error full(const Wanted& wanted,
+                           const std::vector<std::shared_ptr<Entry>>& entries) const;
+  void launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
+              const Device& device);
+  void check_types(const Entry& entry, const executors::Arguments& arguments) const;
   void require_open(const ExecutorCache::Visit& visit) const;
 
   ExecutorCache cache_;

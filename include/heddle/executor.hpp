@@ -28,134 +28,15 @@
 
 #include "heddle/array.hpp"
 #include "heddle/code.hpp"
+#include "heddle/compiled.hpp"            // IWYU pragma: export
 #include "heddle/executor_arguments.hpp"  // IWYU pragma: export
+#include "heddle/executor_options.hpp"    // IWYU pragma: export
 #include "heddle/trace.hpp"
-
-namespace heddle::rt {
-class ExecutorHandle;
-}  // namespace heddle::rt
 
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// What happens to a call with arguments of new types where the cache is full.
-enum class CacheFull : std::uint8_t {
-  refuse,            ///< it is `exhausted`, which says how its types differ from the closest ones
-  drop_least_recent  ///< what was called least recently is forgotten
-};
-
-/// How arrays are given that lie in memory which the device of the call cannot address.
-enum class OtherDevices : std::uint8_t {
-  copy,   ///< a copy of them, as by Array::copy_to()
-  refuse  ///< invalid_argument
-};
-
-struct ExecutorOptions {
-  /// In errors, traces and names of graphs: "step", of which graph 2 is "step#2".
-  std::string name = "executor";
-  CompileOptions compile{};  ///< but for its name
-  /// Types of arguments that are kept compiled; nullopt: as many as there are.
-  std::optional<std::size_t> cache_max = 32;
-  CacheFull cache_full = CacheFull::refuse;
-  /// Arguments by number, from 0, that every call takes, as if they were given by donate().
-  std::vector<std::size_t> donate{};
-  /// What errors call the arguments; those without a name are "arg0", "arg1".
-  std::vector<std::string> argument_names{};
-  OtherDevices other_devices = OtherDevices::copy;
-};
-
-/// Since the executor was made.
-struct ExecutorStatistics {
-  std::uint64_t calls = 0;     ///< that were accepted, and refused ones
-  std::uint64_t misses = 0;    ///< calls whose types were not compiled yet
-  std::uint64_t traces = 0;    ///< of the function
-  std::uint64_t compiles = 0;  ///< that ended well
-  std::uint64_t dropped = 0;   ///< that the cache forgot
-  std::uint64_t copies = 0;    ///< of arguments, from other devices
-  std::size_t entries = 0;     ///< of the cache, now
-};
-
-/// One entry of the cache.
-struct ExecutorGraph {
-  TracedGraph traced;
-  Code code;
-  std::chrono::nanoseconds trace_time{};
-  std::chrono::nanoseconds compile_time{};
-};
-
 namespace executors {
-
-class Maker {
- public:
-  /// Calls the function with nodes of these types.
-  [[nodiscard]] virtual TracedGraph trace(tracing::Tracer& tracer,
-                                          std::span<const ArrayType> types) const = 0;
-
- protected:
-  ~Maker() = default;
-};
-using State = std::shared_ptr<const rt::ArrayState>;
-struct MakeArray {
-  [[nodiscard]] static Array of(State state) noexcept { return Array(std::move(state)); }
-  [[nodiscard]] static std::vector<Array> all_of(std::span<const State> states) {
-    std::vector<Array> arrays;
-    arrays.reserve(states.size());
-    for (const State& state : states) arrays.push_back(of(state));
-    return arrays;
-  }
-};
-
-/// Where results go, before anything is launched. It keeps them until the call has ended.
-class Sink {
- public:
-  virtual void take(const TreeDef& structure, std::span<State> leaves) = 0;
-
- protected:
-  ~Sink() = default;
-};
-template <class Results>
-class Kept final : public Sink {
- public:
-  void take(const TreeDef& structure, std::span<State> leaves) override {
-    if constexpr (std::same_as<Results, Array>) {
-      results_.emplace(MakeArray::of(std::move(leaves[0])));
-    } else {
-      results_.emplace(unflatten<Results>(structure, MakeArray::all_of(leaves)));
-    }
-  }
-  [[nodiscard]] Results give() { return std::move(*results_); }
-
- private:
-  std::optional<Results> results_;
-};
-class Flat final : public Sink {
- public:
-  void take(const TreeDef& /*structure*/, std::span<State> leaves) override {
-    results = MakeArray::all_of(leaves);
-  }
-  std::vector<Array> results;
-};
-
-/// What is being handled, as a Status.
-[[nodiscard]] Status caught() noexcept;
-
-/// What is not generic: everything that needs no type of the function.
-class Core {
- public:
-  Core(const Device& device, ExecutorOptions options, const std::source_location& where);
-  void call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
-            std::optional<ExecutorGraph>* graph = nullptr) const;
-  [[noreturn]] void refuse_count(std::size_t wanted, std::size_t given) const;
-
-  [[nodiscard]] const std::string& name() const noexcept;
-  [[nodiscard]] const Device& device() const noexcept;
-  [[nodiscard]] ExecutorStatistics statistics() const;
-  [[nodiscard]] std::vector<ExecutorGraph> graphs() const;
-  void finalize() const;
-
- private:
-  std::shared_ptr<rt::ExecutorHandle> handle_;
-};
 
 /// The parameters of a function, where its type tells them.
 template <class F>
@@ -234,6 +115,25 @@ using NodesOf = typename Argument<std::remove_cvref_t<T>>::Nodes;
 template <class F, class... Args>
 concept Takes = tracing::TakesNodes<const F, NodesOf<Args>...> ||
                 tracing::TakesGraph<const F, NodesOf<Args>...>;
+
+/// How the function is traced for such arguments on another thread, later.
+template <class F, class... Nodes>
+class LaterMaker final : public Maker {
+ public:
+  LaterMaker(std::shared_ptr<const F> function, std::vector<TreeDef> structures)
+      : function_(std::move(function)), structures_(std::move(structures)) {}
+  [[nodiscard]] TracedGraph trace(tracing::Tracer& tracer,
+                                  std::span<const ArrayType> types) const override {
+    std::size_t at = 0;
+    std::tuple<Nodes...> nodes{tracer.template argument<Nodes>(structures_[at++], types)...};
+    return std::apply(
+        [&](auto&... node) -> TracedGraph { return tracer.trace(*function_, node...); }, nodes);
+  }
+
+ private:
+  const std::shared_ptr<const F> function_;
+  const std::vector<TreeDef> structures_;
+};
 
 template <class F, class... Args>
 constexpr bool checked_call() {
@@ -375,7 +275,33 @@ class Executor {
       return CallWithGraph<decltype(results)>{std::move(results), std::move(*graph)};
     }
   }
-  /// The same, which gives what went wrong instead of throwing it.
+  /// What is compiled for arguments of these types, each an ArrayType or a tree of them, or what it
+  /// is called with, which is left alone: now, if it was not yet. Runs nothing. Throws as a call.
+  template <class... Args>
+  [[nodiscard]] auto compile(const Args&... args) const {
+    if constexpr (executors::checked_call<Function, Args...>()) {
+      executors::Arguments arguments;
+      (arguments.add(args), ...);
+      using Results = executors::ResultsOf<Function, Args...>;
+      return Compiled<Results>(
+          core_,
+          core_.compile(arguments, executors::MakerOf<Function, Args...>(*function_, args...)));
+    }
+  }
+  /// The same, meanwhile. Cancelling it fails the calls that wait for it, too.
+  template <class... Args>
+  [[nodiscard]] auto compile_async(const Args&... args) const {
+    if constexpr (executors::checked_call<Function, Args...>()) {
+      executors::Arguments arguments;
+      (arguments.add(args), ...);
+      using Maker = executors::LaterMaker<Function, executors::NodesOf<Args>...>;
+      std::vector<TreeDef> structures{executors::Argument<Args>::def(args)...};
+      return PendingCompiled<executors::ResultsOf<Function, Args...>>(
+          core_, core_.compile_async(
+                     arguments, std::make_shared<const Maker>(function_, std::move(structures))));
+    }
+  }
+  /// The same call, which gives what went wrong instead of throwing it.
   template <class... Args>
   auto try_call(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
@@ -402,8 +328,12 @@ class Executor {
 
   template <class... Args>
   auto call_on(const Device* device, const Args&... args) const {
-    if constexpr (executors::checked_call<Function, Args...>())
-      return call_with(device, nullptr, args...);
+    if constexpr (executors::checked_call<Function, Args...>()) {
+      static_assert((executors::Argument<Args>::has_values && ...),
+                    "heddle: types have no values: compile() takes them, a call does not.");
+      if constexpr ((executors::Argument<Args>::has_values && ...))
+        return call_with(device, nullptr, args...);
+    }
   }
   template <class... Args>
   auto call_with(const Device* device, std::optional<ExecutorGraph>* graph,

@@ -188,7 +188,7 @@ struct Argument {
 };
 template <class T, class Of>
 struct TreeArgument {
-  static constexpr bool is = true;
+  static constexpr bool is = true, has_values = true;
   using Nodes = typename trees::MapLeaves<Of, Node>::template Of<T>::Type;
   static TreeDef def(const T& tree) {
     std::vector<Of> leaves;
@@ -196,7 +196,7 @@ struct TreeArgument {
   }
 };
 struct LeafArgument {
-  static constexpr bool is = true;
+  static constexpr bool is = true, has_values = true;
   using Nodes = Node;
   static TreeDef def(const auto&) { return {}; }
 };
@@ -204,11 +204,13 @@ template <class T>
   requires TreeOf<T, Array>
 struct Argument<T> : TreeArgument<T, Array> {};
 template <class T>
-  requires TreeOf<T, HostArray>
+  requires(TreeOf<T, HostArray> && !TreeOf<T, Array>)
 struct Argument<T> : TreeArgument<T, HostArray> {};
 template <class T>
-  requires TreeOf<T, ArrayType>
-struct Argument<T> : TreeArgument<T, ArrayType> {};
+  requires(TreeOf<T, ArrayType> && !TreeOf<T, Array>)
+struct Argument<T> : TreeArgument<T, ArrayType> {
+  static constexpr bool has_values = false;
+};
 template <class T>
 struct Argument<Donated<T>> : TreeArgument<T, Array> {
   static TreeDef def(const Donated<T>& donated) {

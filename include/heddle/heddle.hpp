@@ -23,3 +23,4 @@
 #include "heddle/trace.hpp"          // IWYU pragma: export
 #include "heddle/tree.hpp"           // IWYU pragma: export
 #include "heddle/types.hpp"          // IWYU pragma: export
+#include "heddle/variable.hpp"       // IWYU pragma: export

@@ -68,6 +68,15 @@ struct GraphState {
   std::vector<std::string> parameter_names;
   std::vector<NodeId> results;
   std::vector<std::pair<NodeId, std::string>> marks;  ///< Node::log(), in order
+  /// A variable that the function reads (heddle/variable.hpp).
+  struct VariableUse {
+    std::shared_ptr<void> variable;
+    std::size_t first_parameter = 0;  ///< its leaves are parameters from that one on
+    std::vector<NodeId> nodes;        ///< its value, at the end of what was built so far
+    bool updated = false;             ///< that is another one
+  };
+  std::vector<VariableUse> variables;
+  bool takes_variables = false;  ///< it is an executor's
   bool finished = false;
   const Called* called = nullptr;  ///< the outermost operation that is being made
 

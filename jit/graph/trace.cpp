@@ -95,7 +95,9 @@ Tracer::Tracer(const TraceName& name)
 
 Tracer::Tracer(std::string graph, std::vector<std::string> arguments,
                const std::source_location& where)
-    : where_(where), graph_(std::move(graph), where), names_(std::move(arguments)) {}
+    : where_(where), graph_(std::move(graph), where), names_(std::move(arguments)) {
+  Inside::of(graph_)->takes_variables = true;
+}
 
 std::vector<Node> Tracer::parameters(const TreeDef& def, std::span<const ArrayType> types) {
   const std::size_t argument = arguments_.size();
@@ -134,6 +136,12 @@ void Tracer::fail() const {
 }
 
 TracedGraph Tracer::finish(TreeDef results, std::vector<Node> leaves) {
+  jit::GraphState& graph = *Inside::of(graph_);
+  const std::size_t num_results = leaves.size();
+  for (const auto& use : graph.variables) {
+    for (std::size_t k = 0; use.updated && k < use.nodes.size(); ++k)
+      leaves.push_back(Inside::make<Node>(Inside::of(graph_), use.nodes[k]));
+  }
   if (leaves.empty()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("function '{}' returned {}, in which is no node, and so computes "
@@ -141,10 +149,11 @@ TracedGraph Tracer::finish(TreeDef results, std::vector<Node> leaves) {
                             graph_.name(), results.to_string(), jit::at(where_)));
   }
   const auto name_of = [&](std::size_t k) {
+    if (k >= num_results) return std::string("the update of a variable");
     const std::string path = results.path(k);
     return path.empty() ? std::string("the result") : fmt::format("result '{}'", path);
   };
-  jit::finish_graph(*Inside::of(graph_), leaves, name_of, where_);
+  jit::finish_graph(graph, leaves, name_of, where_);
   return {std::move(graph_), arguments_of(std::move(arguments_)), std::move(results)};
 }
 

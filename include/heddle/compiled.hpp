@@ -1,0 +1,124 @@
+// Compiled: a function of an executor, compiled for arguments of certain types, before it is
+// called.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "heddle/event.hpp"
+#include "heddle/executor_core.hpp"
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+/// Bytes of one call.
+struct CompiledMemory {
+  std::size_t arguments = 0;
+  std::size_t results = 0;  ///< of the function's, of variables and of marked nodes
+  std::size_t scratch = 0;  ///< beside them, while it runs
+  /// Of results that may lie in the memory of arguments, where these are donated.
+  std::size_t reusable = 0;
+};
+/// What the loops of one call do, counted from their text: what is skipped or repeated as they run
+/// is not known.
+struct CompiledCost {
+  std::uint64_t operations = 0;     ///< arithmetic on elements, a fused multiply-add being one
+  std::uint64_t bytes_read = 0;     ///< by loads, from memory or caches
+  std::uint64_t bytes_written = 0;  ///< by stores
+};
+
+namespace executors {
+
+class CompiledBase {
+ public:
+  [[nodiscard]] const std::string& name() const noexcept;  ///< of its graph: "step#2"
+  [[nodiscard]] ExecutorGraph graph() const;
+  /// A line for each argument and result: its name, its type, whether it is used, whose memory it
+  /// may have.
+  [[nodiscard]] std::string signature() const;
+  [[nodiscard]] std::string text() const;  ///< loops, as compiled: Code::loop_text()
+  [[nodiscard]] CompiledCost cost() const;
+  [[nodiscard]] CompiledMemory memory() const;
+
+ protected:
+  CompiledBase(Core core, std::shared_ptr<rt::Entry> entry)
+      : core_(std::move(core)), entry_(std::move(entry)) {}
+  template <class Results, class... Args>
+  Results call_with(bool checked, const Args&... args) const {
+    Arguments arguments;
+    (arguments.add(args), ...);
+    Kept<Results> kept;
+    core_.call_entry(*entry_, arguments, kept, checked);
+    return kept.give();
+  }
+
+ private:
+  Core core_;
+  std::shared_ptr<rt::Entry> entry_;
+};
+
+}  // namespace executors
+
+template <class Function>
+class Executor;
+template <class Results>
+class PendingCompiled;
+
+/// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. It
+/// stays callable when the executor's cache drops it, until the executor is finalised.
+template <class Results>
+class Compiled : public executors::CompiledBase {
+ public:
+  /// As a call of the executor. Throws invalid_argument for arguments of other types than those
+  /// that it was compiled for, also of those that nothing is computed from: it names the first
+  /// five.
+  template <class... Args>
+  Results operator()(const Args&... args) const {
+    return call(args...);
+  }
+  template <class... Args>
+  Results call(const Args&... args) const {
+    return this->template call_with<Results>(true, args...);
+  }
+  /// The same for arguments that are known to be of these types: of others it computes nonsense, or
+  /// breaks.
+  template <class... Args>
+  Results call_unchecked(const Args&... args) const {
+    return this->template call_with<Results>(false, args...);
+  }
+
+ private:
+  template <class Function>
+  friend class Executor;
+  friend class PendingCompiled<Results>;
+  Compiled(executors::Core core, std::shared_ptr<rt::Entry> entry)
+      : CompiledBase(std::move(core), std::move(entry)) {}
+};
+
+/// One that is being compiled, see Pending.
+template <class Results>
+class PendingCompiled {
+ public:
+  [[nodiscard]] bool done() const noexcept { return pending_.done(); }
+  [[nodiscard]] const Event& event() const noexcept { return pending_.event(); }
+  [[nodiscard]] Compiled<Results> get() const { return {core_, pending_.get().entry}; }
+  Status wait_for(std::chrono::nanoseconds timeout) const noexcept {
+    return pending_.wait_for(timeout);
+  }
+  void cancel() const noexcept { pending_.cancel(); }
+
+ private:
+  template <class Function>
+  friend class Executor;
+  PendingCompiled(executors::Core core, executors::PendingEntry pending)
+      : core_(std::move(core)), pending_(std::move(pending)) {}
+  executors::Core core_;
+  executors::PendingEntry pending_;
+};
+
+}  // namespace heddle
+#pragma GCC visibility pop

@@ -1,0 +1,118 @@
+// The part of an executor that knows no types of C++: what calls hand to it, and where it puts
+// results. For heddle/executor.hpp.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/array.hpp"
+#include "heddle/executor_arguments.hpp"
+#include "heddle/executor_options.hpp"
+#include "heddle/pending.hpp"
+#include "heddle/trace.hpp"
+
+namespace heddle::rt {
+struct Entry;
+class ExecutorHandle;
+}  // namespace heddle::rt
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+namespace executors {
+struct EntryHandle {
+  std::shared_ptr<rt::Entry> entry;
+};
+}  // namespace executors
+extern template class Pending<executors::EntryHandle>;
+
+namespace executors {
+
+class Maker {
+ public:
+  /// Calls the function with nodes of these types.
+  [[nodiscard]] virtual TracedGraph trace(tracing::Tracer& tracer,
+                                          std::span<const ArrayType> types) const = 0;
+
+ protected:
+  ~Maker() = default;
+};
+using State = std::shared_ptr<const rt::ArrayState>;
+struct MakeArray {
+  [[nodiscard]] static Array of(State state) noexcept { return Array(std::move(state)); }
+  [[nodiscard]] static std::vector<Array> all_of(std::span<const State> states) {
+    std::vector<Array> arrays;
+    arrays.reserve(states.size());
+    for (const State& state : states) arrays.push_back(of(state));
+    return arrays;
+  }
+};
+
+/// Where results go, before anything is launched. It keeps them until the call has ended.
+class Sink {
+ public:
+  virtual void take(const TreeDef& structure, std::span<State> leaves) = 0;
+
+ protected:
+  ~Sink() = default;
+};
+template <class Results>
+class Kept final : public Sink {
+ public:
+  void take(const TreeDef& structure, std::span<State> leaves) override {
+    if constexpr (std::same_as<Results, Array>) {
+      results_.emplace(MakeArray::of(std::move(leaves[0])));
+    } else {
+      results_.emplace(unflatten<Results>(structure, MakeArray::all_of(leaves)));
+    }
+  }
+  [[nodiscard]] Results give() { return std::move(*results_); }
+
+ private:
+  std::optional<Results> results_;
+};
+class Flat final : public Sink {
+ public:
+  void take(const TreeDef& /*structure*/, std::span<State> leaves) override {
+    results = MakeArray::all_of(leaves);
+  }
+  std::vector<Array> results;
+};
+
+using PendingEntry = Pending<EntryHandle>;
+
+/// What is being handled, as a Status.
+[[nodiscard]] Status caught() noexcept;
+
+/// What is not generic: everything that needs no type of the function.
+class Core {
+ public:
+  Core(const Device& device, ExecutorOptions options, const std::source_location& where);
+  void call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
+            std::optional<ExecutorGraph>* graph = nullptr) const;
+  [[nodiscard]] std::shared_ptr<rt::Entry> compile(const Arguments& arguments,
+                                                   const Maker& maker) const;
+  [[nodiscard]] PendingEntry compile_async(const Arguments& arguments,
+                                           std::shared_ptr<const Maker> maker) const;
+  void call_entry(rt::Entry& entry, const Arguments& arguments, Sink& sink, bool checked) const;
+  [[noreturn]] void refuse_count(std::size_t wanted, std::size_t given) const;
+
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] const Device& device() const noexcept;
+  [[nodiscard]] ExecutorStatistics statistics() const;
+  [[nodiscard]] std::vector<ExecutorGraph> graphs() const;
+  void finalize() const;
+
+ private:
+  std::shared_ptr<rt::ExecutorHandle> handle_;
+};
+
+}  // namespace executors
+}  // namespace heddle
+#pragma GCC visibility pop

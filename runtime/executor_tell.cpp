@@ -1,0 +1,119 @@
+// What executors tell of the nodes of their calls: loggers, and the search for NaN and infinity.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "heddle/status.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/executor_state.hpp"
+
+namespace heddle {
+namespace {
+
+constexpr std::string_view full_prefix = "#full ";
+/// Of nodes that nan_check marked itself.
+constexpr std::string_view check_mark = "#nan_check";
+
+std::string shown(const Array& value, bool whole) {
+  try {
+    const HostArray host = value.to_host();
+    return whole ? render_array(host.type(), host.data(), 1 << 30) : host.to_string();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+struct DefaultNodeLogger {
+  void operator()(const LoggedNodes& logged) const {
+    if (logged.messages.empty()) return;
+    std::string text = fmt::format("graph '{}':\n", logged.graph.name());
+    for (std::size_t k = 0; k < logged.messages.size(); ++k) {
+      std::string_view message = logged.messages[k];
+      const bool whole = message.starts_with(full_prefix);
+      if (whole) message.remove_prefix(full_prefix.size());
+      text +=
+          fmt::format("{}: {} =\n{}\n", message, logged.nodes[k], shown(logged.values[k], whole));
+    }
+    std::fputs(text.c_str(), stderr);  // in one piece
+  }
+};
+
+/// How many elements are NaN or infinite, and the first.
+struct Strange {
+  std::int64_t count = 0, first = 0;
+};
+Strange strange_in(const HostArray& values) {
+  Strange found;
+  for (std::int64_t k = values.num_elements(); k-- > 0;) {
+    if (std::isfinite(values.at(k))) continue;
+    ++found.count;
+    found.first = k;
+  }
+  return found;
+}
+
+std::string indices_of(std::int64_t element, const Dims& dims) {
+  std::string text;
+  for (std::size_t axis = dims.size(); axis-- > 0; element /= dims[axis])
+    text = fmt::format("{}{}{}", element % dims[axis], text.empty() ? "" : ",", text);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+NodeLogger default_node_logger() { return DefaultNodeLogger(); }
+
+NodeLogger chain(NodeLogger first, NodeLogger second) {
+  return [first = std::move(first), second = std::move(second)](const LoggedNodes& logged) {
+    if (first) first(logged);
+    if (second) second(logged);
+  };
+}
+
+namespace rt {
+
+bool is_default(const NodeLogger& logger) noexcept {
+  return logger.target<DefaultNodeLogger>() != nullptr;
+}
+
+void mark_floats(const TracedGraph& traced) {
+  jit::GraphState& graph = *Inside::of(traced.graph());
+  const std::vector<bool> live = graph.live();
+  for (std::size_t id = 0; id < live.size(); ++id) {
+    if (live[id] && is_floating(graph.type(static_cast<jit::NodeId>(id)).dtype))
+      graph.marks.emplace_back(static_cast<jit::NodeId>(id), std::string(check_mark));
+  }
+}
+
+void ExecutorState::tell(const CompiledGraph& graph, std::span<const Array> marked) const {
+  const CompiledGraph::Marks& marks = graph.marks;
+  const auto end = std::ranges::find(marks.messages, check_mark);
+  const auto count = static_cast<std::size_t>(end - marks.messages.begin());
+  if (options.logger) {
+    options.logger({graph.traced.graph(), std::span(marks.messages).first(count),
+                    std::span(marks.nodes).first(count), marked.first(count)});
+  }
+  const jit::GraphState& state = *Inside::of(graph.traced.graph());
+  for (std::size_t k = count; k < marked.size(); ++k) {
+    const HostArray values = marked[k].to_host();
+    const Strange found = strange_in(values);
+    if (found.count == 0) continue;
+    const jit::NodeId id = state.marks[k].first;
+    const std::string& scope = state.scopes[state.nodes[id].scope];
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("executor '{}', graph '{}': {}{} is the first node with a NaN or an "
+                            "infinity: {} of {} elements, the first at {}, {}",
+                            name(), graph.traced.name(), state.show(id),
+                            scope.empty() ? "" : fmt::format(" in '{}'", scope), found.count,
+                            values.num_elements(), indices_of(found.first, values.type().dims),
+                            values.at(found.first)));
+  }
+}
+
+}  // namespace rt
+}  // namespace heddle

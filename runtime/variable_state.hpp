@@ -1,0 +1,31 @@
+// What is behind Variable: its arrays, and how functions use it. Any thread.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "heddle/variable.hpp"
+
+namespace heddle::rt {
+
+class VariableState {
+ public:
+  VariableState(std::string variable, TreeDef def, std::vector<Array> leaves)
+      : name(std::move(variable)), structure(std::move(def)), arrays(std::move(leaves)) {
+    for (const Array& array : arrays) types.push_back(array.type());
+  }
+
+  /// "weights/layers/3/bias".
+  [[nodiscard]] std::string path(std::size_t leaf) const;
+  void require_types(const TreeDef& def, std::span<const ArrayType> found, const char* what) const;
+
+  const std::string name;
+  const TreeDef structure;
+  std::vector<ArrayType> types;  // constant
+
+  std::mutex mutex;           // of a call from where it reads to where it was accepted
+  std::vector<Array> arrays;  // guarded by mutex
+};
+
+}  // namespace heddle::rt
