@@ -72,13 +72,31 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
   }
   for (std::size_t k = 0; k < lowered.marked.size(); ++k)
     add_mark(k, Inside::make<Node>(Inside::of(traced.graph()), graph.marks[k].first));
+  add_hidden();
+}
+
+/// Tensors that are neither parameters nor results, and are stored all the same, such as those of
+/// no elements that nothing assigns: each call has memory for them.
+void CompiledGraph::add_hidden() {
+  const jit::CodeData& data = *Inside::of(code);
+  std::vector<bool> known(data.signature().entries.size());
+  for (const Parameter& each : parameters) {
+    if (each.entry) known[*each.entry] = true;
+  }
+  for (const Result& each : results) {
+    if (each.entry) known[*each.entry] = true;
+  }
+  for (std::size_t entry = 0; entry < known.size(); ++entry) {
+    if (is_stored(data, entry) && !known[entry])
+      add_result(*data.tensor(entry), fmt::format("inner '{}'", data.label(entry)));
+  }
 }
 
 void CompiledGraph::add_result(const Tensor& tensor, std::string result_name) {
   Result result{
       std::move(result_name), tensor.type(), static_cast<std::size_t>(*tensor.type().num_bytes()),
       place(code, tensor),    false,         {}};
-  if (result.entry)
+  if (result.entry && result.bytes > 0)
     result.zeros = !Inside::of(code)->signature().entries[*result.entry].overwrites_whole;
   result.holder = {0, fmt::format("{} of graph '{}'", result.name, traced.name())};
   results.push_back(std::move(result));

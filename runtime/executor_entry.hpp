@@ -74,6 +74,7 @@ struct CompiledGraph {
 
  private:
   void add_result(const Tensor& tensor, std::string result_name);
+  void add_hidden();
   void add_mark(std::size_t k, const Node& node);
 };
 

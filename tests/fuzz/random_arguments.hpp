@@ -22,11 +22,14 @@ inline std::uint64_t drawn(std::uint64_t seed, std::uint64_t which) {
 
 struct RandomGraph {
   std::uint64_t seed;
+  int size;  ///< see random_graph()
   Graph graph;
   std::vector<HostArray> arguments;
 
   explicit RandomGraph(std::uint64_t from)
-      : seed(from), graph(random_graph(seed, 2 + static_cast<int>(drawn(seed, 1) % 24))) {
+      : seed(from),
+        size(2 + static_cast<int>(drawn(seed, 1) % 24)),
+        graph(random_graph(seed, size)) {
     for (const Node& parameter : graph.parameters())
       arguments.push_back(random_array(parameter.type(), seed + arguments.size()));
   }

@@ -10,16 +10,18 @@
 
 namespace heddle::jit::testing {
 
-Graph GraphGenerator::make() {
-  const std::int64_t parameters = below(3) + 1;
-  for (std::int64_t k = 0; k < parameters; ++k)
-    nodes_.push_back(graph_.parameter("p" + std::to_string(k), {dtype(), dims()}));
+std::vector<Node> GraphGenerator::make(std::span<const std::optional<Node>> given) {
+  const auto parameters = static_cast<std::size_t>(below(3) + 1);
+  for (std::size_t k = 0; k < parameters; ++k) {
+    const ArrayType type{dtype(), dims()};
+    const bool is_given = k < given.size() && given[k];
+    nodes_.push_back(is_given ? *given[k] : graph_.parameter("p" + std::to_string(k), type));
+  }
   for (int k = 0; k < size_; ++k) nodes_.push_back(bounded(operation()));
   std::vector<Node> results{nodes_.back()};
   for (std::int64_t k = below(3); k > 0; --k) results.push_back(any());
   if (one_of(4)) any().log("seen");
-  graph_.finish(results);
-  return graph_;
+  return results;
 }
 
 DType GraphGenerator::dtype() {
@@ -101,6 +103,14 @@ Node GraphGenerator::operation() {
   return Operand(any()) + any();
 }
 
-Graph random_graph(std::uint64_t seed, int size) { return GraphGenerator(seed, size).make(); }
+Graph random_graph(std::uint64_t seed, int size) {
+  const Graph graph("random");
+  return graph.finish(GraphGenerator(seed, size, graph).make({}));
+}
+
+std::vector<Node> random_nodes(std::uint64_t seed, int size, const Graph& graph,
+                               std::span<const std::optional<Node>> parameters) {
+  return GraphGenerator(seed, size, graph).make(parameters);
+}
 
 }  // namespace heddle::jit::testing

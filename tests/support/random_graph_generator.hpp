@@ -1,7 +1,9 @@
 // Makes random_graph(): operations on nodes at hand, each in a file of its family.
 #pragma once
 
+#include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "heddle/graph.hpp"
@@ -11,9 +13,11 @@ namespace heddle::jit::testing {
 
 class GraphGenerator {
  public:
-  GraphGenerator(std::uint64_t seed, int size) : random_(seed), graph_("random"), size_(size) {}
+  GraphGenerator(std::uint64_t seed, int size, const Graph& graph)
+      : random_(seed), graph_(graph), size_(size) {}
 
-  Graph make();
+  /// The results.
+  std::vector<Node> make(std::span<const std::optional<Node>> parameters);
 
  private:
   using Make = Node (GraphGenerator::*)();
