@@ -2,12 +2,9 @@
 #include "heddle/executor.hpp"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL  // a few bytes, for which no call is worth it
-#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -17,6 +14,7 @@
 #include "runtime/backend_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/executor_call.hpp"
+#include "runtime/executor_key.hpp"
 #include "runtime/executor_state.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/threads/what.hpp"
@@ -26,62 +24,6 @@ namespace rt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-ArrayType type_of(const executors::Leaf& leaf) {
-  if (leaf.array != nullptr) return leaf.array->type();
-  if (leaf.host != nullptr) return leaf.host->type();
-  if (leaf.type != nullptr) return *leaf.type;
-  return {leaf.dtype, leaf.count < 0 ? Dims{} : Dims{leaf.count}};
-}
-
-/// What tells entries apart, byte by byte: the backend, the structure, and of each leaf its type.
-class Key {
- public:
-  Key(const executors::Arguments& arguments, const BackendState* backend) {
-    put(&backend, sizeof backend);
-    const std::string_view structure = arguments.structure();
-    put(structure.data(), structure.size());
-    for (const executors::Leaf& leaf : arguments.leaves()) {
-      if (leaf.array != nullptr) {
-        add(Inside::of(*leaf.array)->view.type());
-      } else if (leaf.host != nullptr) {
-        add(leaf.host->type());
-      } else if (leaf.type != nullptr) {
-        add(*leaf.type);
-      } else {
-        add(leaf.dtype, {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}});
-      }
-    }
-  }
-  [[nodiscard]] std::string_view bytes() const noexcept {
-    return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
-  }
-  [[nodiscard]] std::uint64_t hash() const noexcept {
-    return XXH3_64bits(bytes().data(), bytes().size());
-  }
-
- private:
-  void put(const void* from, std::size_t count) {
-    if (size_ + count <= sizeof few_ && many_.empty()) [[likely]] {
-      std::memcpy(few_ + size_, from, count);
-    } else {
-      if (many_.empty()) many_.assign(few_, size_);
-      many_.append(static_cast<const char*>(from), count);
-    }
-    size_ += count;
-  }
-  void add(const ArrayType& type) { add(type.dtype, type.dims); }
-  void add(DType dtype, std::span<const std::int64_t> dims) {
-    const std::uint32_t head =
-        static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(dims.size()) << 8U;
-    put(&head, sizeof head);
-    for (const std::int64_t extent : dims) put(&extent, sizeof extent);
-  }
-
-  char few_[512];  // NOLINT: of these, size_ are set
-  std::size_t size_ = 0;
-  std::string many_;  // instead, where there are more
-};
 
 ExecutorGraph graph_of(const Entry& entry) {
   return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
@@ -131,7 +73,7 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
   {
     const ExecutorCache::Visit visit(cache_);
     require_open(visit);
-    const Key key(arguments, Inside::of(device)->backend.get());
+    const ExecutorKey key(arguments, Inside::of(device)->backend.get());
     Entry* entry = cache_.find(key.hash(), key.bytes());
     if (entry == nullptr) {
       missed = true;
@@ -156,7 +98,7 @@ void ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
 
 ExecutorState::Wanted ExecutorState::wanted_for(const executors::Arguments& arguments,
                                                 const DeviceState& device) {
-  const Key key(arguments, device.backend.get());
+  const ExecutorKey key(arguments, device.backend.get());
   Wanted wanted{key.hash(), std::string(key.bytes()), {}, device.backend};
   for (const executors::Leaf& leaf : arguments.leaves()) wanted.types.push_back(type_of(leaf));
   return wanted;
@@ -168,6 +110,15 @@ Entry& ExecutorState::find_or_make(const Wanted& wanted, const executors::Maker&
       wanted.hash, wanted.key,
       [&](std::size_t number) { return make_entry(wanted, number, maker, limits); },
       [&](const auto& entries) { return full(wanted, entries); });
+}
+
+void ExecutorState::record(RecordingState& recording, const executors::Arguments& arguments,
+                           const executors::Maker& maker, executors::Sink& sink) {
+  const std::shared_ptr<Entry> entry = compile(arguments, maker);
+  const Device& device = devices.front();
+  ExecutorCall call(*this, device, entry->site_on(Inside::of(device)));
+  call.take(arguments.leaves(), arguments.firsts());
+  call.record(recording, sink);
 }
 
 std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& arguments,
@@ -209,43 +160,6 @@ void ExecutorState::call_entry(Entry& entry, const executors::Arguments& argumen
   launch(entry, arguments, sink, devices.front());
 }
 
-/// Of what was compiled before: the arguments are to be of the types that it was compiled for.
-void ExecutorState::check_types(const Entry& entry, const executors::Arguments& arguments) const {
-  if (Key(arguments, entry.graph->backend.get()).bytes() == entry.key) return;
-  const CompiledGraph& graph = *entry.graph;
-  const std::size_t given = arguments.leaves().size();
-  const std::string what = fmt::format("executor '{}', graph '{}'", name(), graph.traced.name());
-  if (given != graph.num_arguments) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: compiled for {} arrays, but called with {}", what,
-                            graph.num_arguments, given));
-  }
-  constexpr std::size_t shown = 5;
-  std::string text;
-  std::size_t wrong = 0;
-  for (std::size_t k = 0; k < given; ++k) {
-    const ArrayType type = type_of(arguments.leaves()[k]);
-    if (type == graph.parameters[k].type) continue;
-    if (wrong++ < shown) {
-      text += fmt::format("{}argument {} of {}, '{}': compiled for {}, called with {}",
-                          text.empty() ? "" : "; ", k, given, graph.parameters[k].name,
-                          graph.parameters[k].type.to_string(), type.to_string());
-    }
-  }
-  if (wrong == 0) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: called with another structure than {}, which it was compiled for",
-                            what, graph.traced.arguments().to_string()));
-  }
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("{}: {} differ{} from what it was compiled for: {}", what,
-                  wrong > shown ? fmt::format("the first {} of {} arguments that", shown, wrong)
-                  : wrong == 1  ? "1 argument"
-                                : fmt::format("{} arguments", wrong),
-                  wrong == 1 ? "s" : "", text));
-}
-
 std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size_t number,
                                                  const executors::Maker& maker,
                                                  const jit::CompileLimits& limits) {
@@ -273,39 +187,6 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
                        Milliseconds(entry->compile_time).count());
   });
   return entry;
-}
-
-Error ExecutorState::full(const Wanted& wanted,
-                          const std::vector<std::shared_ptr<Entry>>& entries) const {
-  // The closest one: of as many leaves, with the fewest types that differ.
-  const CompiledGraph* closest = nullptr;
-  std::size_t fewest = wanted.types.size() + 1;
-  const auto differs = [&](const CompiledGraph& graph, std::size_t k) {
-    return graph.parameters[k].type != wanted.types[k];
-  };
-  for (const auto& entry : entries) {
-    const CompiledGraph& graph = *entry->graph;
-    if (graph.num_arguments != wanted.types.size()) continue;
-    std::size_t count = 0;
-    for (std::size_t k = 0; k < wanted.types.size(); ++k) count += differs(graph, k) ? 1 : 0;
-    if (count >= fewest) continue;
-    fewest = count;
-    closest = &graph;
-  }
-  std::string how;
-  for (std::size_t k = 0; closest != nullptr && k < wanted.types.size(); ++k) {
-    if (!differs(*closest, k)) continue;
-    how += fmt::format("{}argument {} '{}': {}, compiled for {}", how.empty() ? ": " : ", ", k,
-                       closest->parameters[k].name, wanted.types[k].to_string(),
-                       closest->parameters[k].type.to_string());
-  }
-  return Error(
-      ErrorCode::exhausted,
-      fmt::format("executor '{}' has {} graphs, which is its cache_max, and is called with "
-                  "arguments of other types{}; pad arguments to a few sizes (padded()), "
-                  "raise ExecutorOptions::cache_max, or have what was called least "
-                  "recently dropped (CacheFull::drop_least_recent)",
-                  name(), *options.cache_max, how));
 }
 
 ExecutorStatistics ExecutorState::statistics() const {
@@ -369,6 +250,11 @@ Core::Core(const Device& device, ExecutorOptions options, const std::source_loca
 void Core::call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
                 std::optional<ExecutorGraph>* graph) const {
   handle_->state->call(arguments, maker, sink, device, graph);
+}
+
+void Core::record(const Recording& recording, const Arguments& arguments, const Maker& maker,
+                  Sink& sink) const {
+  handle_->state->record(*Inside::of(recording), arguments, maker, sink);
 }
 
 std::shared_ptr<rt::Entry> Core::compile(const Arguments& arguments, const Maker& maker) const {

@@ -22,6 +22,8 @@
 namespace heddle::rt {
 
 class ExecutorState;
+class RecordingState;
+struct Recorded;
 
 class ExecutorCall {
  public:
@@ -35,7 +37,9 @@ class ExecutorCall {
   void take(std::span<const executors::Leaf> leaves, std::span<const std::size_t> first_of);
   /// Makes results, gives them to the sink, launches.
   void run(executors::Sink& sink);
-  /// After that: has the logger told.
+  /// Makes results, gives them to the sink, and adds the call to the recording.
+  void record(RecordingState& recording, executors::Sink& sink);
+  /// After run(): has the logger told.
   void tell() const;
 
  private:
@@ -70,6 +74,7 @@ class ExecutorCall {
   void keep_marked();
   void keep_updates();
   void update_variables() noexcept;
+  [[nodiscard]] std::shared_ptr<const Recorded> recorded();
   void note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of);
   void check_spaces() const;
   void check_states() const;
@@ -94,8 +99,9 @@ class ExecutorCall {
   Execution& execution_;
   const CompiledGraph& graph_;
   Site& site_;
-  bool plain_ = false;  // all arguments are arrays of its own device, and stay
-  bool small_ = false;  // of them, those that lie in the queue itself
+  bool plain_ = false;     // all arguments are arrays of its own device, and stay
+  bool small_ = false;     // of them, those that lie in the queue itself
+  bool recorded_ = false;  // its results are there before it runs: as zeros
   executors::Few<Given, 16> given_;
   std::vector<Array> made_;    // of values of the host, and of arrays of other devices
   std::vector<Array> left_;    // donated arrays of other devices, of which copies were made

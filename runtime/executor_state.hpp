@@ -17,6 +17,8 @@
 
 namespace heddle::rt {
 
+class RecordingState;
+
 [[nodiscard]] bool is_default(const NodeLogger& logger) noexcept;
 /// Marks every node of floats that the graph needs.
 void mark_floats(const TracedGraph& traced);
@@ -27,6 +29,9 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
 
   void call(const executors::Arguments& arguments, const executors::Maker& maker,
             executors::Sink& sink, const Device* device, std::optional<ExecutorGraph>* graph);
+  /// The call, as a part of the recording.
+  void record(RecordingState& recording, const executors::Arguments& arguments,
+              const executors::Maker& maker, executors::Sink& sink);
   /// The entry for arguments of these types, which is made if there is none. Runs nothing.
   [[nodiscard]] std::shared_ptr<Entry> compile(const executors::Arguments& arguments,
                                                const executors::Maker& maker);

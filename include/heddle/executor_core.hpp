@@ -15,6 +15,7 @@
 #include "heddle/executor_arguments.hpp"
 #include "heddle/executor_options.hpp"
 #include "heddle/pending.hpp"
+#include "heddle/replay.hpp"
 #include "heddle/trace.hpp"
 
 namespace heddle::rt {
@@ -96,6 +97,8 @@ class Core {
   Core(const Device& device, ExecutorOptions options, const std::source_location& where);
   void call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
             std::optional<ExecutorGraph>* graph = nullptr) const;
+  void record(const Recording& recording, const Arguments& arguments, const Maker& maker,
+              Sink& sink) const;
   [[nodiscard]] std::shared_ptr<rt::Entry> compile(const Arguments& arguments,
                                                    const Maker& maker) const;
   [[nodiscard]] PendingEntry compile_async(const Arguments& arguments,

@@ -14,6 +14,7 @@
 #include "heddle/host_array.hpp"     // IWYU pragma: export
 #include "heddle/missing_order.hpp"  // IWYU pragma: export
 #include "heddle/observe.hpp"        // IWYU pragma: export
+#include "heddle/padding.hpp"        // IWYU pragma: export
 #include "heddle/program.hpp"        // IWYU pragma: export
 #include "heddle/replay.hpp"         // IWYU pragma: export
 #include "heddle/routine.hpp"        // IWYU pragma: export

@@ -1,0 +1,172 @@
+// Functions of executors, as their types tell: what they take and give, and how they are traced.
+// For heddle/executor.hpp.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "heddle/executor_arguments.hpp"
+#include "heddle/executor_core.hpp"
+#include "heddle/trace.hpp"
+
+#pragma GCC visibility push(default)
+namespace heddle {
+
+namespace executors {
+
+/// The parameters of a function, where its type tells them.
+template <class F>
+struct Parameters {
+  static constexpr bool known = false;
+};
+template <class... P>
+struct KnownParameters {
+  static constexpr bool known = true;
+  using Types = trees::Types<std::remove_cvref_t<P>...>;
+};
+template <class... P>
+struct KnownParameters<const Graph&, P...> : KnownParameters<P...> {};
+template <class... P>
+struct KnownParameters<Graph, P...> : KnownParameters<P...> {};
+template <class R, class... P>
+struct Parameters<R (*)(P...)> : KnownParameters<P...> {};
+template <class R, class... P>
+struct Parameters<R (*)(P...) noexcept> : KnownParameters<P...> {};
+template <class M>
+struct OfMember;
+template <class R, class C, class... P>
+struct OfMember<R (C::*)(P...) const> : KnownParameters<P...> {};
+template <class R, class C, class... P>
+struct OfMember<R (C::*)(P...) const noexcept> : KnownParameters<P...> {};
+template <class R, class C, class... P>
+struct OfMember<R (C::*)(P...)> : KnownParameters<P...> {};
+template <class R, class C, class... P>
+struct OfMember<R (C::*)(P...) noexcept> : KnownParameters<P...> {};
+template <class F>
+  requires requires { &F::operator(); }
+struct Parameters<F> : OfMember<decltype(&F::operator())> {};
+
+template <class F, class... P>
+constexpr bool takes(trees::Types<P...>) {
+  return tracing::TakesNodes<const F, P...> || tracing::TakesGraph<const F, P...>;
+}
+
+/// Whether a function whose parameters are known can be an executor's; where it cannot, compilers
+/// say why.
+template <class F, class... P>
+constexpr bool checked_parameters(trees::Types<P...> types) {
+  static_assert((TreeOf<P, Node> && ...),
+                "heddle: a function of an executor takes Nodes and trees of Nodes, by value or "
+                "const reference; a const Graph& may come before them.");
+  if constexpr ((TreeOf<P, Node> && ...)) {
+    static_assert(takes<F>(types),
+                  "heddle: a function of an executor is called by several threads at once: it "
+                  "must be const, so a lambda must not be mutable.");
+    if constexpr (takes<F>(types)) {
+      using Results = typename tracing::Returned<const F, P...>::Type;
+      static_assert(!std::is_void_v<Results>,
+                    "heddle: a function of an executor returns a Node or a tree of Nodes; this "
+                    "returns nothing.");
+      if constexpr (!std::is_void_v<Results>) {
+        static_assert(trees::Checked<Results, Node>::value);
+        return TreeOf<Results, Node>;
+      }
+    }
+  }
+  return false;
+}
+template <class F>
+constexpr bool checked_function() {
+  if constexpr (Parameters<F>::known) {
+    return checked_parameters<F>(typename Parameters<F>::Types());
+  } else {
+    return true;  // a generic function: its calls tell
+  }
+}
+
+template <class T>
+concept Given = Argument<std::remove_cvref_t<T>>::is;
+template <class T>
+using NodesOf = typename Argument<std::remove_cvref_t<T>>::Nodes;
+template <class F, class... Args>
+concept Takes = tracing::TakesNodes<const F, NodesOf<Args>...> ||
+                tracing::TakesGraph<const F, NodesOf<Args>...>;
+
+/// How the function is traced for such arguments on another thread, later.
+template <class F, class... Nodes>
+class LaterMaker final : public Maker {
+ public:
+  LaterMaker(std::shared_ptr<const F> function, std::vector<TreeDef> structures)
+      : function_(std::move(function)), structures_(std::move(structures)) {}
+  [[nodiscard]] TracedGraph trace(tracing::Tracer& tracer,
+                                  std::span<const ArrayType> types) const override {
+    std::size_t at = 0;
+    std::tuple<Nodes...> nodes{tracer.template argument<Nodes>(structures_[at++], types)...};
+    return std::apply(
+        [&](auto&... node) -> TracedGraph { return tracer.trace(*function_, node...); }, nodes);
+  }
+
+ private:
+  const std::shared_ptr<const F> function_;
+  const std::vector<TreeDef> structures_;
+};
+
+template <class F, class... Args>
+constexpr bool checked_call() {
+  static_assert((Given<Args> && ...),
+                "heddle: an executor is called with Arrays, HostArrays, trees of either, "
+                "donate(...) of Arrays, numbers, and vectors or spans of numbers.");
+  if constexpr ((Given<Args> && ...)) {
+    static_assert((TreeOf<NodesOf<Args>, Node> && ...),
+                  "heddle: a struct has Arrays, and cannot have nodes. Make it a template of its "
+                  "leaves: template <class T> struct Dense { T weight; };");
+    if constexpr ((TreeOf<NodesOf<Args>, Node> && ...)) {
+      static_assert(Takes<F, Args...>,
+                    "heddle: the executor's function does not take these arguments, with a Node in "
+                    "the place of each Array, HostArray and number.");
+      return Takes<F, Args...>;
+    }
+  }
+  return false;
+}
+template <class F, class... Args>
+using NodeResults = typename tracing::Returned<const F, NodesOf<Args>...>::Type;
+template <class Results>
+using ArraysOf = typename trees::MapLeaves<Node, Array>::template Of<Results>::Type;
+template <class F, class... Args>
+using ResultsOf = ArraysOf<NodeResults<F, Args...>>;
+
+/// How the function is traced for the arguments of one call.
+template <class F, class... Args>
+class MakerOf final : public Maker {
+ public:
+  explicit MakerOf(const F& function, const Args&... args)
+      : function_(function), arguments_(args...) {}
+  [[nodiscard]] TracedGraph trace(tracing::Tracer& tracer,
+                                  std::span<const ArrayType> types) const override {
+    return std::apply(
+        [&](const Args&... each) {
+          std::tuple<NodesOf<Args>...> nodes{
+              tracer.template argument<NodesOf<Args>>(Argument<Args>::def(each), types)...};
+          return std::apply(
+              [&](auto&... node) -> TracedGraph { return tracer.trace(function_, node...); },
+              nodes);
+        },
+        arguments_);
+  }
+
+ private:
+  const F& function_;
+  std::tuple<const Args&...> arguments_;
+};
+
+}  // namespace executors
+
+}  // namespace heddle
+#pragma GCC visibility pop

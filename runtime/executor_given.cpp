@@ -1,0 +1,216 @@
+// What a call of an executor is given: checks, and where it comes from.
+#include "runtime/executor_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "jit/system/inside.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
+#include "runtime/executor_record.hpp"
+#include "runtime/executor_state.hpp"
+#include "runtime/recording.hpp"
+#include "runtime/transfer.hpp"
+#include "runtime/variable_state.hpp"
+#include "scheduler/device/clocks.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/protocol/lane.hpp"
+
+namespace heddle::rt {
+namespace {}  // namespace
+
+std::string ExecutorCall::user() const {
+  return fmt::format("executor '{}' on {}", executor_.name(), device_.name());
+}
+
+std::string ExecutorCall::name_of(std::size_t k) const {
+  if (k >= graph_.num_arguments) {
+    return fmt::format("parameter '{}' {}", graph_.parameters[k].name,
+                       graph_.parameters[k].type.to_string());
+  }
+  return fmt::format("argument {} of {}, '{}' {}", k, graph_.num_arguments,
+                     graph_.parameters[k].name, graph_.parameters[k].type.to_string());
+}
+
+void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, Status cause) const {
+  throw Error(code, fmt::format("{}: {} {}", user(), name_of(k), why), std::move(cause));
+}
+
+void ExecutorCall::take(std::span<const executors::Leaf> leaves,
+                        std::span<const std::size_t> first_of) {
+  plain_ = executor_.options.donate.empty() && site_.is_plain && graph_.variables.empty();
+  for (const executors::Leaf& leaf : leaves) add(leaf.array, leaf.donated);
+  if (given_.size() < graph_.parameters.size()) take_others();
+  small_ = plain_ && site_.small.has_value();
+  if (plain_) return;  // whatever is not as it should be is found where it is submitted
+  note_donated(leaves.size(), first_of);
+  check_spaces();
+  check_states();
+  bring(leaves);
+}
+
+/// Null: a value of the host, which is to be brought.
+void ExecutorCall::add(const Array* array, bool donated) {
+  const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
+  given_.push_back({state, donated});
+  plain_ = plain_ && state != nullptr && !donated &&
+           Inside::of(state->view.buffer())->ledger == execution_.ledger;
+}
+
+/// Variables, and what the hook sets.
+void ExecutorCall::take_others() {
+  others_.resize(graph_.parameters.size() - given_.size());
+  const std::size_t first = given_.size();
+  const auto other = [&](std::size_t k) -> Other& { return others_[k - first]; };
+  set_sides(first);
+  lock_variables();
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    for (std::size_t k = 0; k < use.variable->arrays.size(); ++k) {
+      const Array& array = use.variable->arrays[k];
+      // It is in place where nobody else can find it.
+      const auto& state = Inside::of(array);
+      const bool alone =
+          state.use_count() == 1 && Inside::of(state->view.buffer()).use_count() == 1;
+      const bool mine = use.first_result.has_value() && alone;
+      other(use.first_parameter + k) = {array, false};
+      variable_donated_.push_back(mine);
+    }
+  }
+  for (const Other& each : others_) add(&*each.array, each.donated);
+  // Copies were made here, so that only now it is known.
+  std::size_t at = 0;
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    for (std::size_t k = 0; k < use.variable->arrays.size(); ++k)
+      given_[use.first_parameter + k].donated = variable_donated_[at++];
+  }
+}
+
+/// In one order in all calls.
+void ExecutorCall::lock_variables() {
+  std::vector<VariableState*> variables;
+  for (const CompiledGraph::VariableUse& use : graph_.variables)
+    variables.push_back(use.variable.get());
+  std::ranges::sort(variables, std::less<>());
+  for (VariableState* const variable : variables) locks_.emplace_back(variable->mutex);
+}
+
+void ExecutorCall::set_sides(std::size_t first) {
+  if (graph_.sides.empty()) return;
+  SideParameters sides(graph_.traced.graph());
+  for (const std::size_t k : graph_.sides)
+    sides.slots_.push_back({&graph_.parameters[k].name, &graph_.parameters[k].type});
+  if (executor_.options.on_side_parameters) {
+    const ExecutorState::UserCode inside(executor_);
+    executor_.options.on_side_parameters(sides);
+  }
+  for (std::size_t at = 0; at < graph_.sides.size(); ++at) {
+    const std::size_t k = graph_.sides[at];
+    SideParameters::Slot& slot = sides.slots_[at];
+    const auto told = [&](std::string_view problem) {
+      throw Error(slot.array ? ErrorCode::invalid_argument : ErrorCode::failed_precondition,
+                  fmt::format("{}: side parameter {} of {}, '{}' {} of graph '{}', {}", user(), at,
+                              graph_.sides.size(), *slot.name, slot.type->to_string(),
+                              graph_.traced.name(), problem));
+    };
+    if (!slot.array)
+      told("is not set; set it in ExecutorOptions::on_side_parameters, or make it an argument");
+    if (slot.array->type() != *slot.type)
+      told("is set to an array " + slot.array->type().to_string());
+    others_[k - first] = {std::move(slot.array), slot.donated};
+  }
+}
+
+void ExecutorCall::note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of) {
+  for (const std::size_t argument : executor_.options.donate) {
+    if (argument >= first_of.size()) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("{}: ExecutorOptions::donate names argument {}, and it is called with "
+                      "{}",
+                      user(), argument, first_of.size()));
+    }
+    const std::size_t end = argument + 1 < first_of.size() ? first_of[argument + 1] : num_leaves;
+    for (std::size_t k = first_of[argument]; k < end; ++k) given_[k].donated = true;
+  }
+}
+
+/// All are where the device finds them, or may be copied.
+void ExecutorCall::check_spaces() const {
+  if (executor_.options.other_devices == OtherDevices::copy) return;
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    const ArrayState* const array = given_[k].array;
+    if (array == nullptr || reaches(execution_, *Inside::of(array->view.buffer()))) continue;
+    refuse(k, ErrorCode::invalid_argument,
+           fmt::format("lies in memory of {}, which it cannot address; copy it with "
+                       "Array::copy_to(), or allow copies with ExecutorOptions::other_devices",
+                       array->device.name()));
+  }
+}
+
+void ExecutorCall::check_states() const {
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    const ArrayState* const array = given_[k].array;
+    if (array == nullptr) continue;
+    BufferState& buffer = *Inside::of(array->view.buffer());
+    {
+      const std::lock_guard lock(*buffer.ledger);
+      if (!buffer.memory) refuse(k, ErrorCode::failed_precondition, buffer.absence());
+    }
+    if (const Status status = array->event.status(); !status.ok())
+      refuse(k, ErrorCode::failed_precondition, "did not come", status);
+    if (given_[k].donated) check_donation(k, buffer);
+  }
+}
+
+void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) const {
+  const BufferView& view = given_[k].array->view;
+  if (view.num_bytes() != buffer.bytes) {
+    refuse(k, ErrorCode::failed_precondition,
+           "cannot be donated: it is a part of " + view.buffer().to_string());
+  }
+  if (buffer.borrowed || !buffer.constant.empty()) {
+    refuse(k, ErrorCode::failed_precondition,
+           "cannot be donated: that holds a hosted constant, and stays as it is");
+  }
+  for (std::size_t other = 0; other < given_.size(); ++other) {
+    if (other == k || given_[other].array == nullptr ||
+        Inside::of(given_[other].array->view.buffer()).get() != &buffer)
+      continue;
+    refuse(k, ErrorCode::invalid_argument,
+           fmt::format("is donated, and is {} too{}; pass a copy of one",
+                       fmt::format("argument {}, '{}'", other, graph_.parameters[other].name),
+                       given_[other].donated ? ", donated again" : ""));
+  }
+}
+
+/// Values of the host, and arrays of other devices, come to this one. Nobody else has what is made
+/// here: results may lie in its memory.
+void ExecutorCall::bring(std::span<const executors::Leaf> leaves) {
+  const Device& device = device_;
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    const ArrayState* const array = given_[k].array;
+    if (array != nullptr) {
+      if (reaches(execution_, *Inside::of(array->view.buffer()))) continue;
+      const Array& from = k < leaves.size() ? *leaves[k].array : *others_[k - leaves.size()].array;
+      made_.push_back(from.copy_to(device, executor_.where));
+      // relaxed: a number for people.
+      executor_.copies.fetch_add(1, std::memory_order_relaxed);
+      if (given_[k].donated) left_.push_back(from);
+    } else if (leaves[k].host != nullptr) {
+      made_.emplace_back(device, *leaves[k].host, executor_.where);
+    } else {
+      const executors::Leaf& leaf = leaves[k];
+      const std::size_t count = leaf.count < 0 ? 1 : static_cast<std::size_t>(leaf.count);
+      made_.push_back(Inside::make<Array>(device, graph_.parameters[k].type, leaf.data, count,
+                                          executor_.where));
+    }
+    given_[k] = {Inside::of(made_.back()).get(), true};
+    given_[k].ours = true;
+  }
+}
+
+}  // namespace heddle::rt

@@ -1,0 +1,77 @@
+// What tells entries of an executor apart. Values; any thread.
+#pragma once
+
+#define XXH_INLINE_ALL  // a few bytes, for which no call is worth it
+#include <xxhash.h>
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "heddle/executor_arguments.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/array_state.hpp"
+
+namespace heddle::rt {
+
+struct BackendState;
+
+[[nodiscard]] inline ArrayType type_of(const executors::Leaf& leaf) {
+  if (leaf.array != nullptr) return leaf.array->type();
+  if (leaf.host != nullptr) return leaf.host->type();
+  if (leaf.type != nullptr) return *leaf.type;
+  return {leaf.dtype, leaf.count < 0 ? Dims{} : Dims{leaf.count}};
+}
+
+/// Byte by byte: the backend, the structure, and of each leaf its type.
+class ExecutorKey {
+ public:
+  ExecutorKey(const executors::Arguments& arguments, const BackendState* backend) {
+    put(&backend, sizeof backend);
+    const std::string_view structure = arguments.structure();
+    put(structure.data(), structure.size());
+    for (const executors::Leaf& leaf : arguments.leaves()) {
+      if (leaf.array != nullptr) {
+        add(Inside::of(*leaf.array)->view.type());
+      } else if (leaf.host != nullptr) {
+        add(leaf.host->type());
+      } else if (leaf.type != nullptr) {
+        add(*leaf.type);
+      } else {
+        add(leaf.dtype, {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}});
+      }
+    }
+  }
+  [[nodiscard]] std::string_view bytes() const noexcept {
+    return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
+  }
+  [[nodiscard]] std::uint64_t hash() const noexcept {
+    return XXH3_64bits(bytes().data(), bytes().size());
+  }
+
+ private:
+  void put(const void* from, std::size_t count) {
+    if (size_ + count <= sizeof few_ && many_.empty()) [[likely]] {
+      std::memcpy(few_ + size_, from, count);
+    } else {
+      if (many_.empty()) many_.assign(few_, size_);
+      many_.append(static_cast<const char*>(from), count);
+    }
+    size_ += count;
+  }
+  void add(const ArrayType& type) { add(type.dtype, type.dims); }
+  void add(DType dtype, std::span<const std::int64_t> dims) {
+    const std::uint32_t head =
+        static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(dims.size()) << 8U;
+    put(&head, sizeof head);
+    for (const std::int64_t extent : dims) put(&extent, sizeof extent);
+  }
+
+  char few_[512];  // NOLINT: of these, size_ are set
+  std::size_t size_ = 0;
+  std::string many_;  // instead, where there are more
+};
+
+}  // namespace heddle::rt

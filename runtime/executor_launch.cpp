@@ -1,0 +1,214 @@
+// How a call of an executor comes to its device: plainly, as any other work, or in a recording.
+#include "runtime/executor_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "jit/system/inside.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/execution.hpp"
+#include "runtime/executor_record.hpp"
+#include "runtime/executor_state.hpp"
+#include "runtime/recording.hpp"
+#include "runtime/transfer.hpp"
+#include "runtime/variable_state.hpp"
+#include "scheduler/device/clocks.hpp"
+#include "scheduler/observe/log.hpp"
+#include "scheduler/protocol/lane.hpp"
+
+namespace heddle::rt {
+namespace {}  // namespace
+
+/// Where all that it uses is there, of its own device, and nothing is to be waited for. The note of
+/// one whose device is disturbed meanwhile makes its task look again before it runs.
+bool ExecutorCall::submit_plainly() {
+  if (!plain_ || sched::Clocks::on()) return false;
+  const DeviceState& device = *Inside::of(device_);
+  Ledger& ledger = *execution_.ledger;
+  if (!small_) record_->keep(given_.size() + states_.size());
+  if (!ledger.try_lock_alone()) return false;
+  sched::PlainTicket ticket;
+  std::optional<sched::TaskNote> note;
+  {
+    const std::lock_guard lock(ledger, std::adopt_lock);
+    ticket = take_ticket(device, note);
+    if (!ticket) return false;
+    site_.launches.begin();
+  }
+  for (ArrayState* const state : states_) state->event = ticket.event();
+  if (small_) {
+    auto* const call = ::new (ticket.place()) SmallCall{&site_, {}};
+    const SmallKernel& kernel = *site_.small;
+    for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
+      const auto& buffer = kernel.buffers[k];
+      const BufferView& view =
+          buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
+      call->data[k] = Inside::of(view.buffer())->data + view.offset();
+    }
+  } else {
+    *static_cast<CallRecord**>(ticket.place()) = record_.release();
+  }
+  const sched::TaskOps& ops = small_ ? SmallCall::ops : CallRecord::plain_ops;
+  const sched::Label label = site_.label;  // first: the task may end at once
+  if (note) [[unlikely]] {
+    ticket.publish(label, ops, *note);
+  } else {
+    ticket.publish(label, ops);
+  }
+  return true;
+}
+
+/// Under the ledger.
+sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
+                                             std::optional<sched::TaskNote>& note) {
+  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
+  const std::size_t uses = given_.size() + states_.size();
+  boost::container::small_vector<Hazards::Record*, 20> records(uses);
+  const auto each_use = [&](const auto& f) {
+    std::size_t at = 0;
+    const auto one = [&](const BufferView& view, std::size_t bytes, Use use) {
+      const Range range{view.offset(), view.offset() + bytes};
+      return f(at++, *Inside::of(view.buffer()),
+               Hazards::Next{site_.timeline, disturbances, range, use, true});
+    };
+    for (std::size_t k = 0; k < given_.size(); ++k) {
+      if (!one(given_[k].array->view, graph_.parameters[k].bytes, Use::read)) return false;
+    }
+    for (std::size_t r = 0; r < states_.size(); ++r) {
+      if (!one(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return false;
+    }
+    return true;
+  };
+  const bool plain = each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
+    if (buffer.memory == nullptr || may_be_fresh(buffer) || (small_ && buffer.borrowed))
+      return false;
+    const auto record = buffer.hazards().plain(next, uses);
+    if (!record) return false;
+    records[at] = *record;
+    if (!small_) record_->keep(at, buffer.memory);
+    return true;
+  });
+  if (!plain) return {};
+  const sched::PlainTicket ticket(*device.timeline);
+  if (!ticket) return {};
+  if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
+    note.emplace();
+    each_use([&](std::size_t, BufferState& buffer, const Hazards::Next& next) {
+      doubt(buffer.hazards(), next, *note);
+      return true;
+    });
+  }
+  each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
+    buffer.hazards().note_plainly(records[at], ticket.event(), next, false);
+    return true;
+  });
+  return ticket;
+}
+
+void ExecutorCall::submit_carefully() {
+  check_states();
+  if (small_) {
+    const std::lock_guard lock(*execution_.ledger);
+    record_ = CallRecord::make(site_);
+  }
+  if (small_) fill_tables();
+  add_accesses(record_->accesses);
+  SubmitOptions options;
+  options.lists_events = false;
+  options.sync = Sync::automatic;
+  const Accesses& accesses = record_->accesses;
+  const Event event =
+      submit(*Inside::of(device_), {site_.label, std::move(record_), accesses}, options);
+  for (ArrayState* const state : states_) state->event = event;
+  for (const Array& array : left_) {
+    try {
+      static_cast<void>(array.view().buffer().donate(executor_.where));
+    } catch (const Error&) {  // somebody else took it meanwhile
+    }
+  }
+}
+
+void ExecutorCall::add_accesses(Accesses& accesses) const {
+  accesses.add(*execution_.ledger);
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    Access access{&given_[k].array->view, Use::read,
+                  k < graph_.lowered.parameters.size() ? &graph_.lowered.parameters[k] : nullptr};
+    const auto gift = std::ranges::find(gifts_, k, &Gift::parameter);
+    if (gift != gifts_.end()) {
+      access.use = Use::change;
+      access.taker = gift->taker.get();
+      access.taker_text = &gift->text;
+    } else if (!graph_.parameters[k].entry) {
+      continue;
+    }
+    accesses.add(access);
+  }
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    const bool taken = std::ranges::find(gifts_, r, &Gift::result) != gifts_.end();
+    if (!taken && graph_.results[r].entry) {
+      accesses.add(
+          {&states_[r]->view, graph_.results[r].zeros ? Use::change : Use::overwrite, nullptr});
+    }
+  }
+}
+
+void ExecutorCall::record(RecordingState& recording, executors::Sink& sink) {
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (given_[k].donated && !given_[k].ours)
+      refuse(k, ErrorCode::invalid_argument, "cannot be donated to a call that is recorded");
+    given_[k].donated = false;
+  }
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    if (!use.first_result) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: a recording cannot have a call that updates variable '{}'", user(),
+                            use.variable->name));
+  }
+  check_states();
+  plain_ = small_ = false;
+  recorded_ = true;
+  make_results();
+  sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.num_function_results));
+  recording.add(recorded());
+}
+
+/// A call with memory of its own, as a routine is one.
+std::shared_ptr<const Recorded> ExecutorCall::recorded() {
+  fill_tables();
+  std::vector<std::optional<BufferView>> entries(record_->tables.entries().size());
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (const auto& entry = graph_.parameters[k].entry) entries[*entry] = given_[k].array->view;
+  }
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    if (const auto& entry = graph_.results[r].entry) entries[*entry] = states_[r]->view;
+  }
+  auto linked = make_linked(site_.loaded, std::move(entries), site_.execution);
+  linked->scratch = record_->scratch;
+  linked->tables = record_->tables;
+  for (std::size_t e = 0; e < linked->entries.size(); ++e) {
+    const auto& view = linked->entries[e];
+    if (!view) continue;
+    const jit::SignatureEntry& entry = Inside::of(graph_.code)->signature().entries[e];
+    const Use use = !entry.writes            ? Use::read
+                    : entry.overwrites_whole ? Use::overwrite
+                                             : Use::change;
+    linked->accesses.add({&*view, use, Inside::of(graph_.code)->tensor(e)});
+    linked->memories.push_back(Inside::of(view->buffer())->memory);
+  }
+  linked->plain = plain_kernel(execution_, *linked, linked->tables);
+  auto call = std::make_shared<Recorded>();
+  call->device = Inside::of(device_);
+  call->linked = linked;
+  call->statics.emplace(graph_.code, BindingsView());
+  call->what = fmt::format("executor '{}'", executor_.name());
+  call->accesses.add(*execution_.ledger);
+  call->accesses.then(linked->accesses);
+  call->accesses.be_of(call->what);
+  return call;
+}
+
+}  // namespace heddle::rt
