@@ -24,15 +24,15 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class Variable {
+class EnvironmentVariable {
  public:
-  Variable(const char* name, const char* value) : name_(name) {
+  EnvironmentVariable(const char* name, const char* value) : name_(name) {
     if (const char* const before = std::getenv(name)) before_ = before;
     ::setenv(name, value, 1);
   }
-  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
+  ~EnvironmentVariable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
 
  private:
   const char* name_;
@@ -41,14 +41,14 @@ class Variable {
 
 // B1, O1: the environment selects, in any case
 TEST(BackendChoiceTest, EnvironmentSelectsCaseInsensitively) {
-  const Variable set("HEDDLE_BACKEND", "Sync_CC");
+  const EnvironmentVariable set("HEDDLE_BACKEND", "Sync_CC");
   EXPECT_EQ(Backend::open().name(), "sync_cc");
   EXPECT_EQ(Backend::open("CC").name(), "cc");  // the API wins
 }
 
 // B1: other words too, whoever says them
 TEST(BackendChoiceTest, WordsAreTakenInAnyCase) {
-  const Variable cache("HEDDLE_CACHE", "OFF"), map("HEDDLE_PERF_MAP", "Off"),
+  const EnvironmentVariable cache("HEDDLE_CACHE", "OFF"), map("HEDDLE_PERF_MAP", "Off"),
       isa("HEDDLE_ISA", "Portable"), log("HEDDLE_LOG", "Error");
   EXPECT_EQ(Backend::open("Sync_cc").name(), "sync_cc");
   BackendOptions options;
@@ -59,7 +59,7 @@ TEST(BackendChoiceTest, WordsAreTakenInAnyCase) {
 
 // B1, bad input: a name from the environment says so
 TEST(BackendChoiceTest, UnknownNameInTheEnvironmentNamesTheVariable) {
-  const Variable set("HEDDLE_BACKEND", "opencl");
+  const EnvironmentVariable set("HEDDLE_BACKEND", "opencl");
   const Status status = failure([] { static_cast<void>(Backend::open()); });
   EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(status.to_string(),
@@ -69,7 +69,7 @@ TEST(BackendChoiceTest, UnknownNameInTheEnvironmentNamesTheVariable) {
 
 // B1: unset, the best one that is available
 TEST(BackendChoiceTest, UnsetTakesGccjitOrCc) {
-  const Variable set("HEDDLE_BACKEND", "");
+  const EnvironmentVariable set("HEDDLE_BACKEND", "");
   std::string best = "cc";
   for (const BackendInfo& info : Backend::list()) {
     if (info.name == "gccjit" && info.status.ok()) best = "gccjit";
@@ -79,7 +79,7 @@ TEST(BackendChoiceTest, UnsetTakesGccjitOrCc) {
 
 // B1, bad input: unknown backend, listing what exists and why others are not available
 TEST(BackendChoiceTest, UnknownNameListsWhatExistsAndWhyNot) {
-  const Variable helper("HEDDLE_COMPILE_HELPER", "/dev/null/nowhere/heddle-compile");
+  const EnvironmentVariable helper("HEDDLE_COMPILE_HELPER", "/dev/null/nowhere/heddle-compile");
   const Status status = failure([] { static_cast<void>(Backend::open("opencl")); });
   EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
   EXPECT_THAT(std::string(status.message()),
@@ -104,9 +104,9 @@ TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
     options.name = "sync_gccjit";
     options.compile_helper = bad;
     told("BackendOptions::compile_helper", [&] { static_cast<void>(Backend::open(options)); });
-    const Variable helper("HEDDLE_COMPILE_HELPER", bad.c_str());
+    const EnvironmentVariable helper("HEDDLE_COMPILE_HELPER", bad.c_str());
     told("HEDDLE_COMPILE_HELPER", [] { static_cast<void>(Backend::open("gccjit")); });
-    const Variable best("HEDDLE_BACKEND", "");
+    const EnvironmentVariable best("HEDDLE_BACKEND", "");
     told("HEDDLE_COMPILE_HELPER", [] { static_cast<void>(Backend::open()); });
     EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");
   }
@@ -195,7 +195,7 @@ TEST(BackendChoiceTest, ACompileTimeoutThatIsNoneIsToldAtOpening) {
 
 // B1, O1: a backend that heddle knows, but does not have here, is no unknown one; lists say why
 TEST(BackendChoiceTest, AnAbsentBackendIsUnavailableAndSaysWhy) {
-  const Variable set("HEDDLE_BACKEND", "CUDA");
+  const EnvironmentVariable set("HEDDLE_BACKEND", "CUDA");
   for (const auto& open : {+[] { static_cast<void>(Backend::open("Cuda")); },
                            +[] { static_cast<void>(Backend::open()); }}) {
     const Status status = failure(open);
@@ -225,7 +225,7 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
       {"HEDDLE_SYNC", "never"},        {"HEDDLE_SYNC", "0"},
       {"HEDDLE_LOG", "loud"},          {"HEDDLE_QUEUE_SIZE", "9999999999999999999999"}};
   for (const auto& [name, value] : bad) {
-    const Variable set(name, value);
+    const EnvironmentVariable set(name, value);
     const Status status = failure([] { static_cast<void>(Backend::open("sync_cc")); });
     EXPECT_EQ(status.code(), ErrorCode::invalid_argument) << name << "=" << value;
     EXPECT_THAT(std::string(status.message()),
@@ -248,9 +248,9 @@ TEST(EnvironmentTest, RelativeCachesAreRefused) {
 
 // J11, bad input: without a home there is no cache, which is not switched off
 TEST(EnvironmentTest, WithoutAHomeThereIsNoCacheAndWhyIsSaid) {
-  const Variable on("HEDDLE_CACHE", "on"), nowhere("HEDDLE_CACHE_DIR", "");
+  const EnvironmentVariable on("HEDDLE_CACHE", "on"), nowhere("HEDDLE_CACHE_DIR", "");
   for (const char* const home : {"", "relative/home"}) {
-    const Variable at("HOME", home), xdg("XDG_CACHE_HOME", home);
+    const EnvironmentVariable at("HOME", home), xdg("XDG_CACHE_HOME", home);
     const KernelCacheInfo info = kernel_cache_info();
     EXPECT_EQ(info.directory, "");
     EXPECT_THAT(info.refusal, AllOf(HasSubstr("nor a home directory is known"),
@@ -260,14 +260,14 @@ TEST(EnvironmentTest, WithoutAHomeThereIsNoCacheAndWhyIsSaid) {
       EXPECT_THAT(setting.value, AllOf(HasSubstr("none"), HasSubstr(info.refusal)));
     }
   }
-  const Variable off("HEDDLE_CACHE", "off");
+  const EnvironmentVariable off("HEDDLE_CACHE", "off");
   EXPECT_THAT(kernel_cache_info().refusal, HasSubstr("switched it off"));
 }
 
 // The values reach what they are for
 TEST(EnvironmentTest, ValuesReachTheDevices) {
-  const Variable queue("HEDDLE_QUEUE_SIZE", "2");
-  const Variable devices("HEDDLE_VIRTUAL_DEVICES", "5");
+  const EnvironmentVariable queue("HEDDLE_QUEUE_SIZE", "2");
+  const EnvironmentVariable devices("HEDDLE_VIRTUAL_DEVICES", "5");
   const Backend backend = Backend::open("cc");
   EXPECT_EQ(backend.suggested_num_virtual_devices(), 5);
   const Device device = backend.physical_device(0).new_virtual_device();
@@ -291,7 +291,7 @@ TEST(EnvironmentTest, ValuesReachTheDevices) {
 
 // Settings are shown with their source
 TEST(EnvironmentTest, SettingsNameTheirSource) {
-  const Variable set("HEDDLE_CC", "gcc");
+  const EnvironmentVariable set("HEDDLE_CC", "gcc");
   bool found = false;
   for (const Setting& setting : settings()) {
     if (setting.name != "HEDDLE_CC") continue;
@@ -304,7 +304,7 @@ TEST(EnvironmentTest, SettingsNameTheirSource) {
 TEST(EnvironmentTest, DumpDirectoryKeepsLoopTextAndSource) {
   const std::string directory = testing::TempDir() + "heddle_dump_test";
   std::filesystem::create_directories(directory);
-  const Variable set("HEDDLE_DUMP_DIR", directory.c_str());
+  const EnvironmentVariable set("HEDDLE_DUMP_DIR", directory.c_str());
   const Tensor x("x", f32, {2}), unused("unused", f32, {2});
   unused.set_mode(MemoryMode::virtual_);
   Index i;

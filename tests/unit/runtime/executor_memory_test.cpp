@@ -1,0 +1,141 @@
+// Memory of the host that calls of executors take: none where they are plain; where there is none,
+// a call is refused and everything stays as it was.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "tests/support/seeds.hpp"
+#include "tests/unit/scheduler/allocations.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::ElementsAre;
+
+class ExecutorMemoryTest : public testing::TestWithParam<std::string> {
+ protected:
+  ExecutorMemoryTest() { set_log_level(LogLevel::off); }
+  ~ExecutorMemoryTest() override { set_log_level(LogLevel::warn); }
+  Backend backend = Backend::open(GetParam());
+  Device device = backend.physical_device(0).new_virtual_device();
+  [[nodiscard]] Array row(float first) const {
+    return Array(device, std::vector<float>{first, first + 1, first + 2});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, ExecutorMemoryTest, testing::Values("cc", "sync_cc", "pooled_cc"),
+                         [](const auto& name) { return name.param; });
+
+// F7: of few arguments or many; once as many calls were under way at once as will be again
+TEST_P(ExecutorMemoryTest, CachedCallsTakeNone) {
+  const Executor few(device, [](Node x, Node y) { return x + y; });
+  const Executor many(device, [](const std::array<Node, 16>& x) {
+    Node sum = x[0];
+    for (std::size_t k = 1; k < x.size(); ++k) sum = sum + x[k];
+    return sum;
+  });
+  const Array x = row(1), y = row(2);
+  const std::array<Array, 16> all{x, x, x, x, x, x, x, x, y, y, y, y, y, y, y, y};
+  const auto call = [&](int times) {
+    for (int k = 0; k < times; ++k) {
+      static_cast<void>(few(x, y));
+      static_cast<void>(many(all));
+      Array kept = few(x, y);
+      kept = few(kept, y);
+    }
+  };
+  device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  call(100);  // which wait all together, where the device has a thread
+  device.await();
+  const std::uint64_t before = allocations();
+  call(50);
+  EXPECT_EQ(allocations() - before, 0U);
+  device.await();
+}
+
+// F7: results that are dropped are memory for the next ones
+TEST_P(ExecutorMemoryTest, ManyCallsTakeNoMoreOfTheDevice) {
+  const Executor step(device, [](Node x, Node y) { return std::pair(x + y, x * y); });
+  Array x = row(1);
+  const Array y = row(0);
+  std::uint64_t early = 0;
+  for (int k = 0; k < 20'000; ++k) {
+    x = step(x, y).first;
+    if (k % 64 == 0) device.await();
+    if (k == 1000) early = device.statistics().bytes_peak;
+  }
+  EXPECT_EQ(device.statistics().bytes_peak, early);
+}
+
+/// A call with all that calls can have.
+struct Everything {
+  Device device;
+  Array kept, state;
+  Variable<Array> total;
+
+  explicit Everything(const Device& on)
+      : device(on),
+        kept(on, std::vector<float>{1, 2, 3}),
+        state(on, std::vector<float>{4, 5, 6}),
+        total("total", Array(on, std::vector<float>{0, 0, 0})) {}
+  auto executor() const {
+    ExecutorOptions options;
+    options.on_side_parameters = [this](SideParameters& sides) { sides.set("bias", kept); };
+    return Executor(
+        device,
+        [total = total](const Graph& graph, Node x, Node before, Node row) {
+          const Node bias = graph.parameter("bias", {f32, {3}});
+          total.update(graph, total.read(graph) + x);
+          return std::pair(before + bias, x * row);
+        },
+        options);
+  }
+};
+
+// F4, O19: at whichever point a first or a later call finds none. HEDDLE_TEST_STEP=1 looks at each
+// of the first 2,000.
+TEST_P(ExecutorMemoryTest, WithoutMemoryCallsAreRefusedAndNothingIsTaken) {
+  const std::vector<float> row{1, 1, 2};
+  {
+    static_cast<void>(Everything(device).executor());
+  }
+  std::uint64_t refused = 0;
+  for (const bool first : {true, false}) {
+    Everything all(device);
+    auto executor = all.executor();
+    if (!first) static_cast<void>(executor(all.kept, all.state, row));
+    bool accepted = false;
+    const std::uint64_t step = first ? test::from_environment("HEDDLE_TEST_STEP", 23) : 1;
+    for (std::uint64_t granted = 0; granted < 2000 && !accepted; granted += step) {
+      if (first) executor = Everything(all).executor();
+      const std::vector<float> total = all.total.value().values<float>();
+      try {
+        const NoMemory none(granted);
+        static_cast<void>(executor(all.kept, donate(all.state), row));
+        accepted = true;  // all that follow have enough, too
+        continue;
+      } catch (const std::exception&) {
+        ++refused;
+      }
+      ASSERT_TRUE(all.state.live()) << granted;
+      ASSERT_THAT(all.state.values<float>(), ElementsAre(4, 5, 6)) << granted;
+      ASSERT_EQ(all.total.value().values<float>(), total) << granted;
+      if (granted % 16 != 0) continue;
+      const auto [sum, product] = executor(all.kept, all.state, row);
+      ASSERT_THAT(sum.values<float>(), ElementsAre(5, 7, 9)) << granted;
+      ASSERT_THAT(product.values<float>(), ElementsAre(1, 2, 6)) << granted;
+    }
+    EXPECT_EQ(all.state.live(), !accepted);
+  }
+  EXPECT_GT(refused, 100U);
+}
+
+}  // namespace
+}  // namespace heddle

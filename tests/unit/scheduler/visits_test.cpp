@@ -1,0 +1,67 @@
+// Visits: who is inside, by threads; a remover that waits for all who may have a thing.
+#include "scheduler/protocol/visits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace heddle::sched {
+namespace {
+
+// Each count is to be seen empty once, in whichever order
+TEST(VisitsTest, PassOnceAllHaveLeft) {
+  Visits<> visits;
+  Visits<>::Seen seen;
+  visits.enter(1);
+  visits.enter(65);  // the same place
+  visits.enter(2);
+  EXPECT_FALSE(visits.pass(seen));
+  visits.leave(2);
+  visits.leave(1);
+  EXPECT_FALSE(visits.pass(seen));
+  visits.enter(2);  // came after the removal: its place was seen empty
+  visits.leave(65);
+  EXPECT_TRUE(visits.pass(seen));
+  EXPECT_EQ(visits.total(), 4U);
+  Visits<>::Seen later;
+  EXPECT_FALSE(visits.pass(later));
+  visits.leave(2);
+  EXPECT_TRUE(visits.pass(later));
+}
+
+// Things are taken out and destroyed while threads visit them
+TEST(VisitsTest, NobodyHasWhatIsDestroyed) {
+  Visits<> visits;
+  std::atomic<int*> found{new int(1)};
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> sum{0}, wrong{0};
+  std::vector<std::jthread> visitors;
+  for (std::uint64_t thread = 1; thread <= 3; ++thread) {
+    visitors.emplace_back([&, thread] {
+      while (!stop) {
+        visits.enter(thread);
+        const int value = *found.load(std::memory_order_seq_cst);
+        if (value <= 0) ++wrong;
+        ++sum;
+        visits.leave(thread);
+      }
+    });
+  }
+  for (int round = 2; round < 400; ++round) {
+    int* const gone = found.exchange(new int(round), std::memory_order_seq_cst);
+    for (Visits<>::Seen seen; !visits.pass(seen);) std::this_thread::yield();
+    *gone = -1;
+    delete gone;
+  }
+  stop = true;
+  visitors.clear();
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(visits.total(), sum);
+  delete found.load();
+}
+
+}  // namespace
+}  // namespace heddle::sched
