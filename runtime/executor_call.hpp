@@ -88,6 +88,7 @@ class ExecutorCall {
   [[nodiscard]] bool submit_plainly();
   [[nodiscard]] sched::PlainTicket take_ticket(const DeviceState& device,
                                                std::optional<sched::TaskNote>& note);
+  [[nodiscard]] std::size_t num_given(const BufferState& buffer) const;
   void submit_carefully();
   [[nodiscard]] std::string user() const;
   [[nodiscard]] std::string name_of(std::size_t k) const;

@@ -29,7 +29,6 @@ bool ExecutorCall::submit_plainly() {
   if (!plain_ || sched::Clocks::on()) return false;
   const DeviceState& device = *Inside::of(device_);
   Ledger& ledger = *execution_.ledger;
-  if (!small_) record_->keep(given_.size() + states_.size());
   if (!ledger.try_lock_alone()) return false;
   sched::PlainTicket ticket;
   std::optional<sched::TaskNote> note;
@@ -62,6 +61,12 @@ bool ExecutorCall::submit_plainly() {
   return true;
 }
 
+std::size_t ExecutorCall::num_given(const BufferState& buffer) const {
+  return static_cast<std::size_t>(std::ranges::count_if(given_, [&](const Given& each) {
+    return Inside::of(each.array->view.buffer()).get() == &buffer;
+  }));
+}
+
 /// Under the ledger.
 sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
                                              std::optional<sched::TaskNote>& note) {
@@ -84,12 +89,13 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     return true;
   };
   const bool plain = each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
-    if (buffer.memory == nullptr || may_be_fresh(buffer) || (small_ && buffer.borrowed))
-      return false;
-    const auto record = buffer.hazards().plain(next, uses);
+    if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
+    auto record = buffer.hazards().plain(next, 1);
+    // Where it is used for the first time, each use of it may be one record more.
+    if (record && *record == nullptr && at < given_.size())
+      record = buffer.hazards().plain(next, num_given(buffer));
     if (!record) return false;
     records[at] = *record;
-    if (!small_) record_->keep(at, buffer.memory);
     return true;
   });
   if (!plain) return {};

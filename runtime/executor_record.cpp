@@ -42,8 +42,7 @@ bool run_small(void* callable, Status& failure) {
 
 constexpr sched::TaskOps SmallCall::ops{&construct_small, &run_small, &destroy_small};
 
-/// Calls are often given the same arrays again.
-CallRecord::CallRecord(Site& site) : Operation(true), site_(site) { tables.begin(site_.loaded); }
+CallRecord::CallRecord(Site& site) : site_(site) { tables.begin(site_.loaded); }
 
 std::unique_ptr<CallRecord> CallRecord::make(Site& site) {
   // No other operation is kept there.
@@ -69,10 +68,6 @@ void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
   run_.reset();
   scratch.reset();
   accesses.clear();
-  // Memory of devices is free once its buffer has gone, whoever keeps it; that of the host is not.
-  for (auto& memory : kept()) {
-    if (memory && memory->host) memory.reset();
-  }
   Site& site = site_;
   site.spares.give(*this);  // and may go with the site
   if (site.launches.end()) delete &site;

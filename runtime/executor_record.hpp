@@ -11,8 +11,10 @@
 
 namespace heddle::rt {
 
-/// One of a small kernel: the memory of its buffers is kept by nobody but those who have it. What
-/// was let go is free for tasks of the same device at once, and for others once this has ended.
+// Plain calls keep no memory: what those who have it let go meanwhile is free for tasks of the same
+// device at once, and for others once its last uses have ended, of which these are some.
+
+/// One of a small kernel.
 struct SmallCall {
   Site* site;  ///< held by being counted there
   void* data[SmallKernel::buffers_max];
@@ -35,12 +37,6 @@ class CallRecord final : public Operation {
   /// How the queue handles one that was filled in, and held by accepted(), and is given as a
   /// CallRecord*.
   static const sched::TaskOps plain_ops;
-  /// That task uses so many memories, each of which is kept until it has ended.
-  void keep(std::size_t count) { kept().resize(count); }
-  void keep(std::size_t at, const std::shared_ptr<const Memory>& memory) noexcept {
-    if (kept()[at] != memory) kept()[at] = memory;
-  }
-
   Status run(Execution& execution) override;
   Status ended(Execution& execution, Status status) noexcept override;
   void accepted() noexcept override;

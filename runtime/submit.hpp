@@ -134,10 +134,6 @@ class Operation {
 
   Operation* next = nullptr;  ///< where it is spare
 
- protected:
-  /// All that it accesses, until it ended.
-  [[nodiscard]] std::vector<std::shared_ptr<const Memory>>& kept() noexcept { return kept_; }
-
  private:
   friend class Door;
   friend class Queued;
