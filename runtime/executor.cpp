@@ -29,6 +29,13 @@ ExecutorGraph graph_of(const Entry& entry) {
   return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
 }
 
+ExecutorOptions with_name(ExecutorOptions options, const std::source_location& where) {
+  if (!options.name.empty()) return options;
+  const std::string_view file = where.file_name();
+  options.name = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), where.line());
+  return options;
+}
+
 /// Whose call runs code of users on this thread.
 thread_local const ExecutorState* in_user_code = nullptr;
 
@@ -37,7 +44,7 @@ thread_local const ExecutorState* in_user_code = nullptr;
 ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
                              const std::source_location& made_at)
     : devices{device},
-      options(std::move(wanted)),
+      options(with_name(std::move(wanted), made_at)),
       where(made_at),
       always_tells(options.logger && !is_default(options.logger)),
       cache_(options.cache_max, options.cache_full) {
@@ -46,7 +53,6 @@ ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
                 fmt::format("executor '{}', at {}:{}: {}", options.name, where.file_name(),
                             where.line(), what));
   };
-  if (options.name.empty()) refuse("its name is empty");
   if (options.cache_max == 0)
     refuse("cache_max is 0 (expected 1 or more, or std::nullopt for no limit)");
   if (!options.compile.name.empty())
@@ -77,6 +83,7 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
     Entry* entry = cache_.find(key.hash(), key.bytes());
     if (entry == nullptr) {
       missed = true;
+      cache_.count_miss();
       const DeviceState& state = *Inside::of(device);
       rt::require_open(state);
       entry =
@@ -126,6 +133,7 @@ std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& argume
   std::shared_ptr<Entry> entry;
   {
     const ExecutorCache::Visit visit(cache_);
+    no_calls.fetch_add(1, std::memory_order_relaxed);
     require_open(visit);
     const DeviceState& device = *Inside::of(devices.front());
     rt::require_open(device);
@@ -146,6 +154,7 @@ executors::PendingEntry ExecutorState::compile_async(
       [self = shared_from_this(), wanted = std::move(wanted),
        maker = std::move(maker)](const jit::CompileLimits& limits) {
         const ExecutorCache::Visit visit(self->cache_);
+        self->no_calls.fetch_add(1, std::memory_order_relaxed);
         self->require_open(visit);
         return executors::EntryHandle{
             self->find_or_make(wanted, *maker, limits).shared_from_this()};
@@ -191,8 +200,8 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
 
 ExecutorStatistics ExecutorState::statistics() const {
   ExecutorStatistics statistics;
-  statistics.calls = cache_.num_visits();
   // relaxed: numbers for people.
+  statistics.calls = cache_.num_visits() - no_calls.load(std::memory_order_relaxed);
   statistics.misses = cache_.misses.load(std::memory_order_relaxed);
   statistics.traces = traces.load(std::memory_order_relaxed);
   statistics.compiles = compiles.load(std::memory_order_relaxed);

@@ -121,8 +121,6 @@ void ExecutorCache::make_room(const Refuse& refuse) {
 
 Entry& ExecutorCache::find_or_make(std::uint64_t hash, const std::string& key, const Make& make,
                                    const Refuse& refuse) {
-  // relaxed: a number for people.
-  misses.fetch_add(1, std::memory_order_relaxed);
   std::shared_ptr<Flight> flight;
   std::size_t number = 0;
   {

@@ -65,6 +65,10 @@ class ExecutorCache {
   /// left. Not during a visit of the calling thread's.
   void close();
 
+  void count_miss() noexcept {
+    // relaxed: a number for people.
+    misses.fetch_add(1, std::memory_order_relaxed);
+  }
   std::atomic<std::uint64_t> misses{0}, dropped{0};
 
  private:

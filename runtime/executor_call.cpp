@@ -124,15 +124,6 @@ void ExecutorCall::make_results() {
 
 void ExecutorCall::fill_tables() {
   std::vector<heddle_kernel_buffer>& entries = record_->tables.entries();
-  const jit::CodeData& code = *Inside::of(graph_.code);
-  if (const std::size_t bytes = code.core->scratch.bytes; bytes > 0) {
-    record_->scratch = execution_.scratch.take(execution_, bytes, site_.scratch_name);
-    for (std::size_t e = 0; e < entries.size(); ++e) {
-      if (code.signature().entries[e].role != jit::Role::scratch) continue;
-      entries[e] = {static_cast<std::byte*>(record_->scratch->data) + code.core->scratch.offsets[e],
-                    static_cast<std::uint64_t>(*code.signature().entries[e].type.num_bytes())};
-    }
-  }
   for (std::size_t k = 0; k < given_.size(); ++k) {
     const BufferView& view = given_[k].array->view;
     if (const auto& entry = graph_.parameters[k].entry)

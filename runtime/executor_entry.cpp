@@ -130,7 +130,9 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
       loaded{graph->code, load_steps(*graph->backend, *execution->physical,
                                      jit::specialise(*Inside::of(graph->code), {}, {}))},
       label(name),
-      scratch_name(fmt::format("the scratch of graph '{}'", graph->traced.name())),
+      scratch(
+          execution->scratch.take(*execution, Inside::of(graph->code)->core->scratch.bytes,
+                                  fmt::format("the scratch of graph '{}'", graph->traced.name()))),
       is_plain(!execution->queue->runs_ahead() &&
                std::ranges::none_of(graph->results, &CompiledGraph::Result::zeros)),
       small(small_kernel()) {
@@ -138,8 +140,7 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
 }
 
 std::optional<SmallKernel> Site::small_kernel() const {
-  if (!is_plain || loaded.steps.size() != 1 || Inside::of(graph->code)->core->scratch.bytes > 0)
-    return {};
+  if (!is_plain || loaded.steps.size() != 1 || scratch != nullptr) return {};
   const LoadedStep& step = loaded.steps[0];
   const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
   if (kernel == nullptr || kernel->looks_at_stop ||

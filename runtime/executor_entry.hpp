@@ -23,6 +23,7 @@ namespace heddle::rt {
 
 struct DeviceState;
 struct Execution;
+class Memory;
 class VariableState;
 
 /// The graph of a function, compiled for a backend, and what calls of it need to know.
@@ -106,7 +107,8 @@ class Site {
   const std::shared_ptr<Execution> execution;
   const Loaded loaded;
   const sched::Label label;
-  const std::string scratch_name;  ///< for messages
+  /// Shared with all routines of the device; null: it needs none.
+  const std::shared_ptr<const Memory> scratch;
   /// Calls of it may be plain: see ExecutorCall.
   const bool is_plain;
   const std::optional<SmallKernel> small;

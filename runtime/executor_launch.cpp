@@ -193,7 +193,7 @@ std::shared_ptr<const Recorded> ExecutorCall::recorded() {
     if (const auto& entry = graph_.results[r].entry) entries[*entry] = states_[r]->view;
   }
   auto linked = make_linked(site_.loaded, std::move(entries), site_.execution);
-  linked->scratch = record_->scratch;
+  linked->scratch = site_.scratch;
   linked->tables = record_->tables;
   for (std::size_t e = 0; e < linked->entries.size(); ++e) {
     const auto& view = linked->entries[e];

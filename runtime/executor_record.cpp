@@ -5,6 +5,8 @@
 #include <new>
 #include <span>
 
+#include "jit/system/inside.hpp"
+#include "runtime/buffer_state.hpp"
 #include "runtime/execution.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 
@@ -42,7 +44,17 @@ bool run_small(void* callable, Status& failure) {
 
 constexpr sched::TaskOps SmallCall::ops{&construct_small, &run_small, &destroy_small};
 
-CallRecord::CallRecord(Site& site) : site_(site) { tables.begin(site_.loaded); }
+CallRecord::CallRecord(Site& site) : site_(site) {
+  tables.begin(site_.loaded);
+  if (!site_.scratch) return;
+  const jit::CodeData& code = *Inside::of(site_.loaded.code);
+  for (std::size_t e = 0; e < tables.entries().size(); ++e) {
+    if (code.signature().entries[e].role != jit::Role::scratch) continue;
+    tables.entries()[e] = {
+        static_cast<std::byte*>(site_.scratch->data) + code.core->scratch.offsets[e],
+        static_cast<std::uint64_t>(*code.signature().entries[e].type.num_bytes())};
+  }
+}
 
 std::unique_ptr<CallRecord> CallRecord::make(Site& site) {
   // No other operation is kept there.
@@ -66,7 +78,6 @@ Status CallRecord::ended(Execution& /*execution*/, Status status) noexcept {
 
 void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
   run_.reset();
-  scratch.reset();
   accesses.clear();
   Site& site = site_;
   site.spares.give(*this);  // and may go with the site

@@ -32,7 +32,6 @@ class CallRecord final : public Operation {
   // To be filled in:
   Tables tables;      ///< what they have is another call's
   Accesses accesses;  ///< empty
-  std::shared_ptr<const Memory> scratch;
 
   /// How the queue handles one that was filled in, and held by accepted(), and is given as a
   /// CallRecord*.

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -49,6 +50,15 @@ class Array {
   Array(const Device& device, const std::vector<T>& values,
         std::source_location where = std::source_location::current())
       : Array(device, Dims{values.size()}, values, where) {}
+  /// The same of values that are written there: Array(device, {2, 2}, {1.F, 2.F, 3.F, 4.F}).
+  template <Element T>
+  Array(const Device& device, const Dims& dims, std::initializer_list<T> values,
+        std::source_location where = std::source_location::current())
+      : Array(device, dims, std::vector<T>(values), where) {}
+  template <Element T>
+  Array(const Device& device, std::initializer_list<T> values,
+        std::source_location where = std::source_location::current())
+      : Array(device, std::vector<T>(values), where) {}
   /// A scalar.
   template <Element T>
   Array(const Device& device, T value, std::source_location where = std::source_location::current())

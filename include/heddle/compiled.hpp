@@ -105,6 +105,8 @@ class PendingCompiled {
  public:
   [[nodiscard]] bool done() const noexcept { return pending_.done(); }
   [[nodiscard]] const Event& event() const noexcept { return pending_.event(); }
+  /// Throws as get().
+  void wait() const { static_cast<void>(pending_.get()); }
   [[nodiscard]] Compiled<Results> get() const { return {core_, pending_.get().entry}; }
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept {
     return pending_.wait_for(timeout);

@@ -90,12 +90,18 @@ class Executor {
         function_(std::make_shared<const Function>(std::move(function))) {
     static_assert(ExecutorFunction<Function>);
   }
+  /// The same, with a name that reads better before the function.
+  Executor(const Device& device, std::string name, Function function, ExecutorOptions options = {},
+           std::source_location where = std::source_location::current())
+      : Executor(device, std::move(function), named(std::move(options), std::move(name)), where) {}
   Executor(const Executor&) = default;
   Executor& operator=(const Executor&) = default;
 
   /// Calls the function with these: each an Array, a HostArray, a tree of either, donate(...) of a
-  /// tree of Arrays, a number, or a std::vector or std::span of numbers (a row). Gives what the
-  /// function gives, with an Array in the place of each Node; returns at once, and the Arrays come.
+  /// tree of Arrays, a number, or a std::vector, std::array or std::span of numbers (a row). A
+  /// number has the type that it has in C++: 0.5 is f64, and makes f64 of what it meets. Gives what
+  /// the function gives, with an Array in the place of each Node; returns at once, and the Arrays
+  /// come.
   ///
   /// Values of the host are copied before the call returns. Arrays may be unfinished; those of
   /// which the producer failed are refused, or fail these too, with its error.
@@ -194,13 +200,22 @@ class Executor {
  private:
   friend class ExecutorOn<Function>;
 
+  static ExecutorOptions named(ExecutorOptions options, std::string name) {
+    options.name = std::move(name);
+    return options;
+  }
   template <class... Args>
   auto call_on(const Device* device, const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
       static_assert((executors::Argument<Args>::has_values && ...),
                     "heddle: types have no values: compile() takes them, a call does not.");
-      if constexpr ((executors::Argument<Args>::has_values && ...))
+      if constexpr (!(executors::Argument<Args>::has_values && ...)) {
+        return;
+      } else if constexpr (std::is_void_v<executors::Returned<Function, Args...>>) {
+        static_cast<void>(call_with(device, nullptr, args...));
+      } else {
         return call_with(device, nullptr, args...);
+      }
     }
   }
   template <class... Args>
@@ -243,6 +258,9 @@ class Executor {
 
 template <class Function>
 Executor(const Device&, Function, ExecutorOptions = {}, std::source_location = {})
+    -> Executor<Function>;
+template <class Function>
+Executor(const Device&, std::string, Function, ExecutorOptions = {}, std::source_location = {})
     -> Executor<Function>;
 
 /// Calls a function once: what it compiles is kept by the kernel cache alone.

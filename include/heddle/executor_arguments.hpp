@@ -221,6 +221,8 @@ template <Element T>
 struct Argument<T> : LeafArgument {};
 template <Element T, class A>
 struct Argument<std::vector<T, A>> : LeafArgument {};
+template <Element T, std::size_t n>
+struct Argument<std::array<T, n>> : LeafArgument {};
 template <class T, std::size_t extent>
   requires Element<std::remove_const_t<T>>
 struct Argument<std::span<T, extent>> : LeafArgument {};

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <tuple>
@@ -29,6 +30,9 @@ template <class... P>
 struct KnownParameters {
   static constexpr bool known = true;
   using Types = trees::Types<std::remove_cvref_t<P>...>;
+  /// None is a reference to what the function may change.
+  static constexpr bool values =
+      ((!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>) && ...);
 };
 template <class... P>
 struct KnownParameters<const Graph&, P...> : KnownParameters<P...> {};
@@ -52,6 +56,10 @@ template <class F>
   requires requires { &F::operator(); }
 struct Parameters<F> : OfMember<decltype(&F::operator())> {};
 
+/// What returns nothing, having updated variables, gives an empty tree.
+template <class Results>
+using NotVoid = std::conditional_t<std::is_void_v<Results>, std::tuple<>, Results>;
+
 template <class F, class... P>
 constexpr bool takes(trees::Types<P...>) {
   return tracing::TakesNodes<const F, P...> || tracing::TakesGraph<const F, P...>;
@@ -69,14 +77,9 @@ constexpr bool checked_parameters(trees::Types<P...> types) {
                   "heddle: a function of an executor is called by several threads at once: it "
                   "must be const, so a lambda must not be mutable.");
     if constexpr (takes<F>(types)) {
-      using Results = typename tracing::Returned<const F, P...>::Type;
-      static_assert(!std::is_void_v<Results>,
-                    "heddle: a function of an executor returns a Node or a tree of Nodes; this "
-                    "returns nothing.");
-      if constexpr (!std::is_void_v<Results>) {
-        static_assert(trees::Checked<Results, Node>::value);
-        return TreeOf<Results, Node>;
-      }
+      using Results = NotVoid<typename tracing::Returned<const F, P...>::Type>;
+      static_assert(trees::Checked<Results, Node>::value);
+      return TreeOf<Results, Node>;
     }
   }
   return false;
@@ -84,7 +87,13 @@ constexpr bool checked_parameters(trees::Types<P...> types) {
 template <class F>
 constexpr bool checked_function() {
   if constexpr (Parameters<F>::known) {
-    return checked_parameters<F>(typename Parameters<F>::Types());
+    static_assert(Parameters<F>::values,
+                  "heddle: a function of an executor takes Nodes by value or const reference, not "
+                  "by Node&.");
+    if constexpr (Parameters<F>::values)
+      return checked_parameters<F>(typename Parameters<F>::Types());
+    else
+      return false;
   } else {
     return true;  // a generic function: its calls tell
   }
@@ -98,6 +107,24 @@ template <class F, class... Args>
 concept Takes = tracing::TakesNodes<const F, NodesOf<Args>...> ||
                 tracing::TakesGraph<const F, NodesOf<Args>...>;
 
+/// Calls the function in the place of a trace.
+template <class F, class... Nodes>
+TracedGraph traced(tracing::Tracer& tracer, const F& function, Nodes&... nodes) {
+  if constexpr (std::is_void_v<typename tracing::Returned<const F, Nodes...>::Type>) {
+    const auto with_results = [&](const Graph& graph, const Nodes&... each) {
+      if constexpr (tracing::TakesNodes<const F, Nodes...>) {
+        std::invoke(function, each...);
+      } else {
+        std::invoke(function, graph, each...);
+      }
+      return std::tuple<>();
+    };
+    return tracer.trace(with_results, nodes...);
+  } else {
+    return tracer.trace(function, nodes...);
+  }
+}
+
 /// How the function is traced for such arguments on another thread, later.
 template <class F, class... Nodes>
 class LaterMaker final : public Maker {
@@ -106,13 +133,17 @@ class LaterMaker final : public Maker {
       : function_(std::move(function)), structures_(std::move(structures)) {}
   [[nodiscard]] TracedGraph trace(tracing::Tracer& tracer,
                                   std::span<const ArrayType> types) const override {
-    std::size_t at = 0;
-    std::tuple<Nodes...> nodes{tracer.template argument<Nodes>(structures_[at++], types)...};
-    return std::apply(
-        [&](auto&... node) -> TracedGraph { return tracer.trace(*function_, node...); }, nodes);
+    return traced_with(tracer, types, std::index_sequence_for<Nodes...>());
   }
 
  private:
+  template <std::size_t... k>
+  TracedGraph traced_with(tracing::Tracer& tracer, std::span<const ArrayType> types,
+                          std::index_sequence<k...>) const {
+    std::tuple<Nodes...> nodes{tracer.template argument<Nodes>(structures_[k], types)...};
+    return std::apply([&](auto&... node) { return traced(tracer, *function_, node...); }, nodes);
+  }
+
   const std::shared_ptr<const F> function_;
   const std::vector<TreeDef> structures_;
 };
@@ -136,11 +167,11 @@ constexpr bool checked_call() {
   return false;
 }
 template <class F, class... Args>
-using NodeResults = typename tracing::Returned<const F, NodesOf<Args>...>::Type;
+using Returned = typename tracing::Returned<const F, NodesOf<Args>...>::Type;
 template <class Results>
 using ArraysOf = typename trees::MapLeaves<Node, Array>::template Of<Results>::Type;
 template <class F, class... Args>
-using ResultsOf = ArraysOf<NodeResults<F, Args...>>;
+using ResultsOf = ArraysOf<NotVoid<Returned<F, Args...>>>;
 
 /// How the function is traced for the arguments of one call.
 template <class F, class... Args>
@@ -154,9 +185,8 @@ class MakerOf final : public Maker {
         [&](const Args&... each) {
           std::tuple<NodesOf<Args>...> nodes{
               tracer.template argument<NodesOf<Args>>(Argument<Args>::def(each), types)...};
-          return std::apply(
-              [&](auto&... node) -> TracedGraph { return tracer.trace(function_, node...); },
-              nodes);
+          return std::apply([&](auto&... node) { return traced(tracer, function_, node...); },
+                            nodes);
         },
         arguments_);
   }

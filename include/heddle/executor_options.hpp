@@ -94,8 +94,9 @@ using NodeLogger = std::function<void(const LoggedNodes&)>;
 [[nodiscard]] NodeLogger chain(NodeLogger first, NodeLogger second);
 
 struct ExecutorOptions {
-  /// In errors, traces and names of graphs: "step", of which the third graph is "step#2".
-  std::string name = "executor";
+  /// In errors, traces and names of graphs: "step", of which the third graph is "step#2". Empty:
+  /// where the executor was made, "main.cpp:12".
+  std::string name{};
   CompileOptions compile{};  ///< but for its name
   /// Types of arguments that are kept compiled; nullopt: as many as there are.
   std::optional<std::size_t> cache_max = 32;
@@ -118,8 +119,8 @@ struct ExecutorOptions {
 
 /// Since the executor was made.
 struct ExecutorStatistics {
-  std::uint64_t calls = 0;     ///< that were accepted, and refused ones
-  std::uint64_t misses = 0;    ///< calls whose types were not compiled yet
+  std::uint64_t calls = 0;     ///< accepted ones, and refused ones
+  std::uint64_t misses = 0;    ///< of them, those whose types were not compiled yet
   std::uint64_t traces = 0;    ///< of the function
   std::uint64_t compiles = 0;  ///< that ended well
   std::uint64_t dropped = 0;   ///< that the cache forgot
