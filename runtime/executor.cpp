@@ -83,7 +83,7 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
     Entry* entry = cache_.find(key.hash(), key.bytes());
     if (entry == nullptr) {
       missed = true;
-      cache_.count_miss();
+      cache_.misses.add();
       const DeviceState& state = *Inside::of(device);
       rt::require_open(state);
       entry =
@@ -133,7 +133,7 @@ std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& argume
   std::shared_ptr<Entry> entry;
   {
     const ExecutorCache::Visit visit(cache_);
-    no_calls.fetch_add(1, std::memory_order_relaxed);
+    no_calls.add();
     require_open(visit);
     const DeviceState& device = *Inside::of(devices.front());
     rt::require_open(device);
@@ -154,10 +154,10 @@ executors::PendingEntry ExecutorState::compile_async(
       [self = shared_from_this(), wanted = std::move(wanted),
        maker = std::move(maker)](const jit::CompileLimits& limits) {
         const ExecutorCache::Visit visit(self->cache_);
-        self->no_calls.fetch_add(1, std::memory_order_relaxed);
+        self->no_calls.add();
         self->require_open(visit);
-        return executors::EntryHandle{
-            self->find_or_make(wanted, *maker, limits).shared_from_this()};
+        return Inside::make<executors::EntryHandle>(
+            self->find_or_make(wanted, *maker, limits).shared_from_this());
       });
 }
 
@@ -174,8 +174,7 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
                                                  const jit::CompileLimits& limits) {
   const auto begin = Clock::now();
   tracing::Tracer tracer(fmt::format("{}#{}", name(), number), options.argument_names, where);
-  // relaxed, here and below: numbers for people.
-  traces.fetch_add(1, std::memory_order_relaxed);
+  traces.add();
   const TracedGraph traced = [&] {
     const UserCode inside(*this);
     return maker.trace(tracer, wanted.types);
@@ -188,7 +187,7 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
       std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name());
   entry->trace_time = was_traced - begin;
   entry->compile_time = Clock::now() - was_traced;
-  compiles.fetch_add(1, std::memory_order_relaxed);
+  compiles.add();
   sched::log_made(LogLevel::info, [&] {
     using Milliseconds = std::chrono::duration<double, std::milli>;
     return fmt::format("executor '{}': graph '{}' traced in {:.1f} ms, compiled in {:.1f} ms",
@@ -200,13 +199,12 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
 
 ExecutorStatistics ExecutorState::statistics() const {
   ExecutorStatistics statistics;
-  // relaxed: numbers for people.
-  statistics.calls = cache_.num_visits() - no_calls.load(std::memory_order_relaxed);
-  statistics.misses = cache_.misses.load(std::memory_order_relaxed);
-  statistics.traces = traces.load(std::memory_order_relaxed);
-  statistics.compiles = compiles.load(std::memory_order_relaxed);
-  statistics.dropped = cache_.dropped.load(std::memory_order_relaxed);
-  statistics.copies = copies.load(std::memory_order_relaxed);
+  statistics.calls = cache_.num_visits() - no_calls.get();
+  statistics.misses = cache_.misses.get();
+  statistics.traces = traces.get();
+  statistics.compiles = compiles.get();
+  statistics.dropped = cache_.dropped.get();
+  statistics.copies = copies.get();
   statistics.entries = cache_.entries().size();
   return statistics;
 }
@@ -266,8 +264,8 @@ void Core::record(const Recording& recording, const Arguments& arguments, const 
   handle_->state->record(*Inside::of(recording), arguments, maker, sink);
 }
 
-std::shared_ptr<rt::Entry> Core::compile(const Arguments& arguments, const Maker& maker) const {
-  return handle_->state->compile(arguments, maker);
+EntryHandle Core::compile(const Arguments& arguments, const Maker& maker) const {
+  return Inside::make<EntryHandle>(handle_->state->compile(arguments, maker));
 }
 
 PendingEntry Core::compile_async(const Arguments& arguments,
@@ -275,9 +273,9 @@ PendingEntry Core::compile_async(const Arguments& arguments,
   return handle_->state->compile_async(arguments, std::move(maker));
 }
 
-void Core::call_entry(rt::Entry& entry, const Arguments& arguments, Sink& sink,
+void Core::call_entry(const EntryHandle& entry, const Arguments& arguments, Sink& sink,
                       bool checked) const {
-  handle_->state->call_entry(entry, arguments, sink, checked);
+  handle_->state->call_entry(*Inside::of(entry), arguments, sink, checked);
 }
 
 void Core::refuse_count(std::size_t wanted, std::size_t given) const {

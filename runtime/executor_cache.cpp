@@ -24,6 +24,7 @@ struct ExecutorCache::Flight {
 ExecutorCache::ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full)
     : entries_max_(entries_max), full_(full), snapshot_(new Snapshot{{{0, nullptr}}}) {}
 
+// relaxed: nobody else has it any more.
 ExecutorCache::~ExecutorCache() { delete snapshot_.load(std::memory_order_relaxed); }
 
 ExecutorCache::Visit::Visit(const ExecutorCache& cache) noexcept
@@ -41,7 +42,7 @@ void ExecutorCache::use(Entry& entry) const noexcept {
   if (full_ != CacheFull::drop_least_recent) return;
   // relaxed: which of two that are called at once is the later one does not matter.
   if (latest_.load(std::memory_order_relaxed) == &entry) return;
-  latest_.store(&entry, std::memory_order_relaxed);
+  latest_.store(&entry, std::memory_order_relaxed);  // relaxed: as above
   entry.last_used.store(1 + uses_.fetch_add(1, std::memory_order_relaxed),
                         std::memory_order_relaxed);
 }
@@ -115,8 +116,7 @@ void ExecutorCache::make_room(const Refuse& refuse) {
     throw;
   }
   retired_.push_back({std::move(dropped_one), nullptr, {}});
-  // relaxed: a number for people.
-  dropped.fetch_add(1, std::memory_order_relaxed);
+  dropped.add();
 }
 
 Entry& ExecutorCache::find_or_make(std::uint64_t hash, const std::string& key, const Make& make,

@@ -21,6 +21,18 @@
 
 namespace heddle::rt {
 
+class NumberForPeople {
+ public:
+  // relaxed: orders nothing.
+  void add() noexcept { number_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t get() const noexcept {
+    return number_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> number_{0};
+};
+
 class ExecutorCache {
  public:
   ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full);
@@ -65,11 +77,7 @@ class ExecutorCache {
   /// left. Not during a visit of the calling thread's.
   void close();
 
-  void count_miss() noexcept {
-    // relaxed: a number for people.
-    misses.fetch_add(1, std::memory_order_relaxed);
-  }
-  std::atomic<std::uint64_t> misses{0}, dropped{0};
+  NumberForPeople misses, dropped;
 
  private:
   struct Snapshot {

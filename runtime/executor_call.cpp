@@ -118,7 +118,7 @@ void ExecutorCall::make_results() {
           device_, BufferView(Inside::make<Buffer>(std::move(buffer)), result.type), Event()});
     }
     states_.push_back(state.get());
-    arrays_.push_back(std::move(state));
+    arrays_.push_back(Inside::make<executors::Result>(std::move(state)));
   }
 }
 
@@ -143,8 +143,7 @@ bool ExecutorCall::tells_nodes() const {
 }
 
 void ExecutorCall::keep_marked() {
-  for (const std::size_t number : graph_.marks.results)
-    marked_.push_back(executors::MakeArray::of(arrays_[number]));
+  for (const std::size_t number : graph_.marks.results) marked_.push_back(arrays_[number].copy());
 }
 
 void ExecutorCall::keep_updates() {
@@ -153,7 +152,7 @@ void ExecutorCall::keep_updates() {
     const std::size_t count = use.variable->arrays.size();
     const auto updated =
         std::span(arrays_.data(), arrays_.size()).subspan(*use.first_result, count);
-    updates_.push_back({use.variable.get(), executors::MakeArray::all_of(updated)});
+    updates_.push_back({use.variable.get(), executors::Result::copies(updated)});
   }
 }
 

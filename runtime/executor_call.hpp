@@ -116,7 +116,7 @@ class ExecutorCall {
   boost::container::small_vector<ResultCell*, 4> cells_;  // taken; those of results that are made
   std::size_t num_begun_ = 0;                             // of them have begun
   boost::container::small_vector<ArrayState*, 4> states_;
-  boost::container::small_vector<executors::State, 4> arrays_;  // these, until the sink has them
+  boost::container::small_vector<executors::Result, 4> arrays_;  // these, until the sink has them
 };
 
 }  // namespace heddle::rt

@@ -9,14 +9,17 @@
 
 namespace heddle::executors {
 
-const std::string& CompiledBase::name() const noexcept { return entry_->graph->traced.name(); }
+const std::string& CompiledBase::name() const noexcept {
+  return Inside::of(entry_)->graph->traced.name();
+}
 
 ExecutorGraph CompiledBase::graph() const {
-  return {entry_->graph->traced, entry_->graph->code, entry_->trace_time, entry_->compile_time};
+  const rt::Entry& entry = *Inside::of(entry_);
+  return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
 }
 
 std::string CompiledBase::signature() const {
-  const rt::CompiledGraph& graph = *entry_->graph;
+  const rt::CompiledGraph& graph = *Inside::of(entry_)->graph;
   const jit::Signature& signature = Inside::of(graph.code)->signature();
   std::string text;
   for (const auto& parameter : graph.parameters) {
@@ -35,15 +38,16 @@ std::string CompiledBase::signature() const {
   return text;
 }
 
-std::string CompiledBase::text() const { return entry_->graph->code.loop_text(); }
+std::string CompiledBase::text() const { return Inside::of(entry_)->graph->code.loop_text(); }
 
 CompiledCost CompiledBase::cost() const {
-  const jit::LoopCost cost = jit::cost_of(Inside::of(entry_->graph->code)->core->scheduled.loop);
+  const jit::LoopCost cost =
+      jit::cost_of(Inside::of(Inside::of(entry_)->graph->code)->core->scheduled.loop);
   return {cost.operations, cost.bytes_read, cost.bytes_written};
 }
 
 CompiledMemory CompiledBase::memory() const {
-  const rt::CompiledGraph& graph = *entry_->graph;
+  const rt::CompiledGraph& graph = *Inside::of(entry_)->graph;
   const jit::CodeData& code = *Inside::of(graph.code);
   CompiledMemory memory;
   for (const auto& parameter : graph.parameters) memory.arguments += parameter.bytes;

@@ -197,8 +197,7 @@ void ExecutorCall::bring(std::span<const executors::Leaf> leaves) {
       if (reaches(execution_, *Inside::of(array->view.buffer()))) continue;
       const Array& from = k < leaves.size() ? *leaves[k].array : *others_[k - leaves.size()].array;
       made_.push_back(from.copy_to(device, executor_.where));
-      // relaxed: a number for people.
-      executor_.copies.fetch_add(1, std::memory_order_relaxed);
+      executor_.copies.add();
       if (given_[k].donated) left_.push_back(from);
     } else if (leaves[k].host != nullptr) {
       made_.emplace_back(device, *leaves[k].host, executor_.where);

@@ -66,8 +66,8 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   const ExecutorOptions options;
   const std::source_location where;
   const bool always_tells;  ///< the logger is told where nothing is marked, too
-  std::atomic<std::uint64_t> traces{0}, compiles{0}, copies{0};
-  std::atomic<std::uint64_t> no_calls{0};  ///< visits of the cache that were no calls
+  NumberForPeople traces, compiles, copies;
+  NumberForPeople no_calls;  ///< visits of the cache that were no calls
 
  private:
   struct Wanted {

@@ -22,7 +22,7 @@ namespace heddle::rt {
 struct ArrayState;
 }
 namespace heddle::executors {
-struct MakeArray;
+class Result;
 }
 
 #pragma GCC visibility push(default)
@@ -127,7 +127,7 @@ class Array {
 
  private:
   friend struct Inside;
-  friend struct executors::MakeArray;
+  friend class executors::Result;
   explicit Array(std::shared_ptr<const rt::ArrayState> state) noexcept : state_(std::move(state)) {}
   Array(const Device& device, const ArrayType& type, const void* values, std::size_t count,
         std::source_location where);

@@ -45,20 +45,19 @@ class CompiledBase {
   [[nodiscard]] CompiledMemory memory() const;
 
  protected:
-  CompiledBase(Core core, std::shared_ptr<rt::Entry> entry)
-      : core_(std::move(core)), entry_(std::move(entry)) {}
+  CompiledBase(Core core, EntryHandle entry) : core_(std::move(core)), entry_(std::move(entry)) {}
   template <class Results, class... Args>
   Results call_with(bool checked, const Args&... args) const {
     Arguments arguments;
     (arguments.add(args), ...);
     Kept<Results> kept;
-    core_.call_entry(*entry_, arguments, kept, checked);
+    core_.call_entry(entry_, arguments, kept, checked);
     return kept.give();
   }
 
  private:
   Core core_;
-  std::shared_ptr<rt::Entry> entry_;
+  EntryHandle entry_;
 };
 
 }  // namespace executors
@@ -95,7 +94,7 @@ class Compiled : public executors::CompiledBase {
   template <class Function>
   friend class Executor;
   friend class PendingCompiled<Results>;
-  Compiled(executors::Core core, std::shared_ptr<rt::Entry> entry)
+  Compiled(executors::Core core, executors::EntryHandle entry)
       : CompiledBase(std::move(core), std::move(entry)) {}
 };
 
@@ -107,7 +106,7 @@ class PendingCompiled {
   [[nodiscard]] const Event& event() const noexcept { return pending_.event(); }
   /// Throws as get().
   void wait() const { static_cast<void>(pending_.get()); }
-  [[nodiscard]] Compiled<Results> get() const { return {core_, pending_.get().entry}; }
+  [[nodiscard]] Compiled<Results> get() const { return {core_, pending_.get()}; }
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept {
     return pending_.wait_for(timeout);
   }

@@ -141,7 +141,7 @@ class Executor {
   template <class... Args>
   auto record(const Recording& recording, const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
-      executors::Kept<executors::ResultsOf<Function, Args...>> kept;
+      executors::Kept<executors::ArraysFor<Function, Args...>> kept;
       executors::Arguments arguments;
       (arguments.add(args), ...);
       core_.record(recording, arguments, executors::MakerOf<Function, Args...>(*function_, args...),
@@ -156,7 +156,7 @@ class Executor {
     if constexpr (executors::checked_call<Function, Args...>()) {
       executors::Arguments arguments;
       (arguments.add(args), ...);
-      using Results = executors::ResultsOf<Function, Args...>;
+      using Results = executors::ArraysFor<Function, Args...>;
       return Compiled<Results>(
           core_,
           core_.compile(arguments, executors::MakerOf<Function, Args...>(*function_, args...)));
@@ -168,9 +168,9 @@ class Executor {
     if constexpr (executors::checked_call<Function, Args...>()) {
       executors::Arguments arguments;
       (arguments.add(args), ...);
-      using Maker = executors::LaterMaker<Function, executors::NodesOf<Args>...>;
+      using Maker = executors::LaterMaker<Function, executors::NodesFor<Args>...>;
       std::vector<TreeDef> structures{executors::Argument<Args>::def(args)...};
-      return PendingCompiled<executors::ResultsOf<Function, Args...>>(
+      return PendingCompiled<executors::ArraysFor<Function, Args...>>(
           core_, core_.compile_async(
                      arguments, std::make_shared<const Maker>(function_, std::move(structures))));
     }
@@ -179,7 +179,7 @@ class Executor {
   template <class... Args>
   auto try_call(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
-      using Results = executors::ResultsOf<Function, Args...>;
+      using Results = executors::ArraysFor<Function, Args...>;
       try {
         return Tried<Results>{Status(), call_with(nullptr, nullptr, args...)};
       } catch (...) {
@@ -211,7 +211,7 @@ class Executor {
                     "heddle: types have no values: compile() takes them, a call does not.");
       if constexpr (!(executors::Argument<Args>::has_values && ...)) {
         return;
-      } else if constexpr (std::is_void_v<executors::Returned<Function, Args...>>) {
+      } else if constexpr (std::is_void_v<executors::ReturnedFor<Function, Args...>>) {
         static_cast<void>(call_with(device, nullptr, args...));
       } else {
         return call_with(device, nullptr, args...);
@@ -221,7 +221,7 @@ class Executor {
   template <class... Args>
   auto call_with(const Device* device, std::optional<ExecutorGraph>* graph,
                  const Args&... args) const {
-    executors::Kept<executors::ResultsOf<Function, Args...>> kept;
+    executors::Kept<executors::ArraysFor<Function, Args...>> kept;
     call_into(kept, device, graph, args...);
     return kept.give();
   }

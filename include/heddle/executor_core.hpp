@@ -27,8 +27,12 @@ class ExecutorHandle;
 namespace heddle {
 
 namespace executors {
-struct EntryHandle {
-  std::shared_ptr<rt::Entry> entry;
+/// An entry of the cache of an executor.
+class EntryHandle {
+ private:
+  friend struct heddle::Inside;
+  explicit EntryHandle(std::shared_ptr<rt::Entry> state) noexcept : state_(std::move(state)) {}
+  std::shared_ptr<rt::Entry> state_;
 };
 }  // namespace executors
 extern template class Pending<executors::EntryHandle>;
@@ -44,21 +48,30 @@ class Maker {
  protected:
   ~Maker() = default;
 };
-using State = std::shared_ptr<const rt::ArrayState>;
-struct MakeArray {
-  [[nodiscard]] static Array of(State state) noexcept { return Array(std::move(state)); }
-  [[nodiscard]] static std::vector<Array> all_of(std::span<const State> states) {
+/// An array that its call is about to launch.
+class Result {
+ public:
+  /// Once.
+  [[nodiscard]] Array array() && noexcept { return Array(std::move(state_)); }
+  [[nodiscard]] Array copy() const noexcept { return Array(state_); }
+  [[nodiscard]] static std::vector<Array> copies(std::span<const Result> results) {
     std::vector<Array> arrays;
-    arrays.reserve(states.size());
-    for (const State& state : states) arrays.push_back(of(state));
+    arrays.reserve(results.size());
+    for (const Result& result : results) arrays.push_back(result.copy());
     return arrays;
   }
+
+ private:
+  friend struct heddle::Inside;
+  explicit Result(std::shared_ptr<const rt::ArrayState> state) noexcept
+      : state_(std::move(state)) {}
+  std::shared_ptr<const rt::ArrayState> state_;
 };
 
 /// Where results go, before anything is launched. It keeps them until the call has ended.
 class Sink {
  public:
-  virtual void take(const TreeDef& structure, std::span<State> leaves) = 0;
+  virtual void take(const TreeDef& structure, std::span<Result> leaves) = 0;
 
  protected:
   ~Sink() = default;
@@ -66,11 +79,11 @@ class Sink {
 template <class Results>
 class Kept final : public Sink {
  public:
-  void take(const TreeDef& structure, std::span<State> leaves) override {
+  void take(const TreeDef& structure, std::span<Result> leaves) override {
     if constexpr (std::same_as<Results, Array>) {
-      results_.emplace(MakeArray::of(std::move(leaves[0])));
+      results_.emplace(std::move(leaves[0]).array());
     } else {
-      results_.emplace(unflatten<Results>(structure, MakeArray::all_of(leaves)));
+      results_.emplace(unflatten<Results>(structure, Result::copies(leaves)));
     }
   }
   [[nodiscard]] Results give() { return std::move(*results_); }
@@ -80,8 +93,8 @@ class Kept final : public Sink {
 };
 class Flat final : public Sink {
  public:
-  void take(const TreeDef& /*structure*/, std::span<State> leaves) override {
-    results = MakeArray::all_of(leaves);
+  void take(const TreeDef& /*structure*/, std::span<Result> leaves) override {
+    results = Result::copies(leaves);
   }
   std::vector<Array> results;
 };
@@ -99,11 +112,11 @@ class Core {
             std::optional<ExecutorGraph>* graph = nullptr) const;
   void record(const Recording& recording, const Arguments& arguments, const Maker& maker,
               Sink& sink) const;
-  [[nodiscard]] std::shared_ptr<rt::Entry> compile(const Arguments& arguments,
-                                                   const Maker& maker) const;
+  [[nodiscard]] EntryHandle compile(const Arguments& arguments, const Maker& maker) const;
   [[nodiscard]] PendingEntry compile_async(const Arguments& arguments,
                                            std::shared_ptr<const Maker> maker) const;
-  void call_entry(rt::Entry& entry, const Arguments& arguments, Sink& sink, bool checked) const;
+  void call_entry(const EntryHandle& entry, const Arguments& arguments, Sink& sink,
+                  bool checked) const;
   [[noreturn]] void refuse_count(std::size_t wanted, std::size_t given) const;
 
   [[nodiscard]] const std::string& name() const noexcept;

@@ -43,7 +43,9 @@ struct Parameters<R (*)(P...)> : KnownParameters<P...> {};
 template <class R, class... P>
 struct Parameters<R (*)(P...) noexcept> : KnownParameters<P...> {};
 template <class M>
-struct OfMember;
+struct OfMember {
+  static constexpr bool known = false;
+};
 template <class R, class C, class... P>
 struct OfMember<R (C::*)(P...) const> : KnownParameters<P...> {};
 template <class R, class C, class... P>
@@ -102,10 +104,10 @@ constexpr bool checked_function() {
 template <class T>
 concept Given = Argument<std::remove_cvref_t<T>>::is;
 template <class T>
-using NodesOf = typename Argument<std::remove_cvref_t<T>>::Nodes;
+using NodesFor = typename Argument<std::remove_cvref_t<T>>::Nodes;
 template <class F, class... Args>
-concept Takes = tracing::TakesNodes<const F, NodesOf<Args>...> ||
-                tracing::TakesGraph<const F, NodesOf<Args>...>;
+concept Takes = tracing::TakesNodes<const F, NodesFor<Args>...> ||
+                tracing::TakesGraph<const F, NodesFor<Args>...>;
 
 /// Calls the function in the place of a trace.
 template <class F, class... Nodes>
@@ -154,10 +156,10 @@ constexpr bool checked_call() {
                 "heddle: an executor is called with Arrays, HostArrays, trees of either, "
                 "donate(...) of Arrays, numbers, and vectors or spans of numbers.");
   if constexpr ((Given<Args> && ...)) {
-    static_assert((TreeOf<NodesOf<Args>, Node> && ...),
+    static_assert((TreeOf<NodesFor<Args>, Node> && ...),
                   "heddle: a struct has Arrays, and cannot have nodes. Make it a template of its "
                   "leaves: template <class T> struct Dense { T weight; };");
-    if constexpr ((TreeOf<NodesOf<Args>, Node> && ...)) {
+    if constexpr ((TreeOf<NodesFor<Args>, Node> && ...)) {
       static_assert(Takes<F, Args...>,
                     "heddle: the executor's function does not take these arguments, with a Node in "
                     "the place of each Array, HostArray and number.");
@@ -167,11 +169,11 @@ constexpr bool checked_call() {
   return false;
 }
 template <class F, class... Args>
-using Returned = typename tracing::Returned<const F, NodesOf<Args>...>::Type;
+using ReturnedFor = typename tracing::Returned<const F, NodesFor<Args>...>::Type;
 template <class Results>
 using ArraysOf = typename trees::MapLeaves<Node, Array>::template Of<Results>::Type;
 template <class F, class... Args>
-using ResultsOf = ArraysOf<NotVoid<Returned<F, Args...>>>;
+using ArraysFor = ArraysOf<NotVoid<ReturnedFor<F, Args...>>>;
 
 /// How the function is traced for the arguments of one call.
 template <class F, class... Args>
@@ -183,8 +185,8 @@ class MakerOf final : public Maker {
                                   std::span<const ArrayType> types) const override {
     return std::apply(
         [&](const Args&... each) {
-          std::tuple<NodesOf<Args>...> nodes{
-              tracer.template argument<NodesOf<Args>>(Argument<Args>::def(each), types)...};
+          std::tuple<NodesFor<Args>...> nodes{
+              tracer.template argument<NodesFor<Args>>(Argument<Args>::def(each), types)...};
           return std::apply([&](auto&... node) { return traced(tracer, function_, node...); },
                             nodes);
         },

@@ -95,7 +95,7 @@ using NodeLogger = std::function<void(const LoggedNodes&)>;
 
 struct ExecutorOptions {
   /// In errors, traces and names of graphs: "step", of which the third graph is "step#2". Empty:
-  /// where the executor was made, "main.cpp:12".
+  /// where the executor was made: its file and line.
   std::string name{};
   CompileOptions compile{};  ///< but for its name
   /// Types of arguments that are kept compiled; nullopt: as many as there are.

@@ -3,10 +3,8 @@
 //
 //   Variable<Layers<Array>> weights("weights", initial);
 //   Executor step(device, [=](const Graph& graph, Node x, Node y) {
-//     const auto w = weights.read(graph);
-//     ...
-//     weights.update(graph, tree_map...);   // from the next call on
-//     return loss;
+//     const Layers<Node> w = weights.read(graph), better = learned(w, x, y);
+//     weights.update(graph, better);  // from the next call on
 //   });
 #pragma once
 

@@ -1,17 +1,20 @@
 // Executors: what calls compute, what they may be given, what they say where that does not fit.
 #include <array>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tests/device/backends.hpp"
+#include "tests/device/executors_fixture.hpp"
 
 namespace heddle {
 namespace {
@@ -19,8 +22,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 
 template <class T>
 struct ExecutorsDense {
@@ -28,40 +29,14 @@ struct ExecutorsDense {
 };
 template <class T>
 HEDDLE_TREE(ExecutorsDense<T>, weight, bias)
-
-class ExecutorsTest : public Conformance {
- protected:
-  using Values = std::vector<float>;
-  /// Holds a device up until it goes.
-  struct Gate {
-    explicit Gate(const Device& of) : opened(timeline.next()) { of.wait(opened); }
-    ~Gate() { open(); }
-    void open() { static_cast<void>(timeline.signal(opened.ticket())); }
-    sched::ExternalTimeline timeline{"gate"};
-    Event opened;
-  };
-  [[nodiscard]] Array row(const Values& values) const { return Array(device, values); }
-  [[nodiscard]] Device another() const { return backend.physical_device(0).new_virtual_device(); }
-  [[nodiscard]] Executor<Node (*)(Node)> plus_one(ExecutorOptions options = {.name = "inc"}) const {
-    return {device, +[](Node x) { return x + 1; }, std::move(options)};
-  }
-  [[nodiscard]] Executor<Node (*)(Node, Node)> adder(ExecutorOptions options = {
-                                                         .name = "add"}) const {
-    return {device, +[](Node x, Node y) { return x + y; }, std::move(options)};
-  }
-  /// An array that `on` should have filled, after `gate`, and did not.
-  [[nodiscard]] static Array lost(const Device& on) {
-    const BufferView view(Buffer::allocate(on, {f32, {2}}), {f32, {2}});
-    return Array(on, view, on.submit("sensor", Touches{.writes = {view}}, [] {
-      throw std::runtime_error("unplugged");
-    }));
-  }
-  static std::string refusal(ErrorCode code, const std::function<void()>& act) {
-    const Status status = failure(act);
-    EXPECT_EQ(status.code(), code) << text(status);
-    return text(status);
-  }
+template <class T>
+struct ExecutorsScale {
+  T weight, bias;
 };
+template <class T>
+HEDDLE_TREE(ExecutorsScale<T>, weight, bias)
+
+class ExecutorsTest : public ExecutorsFixture {};
 HEDDLE_CONFORMANCE_SUITE(ExecutorsTest);
 
 // F5: what the function says, traced at the first call of new types alone
@@ -140,17 +115,18 @@ TEST_P(ExecutorsTest, TellTypesOfTreesApart) {
   const Executor generic(device, [](const auto& tree) {
     using Tree = std::remove_cvref_t<decltype(tree)>;
     if constexpr (std::same_as<Tree, ExecutorsDense<Node>>) {
-      return std::pair(tree.weight - tree.bias, tree.bias);
+      return tree.weight - tree.bias;
+    } else if constexpr (std::same_as<Tree, ExecutorsScale<Node>>) {
+      return tree.weight * tree.bias;
     } else {
-      return std::pair(tree[0] + tree[1], tree[1]);
+      return tree[0] + tree[1];
     }
   });
   const Array two = row({2}), five = row({5});
-  const auto [less, bias] = generic(ExecutorsDense<Array>{five, two});
-  const auto [more, last] = generic(std::array{five, two});
-  EXPECT_THAT(less.values<float>(), ElementsAre(3));
-  EXPECT_THAT(more.values<float>(), ElementsAre(7));
-  EXPECT_EQ(generic.statistics().entries, 2U);
+  EXPECT_THAT(generic(ExecutorsDense<Array>{five, two}).values<float>(), ElementsAre(3));
+  EXPECT_THAT(generic(std::array{five, two}).values<float>(), ElementsAre(7));
+  EXPECT_THAT(generic(ExecutorsScale<Array>{five, two}).values<float>(), ElementsAre(10));
+  EXPECT_EQ(generic.statistics().entries, 3U);
 }
 
 // Values of the host are copied before the call returns, whatever they are
@@ -168,6 +144,183 @@ TEST_P(ExecutorsTest, TakeValuesOfTheHost) {
   EXPECT_THAT(span.values<float>(), ElementsAre(11, 12));
   EXPECT_EQ(add(3, 4).item<std::int32_t>(), 7);
   EXPECT_EQ(add(std::int64_t{3}, 4).type(), (ArrayType{i64, {}}));
+}
+
+// A function may take its graph, and nothing else
+TEST_P(ExecutorsTest, TakeNothingButAGraph) {
+  const Executor fixed(device, [](const Graph& graph) { return graph.constant(2.5) * 2; });
+  EXPECT_EQ(fixed().item<float>(), 5);
+  EXPECT_EQ(fixed().item<float>(), 5);
+  EXPECT_EQ(fixed.statistics().traces, 1U);
+  EXPECT_THAT(call_once(
+                  device, [](Node x, Node y) { return x * y; }, 3, std::vector{1, 2})
+                  .values<std::int32_t>(),
+              ElementsAre(3, 6));
+  const Array none(device, {0, 3}, Values{});
+  EXPECT_EQ(plus_one()(none).type(), none.type());
+}
+
+// F6: results are handed on before they are there, also to other devices
+TEST_P(ExecutorsTest, GiveArraysBeforeTheyCome) {
+  const Device other = another();
+  const Executor inc = plus_one();
+  inc(row({0})).wait();
+  Gate gate(device);
+  const Array first = inc(row({1})), second = inc(first), there = inc.on(other)(second);
+  EXPECT_FALSE(first.done());
+  EXPECT_FALSE(there.done());
+  EXPECT_TRUE(there.status().ok());
+  EXPECT_EQ(there.device(), other);
+  gate.open();
+  EXPECT_THAT(there.values<float>(), ElementsAre(4));
+  EXPECT_THAT(first.values<float>(), ElementsAre(2));
+}
+
+// F6: who has a result that did not come hears what went wrong first, on any device
+TEST_P(ExecutorsTest, FailuresReachWhoHasTheResults) {
+  const Device other = another();
+  const Executor inc = plus_one();
+  inc(row({0, 0})).wait();
+  Gate gate(other);
+  const Array x = lost(other);
+  const Array y = inc(x), z = inc(y);
+  EXPECT_TRUE(z.status().ok());
+  gate.open();
+  EXPECT_EQ(z.wait().root().code(), ErrorCode::device_failed) << text(z.wait());
+  EXPECT_THAT(text(z.wait()), HasSubstr("unplugged"));
+  EXPECT_THAT(text(failure([&] { static_cast<void>(y.to_host()); })), HasSubstr("unplugged"));
+}
+
+// Calls without trees: leaves in their order
+TEST_P(ExecutorsTest, CallWithoutTrees) {
+  const Executor pair(device,
+                      [](const ExecutorsDense<Node>& d, Node x) {
+                        return ExecutorsDense<Node>{d.weight - x, d.bias * x};
+                      },
+                      {.name = "pair"});
+  const std::vector leaves{row({5}), row({3}), row({2})};
+  const std::vector<Array> found = pair.call(leaves);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_THAT(found[0].values<float>(), ElementsAre(3));
+  EXPECT_THAT(found[1].values<float>(), ElementsAre(6));
+  pair(ExecutorsDense<Array>{leaves[0], leaves[1]}, leaves[2]);
+  EXPECT_EQ(pair.statistics().traces, 1U);
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument,
+                      [&] { static_cast<void>(pair.call(std::span(leaves).first(2))); }),
+              HasSubstr("executor 'pair' takes 3 arrays, and is given 2"));
+  const Executor last(device, [](const std::vector<Node>& list) { return list.back() + 1; });
+  EXPECT_THAT(last.call(leaves)[0].values<float>(), ElementsAre(3));
+  EXPECT_THAT(last.call(std::span(leaves).first(1))[0].values<float>(), ElementsAre(6));
+}
+
+// What the function throws is told as what it is, by each call anew; try_call() throws nothing
+TEST_P(ExecutorsTest, TellWhatTheirFunctionsThrow) {
+  const Executor none(device,
+                      [](Node x) -> Node {
+                        switch (x.dims()[0]) {
+                          case 1:
+                            throw std::runtime_error("no weights");
+                          case 2:
+                            throw std::bad_alloc();
+                          case 3:
+                            throw Error(ErrorCode::not_found, "file 'w'");
+                          case 4:
+                            throw 4;
+                          default:
+                            return x;
+                        }
+                      },
+                      {.name = "none"});
+  const auto told = [&](std::size_t n) { return none.try_call(Values(n)).status; };
+  EXPECT_EQ(told(1).code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(text(told(1)), AllOf(HasSubstr("function 'none#"), HasSubstr("no weights"),
+                                   HasSubstr("executors_test.cpp")));
+  EXPECT_EQ(told(2).code(), ErrorCode::exhausted);
+  EXPECT_EQ(told(3).code(), ErrorCode::not_found);
+  EXPECT_EQ(told(4).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(none.statistics().entries, 0U);
+  EXPECT_EQ(none.statistics().traces, 5U);
+  const auto fine = none.try_call(Values(5, 1));
+  ASSERT_TRUE(fine) << text(fine.status);
+  EXPECT_EQ(fine.results->num_elements(), 5);
+}
+
+// Options that cannot be are refused where the executor is made, which is named
+TEST_P(ExecutorsTest, MistakesInOptionsAreNamed) {
+  const auto why = [&](ExecutorOptions options) {
+    return refusal(ErrorCode::invalid_argument,
+                   [&] { static_cast<void>(plus_one(std::move(options))); });
+  };
+  EXPECT_THAT(why({.name = ""}),
+              AllOf(HasSubstr("name is empty"), HasSubstr("executors_fixture.hpp")));
+  EXPECT_THAT(why({.name = "inc", .cache_max = 0}),
+              AllOf(HasSubstr("executor 'inc'"), HasSubstr("cache_max is 0 (expected 1 or more")));
+  EXPECT_THAT(why({.compile = {.name = "other"}}), HasSubstr("options.compile has a name"));
+  EXPECT_THAT(why({.compile = {.trace_values = true}}), HasSubstr("trace_values"));
+}
+
+// Graphs have numbers in the order of their traces, and are told with a call
+TEST_P(ExecutorsTest, TellTheirGraphs) {
+  const Executor inc = plus_one();
+  inc(row({1}));
+  const auto [y, graph] = inc.traced(row({1, 2}));
+  EXPECT_THAT(y.values<float>(), ElementsAre(2, 3));
+  EXPECT_EQ(graph.traced.name(), "inc#1");
+  EXPECT_THAT(graph.traced.graph().to_string(), HasSubstr("f32[2]"));
+  EXPECT_THAT(graph.code.loop_text(), HasSubstr("f32[2]"));
+  EXPECT_GT(graph.trace_time.count(), 0);
+  EXPECT_GT(graph.compile_time.count(), 0);
+  const std::vector<ExecutorGraph> graphs = inc.graphs();
+  ASSERT_EQ(graphs.size(), 2U);
+  EXPECT_EQ(graphs[0].traced.name(), "inc#0");
+  EXPECT_EQ(inc.traced(row({7})).graph.traced.name(), "inc#0");
+}
+
+// One compile serves all devices of a backend; arguments come from wherever they are
+TEST_P(ExecutorsTest, WorkOnOtherDevices) {
+  const Executor add = adder();
+  const Device other = another();
+  const Backend sync = Backend::open("sync_cc");
+  const Device foreign = sync.physical_device(0).new_virtual_device();
+  const Array here = row({1, 2}), there(foreign, Values{10, 20});
+  const Array a = add.on(other)(here, here), b = add(here, there), c = add.on(foreign)(here, there);
+  EXPECT_EQ(a.device(), other);
+  EXPECT_EQ(b.device(), device);
+  EXPECT_EQ(c.device(), foreign);
+  EXPECT_THAT(a.values<float>(), ElementsAre(2, 4));
+  EXPECT_THAT(b.values<float>(), ElementsAre(11, 22));
+  EXPECT_THAT(c.values<float>(), ElementsAre(11, 22));
+  EXPECT_EQ(add.statistics().traces, 2U);
+  const Executor strict = adder({.name = "strict", .other_devices = OtherDevices::refuse});
+  if (const auto tried = strict.try_call(here, there)) {
+    EXPECT_THAT(tried.results->values<float>(), ElementsAre(11, 22));
+    EXPECT_EQ(add.statistics().copies, 0U);
+  } else {
+    EXPECT_FALSE(is_cpu_row(GetParam()));
+    EXPECT_THAT(text(tried.status),
+                HasSubstr("argument 1 of 2, 'arg1' f32[2] lies in memory of " + foreign.name()));
+    EXPECT_EQ(add.statistics().copies, 2U);
+  }
+  EXPECT_THAT(add(here, donate(there)).values<float>(), ElementsAre(11, 22));
+  EXPECT_FALSE(there.live());
+  other.finalize();
+  EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { add.on(other)(donate(here), 1.0F); }),
+              AllOf(HasSubstr(other.name()), HasSubstr("finalised")));
+  EXPECT_TRUE(here.live());
+}
+
+// Any thread calls, and each has the results of its own calls
+TEST_P(ExecutorsTest, ServeSecondThreads) {
+  const Executor add = adder();
+  const Array base = row({1});
+  in_threads(4, [&](int t) {
+    Array state = row({0});
+    for (int k = 0; k < 50; ++k)
+      state = k % 2 == 0 ? add(donate(state), static_cast<float>(t)) : add(state, base);
+    EXPECT_THAT(state.values<float>(), ElementsAre(static_cast<float>(25 * t + 25)));
+  });
+  EXPECT_EQ(add.statistics().traces, 2U);
+  EXPECT_EQ(add.statistics().calls, 200U);
 }
 
 }  // namespace

@@ -1,0 +1,159 @@
+// Functions of executors that are compiled before they are called, and the search for NaN.
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/device/executors_fixture.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class CompiledTest : public ExecutorsFixture {
+ protected:
+  /// Of three arguments, the last of which nothing is computed from.
+  [[nodiscard]] auto scaling() const {
+    return Executor(
+        device,
+        [](Node each, Node scale, Node /*unused*/) { return std::pair(each * scale, sum(each)); },
+        {.name = "scale", .argument_names = {"x", "scale", "rest"}});
+  }
+  const ArrayType four{f32, {4}}, one{f32, {1}};
+  const Array x = row({1, 2, 3, 4}), by = row({10});
+};
+HEDDLE_CONFORMANCE_SUITE(CompiledTest);
+
+// What is compiled first is found by calls; nothing is run or taken for it
+TEST_P(CompiledTest, CallsFindWhatWasCompiled) {
+  const Executor scale = scaling();
+  const auto compiled = scale.compile(four, by, donate(x));
+  EXPECT_TRUE(x.live());
+  EXPECT_EQ(compiled.name(), "scale#0");
+  EXPECT_EQ(compiled.graph().traced.name(), "scale#0");
+  EXPECT_EQ(device.statistics().launches, 0U);
+  EXPECT_THAT(scale(x, by, x).first.values<float>(), ElementsAre(10, 20, 30, 40));
+  EXPECT_EQ(scale.compile(x, one, Values(4)).name(), "scale#0");
+  EXPECT_EQ(scale.statistics().traces, 1U);
+  const auto [scaled, total] = compiled(donate(x), by, Values(4));
+  EXPECT_THAT(scaled.values<float>(), ElementsAre(10, 20, 30, 40));
+  EXPECT_EQ(total.item<float>(), 10);
+  EXPECT_FALSE(x.live());
+  EXPECT_THAT(compiled.call_unchecked(by, by, by).second.type(), (ArrayType{f32, {}}));
+}
+
+// It tells what it takes, gives, needs and does
+TEST_P(CompiledTest, TellsWhatItDoes) {
+  const auto compiled = scaling().compile(four, one, one);
+  EXPECT_EQ(compiled.signature(),
+            "x: f32[4]\nscale: f32[1]\nrest: f32[1], unused\n"
+            "-> result '0': f32[4], may have the memory of x\n-> result '1': f32[]\n");
+  EXPECT_THAT(compiled.text(), AllOf(HasSubstr("heddle-loop"), HasSubstr("f32[4]")));
+  const CompiledMemory memory = compiled.memory();
+  EXPECT_EQ(memory.arguments, 24U);
+  EXPECT_EQ(memory.results, 20U);
+  EXPECT_EQ(memory.reusable, 16U);
+  EXPECT_EQ(memory.scratch, 0U);
+  const CompiledCost cost = compiled.cost();
+  EXPECT_GE(cost.operations, 7U);
+  EXPECT_LE(cost.operations, 8U);
+  EXPECT_GE(cost.bytes_read, 20U);
+  EXPECT_EQ(cost.bytes_written, 20U);
+  const auto product = Executor(device, [](Node a, Node b) {
+                         return matmul(a, b);
+                       }).compile(ArrayType{f32, {3, 5}}, ArrayType{f32, {5, 4}});
+  EXPECT_EQ(product.cost().operations, 60U);
+  EXPECT_EQ(product.cost().bytes_written, 48U);
+}
+
+// F4: other types are refused, also of what nothing is computed from: the first five are named
+TEST_P(CompiledTest, OtherTypesAreRefused) {
+  const auto compiled = scaling().compile(four, one, one);
+  const std::string what = "executor 'scale', graph 'scale#0': ";
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { compiled(donate(x), by, x); }),
+              HasSubstr(what + "1 argument differs from what it was compiled for: argument 2 of 3, "
+                               "'rest': compiled for f32[1], called with f32[4]"));
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { compiled(x, 1.0, by); }),
+              HasSubstr("argument 1 of 3, 'scale': compiled for f32[1], called with f64[]"));
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { compiled(x, by); }),
+              HasSubstr(what + "compiled for 3 arrays, but called with 2"));
+  const Executor list(device, [](const std::vector<Node>& all, const std::vector<Node>& more) {
+    return all[0] + more[0];
+  });
+  const auto six = list.compile(std::vector<ArrayType>(6, one), std::vector<ArrayType>(1, one));
+  using List = std::vector<Array>;
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { six(List(6, x), List(1, x)); }),
+              AllOf(HasSubstr("the first 5 of 7 arguments that differ"),
+                    HasSubstr("argument 4 of 7"), Not(HasSubstr("argument 5 of 7"))));
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { six(List(5, by), List(2, by)); }),
+              HasSubstr("called with another structure than"));
+  EXPECT_THAT(six(List(6, by), List(1, by)).values<float>(), ElementsAre(20));
+  EXPECT_TRUE(x.live());
+}
+
+// What is compiled meanwhile is waited for, or told why it is not there
+TEST_P(CompiledTest, CompilesMeanwhile) {
+  const Executor step(device, [](Node each) {
+    if (each.rank() == 0) throw Error(ErrorCode::not_found, "no weights");
+    return each * 2;
+  });
+  const auto pending = step.compile_async(four);
+  EXPECT_TRUE(pending.wait_for(std::chrono::seconds(60)).ok());
+  EXPECT_TRUE(pending.done());
+  EXPECT_TRUE(pending.event().done());
+  EXPECT_THAT(pending.get()(x).values<float>(), ElementsAre(2, 4, 6, 8));
+  EXPECT_THAT(step(x).values<float>(), ElementsAre(2, 4, 6, 8));
+  EXPECT_EQ(step.statistics().traces, 1U);
+  const auto failing = step.compile_async(ArrayType{f32, {}});
+  EXPECT_THAT(refusal(ErrorCode::not_found, [&] { static_cast<void>(failing.get()); }),
+              HasSubstr("no weights"));
+  EXPECT_EQ(failing.event().wait().code(), ErrorCode::not_found);
+  EXPECT_EQ(step.statistics().entries, 1U);
+}
+
+// The first node with a NaN or an infinity is named, with its scope, and how many there are
+TEST_P(CompiledTest, FindsTheFirstNan) {
+  const Executor normal(device,
+                        [](const Graph& graph, Node each) {
+                          const Node less = each - 1;
+                          const auto scope = graph.scope("layer");
+                          return sum(log(less), {0}) * 2;
+                        },
+                        {.name = "normal", .nan_check = true});
+  const Array good(device, {2, 3}, Values{2, 2, 2, 2, 2, 2});
+  EXPECT_TRUE(normal(good).done());
+  const Array bad(device, {2, 3}, Values{2, 2, 2, 2, 1, 1});
+  const std::string why = refusal(ErrorCode::failed_precondition, [&] { normal(bad); });
+  EXPECT_THAT(why, AllOf(HasSubstr("executor 'normal', graph 'normal#0': "),
+                         HasSubstr("log f32[2,3] (compiled_test.cpp:"),
+                         HasSubstr(" in 'layer' is the first node with a NaN or an infinity: 2 of "
+                                   "6 elements, the first at [1,1], -inf")));
+  EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { normal(Values{5, NAN}); }),
+              HasSubstr("%0 'arg0' f32[2]"));
+  const Executor whole(device, [](Node each) { return each + 1; }, {.nan_check = true});
+  EXPECT_EQ(whole(1).item<std::int32_t>(), 2);
+  EXPECT_THAT(whole(std::vector<double>{1, 2}).values<double>(), ElementsAre(2, 3));
+  EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { whole(HUGE_VAL); }),
+              HasSubstr("f64[]"));
+}
+
+// Compiles are no calls; what was compiled is no miss
+TEST_P(CompiledTest, StatisticsCountCalls) {
+  const Executor inc = plus_one();
+  static_cast<void>(inc.compile(four));
+  static_cast<void>(inc.compile(four));
+  static_cast<void>(inc.compile_async(four).get());
+  inc(x);
+  EXPECT_EQ(inc.statistics().calls, 1U);
+  EXPECT_LE(inc.statistics().misses, 1U);
+  EXPECT_EQ(inc.statistics().traces, 1U);
+}
+
+}  // namespace
+}  // namespace heddle
