@@ -36,9 +36,6 @@ ExecutorOptions with_name(ExecutorOptions options, const std::source_location& w
   return options;
 }
 
-/// Whose call runs code of users on this thread.
-thread_local const ExecutorState* in_user_code = nullptr;
-
 }  // namespace
 
 ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
@@ -67,40 +64,57 @@ void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
               fmt::format("executor '{}' was finalised; make another", name()));
 }
 
-ExecutorState::UserCode::UserCode(const ExecutorState& executor) noexcept
-    : outer_(std::exchange(in_user_code, &executor)) {}
-ExecutorState::UserCode::~UserCode() { in_user_code = outer_; }
+ExecutorState::UserCode::UserCode(const ExecutorState& executor) : executor_(executor) {
+  const std::lock_guard lock(executor_.in_user_code_mutex_);
+  executor_.in_user_code_.push_back(me_);
+}
+
+ExecutorState::UserCode::~UserCode() {
+  const std::lock_guard lock(executor_.in_user_code_mutex_);
+  executor_.in_user_code_.erase(std::ranges::find(executor_.in_user_code_, me_));
+}
 
 void ExecutorState::call(const executors::Arguments& arguments, const executors::Maker& maker,
                          executors::Sink& sink, const Device* on,
                          std::optional<ExecutorGraph>* graph) {
   const Device& device = on != nullptr ? *on : devices.front();
-  bool missed = false;
+  bool changed = false;
   {
     const ExecutorCache::Visit visit(cache_);
     require_open(visit);
     const ExecutorKey key(arguments, Inside::of(device)->backend.get());
     Entry* entry = cache_.find(key.hash(), key.bytes());
     if (entry == nullptr) {
-      missed = true;
+      changed = true;
       cache_.misses.add();
       const DeviceState& state = *Inside::of(device);
       rt::require_open(state);
       entry =
           &find_or_make(wanted_for(arguments, state), maker, limits_of(options.compile.timeout));
     }
-    launch(*entry, arguments, sink, device);
+    changed |= launch(*entry, arguments, sink, device);
     if (graph != nullptr) graph->emplace(graph_of(*entry));
   }
-  if (missed) cache_.sweep();
+  if (changed) cache_.sweep();
 }
 
-void ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
+/// Whether it is the first of the entry on that device.
+bool ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
                            executors::Sink& sink, const Device& device) {
-  ExecutorCall call(*this, device, entry.site_on(Inside::of(device)));
+  Site* site = entry.find_site(Inside::of(device)->timeline->id());
+  const bool is_first = site == nullptr;
+  if (is_first) [[unlikely]]
+    site = &add_site(entry, device);
+  ExecutorCall call(*this, device, *site);
   call.take(arguments.leaves(), arguments.firsts());
   call.run(sink);
   call.tell();
+  return is_first;
+}
+
+Site& ExecutorState::add_site(Entry& entry, const Device& device) {
+  return entry.add_site(Inside::of(device),
+                        [&](SiteOwner gone) { cache_.retire(std::move(gone)); });
 }
 
 ExecutorState::Wanted ExecutorState::wanted_for(const executors::Arguments& arguments,
@@ -123,7 +137,7 @@ void ExecutorState::record(RecordingState& recording, const executors::Arguments
                            const executors::Maker& maker, executors::Sink& sink) {
   const std::shared_ptr<Entry> entry = compile(arguments, maker);
   const Device& device = devices.front();
-  ExecutorCall call(*this, device, entry->site_on(Inside::of(device)));
+  ExecutorCall call(*this, device, add_site(*entry, device));
   call.take(arguments.leaves(), arguments.firsts());
   call.record(recording, sink);
 }
@@ -166,7 +180,7 @@ void ExecutorState::call_entry(Entry& entry, const executors::Arguments& argumen
   const ExecutorCache::Visit visit(cache_);
   require_open(visit);
   if (checked) check_types(entry, arguments);
-  launch(entry, arguments, sink, devices.front());
+  static_cast<void>(launch(entry, arguments, sink, devices.front()));
 }
 
 std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size_t number,
@@ -216,7 +230,11 @@ std::vector<ExecutorGraph> ExecutorState::graphs() const {
 }
 
 void ExecutorState::finalize() {
-  if (in_user_code == this) {
+  const bool inside = [&] {
+    const std::lock_guard lock(in_user_code_mutex_);
+    return std::ranges::find(in_user_code_, Runner::here()) != in_user_code_.end();
+  }();
+  if (inside) {
     throw Error(ErrorCode::failed_precondition,
                 fmt::format("executor '{}' is finalised inside of one of its own calls, which it "
                             "would wait for; do it after that",

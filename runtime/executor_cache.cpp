@@ -7,20 +7,11 @@
 #include <thread>
 #include <utility>
 
-#include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
+#include "runtime/executor_flight.hpp"
 #include "scheduler/threads/thread_number.hpp"
 
 namespace heddle::rt {
-/// An entry that is being made.
-struct ExecutorCache::Flight {
-  sched::ExternalTimeline timeline{"executor"};
-  Event landed = timeline.next();
-  const std::uint64_t thread = sched::thread_number();  // that makes it
-  std::exception_ptr failure;                           // these two: once it has landed
-  std::shared_ptr<Entry> entry;
-};
-
 ExecutorCache::ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full)
     : entries_max_(entries_max), full_(full), snapshot_(new Snapshot{{{0, nullptr}}}) {}
 
@@ -81,7 +72,7 @@ void ExecutorCache::publish() {
   retired_.reserve(retired_.size() + 1);
   // seq_cst: pairs with the load in find(), see Visits.
   const Snapshot* const before = snapshot_.exchange(made.release(), std::memory_order_seq_cst);
-  retired_.push_back({nullptr, std::unique_ptr<const Snapshot>(before), {}});
+  retired_.push_back({nullptr, std::unique_ptr<const Snapshot>(before), nullptr, {}});
 }
 
 /// Takes out what no visit has any more; it is destroyed without the lock.
@@ -100,22 +91,29 @@ void ExecutorCache::sweep() {
 void ExecutorCache::make_room(const Refuse& refuse) {
   if (!entries_max_ || entries_.size() + flights_.size() < *entries_max_) return;
   if (full_ == CacheFull::refuse) throw refuse(entries_);
-  if (entries_.empty()) return;  // all are being made
+  if (!entries_.empty()) drop_oldest();  // else all are being made, and see to that once they are
+}
+
+/// Under the lock.
+void ExecutorCache::drop_oldest() {
   // relaxed: as in use().
   const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& entry) {
     return entry->last_used.load(std::memory_order_relaxed);
   });
-  std::shared_ptr<Entry> dropped_one = *oldest;
+  std::shared_ptr<Entry> gone = *oldest;
   const auto at = oldest - entries_.begin();
   retired_.reserve(retired_.size() + 2);
   entries_.erase(oldest);
   try {
     publish();
   } catch (...) {
-    entries_.insert(entries_.begin() + at, std::move(dropped_one));  // there is room
+    entries_.insert(entries_.begin() + at, std::move(gone));  // there is room
     throw;
   }
-  retired_.push_back({std::move(dropped_one), nullptr, {}});
+  const Entry* latest = gone.get();
+  // relaxed: as in use(); an entry at the same address is another one.
+  latest_.compare_exchange_strong(latest, nullptr, std::memory_order_relaxed);
+  retired_.push_back({std::move(gone), nullptr, nullptr, {}});
   dropped.add();
 }
 
@@ -132,14 +130,7 @@ Entry& ExecutorCache::find_or_make(std::uint64_t hash, const std::string& key, c
     if (const auto at = flights_.find(key); at != flights_.end()) {
       flight = at->second;
       lock.unlock();
-      if (flight->thread == sched::thread_number()) {
-        throw Error(ErrorCode::failed_precondition,
-                    "the function calls its own executor with the arguments that it is being "
-                    "traced for; call the function itself");
-      }
-      throw_if_failed(flight->landed.wait());
-      if (flight->failure) std::rethrow_exception(flight->failure);
-      return *flight->entry;
+      return flight->wait();
     }
     make_room(refuse);
     flight = flights_.emplace(key, std::make_shared<Flight>()).first->second;
@@ -148,12 +139,11 @@ Entry& ExecutorCache::find_or_make(std::uint64_t hash, const std::string& key, c
   try {
     return land(key, flight, make(number));
   } catch (...) {
-    flight->failure = std::current_exception();
     {
       const std::lock_guard lock(mutex_);
       flights_.erase(key);
     }
-    static_cast<void>(flight->timeline.signal(flight->landed.ticket()));
+    flight->fail(std::current_exception());
     throw;
   }
 }
@@ -173,15 +163,20 @@ Entry& ExecutorCache::land(const std::string& key, const std::shared_ptr<Flight>
     }
     flights_.erase(key);
     use(made);
+    while (entries_max_ && entries_.size() > *entries_max_) drop_oldest();
   }
-  flight->entry = std::move(entry);
-  static_cast<void>(flight->timeline.signal(flight->landed.ticket()));
+  flight->land(std::move(entry));
   return made;
 }
 
 std::vector<std::shared_ptr<Entry>> ExecutorCache::entries() const {
   const std::lock_guard lock(mutex_);
   return entries_;
+}
+
+void ExecutorCache::retire(SiteOwner site) {
+  const std::lock_guard lock(mutex_);
+  retired_.push_back({nullptr, nullptr, std::move(site), {}});
 }
 
 void ExecutorCache::close() {

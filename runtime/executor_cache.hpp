@@ -21,6 +21,8 @@
 
 namespace heddle::rt {
 
+class Flight;
+
 class NumberForPeople {
  public:
   // relaxed: orders nothing.
@@ -68,6 +70,8 @@ class ExecutorCache {
   [[nodiscard]] Entry& find_or_make(std::uint64_t hash, const std::string& key, const Make& make,
                                     const Refuse& refuse);
 
+  /// That is in no entry any more. During a visit.
+  void retire(SiteOwner site);
   /// Frees what was dropped and no visit has any more. After a visit in which one was made.
   void sweep();
 
@@ -83,17 +87,18 @@ class ExecutorCache {
   struct Snapshot {
     std::vector<std::pair<std::uint64_t, Entry*>> cells;  // by hash, with open addressing
   };
-  struct Flight;
   /// Nobody finds it any more, but visits may have it.
   struct Retired {
     std::shared_ptr<Entry> entry;
     std::unique_ptr<const Snapshot> snapshot;
+    SiteOwner site;
     sched::Visits<>::Seen seen;
   };
 
   [[nodiscard]] Entry* find_known(std::uint64_t hash, const std::string& key) const noexcept;
   void publish();
   void make_room(const Refuse& refuse);
+  void drop_oldest();
   Entry& land(const std::string& key, const std::shared_ptr<Flight>& flight,
               std::shared_ptr<Entry> entry);
   void use(Entry& entry) const noexcept;

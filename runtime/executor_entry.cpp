@@ -169,33 +169,50 @@ Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_o
       graph(std::move(compiled)),
       label(sched::Label::intern(executor)) {}
 
+// relaxed: nobody else has it any more.
 Entry::~Entry() {
-  // relaxed: nobody else has it any more.
   Site* site = sites_.load(std::memory_order_relaxed);
   while (site != nullptr) {
-    Site* const gone = std::exchange(site, site->next);
-    if (gone->launches.let_go()) delete gone;
+    const SiteOwner gone(site);
+    site = gone->next.load(std::memory_order_relaxed);
   }
 }
 
-Site& Entry::site_on(const std::shared_ptr<DeviceState>& device) {
-  const std::uint64_t timeline = device->timeline->id();
-  const auto find = [&]() -> Site* {
-    // acquire: pairs with the release below.
-    Site* site = sites_.load(std::memory_order_acquire);
-    while (site != nullptr && site->timeline != timeline) site = site->next;
-    return site;
-  };
-  if (Site* const known = find()) [[likely]]
-    return *known;
+// acquire: pairs with the releases in add_site() and drop_gone().
+Site* Entry::find_site(std::uint64_t timeline) const noexcept {
+  Site* site = sites_.load(std::memory_order_acquire);
+  while (site != nullptr && site->timeline != timeline)
+    site = site->next.load(std::memory_order_acquire);
+  return site;
+}
+
+Site& Entry::add_site(const std::shared_ptr<DeviceState>& device,
+                      const std::function<void(SiteOwner)>& retire) {
   const std::lock_guard lock(mutex_);
-  if (Site* const known = find()) return *known;
-  auto made = std::make_unique<Site>(graph, device, label);
-  // relaxed: the lock is held.
-  made->next = sites_.load(std::memory_order_relaxed);
-  // release: pairs with the acquire above.
+  if (Site* const known = find_site(device->timeline->id())) return *known;
+  SiteOwner made(new Site(graph, device, label));
+  drop_gone(retire);
+  // relaxed: the lock is held; nobody knows the new one.
+  made->next.store(sites_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  // release: pairs with the acquire in find_site().
   sites_.store(made.get(), std::memory_order_release);
   return *made.release();
+}
+
+/// Under the lock. Those who are at one go on from there as before.
+void Entry::drop_gone(const std::function<void(SiteOwner)>& retire) {
+  for (std::atomic<Site*>* link = &sites_;;) {
+    // relaxed: the lock is held.
+    Site* const site = link->load(std::memory_order_relaxed);
+    if (site == nullptr) return;
+    if (!site->device.expired()) {
+      link = &site->next;
+      continue;
+    }
+    // release: pairs with the acquire in find_site(); relaxed: the lock is held.
+    link->store(site->next.load(std::memory_order_relaxed), std::memory_order_release);
+    retire(SiteOwner(site));
+  }
 }
 
 }  // namespace heddle::rt

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -117,11 +118,19 @@ class Site {
   std::vector<std::unique_ptr<ResultCells, ResultCells::LetGo>> cells;  ///< of each result
   sched::SplitCount<> launches{};
 
-  Site* next = nullptr;  ///< of the same entry
+  std::atomic<Site*> next{nullptr};  ///< of the same entry
 
  private:
   [[nodiscard]] std::optional<SmallKernel> small_kernel() const;
 };
+
+/// Lets it go: it ends with its last task.
+struct LetSiteGo {
+  void operator()(Site* site) const noexcept {
+    if (site->launches.let_go()) delete site;
+  }
+};
+using SiteOwner = std::unique_ptr<Site, LetSiteGo>;
 
 struct Entry : std::enable_shared_from_this<Entry> {
   Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number,
@@ -131,8 +140,12 @@ struct Entry : std::enable_shared_from_this<Entry> {
   /// Nobody calls it any more.
   ~Entry();
 
-  /// Where it is on that device. Loads it there at the first call; throws as Site().
-  [[nodiscard]] Site& site_on(const std::shared_ptr<DeviceState>& device);
+  /// Where it is on a device; null: it was not called there yet.
+  [[nodiscard]] Site* find_site(std::uint64_t timeline) const noexcept;
+  /// The same, which loads it there. Throws as Site(). Those of devices that have gone since are
+  /// given to `retire`.
+  [[nodiscard]] Site& add_site(const std::shared_ptr<DeviceState>& device,
+                               const std::function<void(SiteOwner)>& retire);
 
   const std::string key;
   const std::uint64_t hash;
@@ -143,6 +156,8 @@ struct Entry : std::enable_shared_from_this<Entry> {
   std::atomic<std::uint64_t> last_used{0};
 
  private:
+  void drop_gone(const std::function<void(SiteOwner)>& retire);
+
   std::mutex mutex_;                   // of those who add a site
   std::atomic<Site*> sites_{nullptr};  // found without it
 };

@@ -72,11 +72,12 @@ Error ExecutorState::full(const Wanted& wanted,
   }
   return Error(
       ErrorCode::exhausted,
-      fmt::format("executor '{}' has {} graphs, which is its cache_max, and is called with "
-                  "arguments of other types{}; pad arguments to a few sizes (padded()), "
-                  "raise ExecutorOptions::cache_max, or have what was called least "
-                  "recently dropped (CacheFull::drop_least_recent)",
-                  name(), *options.cache_max, how));
+      fmt::format("executor '{}' has as many graphs as its cache_max, {}, and is called with "
+                  "arguments of {}{}; pad arguments to a few sizes (padded()), raise "
+                  "ExecutorOptions::cache_max, or have what was called least recently dropped "
+                  "(CacheFull::drop_least_recent)",
+                  name(), *options.cache_max, how.empty() ? "another structure" : "other types",
+                  how));
 }
 
 }  // namespace heddle::rt

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -14,6 +15,7 @@
 #include "heddle/executor.hpp"
 #include "heddle/pending.hpp"
 #include "runtime/executor_cache.hpp"
+#include "runtime/executor_flight.hpp"
 
 namespace heddle::rt {
 
@@ -50,16 +52,17 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   /// Has the logger and the check for NaN look at what is marked. Throws what the logger does.
   void tell(const CompiledGraph& graph, std::span<const Array> marked) const;
 
-  /// While code of users runs in a call, on this thread: it may not finalise.
+  /// While code of users runs in a call: it may not finalise.
   class UserCode {
    public:
-    explicit UserCode(const ExecutorState& executor) noexcept;
+    explicit UserCode(const ExecutorState& executor);
     UserCode(const UserCode&) = delete;
     UserCode& operator=(const UserCode&) = delete;
     ~UserCode();
 
    private:
-    const ExecutorState* const outer_;
+    const ExecutorState& executor_;
+    const Runner me_ = Runner::here();
   };
 
   const std::vector<Device> devices;  ///< one, as long as there are no meshes
@@ -85,11 +88,15 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
                                                   const jit::CompileLimits& limits);
   [[nodiscard]] Error full(const Wanted& wanted,
                            const std::vector<std::shared_ptr<Entry>>& entries) const;
-  void launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
+  bool launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
               const Device& device);
   void check_types(const Entry& entry, const executors::Arguments& arguments) const;
   void require_open(const ExecutorCache::Visit& visit) const;
 
+  [[nodiscard]] Site& add_site(Entry& entry, const Device& device);
+
+  mutable std::mutex in_user_code_mutex_;
+  mutable std::vector<Runner> in_user_code_;  // guarded by that
   ExecutorCache cache_;
 };
 

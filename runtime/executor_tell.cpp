@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -22,7 +23,8 @@ constexpr std::string_view check_mark = "#nan_check";
 std::string shown(const Array& value, bool whole) {
   try {
     const HostArray host = value.to_host();
-    return whole ? render_array(host.type(), host.data(), 1 << 30) : host.to_string();
+    return whole ? render_array(host.type(), host.data(), std::numeric_limits<int>::max())
+                 : render_array(host.type(), host.data());
   } catch (const Error& error) {
     return error.what();
   }

@@ -101,86 +101,6 @@ struct Leaf {
   bool donated = false;
 };
 
-/// All leaves of a call, and the text of its structure: equal for equal ones, and for no others.
-class Arguments {
- public:
-  /// One argument more.
-  template <class Tree>
-  void add(const Tree& tree, bool donated = false) {
-    if (firsts_.size() > 0) put(',');
-    firsts_.push_back(leaves_.size());
-    if constexpr (TreeOf<Tree, Array>) {
-      walk<Array>(tree, [&](const Array& leaf) {
-        leaves_.push_back({.array = &leaf, .donated = donated});
-      });
-    } else if constexpr (TreeOf<Tree, HostArray>) {
-      walk<HostArray>(tree, [&](const HostArray& leaf) { leaves_.push_back({.host = &leaf}); });
-    } else if constexpr (TreeOf<Tree, ArrayType>) {
-      walk<ArrayType>(tree, [&](const ArrayType& leaf) { leaves_.push_back({.type = &leaf}); });
-    } else if constexpr (Element<Tree>) {
-      put('*');
-      leaves_.push_back({.data = &tree, .dtype = dtype_of_v<Tree>});
-    } else {  // a vector or a span of elements
-      put('*');
-      using T = std::ranges::range_value_t<Tree>;
-      const void* data = nullptr;
-      if constexpr (std::same_as<Tree, std::vector<bool>>) {
-        bools_.emplace_back(tree.begin(), tree.end());
-        data = bools_.back().data();
-      } else {
-        data = std::ranges::data(tree);
-      }
-      leaves_.push_back({.data = data,
-                         .dtype = dtype_of_v<T>,
-                         .count = static_cast<std::int64_t>(std::ranges::size(tree))});
-    }
-  }
-  template <class Tree>
-  void add(const Donated<Tree>& donated) {
-    add(donated.tree(), true);
-  }
-
-  [[nodiscard]] std::span<const Leaf> leaves() const noexcept {
-    return {leaves_.begin(), leaves_.size()};
-  }
-  [[nodiscard]] std::string_view structure() const noexcept {
-    return {structure_.begin(), structure_.size()};
-  }
-  /// The number of the first leaf of each argument.
-  [[nodiscard]] std::span<const std::size_t> firsts() const noexcept {
-    return {firsts_.begin(), firsts_.size()};
-  }
-
- private:
-  void put(char c) { structure_.push_back(c); }
-  template <class Of, class Tree>
-  void walk(const Tree& tree, const auto& leaf) {
-    if constexpr (std::same_as<Tree, Of>) {
-      put('*');
-      leaf(tree);
-    } else {
-      put(static_cast<char>('0' + static_cast<int>(trees::TreeAccess<Tree>::expected.kind)));
-      trees::TreeAccess<Tree>::each(tree, [&]<class Name>(const Name& name, const auto& part) {
-        if constexpr (std::same_as<Name, std::string_view>) {
-          for (std::size_t rest = name.size();; rest >>= 7U) {
-            put(static_cast<char>(rest & 127U));
-            if (rest < 128U) break;
-            structure_[structure_.size() - 1] = static_cast<char>(rest | 128U);
-          }
-          for (const char c : name) put(c);
-        }
-        walk<Of>(part, leaf);
-      });
-      put(')');
-    }
-  }
-
-  Few<Leaf, 16> leaves_;
-  Few<char, 64> structure_;
-  Few<std::size_t, 16> firsts_;
-  std::vector<std::vector<std::uint8_t>> bools_;
-};
-
 /// What an argument of this type is in a trace: a tree of nodes.
 template <class T>
 struct Argument {
@@ -226,6 +146,95 @@ struct Argument<std::array<T, n>> : LeafArgument {};
 template <class T, std::size_t extent>
   requires Element<std::remove_const_t<T>>
 struct Argument<std::span<T, extent>> : LeafArgument {};
+
+/// Its address stands for the type.
+template <class T>
+inline constexpr char type_tag = 0;
+
+/// All leaves of a call, and the text of its structure: equal for equal ones, and for no others.
+class Arguments {
+ public:
+  /// One argument more.
+  template <class Tree>
+  void add(const Tree& tree, bool donated = false) {
+    begin(&type_tag<typename Argument<Tree>::Nodes>);
+    if constexpr (TreeOf<Tree, Array>) {
+      walk<Array>(tree, [&](const Array& leaf) {
+        leaves_.push_back({.array = &leaf, .donated = donated});
+      });
+    } else if constexpr (TreeOf<Tree, HostArray>) {
+      walk<HostArray>(tree, [&](const HostArray& leaf) { leaves_.push_back({.host = &leaf}); });
+    } else if constexpr (TreeOf<Tree, ArrayType>) {
+      walk<ArrayType>(tree, [&](const ArrayType& leaf) { leaves_.push_back({.type = &leaf}); });
+    } else if constexpr (Element<Tree>) {
+      put('*');
+      leaves_.push_back({.data = &tree, .dtype = dtype_of_v<Tree>});
+    } else {  // a vector or a span of elements
+      put('*');
+      using T = std::ranges::range_value_t<Tree>;
+      const void* data = nullptr;
+      if constexpr (std::same_as<Tree, std::vector<bool>>) {
+        bools_.emplace_back(tree.begin(), tree.end());
+        data = bools_.back().data();
+      } else {
+        data = std::ranges::data(tree);
+      }
+      leaves_.push_back({.data = data,
+                         .dtype = dtype_of_v<T>,
+                         .count = static_cast<std::int64_t>(std::ranges::size(tree))});
+    }
+  }
+  template <class Tree>
+  void add(const Donated<Tree>& donated) {
+    add(donated.tree(), true);
+  }
+
+  [[nodiscard]] std::span<const Leaf> leaves() const noexcept {
+    return {leaves_.begin(), leaves_.size()};
+  }
+  [[nodiscard]] std::string_view structure() const noexcept {
+    return {structure_.begin(), structure_.size()};
+  }
+  /// The number of the first leaf of each argument.
+  [[nodiscard]] std::span<const std::size_t> firsts() const noexcept {
+    return {firsts_.begin(), firsts_.size()};
+  }
+
+ private:
+  /// A function may tell types apart that hold the same leaves.
+  void begin(const char* tag) {
+    firsts_.push_back(leaves_.size());
+    for (std::size_t k = 0; k < sizeof tag; ++k)
+      put(static_cast<char>(reinterpret_cast<std::uintptr_t>(tag) >> 8U * k));
+  }
+  void put(char c) { structure_.push_back(c); }
+  template <class Of, class Tree>
+  void walk(const Tree& tree, const auto& leaf) {
+    if constexpr (std::same_as<Tree, Of>) {
+      put('*');
+      leaf(tree);
+    } else {
+      put(static_cast<char>('0' + static_cast<int>(trees::TreeAccess<Tree>::expected.kind)));
+      trees::TreeAccess<Tree>::each(tree, [&]<class Name>(const Name& name, const auto& part) {
+        if constexpr (std::same_as<Name, std::string_view>) {
+          for (std::size_t rest = name.size();; rest >>= 7U) {
+            put(static_cast<char>(rest & 127U));
+            if (rest < 128U) break;
+            structure_[structure_.size() - 1] = static_cast<char>(rest | 128U);
+          }
+          for (const char c : name) put(c);
+        }
+        walk<Of>(part, leaf);
+      });
+      put(')');
+    }
+  }
+
+  Few<Leaf, 16> leaves_;
+  Few<char, 160> structure_;
+  Few<std::size_t, 16> firsts_;
+  std::vector<std::vector<std::uint8_t>> bools_;
+};
 
 /// A tree whose type tells how many leaves it has.
 template <class T>

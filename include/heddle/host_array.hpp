@@ -98,7 +98,8 @@ class HostArray {
   void* data_;  // its memory
 };
 
-/// Renders row-major elements with elision: at most `edge` items at each end of an axis. Throws
+/// Renders row-major elements with elision: at most `edge` items at each end of an axis, and about
+/// 8,192 characters; all of them where `edge` is the largest int. Throws
 /// invalid_argument for a type that no array has.
 [[nodiscard]] std::string render_array(const ArrayType& type, const void* data, int edge = 3);
 

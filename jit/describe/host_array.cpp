@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <limits>
 
 #include <cerrno>
 #include <cstdlib>
@@ -219,6 +221,8 @@ class Renderer {
  private:
   /// Text stays bounded however many axes there are.
   static constexpr std::size_t text_max = 8192;
+  static constexpr int whole = std::numeric_limits<int>::max();
+  [[nodiscard]] bool is_long() const noexcept { return edge_ != whole && text_.size() >= text_max; }
 
   void axis(std::size_t depth, std::int64_t offset) {
     if (depth == type_.dims.size()) {
@@ -230,17 +234,17 @@ class Renderer {
     for (std::size_t inner = depth + 1; inner < type_.dims.size(); ++inner)
       stride *= type_.dims[inner];
     text_ += '[';
-    for (std::int64_t i = 0; i < extent && text_.size() < text_max; ++i) {
+    for (std::int64_t i = 0; i < extent && !is_long(); ++i) {
       if (i > 0)
         text_ += depth + 1 < type_.dims.size() ? ",\n" + std::string(depth + 1, ' ') : ", ";
-      if (extent > 2 * edge_ + 1 && i == edge_) {
+      if (edge_ != whole && extent > 2 * std::int64_t{edge_} + 1 && i == edge_) {
         text_ += "...";
         i = extent - edge_ - 1;
         continue;
       }
       axis(depth + 1, offset + i * stride);
     }
-    if (text_.size() >= text_max) text_ += "...";
+    if (is_long()) text_ += "...";
     text_ += ']';
   }
 

@@ -43,6 +43,7 @@ TEST(VisitsTest, NobodyHasWhatIsDestroyed) {
     visitors.emplace_back([&, thread] {
       while (!stop) {
         visits.enter(thread);
+        // seq_cst, here and below: see Visits.
         const int value = *found.load(std::memory_order_seq_cst);
         if (value <= 0) ++wrong;
         ++sum;
@@ -51,6 +52,7 @@ TEST(VisitsTest, NobodyHasWhatIsDestroyed) {
     });
   }
   for (int round = 2; round < 400; ++round) {
+    // seq_cst: pairs with the load above.
     int* const gone = found.exchange(new int(round), std::memory_order_seq_cst);
     for (Visits<>::Seen seen; !visits.pass(seen);) std::this_thread::yield();
     *gone = -1;
