@@ -183,6 +183,21 @@ void ExecutorState::call_entry(Entry& entry, const executors::Arguments& argumen
   static_cast<void>(launch(entry, arguments, sink, devices.front()));
 }
 
+std::shared_ptr<const CompiledGraph> ExecutorState::compile_graph(
+    const TracedGraph& traced, const Wanted& wanted, const jit::CompileLimits& limits) const {
+  try {
+    return std::make_shared<const CompiledGraph>(traced, wanted.backend, options.compile, limits);
+  } catch (const Error& error) {
+    std::string types;
+    for (const ArrayType& type : wanted.types)
+      types += (types.empty() ? "" : ", ") + type.to_string();
+    throw Error(error.code(),
+                fmt::format("executor '{}': graph '{}' of ({}) could not be compiled", name(),
+                            traced.name(), types),
+                error.status());
+  }
+}
+
 std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size_t number,
                                                  const executors::Maker& maker,
                                                  const jit::CompileLimits& limits) {
@@ -195,8 +210,7 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
   }();
   if (options.nan_check) mark_floats(traced);
   const auto was_traced = Clock::now();
-  auto compiled =
-      std::make_shared<const CompiledGraph>(traced, wanted.backend, options.compile, limits);
+  auto compiled = compile_graph(traced, wanted, limits);
   auto entry =
       std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name());
   entry->trace_time = was_traced - begin;

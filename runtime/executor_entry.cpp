@@ -169,20 +169,21 @@ Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_o
       graph(std::move(compiled)),
       label(sched::Label::intern(executor)) {}
 
-// relaxed: nobody else has it any more.
 Entry::~Entry() {
+  // relaxed: nobody else has it any more.
   Site* site = sites_.load(std::memory_order_relaxed);
   while (site != nullptr) {
     const SiteOwner gone(site);
+    // relaxed: as above.
     site = gone->next.load(std::memory_order_relaxed);
   }
 }
 
-// acquire: pairs with the releases in add_site() and drop_gone().
 Site* Entry::find_site(std::uint64_t timeline) const noexcept {
+  // acquire: pairs with the releases in add_site() and drop_gone().
   Site* site = sites_.load(std::memory_order_acquire);
   while (site != nullptr && site->timeline != timeline)
-    site = site->next.load(std::memory_order_acquire);
+    site = site->next.load(std::memory_order_acquire);  // acquire: the same
   return site;
 }
 

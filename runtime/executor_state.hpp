@@ -86,6 +86,8 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   [[nodiscard]] std::shared_ptr<Entry> make_entry(const Wanted& wanted, std::size_t number,
                                                   const executors::Maker& maker,
                                                   const jit::CompileLimits& limits);
+  [[nodiscard]] std::shared_ptr<const CompiledGraph> compile_graph(
+      const TracedGraph& traced, const Wanted& wanted, const jit::CompileLimits& limits) const;
   [[nodiscard]] Error full(const Wanted& wanted,
                            const std::vector<std::shared_ptr<Entry>>& entries) const;
   bool launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,

@@ -38,7 +38,7 @@ int exact_bits(DType t) {
 }
 
 /// Every value of `from` is a value of `to`.
-bool holds(DType to, DType from) {
+bool holds_all_of(DType to, DType from) {
   if (to == from || from == DType::bool_) return true;
   if (to == DType::bool_) return false;
   if (is_floating(from)) return is_floating(to) && promote(from, to) == to;
@@ -79,7 +79,7 @@ class ValueSimplifier {
     if (is_constant(inner)) return make_cast(inner, v->dtype);
     if (inner->kind != ValueKind::cast) return v;
     const ValuePtr& source = inner->args[0];
-    if (!holds(inner->dtype, source->dtype)) return v;
+    if (!holds_all_of(inner->dtype, source->dtype)) return v;
     if (source->dtype == v->dtype) return source;
     // Integers wrap where floats saturate, so this detour is one.
     const bool saturates =

@@ -90,6 +90,40 @@ TEST_P(BrokenCompilerTest, LeavesTheBackendUsable) {
   EXPECT_THAT(after.context().read<std::int32_t>(x), ElementsAre(4, 4));
 }
 
+// F5: all calls that wait for one compile are told; the next one works
+TEST_P(BrokenCompilerTest, FailsAllCallsThatWaitForIt) {
+  const Workshop shop(GetParam().script);
+  BackendOptions options;
+  options.name = "cc";
+  options.cc = shop.compiler().string();
+  options.temp_dir = shop.folder().string();
+  if (GetParam().code == ErrorCode::deadline) options.compile_timeout = std::chrono::seconds(1);
+  const Backend backend = Backend::open(options);
+  const Device device = backend.physical_device(0).new_virtual_device();
+  std::atomic<int> called = 0;
+  const Executor during(device, "during", [&](Node x) {
+    while (called < 4) std::this_thread::yield();  // all are there
+    return x * 3 + 7;
+  });
+  std::ofstream(shop.flag()) << "yes";
+  std::vector<Status> told(4);
+  {
+    std::vector<std::jthread> threads;
+    for (Status& each : told) {
+      threads.emplace_back([&] {
+        ++called;
+        each = during.try_call(std::vector<std::int32_t>{1, 2}).status;
+      });
+    }
+  }
+  for (const Status& each : told) {
+    EXPECT_EQ(each.code(), GetParam().code);
+    EXPECT_THAT(each.to_string(), AllOf(HasSubstr("'during#"), HasSubstr(GetParam().words)));
+  }
+  fs::remove(shop.flag());
+  EXPECT_THAT(during(std::vector<std::int32_t>{1, 2}).values<std::int32_t>(), ElementsAre(10, 13));
+}
+
 // B1, bad input: no compiler is told when the backend is opened, others open
 TEST(MissingToolsTest, MissingCompilerIsToldAtOpenByName) {
   BackendOptions options;
