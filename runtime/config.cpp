@@ -150,7 +150,7 @@ void take_log(const char* /*name*/, BackendOptions& /*options*/) {
   throw_if_failed(sched::read_log_level());
 }
 
-struct Variable {
+struct EnvironmentVariable {
   const char* name;
   const char* fallback;
   const char* meaning;
@@ -160,7 +160,7 @@ struct Variable {
 // Whatever there is to say of a variable; ./dev tidy compares README.md's table to this one.
 using Options = BackendOptions;
 constexpr std::uint64_t any_bytes = ~std::uint64_t{0};
-constexpr Variable variables[] = {
+constexpr EnvironmentVariable variables[] = {
     {"HEDDLE_LOG", "warn", "off, error, warn, info, debug or trace, to stderr", take_log},
     {"HEDDLE_BACKEND", "gccjit, else cc", "backend that Backend::open() opens", take_backend},
     {"HEDDLE_CC", "cc", "C compiler of the cc backends", take<&Options::cc, get>},
@@ -215,12 +215,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 /// What may have been meant by an unknown name: one that differs in a third of the letters behind
 /// the prefix at most; else any.
 std::string what_for(std::string_view name) {
-  const auto distance = [&](const Variable& v) { return edit_distance(name, v.name); };
-  const Variable& nearest = *std::ranges::min_element(variables, {}, distance);
+  const auto distance = [&](const EnvironmentVariable& v) { return edit_distance(name, v.name); };
+  const EnvironmentVariable& nearest = *std::ranges::min_element(variables, {}, distance);
   if (distance(nearest) * 3 <= name.size() - std::string_view("HEDDLE_").size())
     return fmt::format("did you mean {}?", nearest.name);
   std::string known;
-  for (const Variable& v : variables)
+  for (const EnvironmentVariable& v : variables)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", v.name);
   return "these are: " + known;
 }
@@ -231,7 +231,8 @@ void warn_of_unknown() {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
     const bool is_ours = name.starts_with("HEDDLE_") && !name.starts_with("HEDDLE_TEST_");
-    if (!is_ours || std::ranges::find(variables, name, &Variable::name) != std::end(variables))
+    if (!is_ours ||
+        std::ranges::find(variables, name, &EnvironmentVariable::name) != std::end(variables))
       continue;
     log(LogLevel::warn,
         fmt::format("environment variable {} is none of heddle's; {}", name, what_for(name)));
@@ -270,7 +271,7 @@ std::string default_temp_dir() {
 }
 
 BackendOptions with_environment(BackendOptions options) {
-  for (const Variable& variable : variables) variable.take(variable.name, options);
+  for (const EnvironmentVariable& variable : variables) variable.take(variable.name, options);
   static std::once_flag once;
   std::call_once(once, warn_of_unknown);
   return options;
@@ -296,7 +297,7 @@ KernelCacheInfo kernel_cache_info() {
 std::vector<Setting> settings() {
   static_cast<void>(rt::with_environment({}));  // throws on malformed values
   std::vector<Setting> result;
-  for (const Variable& v : variables) {
+  for (const EnvironmentVariable& v : variables) {
     const auto value = get(v.name);
     const bool no_place = std::string_view(v.name) == "HEDDLE_CACHE_DIR" && !user_cache_dir();
     const std::string fallback = no_place ? fmt::format("none: {}", no_cache_dir) : v.fallback;

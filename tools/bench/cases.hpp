@@ -35,6 +35,10 @@ void add_spin_rows(std::vector<Row>& rows);
 void add_schedule_rows(std::vector<Row>& rows);
 /// Run a replay of such routines.
 void add_replay_rows(std::vector<Row>& rows);
+/// Cached calls of executors: on the host, to their results, by two threads.
+void add_call_rows(std::vector<Row>& rows);
+/// Calls of executors that update a state in place.
+void add_donation_rows(std::vector<Row>& rows);
 /// Blocks of a device's memory, taken and given back.
 void add_pool_rows(std::vector<Row>& rows);
 /// Copies from device to device, and sums with what another device has.

@@ -25,18 +25,6 @@ namespace {
 
 constexpr std::size_t together = 16;  // between two waits
 
-/// What the call takes on that processor, in ns, while the host sleeps.
-template <class F>
-double timed_on(int processor, const F& call) {
-  double ns = 0;
-  std::thread thread([&] {
-    pin_this_thread(processor);
-    ns = call();
-  });
-  thread.join();
-  return ns;
-}
-
 /// One tensor in the memory of two devices, one of which the worker's processor runs.
 class TwoDevices {
  public:

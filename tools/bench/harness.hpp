@@ -67,7 +67,7 @@ struct Case {
   nanoseconds slice = std::chrono::milliseconds(20);
 };
 
-enum class Unit : std::uint8_t { ns, bytes, percent, ratio };
+enum class Unit : std::uint8_t { ns, bytes, percent, ratio, count };
 
 /// A quantity of heddle's that no anchor runs beside.
 struct Gauge {

@@ -58,6 +58,8 @@ constexpr Workload workloads[] = {
     {"move", "runtime", add_move_rows},
     {"all-reduce", "runtime", add_all_reduce_rows},
     {"training", "runtime", add_training_rows},
+    {"calls", "executor", add_call_rows},
+    {"donation", "executor", add_donation_rows},
     {"spin", "tuning", add_spin_rows},
     {"touch", "tuning", add_touch_rows},
     {"elementwise", "kernels", add_elementwise_rows},
@@ -96,7 +98,7 @@ bool chosen(const Workload& workload, const std::string& name) {
 std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
-  std::string known = "all, scheduler, runtime, tuning, kernels, compile";
+  std::string known = "all, scheduler, runtime, executor, tuning, kernels, graphs, compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
@@ -122,6 +124,7 @@ void warn(const Options& options) {
   for (const Workload& workload : chosen_workloads(options)) {
     const std::string_view group = workload.group;
     (group == "kernels" || group == "compile" ? kernels : threads) = true;
+    if (group == "executor") kernels = true;
   }
   if (threads && processors().size() < 2) {
     fmt::print(stderr,
@@ -141,10 +144,18 @@ void warn(const Options& options) {
   }
 }
 
+/// Rows against frameworks are there for those alone that a Python was named for.
+bool is_of_absent_framework(const Goal& goal) {
+  return std::ranges::any_of(frameworks(), [&goal](const Framework& each) {
+    return each.python.empty() && goal.anchor.starts_with(each.name);
+  });
+}
+
 /// Throws internal when a goal is for no row that there may be.
 void check_goals(std::span<const Result> rows) {
   for (const Goal& goal : goals()) {
     if (goal.workload == every_row) continue;
+    if (is_of_absent_framework(goal)) continue;
     if (goal.anchor == multiply_add_peak && !limits_are_written()) continue;
     const auto is_its = [&goal](const Result& row) { return goal_for(row) == &goal; };
     if (std::ranges::none_of(rows, is_its))

@@ -300,6 +300,10 @@ void limit_add(std::size_t count, const float* __restrict from, float* __restric
   for (std::size_t k = 0; k < count; ++k) to[k] += from[k];
 }
 
+void limit_update(std::size_t count, float a, float b, float* x) {
+  for (std::size_t k = 0; k < count; ++k) x[k] = x[k] * a + b;
+}
+
 // A line of each array at a time, so that each is read and written once.
 void limit_all_reduce(std::size_t count, std::span<float* const> arrays) {
   constexpr std::size_t line = 64;

@@ -41,6 +41,8 @@ void limit_copy(std::size_t count, const float* x, float* out);
 
 /// to[k] += from[k]
 void limit_add(std::size_t count, const float* from, float* to);
+/// x[k] = x[k] * a + b
+void limit_update(std::size_t count, float a, float b, float* x);
 /// Each of the arrays becomes their sum, added in their order.
 void limit_all_reduce(std::size_t count, std::span<float* const> arrays);
 

@@ -36,6 +36,18 @@ inline constexpr int worker_processor = 1;
 /// others.
 [[nodiscard]] int spread_processor(int k);
 
+/// What the call gives on that processor, while the host sleeps.
+template <class F>
+double timed_on(int processor, const F& call) {
+  double ns = 0;
+  std::thread thread([&] {
+    pin_this_thread(processor);
+    ns = call();
+  });
+  thread.join();
+  return ns;
+}
+
 /// How many workers may run beside the host's thread without taking turns, at least one.
 [[nodiscard]] int workers_beside_host();
 

@@ -31,6 +31,8 @@ std::string value_text(double value, Unit unit) {
       return scaled_text(value, 1024, std::array{"B", "KiB", "MiB"});
     case Unit::percent:
       return fmt::format("{:.3f} %", value);
+    case Unit::count:
+      return fmt::format("{:.3g}", value);
     case Unit::ratio:
       break;
   }
@@ -39,7 +41,7 @@ std::string value_text(double value, Unit unit) {
 
 /// The JSON's word for it.
 const char* unit_name(Unit unit) {
-  return std::array{"ns", "bytes", "percent", "ratio"}[static_cast<std::size_t>(unit)];
+  return std::array{"ns", "bytes", "percent", "ratio", "count"}[static_cast<std::size_t>(unit)];
 }
 
 std::string optional_text(double value, Unit unit) {
@@ -65,7 +67,7 @@ std::string placement_text(const Result& result) {
 }
 
 std::string goal_text(const Goal& goal) {
-  return goal.unit == Unit::ratio
+  return goal.unit == Unit::ratio || goal.unit == Unit::count
              ? fmt::format("<= {:.3g}", goal.at_most)
              : fmt::format("<= {:.3g} {}", goal.at_most,
                            goal.unit == Unit::percent ? "%" : unit_name(goal.unit));

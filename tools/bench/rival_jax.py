@@ -1,5 +1,8 @@
-"""The programs of heddle-bench's kernel and training rows in JAX, compiled ahead, on as many
-threads as XLA_FLAGS says."""
+"""The programs of heddle-bench's kernel, training and executor rows in JAX, compiled ahead, on as
+many threads as XLA_FLAGS says."""
+
+import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -60,6 +63,18 @@ def transformer_block(x, gain1, bias1, wq, wk, wv, wo, gain2, bias2, up, down):
     return attended + wide @ small(down)
 
 
+def add(*x):
+    return functools.reduce(operator.add, x)
+
+
+def update(x):
+    return x * jnp.float32(0.999) + jnp.float32(0.001)
+
+
+def awaited_update(x):
+    return update(x)
+
+
 PROGRAMS = {
     "elementwise": lambda a, b, c, d: jnp.maximum(a * b + c, 0) * d,
     "row_sums": lambda x: jnp.sum(x, axis=1),
@@ -81,6 +96,10 @@ PROGRAMS = {
     "transformer_block": transformer_block,
     "training_step": training_step,
     "train": train,
+    "call": add,
+    "awaited_call": lambda *x: add(*x),
+    "donated_call": update,
+    "donated_update": awaited_update,
 }
 
 
@@ -97,12 +116,33 @@ def prepare_training(inputs):
     return step
 
 
+def prepare_call(inputs):
+    """Calls as their users write them, which return before their results are there."""
+    return functools.partial(jax.jit(add), *[jnp.array(each) for each in inputs])
+
+
+def prepare_update(program, inputs):
+    """Each call goes on with the result of the one before, whose memory it may take."""
+    step, state = jax.jit(program, donate_argnums=0), jnp.array(inputs[0])
+
+    def call():
+        nonlocal state
+        state = step(state)
+        return state
+
+    return call if program is update else lambda: jax.block_until_ready(call())
+
+
 def prepare(program, inputs):
     if program is train:
         return prepare_training(inputs)
+    if program is add:
+        return prepare_call(inputs)
+    if program in (update, awaited_update):
+        return prepare_update(program, inputs)
     arrays = [jnp.array(each) for each in inputs]
     compiled = jax.jit(program).lower(*arrays).compile()
     return lambda: jax.block_until_ready(compiled(*arrays))
 
 
-serve(f"jax {jax.__version__}", PROGRAMS, prepare)
+serve(f"jax {jax.__version__}", PROGRAMS, prepare, jax.block_until_ready)

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -199,6 +200,23 @@ class FrameworkRow {
   Python python_;
 };
 
+void require_same(std::span<const float> ours, std::span<const float> theirs,
+                  const std::string& rival) {
+  for (std::size_t k = 0; k < ours.size(); ++k) {
+    if (std::abs(ours[k] - theirs[k]) <= 1e-5F * std::max(1.0F, std::abs(ours[k]))) continue;
+    throw Error(ErrorCode::internal, fmt::format("{} has {} where heddle has {} in element {}",
+                                                 rival, theirs[k], ours[k], k));
+  }
+}
+
+/// A program that a framework runs, with what it runs on.
+struct Running {
+  explicit Running(KernelSetup made) : setup(std::move(made)) {}
+  KernelSetup setup;
+  Prepared prepared;
+  double ns = 0;  ///< that a call takes, or so
+};
+
 }  // namespace
 
 std::span<Framework> frameworks() {
@@ -219,6 +237,29 @@ std::vector<Alternative> framework_alternatives(int threads) {
                      }});
   }
   return found;
+}
+
+Contender framework_contender(const Alternative& framework, std::function<KernelSetup()> make,
+                              std::function<std::vector<float>(const KernelSetup&)> ours) {
+  const auto slot = std::make_shared<std::unique_ptr<Running>>();
+  return {framework.name, framework.kind,
+          [slot, framework, make = std::move(make), ours = std::move(ours)](nanoseconds length,
+                                                                            Samples&) {
+            if (!*slot) {
+              auto running = std::make_unique<Running>(make());
+              const std::vector<float> expected = ours(running->setup);
+              running->prepared = framework.prepare(running->setup);
+              running->prepared.fetch();  // of its first run
+              require_same(expected, running->setup.arrays.back().values<float>(), framework.name);
+              running->prepared.time(1);
+              running->ns = running->prepared.time(4);
+              *slot = std::move(running);
+            }
+            Running& running = **slot;
+            const double count = static_cast<double>(length.count()) / running.ns;
+            running.ns = running.prepared.time(static_cast<std::size_t>(std::max(1.0, count)));
+            return running.ns;
+          }};
 }
 
 }  // namespace heddle::bench

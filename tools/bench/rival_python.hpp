@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,5 +27,12 @@ struct Framework {
 /// without it, are `unavailable` when they are prepared. `threads`: that it computes with, on as
 /// many processors.
 [[nodiscard]] std::vector<Alternative> framework_alternatives(int threads = 1);
+
+/// What a framework makes of a program as the other side of a row, started by its first slice.
+/// `ours` is what heddle makes of the same arrays: throws internal when the two differ by more than
+/// rounding.
+[[nodiscard]] Contender framework_contender(
+    const Alternative& framework, std::function<KernelSetup()> make,
+    std::function<std::vector<float>(const KernelSetup&)> ours);
 
 }  // namespace heddle::bench

@@ -1,8 +1,12 @@
-"""The programs of heddle-bench's kernel and training rows in PyTorch, as its users write them where
-time counts (functions that do several steps at once, intermediate results overwritten), on as many
-threads as OMP_NUM_THREADS says."""
+"""The programs of heddle-bench's kernel, training and executor rows in PyTorch, as its users write
+them where time counts (functions that do several steps at once, intermediate results overwritten),
+on as many threads as OMP_NUM_THREADS says."""
 
+import functools
+import operator
 import os
+
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no processes beside this one
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +54,21 @@ def transformer_block(x, gain1, bias1, wq, wk, wv, wo, gain2, bias2, up, down):
     return torch.addmm(attended, wide, small(down))
 
 
+def add(*x):
+    return functools.reduce(operator.add, x)
+
+
+def compiled_add(*x):
+    total = x[0]
+    for each in x[1:]:
+        total = total + each
+    return total
+
+
+def update(x):
+    return x.mul_(0.999).add_(0.001)
+
+
 PROGRAMS = {
     "elementwise": lambda a, b, c, d: torch.addcmul(c, a, b).relu_().mul_(d),
     "row_sums": lambda x: torch.sum(x, 1),
@@ -71,11 +90,20 @@ PROGRAMS = {
     "transformer_block": transformer_block,
     "training_step": training_step,
     "train": train,
+    "call": add,
+    "compiled_call": compiled_add,
+    "awaited_call": add,
+    "donated_call": update,
+    "donated_update": update,
 }
 
 
 def prepare(program, inputs):
     tensors = [torch.from_numpy(each.copy()) for each in inputs]
+    if program is add:
+        return functools.partial(functools.reduce, operator.add, tensors)
+    if program is compiled_add:
+        return functools.partial(torch.compile(compiled_add, fullgraph=True), *tensors)
     return lambda: program(*tensors)
 
 
