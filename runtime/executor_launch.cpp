@@ -163,16 +163,16 @@ void ExecutorCall::add_accesses(Accesses& accesses) const {
 }
 
 void ExecutorCall::record(RecordingState& recording, executors::Sink& sink) {
-  for (std::size_t k = 0; k < given_.size(); ++k) {
-    if (given_[k].donated && !given_[k].ours)
-      refuse(k, ErrorCode::invalid_argument, "cannot be donated to a call that is recorded");
-    given_[k].donated = false;
-  }
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     if (!use.first_result) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: a recording cannot have a call that updates variable '{}'", user(),
                             use.variable->name));
+  }
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (given_[k].donated && !given_[k].ours)
+      refuse(k, ErrorCode::invalid_argument, "cannot be donated to a call that is recorded");
+    given_[k].donated = false;
   }
   check_states();
   plain_ = small_ = false;
