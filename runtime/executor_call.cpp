@@ -4,24 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <mutex>
 #include <utility>
 
 #include "jit/system/inside.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
-#include "runtime/executor_record.hpp"
 #include "runtime/executor_state.hpp"
-#include "runtime/recording.hpp"
 #include "runtime/transfer.hpp"
 #include "runtime/variable_state.hpp"
-#include "scheduler/device/clocks.hpp"
 #include "scheduler/observe/log.hpp"
-#include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
-namespace {}  // namespace
 
 ExecutorCall::ExecutorCall(ExecutorState& executor, const Device& device, Site& site)
     : executor_(executor),
@@ -159,6 +153,7 @@ void ExecutorCall::keep_updates() {
 /// The next calls read what this one leaves. The arrays from before go after the locks.
 void ExecutorCall::update_variables() noexcept {
   for (Update& each : updates_) each.variable->arrays.swap(each.arrays);
+  arrays_.clear();  // the next call finds that nobody else has them
   locks_.clear();
 }
 

@@ -9,19 +9,11 @@
 #include <utility>
 
 #include "jit/system/inside.hpp"
-#include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
-#include "runtime/executor_record.hpp"
 #include "runtime/executor_state.hpp"
-#include "runtime/recording.hpp"
-#include "runtime/transfer.hpp"
 #include "runtime/variable_state.hpp"
-#include "scheduler/device/clocks.hpp"
-#include "scheduler/observe/log.hpp"
-#include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
-namespace {}  // namespace
 
 std::string ExecutorCall::user() const {
   return fmt::format("executor '{}' on {}", executor_.name(), device_.name());

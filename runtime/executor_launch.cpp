@@ -4,24 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "jit/system/inside.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
-#include "runtime/executor_record.hpp"
 #include "runtime/executor_state.hpp"
 #include "runtime/recording.hpp"
-#include "runtime/transfer.hpp"
 #include "runtime/variable_state.hpp"
 #include "scheduler/device/clocks.hpp"
-#include "scheduler/observe/log.hpp"
 #include "scheduler/protocol/lane.hpp"
 
 namespace heddle::rt {
-namespace {}  // namespace
 
 /// Where all that it uses is there, of its own device, and nothing is to be waited for. The note of
 /// one whose device is disturbed meanwhile makes its task look again before it runs.
@@ -133,7 +129,7 @@ void ExecutorCall::submit_carefully() {
   for (const Array& array : left_) {
     try {
       static_cast<void>(array.view().buffer().donate(executor_.where));
-    } catch (const Error&) {  // somebody else took it meanwhile
+    } catch (...) {  // somebody else took it meanwhile, or there is no memory to note who did
     }
   }
 }
