@@ -9,6 +9,7 @@
 #include <new>
 
 #include "heddle/status.hpp"
+#include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/array_state.hpp"
 #include "runtime/backend_state.hpp"
@@ -82,7 +83,7 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
   {
     const ExecutorCache::Visit visit(cache_);
     require_open(visit);
-    const ExecutorKey key(arguments, Inside::of(device)->backend.get());
+    const ExecutorKey key(arguments, Inside::of(device)->backend.get(), !options.donate.empty());
     Entry* entry = cache_.find(key.hash(), key.bytes());
     if (entry == nullptr) {
       changed = true;
@@ -118,9 +119,9 @@ Site& ExecutorState::add_site(Entry& entry, const Device& device) {
 }
 
 ExecutorState::Wanted ExecutorState::wanted_for(const executors::Arguments& arguments,
-                                                const DeviceState& device) {
-  const ExecutorKey key(arguments, device.backend.get());
-  Wanted wanted{key.hash(), std::string(key.bytes()), {}, device.backend};
+                                                const DeviceState& device) const {
+  const ExecutorKey key(arguments, device.backend.get(), !options.donate.empty());
+  Wanted wanted{key.hash(), std::string(key.bytes()), {}, device.backend, key.is_in_place()};
   for (const executors::Leaf& leaf : arguments.leaves()) wanted.types.push_back(type_of(leaf));
   return wanted;
 }
@@ -186,7 +187,12 @@ void ExecutorState::call_entry(Entry& entry, const executors::Arguments& argumen
 std::shared_ptr<const CompiledGraph> ExecutorState::compile_graph(
     const TracedGraph& traced, const Wanted& wanted, const jit::CompileLimits& limits) const {
   try {
-    return std::make_shared<const CompiledGraph>(traced, wanted.backend, options.compile, limits);
+    CompileOptions compile = options.compile;
+    const auto& variables = Inside::of(traced.graph())->variables;
+    if (wanted.is_in_place ||
+        std::ranges::any_of(variables, &jit::GraphState::VariableUse::updated))
+      compile.schedule_without.push_back(ScheduleStep::stream);
+    return std::make_shared<const CompiledGraph>(traced, wanted.backend, compile, limits);
   } catch (const Error& error) {
     std::string types;
     for (const ArrayType& type : wanted.types)
@@ -211,8 +217,8 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
   if (options.nan_check) mark_floats(traced);
   const auto was_traced = Clock::now();
   auto compiled = compile_graph(traced, wanted, limits);
-  auto entry =
-      std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name());
+  auto entry = std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name(),
+                                       Inside::of(devices.front())->timeline->id());
   entry->trace_time = was_traced - begin;
   entry->compile_time = Clock::now() - was_traced;
   compiles.add();

@@ -122,7 +122,7 @@ void CompiledGraph::add_mark(std::size_t k, const Node& node) {
 }
 
 Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<DeviceState>& on,
-           sched::Label name)
+           sched::Label name, bool is_home)
     : graph(std::move(of)),
       timeline(on->timeline->id()),
       device(on),
@@ -136,7 +136,8 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
       is_plain(!execution->queue->runs_ahead() &&
                std::ranges::none_of(graph->results, &CompiledGraph::Result::zeros)),
       small(small_kernel()) {
-  for (std::size_t k = 0; k < graph->results.size(); ++k) cells.emplace_back(new ResultCells());
+  for (std::size_t k = 0; k < graph->results.size(); ++k)
+    cells.emplace_back(new ResultCells(is_home));
 }
 
 std::optional<SmallKernel> Site::small_kernel() const {
@@ -162,12 +163,14 @@ std::optional<SmallKernel> Site::small_kernel() const {
 }
 
 Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_of_it,
-             std::shared_ptr<const CompiledGraph> compiled, const std::string& executor)
+             std::shared_ptr<const CompiledGraph> compiled, const std::string& executor,
+             std::uint64_t home_timeline)
     : key(std::move(entry_key)),
       hash(key_hash),
       number(number_of_it),
       graph(std::move(compiled)),
-      label(sched::Label::intern(executor)) {}
+      label(sched::Label::intern(executor)),
+      home(home_timeline) {}
 
 Entry::~Entry() {
   // relaxed: nobody else has it any more.
@@ -191,7 +194,7 @@ Site& Entry::add_site(const std::shared_ptr<DeviceState>& device,
                       const std::function<void(SiteOwner)>& retire) {
   const std::lock_guard lock(mutex_);
   if (Site* const known = find_site(device->timeline->id())) return *known;
-  SiteOwner made(new Site(graph, device, label));
+  SiteOwner made(new Site(graph, device, label, device->timeline->id() == home));
   drop_gone(retire);
   // relaxed: the lock is held; nobody knows the new one.
   made->next.store(sites_.load(std::memory_order_relaxed), std::memory_order_relaxed);

@@ -28,30 +28,46 @@ struct BackendState;
 /// Byte by byte: the backend, the structure, and of each leaf its type.
 class ExecutorKey {
  public:
-  ExecutorKey(const executors::Arguments& arguments, const BackendState* backend) {
+  /// `donates`: every call of the executor does.
+  ExecutorKey(const executors::Arguments& arguments, const BackendState* backend, bool donates) {
     put(&backend, sizeof backend);
     const std::string_view structure = arguments.structure();
     put(structure.data(), structure.size());
     for (const executors::Leaf& leaf : arguments.leaves()) {
       if (leaf.array != nullptr) {
+        if (leaf.donated || donates) [[unlikely]]
+          is_in_place_ = is_in_place_ || leaf.array->type().num_bytes().value_or(0) >= large_bytes;
         add(Inside::of(*leaf.array)->view.type());
       } else if (leaf.host != nullptr) {
         add(leaf.host->type());
       } else if (leaf.type != nullptr) {
+        is_in_place_ =
+            is_in_place_ || (donates && leaf.type->num_bytes().value_or(0) >= large_bytes);
         add(*leaf.type);
       } else {
         add(leaf.dtype, {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}});
       }
     }
+    put(&is_in_place_, sizeof is_in_place_);
   }
+  /// Results may lie in the memory of large arguments: then stores past the caches, of lines that
+  /// were just read, would take longer than others, so that such calls have code of their own.
+  [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
   [[nodiscard]] std::string_view bytes() const noexcept {
     return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
+  }
+  /// Of such bytes, those that tell the types alone.
+  [[nodiscard]] static std::string_view types_in(std::string_view bytes) noexcept {
+    return bytes.substr(0, bytes.size() - sizeof is_in_place_);
   }
   [[nodiscard]] std::uint64_t hash() const noexcept {
     return XXH3_64bits(bytes().data(), bytes().size());
   }
 
  private:
+  /// Kernels that touch less store through the caches anyway.
+  static constexpr std::int64_t large_bytes = std::int64_t{1} << 18;
+
   void put(const void* from, std::size_t count) {
     if (size_ + count <= sizeof few_ && many_.empty()) [[likely]] {
       std::memcpy(few_ + size_, from, count);
@@ -71,6 +87,7 @@ class ExecutorKey {
 
   char few_[512];  // NOLINT: of these, size_ are set
   std::size_t size_ = 0;
+  bool is_in_place_ = false;
   std::string many_;  // instead, where there are more
 };
 

@@ -66,48 +66,40 @@ std::size_t ExecutorCall::num_given(const BufferState& buffer) const {
 /// Under the ledger.
 sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
                                              std::optional<sched::TaskNote>& note) {
-  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
-  const std::size_t uses = given_.size() + states_.size();
-  boost::container::small_vector<Hazards::Record*, 20> records(uses);
-  const auto each_use = [&](const auto& f) {
-    std::size_t at = 0;
-    const auto one = [&](const BufferView& view, std::size_t bytes, Use use) {
-      const Range range{view.offset(), view.offset() + bytes};
-      return f(at++, *Inside::of(view.buffer()),
-               Hazards::Next{site_.timeline, disturbances, range, use, true});
-    };
-    for (std::size_t k = 0; k < given_.size(); ++k) {
-      if (!one(given_[k].array->view, graph_.parameters[k].bytes, Use::read)) return false;
-    }
-    for (std::size_t r = 0; r < states_.size(); ++r) {
-      if (!one(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return false;
-    }
-    return true;
+  struct PlainUse {
+    Hazards* hazards;
+    Hazards::Record* record;
+    Hazards::Next next;
   };
-  const bool plain = each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
+  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
+  boost::container::small_vector<PlainUse, 20> uses;
+  const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
+    BufferState& buffer = *Inside::of(view.buffer());
     if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
+    const Range range{view.offset(), view.offset() + bytes};
+    const Hazards::Next next{site_.timeline, disturbances, range, use, true};
     auto record = buffer.hazards().plain(next, 1);
     // Where it is used for the first time, each use of it may be one record more.
-    if (record && *record == nullptr && at < given_.size())
+    if (record && *record == nullptr && use == Use::read)
       record = buffer.hazards().plain(next, num_given(buffer));
     if (!record) return false;
-    records[at] = *record;
+    uses.push_back({&buffer.hazards(), *record, next});
     return true;
-  });
-  if (!plain) return {};
+  };
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (!add(given_[k].array->view, graph_.parameters[k].bytes, Use::read)) return {};
+  }
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    if (!add(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return {};
+  }
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
   if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
     note.emplace();
-    each_use([&](std::size_t, BufferState& buffer, const Hazards::Next& next) {
-      doubt(buffer.hazards(), next, *note);
-      return true;
-    });
+    for (const PlainUse& use : uses) doubt(*use.hazards, use.next, *note);
   }
-  each_use([&](std::size_t at, BufferState& buffer, const Hazards::Next& next) {
-    buffer.hazards().note_plainly(records[at], ticket.event(), next, false);
-    return true;
-  });
+  for (const PlainUse& use : uses)
+    use.hazards->note_plainly(use.record, ticket.event(), use.next, false);
   return ticket;
 }
 

@@ -11,7 +11,8 @@ namespace heddle::rt {
 
 /// Of what was compiled before: the arguments are to be of the types that it was compiled for.
 void ExecutorState::check_types(const Entry& entry, const executors::Arguments& arguments) const {
-  if (ExecutorKey(arguments, entry.graph->backend.get()).bytes() == entry.key) return;
+  const ExecutorKey key(arguments, entry.graph->backend.get(), false);
+  if (ExecutorKey::types_in(key.bytes()) == ExecutorKey::types_in(entry.key)) return;
   const CompiledGraph& graph = *entry.graph;
   const std::size_t given = arguments.leaves().size();
   const std::string what = fmt::format("executor '{}', graph '{}'", name(), graph.traced.name());

@@ -78,9 +78,10 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
     std::string key;
     std::vector<ArrayType> types;
     std::shared_ptr<BackendState> backend;
+    bool is_in_place;  ///< see ExecutorKey
   };
-  [[nodiscard]] static Wanted wanted_for(const executors::Arguments& arguments,
-                                         const DeviceState& device);
+  [[nodiscard]] Wanted wanted_for(const executors::Arguments& arguments,
+                                  const DeviceState& device) const;
   Entry& find_or_make(const Wanted& wanted, const executors::Maker& maker,
                       const jit::CompileLimits& limits);
   [[nodiscard]] std::shared_ptr<Entry> make_entry(const Wanted& wanted, std::size_t number,

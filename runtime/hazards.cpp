@@ -100,7 +100,8 @@ void Hazards::make_room(std::size_t uses) {
     records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
 }
 
-std::optional<Hazards::Record*> Hazards::plain(const Next& next, std::size_t parts) noexcept {
+std::optional<Hazards::Record*> Hazards::look_plainly(const Next& next,
+                                                      std::size_t parts) noexcept {
   Record* mine = nullptr;
   for (Record& record : records_) {
     const bool here = record.event.device_id() == next.timeline;
@@ -126,12 +127,15 @@ std::optional<Hazards::Record*> Hazards::plain(const Next& next, std::size_t par
 /// What a later one like a record writes is heeded again, whatever overwrote the one before.
 void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
                            bool alone) noexcept {
-  const Record later{event, next.range, next.disturbances, writes(next.use), false, true, alone};
-  if (like != nullptr) {
-    *like = later;
-  } else {
-    records_.push_back(later);
+  if (like == nullptr) {
+    records_.push_back(
+        {event, next.range, next.disturbances, writes(next.use), false, true, alone});
+    return;
   }
+  sched::Timeline::advance(like->event, event);
+  like->disturbances = next.disturbances;
+  like->heeded = true;
+  like->alone = alone;
 }
 
 /// Of what these bytes held before `event`, nothing is missing any more. There is room for two more

@@ -81,7 +81,24 @@ class Hazards {
   [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
   /// Where order() has nothing to say: the record that is to be this use from then on, or null for
   /// one more. nullopt: it has. `parts`: uses that may be one more record each; 0: none may.
-  [[nodiscard]] std::optional<Record*> plain(const Next& next, std::size_t parts) noexcept;
+  [[nodiscard]] std::optional<Record*> plain(const Next& next, std::size_t parts) noexcept {
+    // The way of most: what is read again and again by one timeline.
+    if (next.use == Use::read && records_.size() == 1) [[likely]] {
+      Record& only = records_.front();
+      if (!only.former && !only.writes && only.range == next.range &&
+          only.event.device_id() == next.timeline)
+        return &only;
+    }
+    // Or overwritten, of new memory that nothing but tasks of that timeline used before.
+    if (next.use == Use::overwrite && parts == 1 && records_.size() < records_.capacity()) {
+      const bool is_new = records_.empty() || (records_.size() == 1 && records_.front().former &&
+                                               !records_.front().heeded &&
+                                               records_.front().event.device_id() == next.timeline);
+      if (is_new) [[likely]]
+        return nullptr;
+    }
+    return look_plainly(next, parts);
+  }
   /// Instead of note(), where that was its answer.
   void note_plainly(Record* like, const Event& event, const Next& next, bool alone) noexcept;
   /// That use was accepted; on its timeline it is the last so far.
@@ -112,6 +129,7 @@ class Hazards {
   void be_former() noexcept;
 
  private:
+  [[nodiscard]] std::optional<Record*> look_plainly(const Next& next, std::size_t parts) noexcept;
   void make_room(std::size_t uses);
   void renew(const Range& range, const Event& event) noexcept;
 

@@ -14,9 +14,10 @@ struct EndBuffer {
   void operator()(BufferState* buffer) const noexcept { buffer->end(); }
 };
 struct EndArray {
+  bool keeps_device;
   void operator()(ArrayState* array) const noexcept {
     Inside::rebind(array->view, Inside::make<Buffer>(std::shared_ptr<BufferState>()));
-    array->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
+    if (!keeps_device) array->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
     array->event = Event();
   }
 };
@@ -43,10 +44,10 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
       array_.emplace(
           ArrayState{device, BufferView(Inside::make<Buffer>(std::move(buffer)), type), Event()});
     } else {
-      array_->device = device;
+      if (!of_.keeps_device_) array_->device = device;
       Inside::rebind(array_->view, Inside::make<Buffer>(std::move(buffer)));
     }
-    return {&*array_, EndArray(), Allocator<char>(*this, 2)};
+    return {&*array_, EndArray{of_.keeps_device_}, Allocator<char>(*this, 2)};
   } catch (...) {
     for (; begun < parts; ++begun) end_part();
     throw;
@@ -55,8 +56,10 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
 
 void ResultCell::end_part() noexcept {
   // acq_rel: pairs with itself: all that was done with the parts comes before the cell is
-  // another's.
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // another's. acquire: the same for the last part, beside which nobody has one.
+  if (left_.load(std::memory_order_acquire) != 1 &&
+      left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    return;
   ResultCells& cells = of_;
   cells.given_.push(*this);  // and may go with the cells
   if (cells.cells_.end()) delete &cells;

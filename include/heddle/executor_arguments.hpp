@@ -204,8 +204,9 @@ class Arguments {
   /// A function may tell types apart that hold the same leaves.
   void begin(const char* tag) {
     firsts_.push_back(leaves_.size());
-    for (std::size_t k = 0; k < sizeof tag; ++k)
-      put(static_cast<char>(reinterpret_cast<std::uintptr_t>(tag) >> 8U * k));
+    char bytes[sizeof tag];
+    std::memcpy(bytes, &tag, sizeof tag);
+    structure_.append(bytes, sizeof bytes);
   }
   void put(char c) { structure_.push_back(c); }
   template <class Of, class Tree>

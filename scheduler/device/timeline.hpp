@@ -159,6 +159,8 @@ class Timeline {
   [[nodiscard]] static bool has_ended(const Event& event) noexcept {
     return of(event) == nullptr || of(event)->reached(event.place_.id, event.ticket_);
   }
+  /// An accepted event becomes a later one of its own timeline.
+  static void advance(Event& event, const Event& later) noexcept { event.ticket_ = later.ticket_; }
   /// How it ended, without seeing it.
   [[nodiscard]] static Status outcome_of(const Event& event) noexcept {
     if (of(event) == nullptr || !event.refusal_.ok()) return event.refusal_;
