@@ -54,7 +54,9 @@ ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
   if (options.cache_max == 0)
     refuse("cache_max is 0 (expected 1 or more, or std::nullopt for no limit)");
   if (!options.compile.name.empty())
-    refuse("options.compile has a name, which its graphs have from the executor's own");
+    refuse(
+        "options.compile has a name (expected none: graphs have the executor's, see "
+        "ExecutorOptions::name)");
   if (options.compile.trace_values)
     refuse("options.compile asks for trace_values; mark nodes with Node::log()");
 }

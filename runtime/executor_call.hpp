@@ -79,7 +79,9 @@ class ExecutorCall {
   void check_spaces() const;
   void check_states() const;
   void check_donation(std::size_t k, const BufferState& buffer) const;
-  void bring(std::span<const executors::Leaf> leaves);
+  void bring();
+  [[nodiscard]] Array brought(std::size_t k);
+  void ask_hook(SideParameters& sides) const;
   void plan_donation();
   void promise(Gift& gift) const;
   void make_results();
@@ -103,6 +105,7 @@ class ExecutorCall {
   bool plain_ = false;     // all arguments are arrays of its own device, and stay
   bool small_ = false;     // of them, those that lie in the queue itself
   bool recorded_ = false;  // its results are there before it runs: as zeros
+  std::span<const executors::Leaf> leaves_;
   executors::Few<Given, 16> given_;
   std::vector<Array> made_;    // of values of the host, and of arrays of other devices
   std::vector<Array> left_;    // donated arrays of other devices, of which copies were made

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -19,13 +20,24 @@ std::string ExecutorCall::user() const {
   return fmt::format("executor '{}' on {}", executor_.name(), device_.name());
 }
 
+namespace {
+
+/// Of a number that the host gave; else empty.
+std::string value_of(const executors::Leaf& leaf) {
+  if (leaf.data == nullptr || leaf.count >= 0) return "";
+  return " = " + render_array({leaf.dtype, {}}, leaf.data);
+}
+
+}  // namespace
+
 std::string ExecutorCall::name_of(std::size_t k) const {
   if (k >= graph_.num_arguments) {
     return fmt::format("parameter '{}' {}", graph_.parameters[k].name,
                        graph_.parameters[k].type.to_string());
   }
-  return fmt::format("argument {} of {}, '{}' {}", k, graph_.num_arguments,
-                     graph_.parameters[k].name, graph_.parameters[k].type.to_string());
+  return fmt::format("argument {} of {}, '{}' {}{}", k, graph_.num_arguments,
+                     graph_.parameters[k].name, graph_.parameters[k].type.to_string(),
+                     value_of(leaves_[k]));
 }
 
 void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, Status cause) const {
@@ -34,6 +46,7 @@ void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, S
 
 void ExecutorCall::take(std::span<const executors::Leaf> leaves,
                         std::span<const std::size_t> first_of) {
+  leaves_ = leaves;
   plain_ = executor_.options.donate.empty() && site_.is_plain && graph_.variables.empty();
   for (const executors::Leaf& leaf : leaves) add(leaf.array, leaf.donated);
   if (given_.size() < graph_.parameters.size()) take_others();
@@ -42,7 +55,7 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
   note_donated(leaves.size(), first_of);
   check_spaces();
   check_states();
-  bring(leaves);
+  bring();
 }
 
 /// Null: a value of the host, which is to be brought.
@@ -95,10 +108,7 @@ void ExecutorCall::set_sides(std::size_t first) {
   SideParameters sides(graph_.traced.graph());
   for (const std::size_t k : graph_.sides)
     sides.slots_.push_back({&graph_.parameters[k].name, &graph_.parameters[k].type});
-  if (executor_.options.on_side_parameters) {
-    const ExecutorState::UserCode inside(executor_);
-    executor_.options.on_side_parameters(sides);
-  }
+  if (executor_.options.on_side_parameters) ask_hook(sides);
   for (std::size_t at = 0; at < graph_.sides.size(); ++at) {
     const std::size_t k = graph_.sides[at];
     SideParameters::Slot& slot = sides.slots_[at];
@@ -113,6 +123,20 @@ void ExecutorCall::set_sides(std::size_t first) {
     if (slot.array->type() != *slot.type)
       told("is set to an array " + slot.array->type().to_string());
     others_[k - first] = {std::move(slot.array), slot.donated};
+  }
+}
+
+void ExecutorCall::ask_hook(SideParameters& sides) const {
+  const ExecutorState::UserCode inside(executor_);
+  try {
+    executor_.options.on_side_parameters(sides);
+  } catch (...) {
+    const Status cause = executors::caught();
+    throw Error(Status(cause.code(),
+                       fmt::format("{}: the hook of its side parameters failed, for graph '{}'",
+                                   user(), graph_.traced.name()),
+                       cause)
+                    .with_exception(std::current_exception()));
   }
 }
 
@@ -137,9 +161,9 @@ void ExecutorCall::check_spaces() const {
     const ArrayState* const array = given_[k].array;
     if (array == nullptr || reaches(execution_, *Inside::of(array->view.buffer()))) continue;
     refuse(k, ErrorCode::invalid_argument,
-           fmt::format("lies in memory of {}, which it cannot address; copy it with "
+           fmt::format("lies in memory of {}, which {} cannot address; copy it with "
                        "Array::copy_to(), or allow copies with ExecutorOptions::other_devices",
-                       array->device.name()));
+                       array->device.name(), device_.name()));
   }
 }
 
@@ -153,7 +177,8 @@ void ExecutorCall::check_states() const {
       if (!buffer.memory) refuse(k, ErrorCode::failed_precondition, buffer.absence());
     }
     if (const Status status = array->event.status(); !status.ok())
-      refuse(k, ErrorCode::failed_precondition, "did not come", status);
+      refuse(k, ErrorCode::failed_precondition,
+             "did not come: what should have filled it failed; make it anew", status);
     if (given_[k].donated) check_donation(k, buffer);
   }
 }
@@ -162,46 +187,50 @@ void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) cons
   const BufferView& view = given_[k].array->view;
   if (view.num_bytes() != buffer.bytes) {
     refuse(k, ErrorCode::failed_precondition,
-           "cannot be donated: it is a part of " + view.buffer().to_string());
+           "cannot be donated: it is a part of a " + view.buffer().to_string() +
+               "; pass it without donate()");
   }
   if (buffer.borrowed || !buffer.constant.empty()) {
     refuse(k, ErrorCode::failed_precondition,
-           "cannot be donated: that holds a hosted constant, and stays as it is");
+           "cannot be donated: it is a hosted constant, which stays as it is; pass it without "
+           "donate()");
   }
   for (std::size_t other = 0; other < given_.size(); ++other) {
     if (other == k || given_[other].array == nullptr ||
         Inside::of(given_[other].array->view.buffer()).get() != &buffer)
       continue;
     refuse(k, ErrorCode::invalid_argument,
-           fmt::format("is donated, and is {} too{}; pass a copy of one",
-                       fmt::format("argument {}, '{}'", other, graph_.parameters[other].name),
+           fmt::format("is donated, and is {} too{}; pass a copy of one", name_of(other),
                        given_[other].donated ? ", donated again" : ""));
   }
 }
 
 /// Values of the host, and arrays of other devices, come to this one. Nobody else has what is made
 /// here: results may lie in its memory.
-void ExecutorCall::bring(std::span<const executors::Leaf> leaves) {
-  const Device& device = device_;
+void ExecutorCall::bring() {
   for (std::size_t k = 0; k < given_.size(); ++k) {
     const ArrayState* const array = given_[k].array;
-    if (array != nullptr) {
-      if (reaches(execution_, *Inside::of(array->view.buffer()))) continue;
-      const Array& from = k < leaves.size() ? *leaves[k].array : *others_[k - leaves.size()].array;
-      made_.push_back(from.copy_to(device, executor_.where));
-      executor_.copies.add();
-      if (given_[k].donated) left_.push_back(from);
-    } else if (leaves[k].host != nullptr) {
-      made_.emplace_back(device, *leaves[k].host, executor_.where);
-    } else {
-      const executors::Leaf& leaf = leaves[k];
-      const std::size_t count = leaf.count < 0 ? 1 : static_cast<std::size_t>(leaf.count);
-      made_.push_back(Inside::make<Array>(device, graph_.parameters[k].type, leaf.data, count,
-                                          executor_.where));
+    if (array != nullptr && reaches(execution_, *Inside::of(array->view.buffer()))) continue;
+    try {
+      made_.push_back(brought(k));
+    } catch (const Error& error) {
+      refuse(k, error.code(), "cannot be copied there", error.status());
     }
-    given_[k] = {Inside::of(made_.back()).get(), true};
-    given_[k].ours = true;
+    given_[k] = {Inside::of(made_.back()).get(), true, true};
   }
+}
+
+Array ExecutorCall::brought(std::size_t k) {
+  if (given_[k].array != nullptr) {
+    const Array& from = k < leaves_.size() ? *leaves_[k].array : *others_[k - leaves_.size()].array;
+    if (given_[k].donated) left_.push_back(from);
+    executor_.copies.add();
+    return from.copy_to(device_, executor_.where);
+  }
+  const executors::Leaf& leaf = leaves_[k];
+  if (leaf.host != nullptr) return {device_, *leaf.host, executor_.where};
+  const std::size_t count = leaf.count < 0 ? 1 : static_cast<std::size_t>(leaf.count);
+  return Inside::make<Array>(device_, graph_.parameters[k].type, leaf.data, count, executor_.where);
 }
 
 }  // namespace heddle::rt

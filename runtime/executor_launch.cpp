@@ -153,13 +153,16 @@ void ExecutorCall::add_accesses(Accesses& accesses) const {
 void ExecutorCall::record(RecordingState& recording, executors::Sink& sink) {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     if (!use.first_result) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: a recording cannot have a call that updates variable '{}'", user(),
-                            use.variable->name));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: a recording cannot have a call that updates variable '{}'; take and "
+                    "give it as an array",
+                    user(), use.variable->name));
   }
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (given_[k].donated && !given_[k].ours)
-      refuse(k, ErrorCode::invalid_argument, "cannot be donated to a call that is recorded");
+      refuse(k, ErrorCode::invalid_argument,
+             "cannot be donated to a call that is recorded, as a run would take it once");
     given_[k].donated = false;
   }
   check_states();

@@ -11,8 +11,8 @@ namespace heddle {
 const SideParameters::Slot& SideParameters::slot(std::size_t k) const {
   if (k < slots_.size()) return slots_[k];
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("side parameter {} of graph '{}', which has {}", k, graph_.name(),
-                          slots_.size()));
+              fmt::format("side parameter {} of graph '{}', which has {}, from 0 on", k,
+                          graph_.name(), slots_.size()));
 }
 
 const std::string& SideParameters::name(std::size_t k) const { return *slot(k).name; }

@@ -89,9 +89,9 @@ void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
     if (Inside::of(nodes[k]) != Inside::of(graph)) {
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("the update of variable '{}' has nodes of no or of another graph than "
-                      "'{}'",
-                      name(), graph.name()));
+          fmt::format("variable '{}' is updated by a node that is not of graph '{}'; use nodes of "
+                      "this trace",
+                      k < state_->types.size() ? state_->path(k) : name(), graph.name()));
     }
     found.push_back(nodes[k].type());
   }

@@ -106,7 +106,8 @@ class Executor {
   /// Values of the host are copied before the call returns. Arrays may be unfinished; those of
   /// which the producer failed are refused, or fail these too, with its error.
   ///
-  /// Throws, and then every argument is as before: invalid_argument for arguments that do not fit;
+  /// Throws, and then every argument is as before, but for what a logger and nan_check throw, which
+  /// are asked at the end of the call: invalid_argument for arguments that do not fit;
   /// failed_precondition for arrays that were donated or did not come, and once it was finalised;
   /// device_failed for a device that failed; exhausted where the queue, the cache or the memory is
   /// full; and what the function and the compiler throw.

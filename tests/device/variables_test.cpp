@@ -202,7 +202,7 @@ TEST_P(VariablesTest, SayWhoTookTheirArrays) {
   both.set({row({4}), row({4})});
   const Array value = both.value().mean;
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { mean(donate(value)); }),
-              HasSubstr("is donated, and is argument 1, 'moments/mean' too"));
+              HasSubstr("is donated, and is parameter 'moments/mean' f32[1] too"));
   EXPECT_THAT(mean(value).values<float>(), ElementsAre(8));
 }
 
@@ -276,12 +276,12 @@ TEST_P(VariablesTest, SideParametersAreChecked) {
   EXPECT_THAT(why(ErrorCode::invalid_argument, [&](Sides& s) { s.set("weight", bias); }),
               HasSubstr("graph 'biased#0' has no side parameter 'weight'; it has 'bias'"));
   EXPECT_THAT(why(ErrorCode::invalid_argument, [&](Sides& s) { s.set(1, bias); }),
-              HasSubstr("side parameter 1 of graph 'biased#0', which has 1"));
+              HasSubstr("side parameter 1 of graph 'biased#0', which has 1, from 0 on"));
   EXPECT_THAT(
       why(ErrorCode::not_found, [](Sides&) { throw Error(ErrorCode::not_found, "no file"); }),
       HasSubstr("no file"));
   EXPECT_THAT(why(ErrorCode::invalid_argument, [&](Sides& s) { s.set(0, x); }),
-              HasSubstr("is donated, and is argument 1, 'bias' too"));
+              HasSubstr("is donated, and is parameter 'bias' f32[2] too"));
   EXPECT_TRUE(x.live());
   const Executor taking = biased([&](Sides& s) { s.set("bias", donate(bias)); });
   EXPECT_THAT(taking(x).values<float>(), ElementsAre(2, 3));
