@@ -71,6 +71,12 @@ void BufferState::begin(std::shared_ptr<const Memory> given) {
   memory = std::move(given);
 }
 
+void BufferState::begin_promised(std::shared_ptr<const BufferState> giver) noexcept {
+  data = giver->data;
+  bytes = giver->bytes;
+  giver_ = std::move(giver);
+}
+
 void BufferState::end() noexcept {
   if (memory && !ledger->is_inherited()) memory->let_go(hazards_);
   memory = nullptr;
@@ -143,12 +149,18 @@ BufferState::HandOver::HandOver(BufferState& from, BufferState& to, std::string 
 }
 
 void BufferState::HandOver::take() noexcept {
-  to_->memory = std::exchange(from_->memory, nullptr);
-  to_->giver_ = nullptr;  // the launch has it, too
-  to_->hazards_ = std::exchange(from_->hazards_, {});
-  to_->hazards_.be_former();
-  from_->taken_at_ = where_;
   from_->taken_by_ = std::move(name_);
+  from_->hand_over(*to_);
+  from_->taken_at_ = where_;
+}
+
+void BufferState::hand_over(BufferState& to) noexcept {
+  to.memory = std::exchange(memory, nullptr);
+  to.giver_ = nullptr;               // the launch has it, too
+  std::swap(to.hazards_, hazards_);  // so that each keeps room for some
+  to.hazards_.be_former();
+  hazards_.clear();
+  taken_at_ = std::source_location();
 }
 
 std::shared_ptr<BufferState> BufferState::next_owner() const {

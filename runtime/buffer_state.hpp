@@ -79,6 +79,8 @@ class BufferState {
 
   /// A life, or another one, of a buffer that nobody knows: of that memory, which is new to all.
   void begin(std::shared_ptr<const Memory> memory);
+  /// The same, of the memory that `giver` has until it is handed over.
+  void begin_promised(std::shared_ptr<const BufferState> giver) noexcept;
   /// That ends, as the destructor says.
   void end() noexcept;
 
@@ -134,6 +136,15 @@ class BufferState {
     std::string name_;
     std::source_location where_;
   };
+  // The same in two steps, for who keeps the name, where nothing is to be seen to before:
+
+  [[nodiscard]] bool may_be_handed_over() const noexcept {
+    return loans.empty() && pins == 0 && constant.empty();
+  }
+  /// Before the work takes its ticket. Under the lock; throws std::bad_alloc.
+  void note_taker(const std::string& name) { taken_by_ = name; }
+  /// After that. Under the lock.
+  void hand_over(BufferState& to) noexcept;
   /// What a next use comes after. Under the lock.
   [[nodiscard]] Hazards& hazards() noexcept { return hazards_; }
 

@@ -43,9 +43,9 @@ void ExecutorCall::run(executors::Sink& sink) {
   if (!graph_.variables.empty()) update_variables();
 }
 
-/// Pairs each donated argument with a result that may have its memory.
+/// Pairs each donated argument with a result that may have its memory. A call that frees some, or
+/// hands over what is to be seen to before, is not plain.
 void ExecutorCall::plan_donation() {
-  if (plain_) return;
   const jit::Signature& signature = Inside::of(graph_.code)->signature();
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (!given_[k].donated) continue;
@@ -59,7 +59,9 @@ void ExecutorCall::plan_donation() {
       break;
     }
     gifts_.push_back(gift);
-    if (gift.result == no_result && !given_[k].ours) tell_in_vain(k);
+    if (gift.result != no_result) continue;
+    plain_ = small_ = false;
+    if (!given_[k].ours) tell_in_vain(k);
   }
 }
 
@@ -73,21 +75,12 @@ void ExecutorCall::tell_in_vain(std::size_t k) const {
   });
 }
 
-void ExecutorCall::promise(Gift& gift) const {
-  gift.text = gift.result == no_result
-                  ? fmt::format(
-                        "to executor '{}', where no result fits its memory; pass it without "
-                        "donate()",
-                        executor_.name())
-                  : fmt::format("to executor '{}', where {} has its memory now; use that",
-                                executor_.name(), graph_.results[gift.result].name);
-  gift.taker = std::make_shared<BufferState>(
-      Inside::of(given_[gift.parameter].array->view.buffer()),
-      fmt::format("has none until executor '{}' is called", executor_.name()));
+ResultCell& ExecutorCall::begin_cell(std::size_t result) {
+  ++num_begun_;
+  return *std::exchange(cells_[result], nullptr);
 }
 
 void ExecutorCall::make_results() {
-  for (Gift& gift : gifts_) promise(gift);
   {
     const std::lock_guard lock(*execution_.ledger);
     throw_if_failed(whole(*execution_.ledger));
@@ -99,20 +92,27 @@ void ExecutorCall::make_results() {
     const CompiledGraph::Result& result = graph_.results[r];
     const auto gift = std::ranges::find(gifts_, r, &Gift::result);
     std::shared_ptr<ArrayState> state;
-    if (gift == gifts_.end() && !result.zeros && !recorded_) {
+    if (gift != gifts_.end()) {
+      state = begin_cell(r).begin_promised(
+          device_, result.type, Inside::of(given_[gift->parameter].array->view.buffer()));
+      gift->taker = Inside::of(state->view.buffer()).get();
+    } else if (!result.zeros && !recorded_) {
       dev::BlockRef block = allocate_block(execution_, result.bytes, result.holder);
-      ResultCell& cell = *std::exchange(cells_[r], nullptr);
-      ++num_begun_;
-      state = cell.begin(device_, result.type, std::move(block), result.bytes);
+      state = begin_cell(r).begin(device_, result.type, std::move(block), result.bytes);
     } else {
-      auto buffer = gift != gifts_.end()
-                        ? gift->taker
-                        : allocate_zeros(*Inside::of(device_), result.bytes, result.holder.second);
+      auto buffer = allocate_zeros(*Inside::of(device_), result.bytes, result.holder.second);
       state = std::make_shared<ArrayState>(ArrayState{
           device_, BufferView(Inside::make<Buffer>(std::move(buffer)), result.type), Event()});
     }
     states_.push_back(state.get());
     arrays_.push_back(Inside::make<executors::Result>(std::move(state)));
+  }
+  for (Gift& gift : gifts_) {
+    if (gift.result != no_result) continue;
+    // The memory goes to nobody.
+    gift.nobody = std::make_shared<BufferState>(
+        Inside::of(given_[gift.parameter].array->view.buffer()), std::string());
+    gift.taker = gift.nobody.get();
   }
 }
 

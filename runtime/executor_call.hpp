@@ -60,9 +60,9 @@ class ExecutorCall {
   /// A donated argument.
   struct Gift {
     std::size_t parameter;
-    std::size_t result;                    ///< that has its memory; or none
-    std::shared_ptr<BufferState> taker{};  ///< of that, or of nobody
-    std::string text{};                    ///< what users of the argument are told
+    std::size_t result;                     ///< that has its memory; or none
+    BufferState* taker = nullptr;           ///< of that
+    std::shared_ptr<BufferState> nobody{};  ///< instead, where no result has it
   };
 
   void add(const Array* array, bool donated);
@@ -83,7 +83,9 @@ class ExecutorCall {
   [[nodiscard]] Array brought(std::size_t k);
   void ask_hook(SideParameters& sides) const;
   void plan_donation();
-  void promise(Gift& gift) const;
+  [[nodiscard]] ResultCell& begin_cell(std::size_t result);
+  [[nodiscard]] bool is_plain_gift(std::size_t k) const;
+  [[nodiscard]] const std::string& text_of(const Gift& gift) const;
   void make_results();
   void fill_tables();
   void add_accesses(Accesses& accesses) const;
@@ -114,7 +116,7 @@ class ExecutorCall {
   std::vector<std::unique_lock<std::mutex>> locks_;  // of variables
   std::vector<Update> updates_;
   std::vector<Array> marked_;
-  std::vector<Gift> gifts_;
+  boost::container::small_vector<Gift, 2> gifts_;
   std::unique_ptr<CallRecord> record_;
   boost::container::small_vector<ResultCell*, 4> cells_;  // taken; those of results that are made
   std::size_t num_begun_ = 0;                             // of them have begun

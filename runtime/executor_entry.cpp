@@ -26,6 +26,15 @@ Code compile(const GraphProgram& lowered, const std::string& name, BackendState&
       spread_over(backend.compiles));
 }
 
+std::vector<std::string> texts_of(const CompiledGraph& graph, sched::Label executor) {
+  std::vector<std::string> texts;
+  for (const CompiledGraph::Result& result : graph.results) {
+    texts.push_back(fmt::format("to executor '{}', where {} has its memory now; use that",
+                                executor.c_str(), result.name));
+  }
+  return texts;
+}
+
 /// The place of a tensor in the signature.
 std::optional<std::uint32_t> place(const Code& code, const Tensor& tensor) {
   const auto at = entry_of(*Inside::of(code), tensor);
@@ -135,7 +144,11 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
                                   fmt::format("the scratch of graph '{}'", graph->traced.name()))),
       is_plain(!execution->queue->runs_ahead() &&
                std::ranges::none_of(graph->results, &CompiledGraph::Result::zeros)),
-      small(small_kernel()) {
+      small(small_kernel()),
+      taken_texts(texts_of(*graph, name)),
+      freed_text(fmt::format("to executor '{}', where no result fits its memory; pass it without "
+                             "donate()",
+                             name.c_str())) {
   for (std::size_t k = 0; k < graph->results.size(); ++k)
     cells.emplace_back(new ResultCells(is_home));
 }

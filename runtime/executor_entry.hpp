@@ -113,6 +113,9 @@ class Site {
   /// Calls of it may be plain: see ExecutorCall.
   const bool is_plain;
   const std::optional<SmallKernel> small;
+  // What those hear who use a donated argument afterwards, whose memory a result has, or none.
+  const std::vector<std::string> taken_texts;
+  const std::string freed_text;
   // Under the ledger of the device; tasks look at other lines:
   alignas(sched::tuning::line_bytes) Spares spares;                     ///< records of calls
   std::vector<std::unique_ptr<ResultCells, ResultCells::LetGo>> cells;  ///< of each result

@@ -51,7 +51,11 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
   for (const executors::Leaf& leaf : leaves) add(leaf.array, leaf.donated);
   if (given_.size() < graph_.parameters.size()) take_others();
   small_ = plain_ && site_.small.has_value();
-  if (plain_) return;  // whatever is not as it should be is found where it is submitted
+  // Whatever is not as it should be is found where it is submitted.
+  for (std::size_t k = 0; plain_ && k < given_.size(); ++k)
+    plain_ = !given_[k].donated || is_plain_gift(k);
+  small_ = small_ && plain_;
+  if (plain_) return;
   note_donated(leaves.size(), first_of);
   check_spaces();
   check_states();
@@ -62,8 +66,8 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
 void ExecutorCall::add(const Array* array, bool donated) {
   const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
   given_.push_back({state, donated});
-  plain_ = plain_ && state != nullptr && !donated &&
-           Inside::of(state->view.buffer())->ledger == execution_.ledger;
+  plain_ =
+      plain_ && state != nullptr && Inside::of(state->view.buffer())->ledger == execution_.ledger;
 }
 
 /// Variables, and what the hook sets.
@@ -152,6 +156,13 @@ void ExecutorCall::note_donated(std::size_t num_leaves, std::span<const std::siz
     const std::size_t end = argument + 1 < first_of.size() ? first_of[argument + 1] : num_leaves;
     for (std::size_t k = first_of[argument]; k < end; ++k) given_[k].donated = true;
   }
+}
+
+/// It is all of its buffer, and no other argument.
+bool ExecutorCall::is_plain_gift(std::size_t k) const {
+  const BufferView& view = given_[k].array->view;
+  const BufferState& buffer = *Inside::of(view.buffer());
+  return graph_.parameters[k].bytes == buffer.bytes && num_given(buffer) == 1;
 }
 
 /// All are where the device finds them, or may be copied.

@@ -57,6 +57,10 @@ bool ExecutorCall::submit_plainly() {
   return true;
 }
 
+const std::string& ExecutorCall::text_of(const Gift& gift) const {
+  return gift.result == no_result ? site_.freed_text : site_.taken_texts[gift.result];
+}
+
 std::size_t ExecutorCall::num_given(const BufferState& buffer) const {
   return static_cast<std::size_t>(std::ranges::count_if(given_, [&](const Given& each) {
     return Inside::of(each.array->view.buffer()).get() == &buffer;
@@ -76,6 +80,7 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
   const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
     BufferState& buffer = *Inside::of(view.buffer());
     if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
+    if (use == Use::change && !buffer.may_be_handed_over()) return false;
     const Range range{view.offset(), view.offset() + bytes};
     const Hazards::Next next{site_.timeline, disturbances, range, use, true};
     auto record = buffer.hazards().plain(next, 1);
@@ -87,11 +92,17 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     return true;
   };
   for (std::size_t k = 0; k < given_.size(); ++k) {
-    if (!add(given_[k].array->view, graph_.parameters[k].bytes, Use::read)) return {};
+    const Use use = given_[k].donated ? Use::change : Use::read;
+    if (!add(given_[k].array->view, graph_.parameters[k].bytes, use)) return {};
   }
   for (std::size_t r = 0; r < states_.size(); ++r) {
-    if (!add(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return {};
+    const bool taken = std::ranges::find(gifts_, r, &Gift::result) != gifts_.end();
+    if (!taken && !add(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return {};
   }
+  const auto giver = [&](const Gift& gift) -> BufferState& {
+    return *Inside::of(given_[gift.parameter].array->view.buffer());
+  };
+  for (const Gift& gift : gifts_) giver(gift).note_taker(text_of(gift));
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
   if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
@@ -100,6 +111,7 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
   }
   for (const PlainUse& use : uses)
     use.hazards->note_plainly(use.record, ticket.event(), use.next, false);
+  for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker);
   return ticket;
 }
 
@@ -134,8 +146,8 @@ void ExecutorCall::add_accesses(Accesses& accesses) const {
     const auto gift = std::ranges::find(gifts_, k, &Gift::parameter);
     if (gift != gifts_.end()) {
       access.use = Use::change;
-      access.taker = gift->taker.get();
-      access.taker_text = &gift->text;
+      access.taker = gift->taker;
+      access.taker_text = &text_of(*gift);
     } else if (!graph_.parameters[k].entry) {
       continue;
     }

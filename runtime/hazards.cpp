@@ -100,6 +100,11 @@ void Hazards::make_room(std::size_t uses) {
     records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
 }
 
+bool Hazards::is_superseded(const Record& record, const Next& next) noexcept {
+  return record.writes && record.range == next.range && record.event.device_id() == next.timeline &&
+         is_sure(record, next);
+}
+
 std::optional<Hazards::Record*> Hazards::look_plainly(const Next& next,
                                                       std::size_t parts) noexcept {
   Record* mine = nullptr;
@@ -134,6 +139,7 @@ void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
   }
   sched::Timeline::advance(like->event, event);
   like->disturbances = next.disturbances;
+  like->former = false;
   like->heeded = true;
   like->alone = alone;
 }

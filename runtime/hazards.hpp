@@ -89,6 +89,9 @@ class Hazards {
           only.event.device_id() == next.timeline)
         return &only;
     }
+    // Or changed again and again, and handed over each time.
+    if (next.use == Use::change && records_.size() == 1 && is_superseded(records_.front(), next))
+      return &records_.front();
     // Or overwritten, of new memory that nothing but tasks of that timeline used before.
     if (next.use == Use::overwrite && parts == 1 && records_.size() < records_.capacity()) {
       const bool is_new = records_.empty() || (records_.size() == 1 && records_.front().former &&
@@ -129,6 +132,8 @@ class Hazards {
   void be_former() noexcept;
 
  private:
+  /// A write of the same bytes by the same timeline, which ended well or will before `next`.
+  [[nodiscard]] static bool is_superseded(const Record& record, const Next& next) noexcept;
   [[nodiscard]] std::optional<Record*> look_plainly(const Next& next, std::size_t parts) noexcept;
   void make_room(std::size_t uses);
   void renew(const Range& range, const Event& event) noexcept;

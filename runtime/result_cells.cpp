@@ -24,6 +24,12 @@ struct EndArray {
 
 }  // namespace
 
+void ResultCell::make_buffer(const Execution& execution) {
+  if (buffer_) return;
+  buffer_.emplace(execution.physical, execution.shared_name, execution.ledger);
+  buffer_->hazards().reserve();
+}
+
 std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayType& type,
                                               dev::BlockRef block, std::size_t bytes) {
   const Execution& execution = *Inside::of(device)->execution;
@@ -33,25 +39,43 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
                                                    std::move(block), bytes);
   std::size_t begun = 1;
   try {
-    if (!buffer_) {
-      buffer_.emplace(execution.physical, execution.shared_name, execution.ledger);
-      buffer_->hazards().reserve();
-    }
+    make_buffer(execution);
     buffer_->begin(std::move(memory));
-    std::shared_ptr<BufferState> buffer(&*buffer_, EndBuffer(), Allocator<char>(*this, 1));
-    begun = 2;
-    if (!array_) {
-      array_.emplace(
-          ArrayState{device, BufferView(Inside::make<Buffer>(std::move(buffer)), type), Event()});
-    } else {
-      if (!of_.keeps_device_) array_->device = device;
-      Inside::rebind(array_->view, Inside::make<Buffer>(std::move(buffer)));
-    }
-    return {&*array_, EndArray{of_.keeps_device_}, Allocator<char>(*this, 2)};
+    return begin_handles(device, type, begun);
   } catch (...) {
     for (; begun < parts; ++begun) end_part();
     throw;
   }
+}
+
+std::shared_ptr<ArrayState> ResultCell::begin_promised(const Device& device, const ArrayType& type,
+                                                       std::shared_ptr<const BufferState> giver) {
+  // relaxed: nobody else has a part yet.
+  left_.store(parts - 1, std::memory_order_relaxed);  // another one has the memory
+  std::size_t begun = 1;
+  try {
+    make_buffer(*Inside::of(device)->execution);
+    buffer_->begin_promised(std::move(giver));
+    return begin_handles(device, type, begun);
+  } catch (...) {
+    for (; begun < parts; ++begun) end_part();
+    throw;
+  }
+}
+
+/// Of the parts, the buffer and the array.
+std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, const ArrayType& type,
+                                                      std::size_t& begun) {
+  std::shared_ptr<BufferState> buffer(&*buffer_, EndBuffer(), Allocator<char>(*this, 1));
+  begun = 2;
+  if (!array_) {
+    array_.emplace(
+        ArrayState{device, BufferView(Inside::make<Buffer>(std::move(buffer)), type), Event()});
+  } else {
+    if (!of_.keeps_device_) array_->device = device;
+    Inside::rebind(array_->view, Inside::make<Buffer>(std::move(buffer)));
+  }
+  return {&*array_, EndArray{of_.keeps_device_}, Allocator<char>(*this, 2)};
 }
 
 void ResultCell::end_part() noexcept {

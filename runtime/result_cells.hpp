@@ -57,6 +57,9 @@ class ResultCell {
   /// Throws std::bad_alloc, and then it has none.
   [[nodiscard]] std::shared_ptr<ArrayState> begin(const Device& device, const ArrayType& type,
                                                   dev::BlockRef block, std::size_t bytes);
+  /// The same, of the memory that `giver` has until it is handed over.
+  [[nodiscard]] std::shared_ptr<ArrayState> begin_promised(
+      const Device& device, const ArrayType& type, std::shared_ptr<const BufferState> giver);
 
   ResultCell* next = nullptr;  ///< of its pool
 
@@ -69,6 +72,9 @@ class ResultCell {
   };
 
   void end_part() noexcept;
+  void make_buffer(const Execution& execution);
+  std::shared_ptr<ArrayState> begin_handles(const Device& device, const ArrayType& type,
+                                            std::size_t& begun);
 
   ResultCells& of_;
   std::atomic<std::uint32_t> left_{0};  // parts that somebody has
