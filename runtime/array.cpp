@@ -101,11 +101,13 @@ const BufferView& Array::view() const noexcept { return state_->view; }
 const Event& Array::event() const noexcept { return state_->event; }
 
 HostArray Array::to_host(std::source_location where) const {
-  HostArray values(type());
-  auto* const bytes = static_cast<std::byte*>(values.data());
-  const Status status = view().to_host(device(), {bytes, values.num_bytes()}, where).wait();
-  if (!status.ok()) throw Error(status);
-  return values;
+  // The copy keeps it: a wait that is refused, or cancelled, ends before the copy does.
+  const auto values = std::make_shared<const HostArray>(type());
+  throw_if_failed(rt::submit_to_host(*Inside::of(device()), view(),
+                                     {values->data(), values->num_bytes(), values}, nullptr,
+                                     rt::without_events(where))
+                      .wait());
+  return *values;
 }
 
 void Array::require(DType dtype, bool one, const std::source_location& where) const {

@@ -163,16 +163,17 @@ std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& argume
 
 executors::PendingEntry ExecutorState::compile_async(
     const executors::Arguments& arguments, std::shared_ptr<const executors::Maker> maker) {
+  // From here on finalize() waits for it.
+  auto visit = std::make_shared<const ExecutorCache::Visit>(cache_);
+  no_calls.add();
+  require_open(*visit);
   const DeviceState& device = *Inside::of(devices.front());
   rt::require_open(device);
   Wanted wanted = wanted_for(arguments, device);
   return start_compile<executors::EntryHandle>(
       device.backend->compiles, limits_of(options.compile.timeout),
-      [self = shared_from_this(), wanted = std::move(wanted),
+      [self = shared_from_this(), visit = std::move(visit), wanted = std::move(wanted),
        maker = std::move(maker)](const jit::CompileLimits& limits) {
-        const ExecutorCache::Visit visit(self->cache_);
-        self->no_calls.add();
-        self->require_open(visit);
         return Inside::make<executors::EntryHandle>(
             self->find_or_make(wanted, *maker, limits).shared_from_this());
       });

@@ -46,23 +46,30 @@ void ExecutorCall::run(executors::Sink& sink) {
 /// Pairs each donated argument with a result that may have its memory. A call that frees some, or
 /// hands over what is to be seen to before, is not plain.
 void ExecutorCall::plan_donation() {
-  const jit::Signature& signature = Inside::of(graph_.code)->signature();
   for (std::size_t k = 0; k < given_.size(); ++k) {
-    if (!given_[k].donated) continue;
-    const auto& entry = graph_.parameters[k].entry;
-    Gift gift{k, no_result};
-    for (std::size_t r = 0; entry && r < graph_.results.size(); ++r) {
-      const auto& taker = graph_.results[r].entry;
-      if (!taker || graph_.results[r].bytes == 0 || !signature.may_take(*taker, *entry)) continue;
-      if (std::ranges::find(gifts_, r, &Gift::result) != gifts_.end()) continue;
-      gift.result = r;
-      break;
-    }
-    gifts_.push_back(gift);
-    if (gift.result != no_result) continue;
-    plain_ = small_ = false;
-    if (!given_[k].ours) tell_in_vain(k);
+    if (given_[k].donated && !given_[k].ours) plan_gift(k);
   }
+  // What was made here, and nobody else has, comes last.
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (given_[k].donated && given_[k].ours) plan_gift(k);
+  }
+}
+
+void ExecutorCall::plan_gift(std::size_t k) {
+  const jit::Signature& signature = Inside::of(graph_.code)->signature();
+  const auto& entry = graph_.parameters[k].entry;
+  Gift gift{k, no_result};
+  for (std::size_t r = 0; entry && r < graph_.results.size(); ++r) {
+    const auto& taker = graph_.results[r].entry;
+    if (!taker || graph_.results[r].bytes == 0 || !signature.may_take(*taker, *entry)) continue;
+    if (std::ranges::find(gifts_, r, &Gift::result) != gifts_.end()) continue;
+    gift.result = r;
+    break;
+  }
+  gifts_.push_back(gift);
+  if (gift.result != no_result) return;
+  plain_ = small_ = false;
+  if (!given_[k].ours) tell_in_vain(k);
 }
 
 /// Once for each graph.

@@ -83,6 +83,7 @@ class ExecutorCall {
   [[nodiscard]] Array brought(std::size_t k);
   void ask_hook(SideParameters& sides) const;
   void plan_donation();
+  void plan_gift(std::size_t k);
   [[nodiscard]] ResultCell& begin_cell(std::size_t result);
   [[nodiscard]] bool is_plain_gift(std::size_t k) const;
   [[nodiscard]] const std::string& text_of(const Gift& gift) const;

@@ -77,8 +77,8 @@ Error ExecutorState::full(const Wanted& wanted,
                   "arguments of {}{}; pad arguments to a few sizes (padded()), raise "
                   "ExecutorOptions::cache_max, or have what was called least recently dropped "
                   "(CacheFull::drop_least_recent)",
-                  name(), *options.cache_max, how.empty() ? "another structure" : "other types",
-                  how));
+                  name(), *options.cache_max,
+                  how.empty() ? "another structure or for another backend" : "other types", how));
 }
 
 }  // namespace heddle::rt

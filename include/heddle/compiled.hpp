@@ -48,6 +48,7 @@ class CompiledBase {
   CompiledBase(Core core, EntryHandle entry) : core_(std::move(core)), entry_(std::move(entry)) {}
   template <class Results, class... Args>
   Results call_with(bool checked, const Args&... args) const {
+    static_assert(have_values<Args...>());
     Arguments arguments;
     (arguments.add(args), ...);
     Kept<Results> kept;

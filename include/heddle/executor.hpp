@@ -128,7 +128,8 @@ class Executor {
   /// The same, with the graph that was launched.
   template <class... Args>
   auto traced(const Args&... args) const {
-    if constexpr (executors::checked_call<Function, Args...>()) {
+    if constexpr (executors::checked_call<Function, Args...>() &&
+                  executors::have_values<Args...>()) {
       std::optional<ExecutorGraph> graph;
       auto results = call_with(nullptr, &graph, args...);
       return CallWithGraph<decltype(results)>{std::move(results), std::move(*graph)};
@@ -136,12 +137,13 @@ class Executor {
   }
   /// Records the call instead: each run of the recording computes it from what is in the arrays
   /// then, and leaves it in the memory of the results that this gives, which have no values before
-  /// the first run. Values of the host are those of now. What would be donated, also to a variable
-  /// that it updates, is refused as invalid_argument, as a run would take it once; nothing is told
-  /// to loggers. Throws as a call.
+  /// the first run (zeros). Values of the host, and of variables, are those of now. What would be
+  /// donated, also to a variable that it updates, is refused as invalid_argument, as a run would
+  /// take it once; nothing is told to loggers, nor looked at by nan_check. Throws as a call.
   template <class... Args>
   auto record(const Recording& recording, const Args&... args) const {
-    if constexpr (executors::checked_call<Function, Args...>()) {
+    if constexpr (executors::checked_call<Function, Args...>() &&
+                  executors::have_values<Args...>()) {
       executors::Kept<executors::ArraysFor<Function, Args...>> kept;
       executors::Arguments arguments;
       (arguments.add(args), ...);
@@ -179,7 +181,8 @@ class Executor {
   /// The same call, which gives what went wrong instead of throwing it.
   template <class... Args>
   auto try_call(const Args&... args) const {
-    if constexpr (executors::checked_call<Function, Args...>()) {
+    if constexpr (executors::checked_call<Function, Args...>() &&
+                  executors::have_values<Args...>()) {
       using Results = executors::ArraysFor<Function, Args...>;
       try {
         return Tried<Results>{Status(), call_with(nullptr, nullptr, args...)};
@@ -208,9 +211,7 @@ class Executor {
   template <class... Args>
   auto call_on(const Device* device, const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
-      static_assert((executors::Argument<Args>::has_values && ...),
-                    "heddle: types have no values: compile() takes them, a call does not.");
-      if constexpr (!(executors::Argument<Args>::has_values && ...)) {
+      if constexpr (!executors::have_values<Args...>()) {
         return;
       } else if constexpr (std::is_void_v<executors::ReturnedFor<Function, Args...>>) {
         static_cast<void>(call_with(device, nullptr, args...));

@@ -237,6 +237,23 @@ class Arguments {
   std::vector<std::vector<std::uint8_t>> bools_;
 };
 
+template <class T>
+concept Given = Argument<std::remove_cvref_t<T>>::is;
+/// Of arguments of a call, which are to have values.
+template <class... Args>
+constexpr bool have_values() {
+  static_assert((Given<Args> && ...),
+                "heddle: an executor is called with Arrays, HostArrays, trees of either, "
+                "donate(...) of Arrays, numbers such as 1, 0.5F and std::int64_t, and vectors, "
+                "arrays or spans of numbers.");
+  if constexpr ((Given<Args> && ...)) {
+    constexpr bool values = (Argument<std::remove_cvref_t<Args>>::has_values && ...);
+    static_assert(values, "heddle: types have no values: compile() takes them, a call does not.");
+    return values;
+  }
+  return false;
+}
+
 /// A tree whose type tells how many leaves it has.
 template <class T>
 struct FixedTree {

@@ -102,8 +102,6 @@ constexpr bool checked_function() {
 }
 
 template <class T>
-concept Given = Argument<std::remove_cvref_t<T>>::is;
-template <class T>
 using NodesFor = typename Argument<std::remove_cvref_t<T>>::Nodes;
 template <class F, class... Args>
 concept Takes = tracing::TakesNodes<const F, NodesFor<Args>...> ||
@@ -154,7 +152,8 @@ template <class F, class... Args>
 constexpr bool checked_call() {
   static_assert((Given<Args> && ...),
                 "heddle: an executor is called with Arrays, HostArrays, trees of either, "
-                "donate(...) of Arrays, numbers, and vectors or spans of numbers.");
+                "donate(...) of Arrays, numbers such as 1, 0.5F and std::int64_t, and vectors, "
+                "arrays or spans of numbers; compile() with ArrayTypes too.");
   if constexpr ((Given<Args> && ...)) {
     static_assert((TreeOf<NodesFor<Args>, Node> && ...),
                   "heddle: a struct has Arrays, and cannot have nodes. Make it a template of its "

@@ -90,7 +90,7 @@ TEST_P(ExecutorCacheTest, FullCachesNameTheClosestTypes) {
                               "argument 3 'x': f32[2], compiled for f32[1]; pad arguments"),
                     HasSubstr("ExecutorOptions::cache_max")));
   EXPECT_THAT(refusal(ErrorCode::exhausted, [&] { step(List{x}, x); }),
-              HasSubstr("another structure; pad arguments"));
+              HasSubstr("another structure or for another backend; pad arguments"));
   EXPECT_THAT(
       refusal(ErrorCode::exhausted, [&] { static_cast<void>(step.compile(List{y, y}, x)); }),
       HasSubstr("other types: argument 0 'list/0': f32[2], compiled for f32[1]; pad"));
