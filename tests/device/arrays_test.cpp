@@ -151,5 +151,24 @@ TEST_P(ArraysTest, PrintThemselves) {
   EXPECT_LT(array.to_string().size(), 1000U);
 }
 
+// A read in a task of its device is refused, and writes nothing later that is not its own
+TEST_P(ArraysTest, AreNotReadInTasksOfTheirDevice) {
+  const Array sevens(device, std::vector<float>(1000, 7));
+  std::vector<float> mine;
+  ErrorCode code = ErrorCode::ok;
+  const Event end = device.submit("reads", [&] {
+    try {
+      static_cast<void>(sevens.values<float>());
+    } catch (const Error& error) {
+      code = error.code();
+    }
+    mine.assign(1000, 0);  // where the values would have been
+  });
+  ASSERT_TRUE(end.wait().ok());
+  device.await();
+  EXPECT_EQ(code, ErrorCode::failed_precondition);
+  EXPECT_EQ(mine, std::vector<float>(1000, 0));
+}
+
 }  // namespace
 }  // namespace heddle

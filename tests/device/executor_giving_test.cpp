@@ -235,5 +235,15 @@ TEST_P(ExecutorGivingTest, TheFirstMistakeIsNamed) {
               HasSubstr("executor 'add' was finalised"));
 }
 
+// G12: what is donated gives its memory before temporaries that the call made of values of the host
+TEST_P(ExecutorGivingTest, DonatedArraysComeBeforeTemporaries) {
+  const auto add = adder();
+  const Array x = row({1, 2});
+  const Array sum = add(Values{3, 4}, donate(x));
+  EXPECT_THAT(sum.values<float>(), testing::ElementsAre(4, 6));
+  EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { add(x, x); }),
+              testing::HasSubstr("has its memory now"));
+}
+
 }  // namespace
 }  // namespace heddle
