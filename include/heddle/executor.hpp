@@ -88,7 +88,8 @@ class Executor {
            std::source_location where = std::source_location::current())
       : core_(device, std::move(options), where),
         function_(std::make_shared<const Function>(std::move(function))) {
-    static_assert(ExecutorFunction<Function>);
+    constexpr bool is_function = executors::checked_function<Function>();
+    static_assert(is_function);
   }
   /// The same, with a name that reads better before the function.
   Executor(const Device& device, std::string name, Function function, ExecutorOptions options = {},

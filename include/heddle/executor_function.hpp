@@ -97,7 +97,8 @@ constexpr bool checked_function() {
     else
       return false;
   } else {
-    return true;  // a generic function: its calls tell
+    static_assert(std::is_class_v<F>, "heddle: an executor is made of a function.");
+    return std::is_class_v<F>;  // a generic one: its calls tell
   }
 }
 

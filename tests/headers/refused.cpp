@@ -76,3 +76,16 @@ void traces_of(const ArrayType& type, const Typed& typed, const Unordered& map, 
   const auto pair = trace("f", [](Node x) { return Pair{x, x}; }, type);
   (void)pair.unflatten_results(std::vector{1, 2});  // refused: returns a struct that has node[s]
 }
+void executors_of(const Device& device, const Array& x, const ArrayType& type, const Node& node) {
+  const auto fine = [](Node each) { return each; };
+  const Executor inc(device, fine);
+  (void)Executor(device, 3);  // refused: an executor is made of a functio[n]
+  (void)Executor(device,
+                 [](float each) { return each; });  // refused: takes Nodes and trees of Node[s]
+  (void)Executor(device, [](Node& each) { return each; });  // refused: not by Node&
+  (void)Executor(device,
+                 [k = 0](Node each) mutable { return each + k++; });  // refused: not be mutabl[e]
+  inc(x, x);  // refused: (take these argument[s]|evaluated to fals[e])
+  inc(node);  // refused: is called with Array[s]
+  inc(type);  // refused: types have no value[s]
+}
