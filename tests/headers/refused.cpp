@@ -86,6 +86,6 @@ void executors_of(const Device& device, const Array& x, const ArrayType& type, c
   (void)Executor(device,
                  [k = 0](Node each) mutable { return each + k++; });  // refused: not be mutabl[e]
   inc(x, x);  // refused: (take these argument[s]|evaluated to fals[e])
-  inc(node);  // refused: is called with Array[s]
-  inc(type);  // refused: types have no value[s]
+  inc(node);  // refused: (is called with Array[s]|checked_cal[l])
+  inc(type);  // refused: (types have no value[s]|have_value[s])
 }
