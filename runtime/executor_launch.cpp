@@ -80,6 +80,8 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
   const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
     BufferState& buffer = *Inside::of(view.buffer());
     if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
+    // Nothing keeps memory of another device for the task: it goes with that device.
+    if (buffer.memory->timeline() != site_.timeline) return false;
     if (use == Use::change && !buffer.may_be_handed_over()) return false;
     const Range range{view.offset(), view.offset() + bytes};
     const Hazards::Next next{site_.timeline, disturbances, range, use, true};
