@@ -5,6 +5,8 @@
 #include <mutex>
 #include <new>
 
+#include "scheduler/device/timeline.hpp"
+
 namespace heddle::dev {
 namespace {
 
@@ -271,6 +273,7 @@ void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
     block.holder = &at->second;
   }
   block.asked = bytes;
+  block.bare = false;
   HolderCount& count = *block.holder;
   count.in_use += bytes;
   count.peak = std::max(count.peak, count.in_use);
@@ -328,8 +331,9 @@ void MemoryCache::forget(BlockRef block) noexcept {
     const std::lock_guard lock(mutex_);
     gone(*block);
     forget_holder(*block);
+    count_kept(*block);
+    forgotten_.push(std::move(block), false);  // tasks may use it yet, and keep nothing
   }
-  count_kept(*block);
 }
 
 MemoryUse MemoryCache::use() const noexcept {
@@ -371,6 +375,22 @@ void MemoryCache::trim(LastUses having) noexcept {
     });
   }
   pool_->move_to(trimmed, *share_, wanted);
+  while (BlockRef block = trimmed.take({LastUses::any, 0})) let_go(std::move(block));
+}
+
+/// The last uses keep it until they have ended, or, where it is bare, are asked to tell of that.
+void MemoryCache::let_go(BlockRef block) noexcept {
+  if (!block->bare) return;
+  for (const Event& use : block->last_uses) {
+    if (sched::Timeline::has_ended(use)) continue;
+    try {
+      sched::Timeline::call(use, [block] { static_cast<void>(block); });
+    } catch (const std::bad_alloc&) {
+      const std::lock_guard lock(mutex_);
+      forgotten_.push(std::move(block), false);
+      return;
+    }
+  }
 }
 
 }  // namespace heddle::dev

@@ -95,6 +95,7 @@ class MemoryCache {
     return fork_generation_ != sched::fork_generation();
   }
   void leave() noexcept;
+  void let_go(BlockRef block) noexcept;
   void note(Block& block, std::size_t bytes, const Holder& holder);
   void forget_holder(Block& block) noexcept;
   void count_kept(Block& block) noexcept;
@@ -111,6 +112,7 @@ class MemoryCache {
   std::size_t at_hand_bytes_ = 0;
   std::shared_ptr<const Slab> slab_;  // of which the next small blocks are parts
   std::size_t slab_used_ = 0;         // bytes
+  BlockList forgotten_;               // they go with the cache
   std::map<Holder, HolderCount> holders_;
   std::uint64_t in_use_ = 0, peak_ = 0;
 };

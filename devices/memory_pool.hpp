@@ -82,7 +82,9 @@ struct Block {
   std::size_t asked = 0;          ///< bytes, by its buffer
   HolderCount* holder = nullptr;  ///< who asked last, as far as a cache remembers
   bool kept = false;              ///< it counts in the share
-  Block* next = nullptr;          ///< in a list
+  /// Tasks among the last uses keep it by nothing: it goes once they have ended.
+  bool bare = false;
+  Block* next = nullptr;  ///< in a list
 
   /// AddressSanitizer takes every touch for a mistake, until it is told otherwise.
   void forbid_touches(bool forbidden) const noexcept {

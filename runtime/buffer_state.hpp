@@ -50,6 +50,10 @@ class Memory {
   [[nodiscard]] std::span<const Event> former_uses() const noexcept;
   /// Of the device that it is of; 0: it is borrowed.
   [[nodiscard]] std::uint64_t timeline() const noexcept { return cache_ ? cache_->timeline() : 0; }
+  /// A task uses it that keeps it by nothing. Under the ledger of its device.
+  void be_bare() const noexcept {
+    if (block_ && !block_->bare) block_->bare = true;
+  }
   /// Once, by the last who can ask for uses: it comes after these.
   void let_go(const Hazards& uses) const noexcept;
 

@@ -73,6 +73,7 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
   struct PlainUse {
     Hazards* hazards;
     Hazards::Record* record;
+    const Memory* memory;
     Hazards::Next next;
   };
   const std::uint64_t disturbances = sched::disturbances(*device.timeline);
@@ -90,7 +91,7 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     if (record && *record == nullptr && use == Use::read)
       record = buffer.hazards().plain(next, num_given(buffer));
     if (!record) return false;
-    uses.push_back({&buffer.hazards(), *record, next});
+    uses.push_back({&buffer.hazards(), *record, buffer.memory.get(), next});
     return true;
   };
   for (std::size_t k = 0; k < given_.size(); ++k) {
@@ -111,8 +112,10 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     note.emplace();
     for (const PlainUse& use : uses) doubt(*use.hazards, use.next, *note);
   }
-  for (const PlainUse& use : uses)
+  for (const PlainUse& use : uses) {
     use.hazards->note_plainly(use.record, ticket.event(), use.next, false);
+    use.memory->be_bare();
+  }
   for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker);
   return ticket;
 }

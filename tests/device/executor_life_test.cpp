@@ -340,5 +340,28 @@ TEST_P(ExecutorLifeTest, GoInAnyOrder) {
   EXPECT_THAT(z->values<float>(), ElementsAre(3));
 }
 
+// D2: what calls that wait use yet goes back once they have ended, whoever let it go and trims
+TEST_P(ExecutorLifeTest, TrimmedMemoryGoesAfterCalls) {
+  if (GetParam().starts_with("sync_")) return;  // its calls do not wait
+  const auto add = adder();
+  const Values values(100'000, 1);
+  Array x = row(values);
+  add(x, x).wait();
+  device.await();
+  device.trim();
+  Gate gate(device);
+  for (int k = 0; k < 3; ++k) x = add(x, x);
+  const Array kept = x;
+  x = row({0});
+  device.trim();
+  EXPECT_GE(device.statistics().bytes_cached, 400'000U);
+  gate.open();
+  EXPECT_EQ(kept.values<float>(), Values(100'000, 8));
+  wait_until([&] {
+    device.trim();
+    return device.statistics().bytes_cached < 400'000U;
+  });
+}
+
 }  // namespace
 }  // namespace heddle
