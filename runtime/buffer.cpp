@@ -139,6 +139,7 @@ std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
   auto next = next_owner();
   memory = nullptr;
   taken_at_ = where;
+  taken_by_.clear();
   return next;
 }
 

@@ -67,12 +67,18 @@ void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
               fmt::format("executor '{}' was finalised; make another", name()));
 }
 
-ExecutorState::UserCode::UserCode(const ExecutorState& executor) : executor_(executor) {
+/// Without memory for that nobody knows: the call may be accepted already.
+ExecutorState::UserCode::UserCode(const ExecutorState& executor) noexcept : executor_(executor) {
   const std::lock_guard lock(executor_.in_user_code_mutex_);
-  executor_.in_user_code_.push_back(me_);
+  try {
+    executor_.in_user_code_.push_back(me_);
+    is_known_ = true;
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 ExecutorState::UserCode::~UserCode() {
+  if (!is_known_) return;
   const std::lock_guard lock(executor_.in_user_code_mutex_);
   executor_.in_user_code_.erase(std::ranges::find(executor_.in_user_code_, me_));
 }
@@ -80,6 +86,7 @@ ExecutorState::UserCode::~UserCode() {
 void ExecutorState::call(const executors::Arguments& arguments, const executors::Maker& maker,
                          executors::Sink& sink, const Device* on,
                          std::optional<ExecutorGraph>* graph) {
+  const CallEnd end(*this);
   const Device& device = on != nullptr ? *on : devices.front();
   bool changed = false;
   {
@@ -95,8 +102,8 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
       entry =
           &find_or_make(wanted_for(arguments, state), maker, limits_of(options.compile.timeout));
     }
+    if (graph != nullptr) graph->emplace(graph_of(*entry));  // first: it takes memory
     changed |= launch(*entry, arguments, sink, device);
-    if (graph != nullptr) graph->emplace(graph_of(*entry));
   }
   if (changed) cache_.sweep();
 }
@@ -147,6 +154,7 @@ void ExecutorState::record(RecordingState& recording, const executors::Arguments
 
 std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& arguments,
                                               const executors::Maker& maker) {
+  const CallEnd end(*this);
   std::shared_ptr<Entry> entry;
   {
     const ExecutorCache::Visit visit(cache_);
@@ -181,6 +189,7 @@ executors::PendingEntry ExecutorState::compile_async(
 
 void ExecutorState::call_entry(Entry& entry, const executors::Arguments& arguments,
                                executors::Sink& sink, bool checked) {
+  const CallEnd end(*this);
   const ExecutorCache::Visit visit(cache_);
   require_open(visit);
   if (checked) check_types(entry, arguments);
@@ -236,7 +245,8 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
 
 ExecutorStatistics ExecutorState::statistics() const {
   ExecutorStatistics statistics;
-  statistics.calls = cache_.num_visits() - no_calls.get();
+  const std::uint64_t no_call = no_calls.get();  // first: both grow
+  statistics.calls = cache_.num_visits() - no_call;
   statistics.misses = cache_.misses.get();
   statistics.traces = traces.get();
   statistics.compiles = compiles.get();
@@ -266,10 +276,32 @@ void ExecutorState::finalize() {
   cache_.close();
 }
 
+void ExecutorState::outlive(std::shared_ptr<ExecutorState> self) noexcept {
+  const std::lock_guard lock(in_user_code_mutex_);
+  self_ = std::move(self);
+  // relaxed: the call that is to see it runs this.
+  is_outlived_.store(true, std::memory_order_relaxed);
+}
+
+void ExecutorState::settle() noexcept {
+  std::shared_ptr<ExecutorState> self;  // may be the last to have it
+  {
+    const std::lock_guard lock(in_user_code_mutex_);
+    if (!in_user_code_.empty()) return;  // the call around this one does it
+    self.swap(self_);
+  }
+  if (!self) return;
+  try {
+    cache_.close();
+  } catch (const std::bad_alloc&) {  // it goes all the same
+  }
+}
+
 ExecutorHandle::~ExecutorHandle() {
   try {
     state->finalize();
-  } catch (const Error&) {  // the last handle goes in its own call, which ends by itself
+  } catch (...) {
+    state->outlive(state);
   }
 }
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "heddle/status.hpp"
 #include "runtime/executor_flight.hpp"
+#include "scheduler/threads/fork.hpp"
 #include "scheduler/threads/thread_number.hpp"
 
 namespace heddle::rt {
@@ -69,22 +71,21 @@ void ExecutorCache::publish() {
     while (made->cells[at].second != nullptr) at = (at + 1) & mask;
     made->cells[at] = {entry->hash, entry.get()};
   }
-  retired_.reserve(retired_.size() + 1);
+  std::list<Retired> retired(1);
   // seq_cst: pairs with the load in find(), see Visits.
   const Snapshot* const before = snapshot_.exchange(made.release(), std::memory_order_seq_cst);
-  retired_.push_back({nullptr, std::unique_ptr<const Snapshot>(before), nullptr, {}});
+  retired.front().snapshot.reset(before);
+  retired_.splice(retired_.end(), retired);
 }
 
 /// Takes out what no visit has any more; it is destroyed without the lock.
-void ExecutorCache::sweep() {
-  std::vector<Retired> gone;  // goes after the lock
+void ExecutorCache::sweep() noexcept {
+  std::list<Retired> gone;  // goes after the lock
   const std::lock_guard lock(mutex_);
-  gone.reserve(retired_.size());
-  std::erase_if(retired_, [&](Retired& each) {
-    if (!visits_.pass(each.seen)) return false;
-    gone.push_back(std::move(each));
-    return true;
-  });
+  for (auto each = retired_.begin(); each != retired_.end();) {
+    const auto at = each++;
+    if (visits_.pass(at->seen)) gone.splice(gone.end(), retired_, at);
+  }
 }
 
 /// For one more, beside those that are being made.
@@ -102,7 +103,7 @@ void ExecutorCache::drop_oldest() {
   });
   std::shared_ptr<Entry> gone = *oldest;
   const auto at = oldest - entries_.begin();
-  retired_.reserve(retired_.size() + 2);
+  std::list<Retired> retired(1);
   entries_.erase(oldest);
   try {
     publish();
@@ -113,7 +114,8 @@ void ExecutorCache::drop_oldest() {
   const Entry* latest = gone.get();
   // relaxed: as in use(); an entry at the same address is another one.
   latest_.compare_exchange_strong(latest, nullptr, std::memory_order_relaxed);
-  retired_.push_back({std::move(gone), nullptr, nullptr, {}});
+  retired.front().entry = std::move(gone);
+  retired_.splice(retired_.end(), retired);
   dropped.add();
 }
 
@@ -174,18 +176,24 @@ std::vector<std::shared_ptr<Entry>> ExecutorCache::entries() const {
   return entries_;
 }
 
-void ExecutorCache::retire(SiteOwner site) {
+void ExecutorCache::retire(SiteOwner site) noexcept try {
+  std::list<Retired> retired(1);
+  retired.front().site = std::move(site);
   const std::lock_guard lock(mutex_);
-  retired_.push_back({nullptr, nullptr, std::move(site), {}});
+  retired_.splice(retired_.end(), retired);
+} catch (const std::bad_alloc&) {
+  static_cast<void>(site.release());  // visits may have it: nobody can tell when it may go
 }
 
 void ExecutorCache::close() {
+  // Of a forked child nobody is inside, whatever the counts say, and locks may be taken for ever.
+  if (fork_generation_ != sched::fork_generation()) return;
   // seq_cst: pairs with the load of a visit, see Visits.
   closed_.store(true, std::memory_order_seq_cst);
   for (sched::Visits<>::Seen seen; !visits_.pass(seen);)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   std::vector<std::shared_ptr<Entry>> entries;
-  std::vector<Retired> retired;
+  std::list<Retired> retired;
   const std::lock_guard lock(mutex_);
   entries.swap(entries_);
   retired.swap(retired_);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "heddle/executor.hpp"
 #include "runtime/executor_entry.hpp"
 #include "scheduler/protocol/visits.hpp"
+#include "scheduler/threads/fork.hpp"
 
 namespace heddle::rt {
 
@@ -71,9 +73,9 @@ class ExecutorCache {
                                     const Refuse& refuse);
 
   /// That is in no entry any more. During a visit.
-  void retire(SiteOwner site);
+  void retire(SiteOwner site) noexcept;
   /// Frees what was dropped and no visit has any more. After a visit in which one was made.
-  void sweep();
+  void sweep() noexcept;
 
   [[nodiscard]] std::vector<std::shared_ptr<Entry>> entries() const;
   [[nodiscard]] std::uint64_t num_visits() const noexcept { return visits_.total(); }
@@ -103,6 +105,7 @@ class ExecutorCache {
               std::shared_ptr<Entry> entry);
   void use(Entry& entry) const noexcept;
 
+  const std::uint32_t fork_generation_ = sched::fork_generation();
   const std::optional<std::size_t> entries_max_;
   const CacheFull full_;
   mutable sched::Visits<> visits_;
@@ -114,7 +117,7 @@ class ExecutorCache {
   mutable std::mutex mutex_;  // guards what follows, and who stores `snapshot_`
   std::vector<std::shared_ptr<Entry>> entries_;
   std::map<std::string, std::shared_ptr<Flight>> flights_;
-  std::vector<Retired> retired_;
+  std::list<Retired> retired_;
   std::size_t next_number_ = 0;
 };
 

@@ -93,6 +93,7 @@ void ExecutorCall::make_results() {
     throw_if_failed(whole(*execution_.ledger));
     if (plain_) execution_.ledger->claim();
     if (!small_) record_ = CallRecord::make(site_);
+    cells_.reserve(site_.cells.size());
     for (const auto& cells : site_.cells) cells_.push_back(&cells->take());
   }
   for (std::size_t r = 0; r < cells_.size(); ++r) {

@@ -196,10 +196,10 @@ Entry::~Entry() {
 }
 
 Site* Entry::find_site(std::uint64_t timeline) const noexcept {
-  // acquire: pairs with the releases in add_site() and drop_gone().
-  Site* site = sites_.load(std::memory_order_acquire);
+  // seq_cst: pairs with the stores in add_site() and drop_gone(), see Visits.
+  Site* site = sites_.load(std::memory_order_seq_cst);
   while (site != nullptr && site->timeline != timeline)
-    site = site->next.load(std::memory_order_acquire);  // acquire: the same
+    site = site->next.load(std::memory_order_seq_cst);  // seq_cst: the same
   return site;
 }
 
@@ -211,8 +211,8 @@ Site& Entry::add_site(const std::shared_ptr<DeviceState>& device,
   drop_gone(retire);
   // relaxed: the lock is held; nobody knows the new one.
   made->next.store(sites_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  // release: pairs with the acquire in find_site().
-  sites_.store(made.get(), std::memory_order_release);
+  // seq_cst: pairs with the load in find_site(), see Visits.
+  sites_.store(made.get(), std::memory_order_seq_cst);
   return *made.release();
 }
 
@@ -226,8 +226,8 @@ void Entry::drop_gone(const std::function<void(SiteOwner)>& retire) {
       link = &site->next;
       continue;
     }
-    // release: pairs with the acquire in find_site(); relaxed: the lock is held.
-    link->store(site->next.load(std::memory_order_relaxed), std::memory_order_release);
+    // seq_cst: pairs with the load in find_site(), see Visits; relaxed: the lock is held.
+    link->store(site->next.load(std::memory_order_relaxed), std::memory_order_seq_cst);
     retire(SiteOwner(site));
   }
 }

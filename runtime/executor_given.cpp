@@ -82,9 +82,11 @@ void ExecutorCall::take_others() {
       const Array& array = use.variable->arrays[k];
       // It is in place where nobody else can find it.
       const auto& state = Inside::of(array);
-      const bool alone =
-          state.use_count() == 1 && Inside::of(state->view.buffer()).use_count() == 1;
-      const bool mine = use.first_result.has_value() && alone;
+      const auto& buffer = Inside::of(state->view.buffer());
+      const bool alone = state.use_count() == 1 && buffer.use_count() == 1;
+      const bool whole = array.num_bytes() == buffer->bytes;
+      const bool mine = use.first_result.has_value() && alone && whole && !buffer->borrowed &&
+                        buffer->constant.empty();
       other(use.first_parameter + k) = {array, false};
       variable_donated_.push_back(mine);
     }

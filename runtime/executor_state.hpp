@@ -45,6 +45,8 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
                   bool checked);
   /// Idempotent; waits for what is under way.
   void finalize();
+  /// Its last handle goes in code of users in one of its own calls, which finalises it at its end.
+  void outlive(std::shared_ptr<ExecutorState> self) noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return options.name; }
   [[nodiscard]] ExecutorStatistics statistics() const;
@@ -55,7 +57,7 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   /// While code of users runs in a call: it may not finalise.
   class UserCode {
    public:
-    explicit UserCode(const ExecutorState& executor);
+    explicit UserCode(const ExecutorState& executor) noexcept;
     UserCode(const UserCode&) = delete;
     UserCode& operator=(const UserCode&) = delete;
     ~UserCode();
@@ -63,6 +65,7 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
    private:
     const ExecutorState& executor_;
     const Runner me_ = Runner::here();
+    bool is_known_ = false;
   };
 
   const std::vector<Device> devices;  ///< one, as long as there are no meshes
@@ -96,10 +99,28 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   void check_types(const Entry& entry, const executors::Arguments& arguments) const;
   void require_open(const ExecutorCache::Visit& visit) const;
 
+  /// The end of a call.
+  class CallEnd {
+   public:
+    explicit CallEnd(ExecutorState& executor) noexcept : executor_(executor) {}
+    CallEnd(const CallEnd&) = delete;
+    CallEnd& operator=(const CallEnd&) = delete;
+    ~CallEnd() {
+      // relaxed: it was set in this call, or is not to be seen.
+      if (executor_.is_outlived_.load(std::memory_order_relaxed)) [[unlikely]]
+        executor_.settle();
+    }
+
+   private:
+    ExecutorState& executor_;
+  };
+  void settle() noexcept;
   [[nodiscard]] Site& add_site(Entry& entry, const Device& device);
 
   mutable std::mutex in_user_code_mutex_;
   mutable std::vector<Runner> in_user_code_;  // guarded by that
+  std::shared_ptr<ExecutorState> self_;       // likewise: while no handle has it, and calls end
+  std::atomic<bool> is_outlived_{false};
   ExecutorCache cache_;
 };
 

@@ -43,6 +43,7 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
     buffer_->begin(std::move(memory));
     return begin_handles(device, type, begun);
   } catch (...) {
+    if (buffer_) buffer_->hazards().clear();
     for (; begun < parts; ++begun) end_part();
     throw;
   }

@@ -363,5 +363,18 @@ TEST_P(ExecutorLifeTest, TrimmedMemoryGoesAfterCalls) {
   });
 }
 
+// F7: the last handle may go in a logger of its own, whose call ends well
+TEST_P(ExecutorLifeTest, LastHandlesGoInTheirOwnCalls) {
+  for (int k = 0; k < 3; ++k) {
+    auto* inc = static_cast<Executor<Node (*)(Node)>*>(nullptr);
+    ExecutorOptions options{.name = "inc"};
+    options.logger = [&](const LoggedNodes&) { delete std::exchange(inc, nullptr); };
+    inc = new Executor<Node (*)(Node)>(plus_one(std::move(options)));
+    const Array y = (*inc)(row({1, 2}));
+    EXPECT_EQ(inc, nullptr);
+    EXPECT_THAT(y.values<float>(), ElementsAre(2, 3));
+  }
+}
+
 }  // namespace
 }  // namespace heddle

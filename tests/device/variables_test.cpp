@@ -346,5 +346,17 @@ TEST_P(VariablesTest, MarkedNodesArePrinted) {
   EXPECT_THAT(printed(plus_one(), 100), IsEmpty());
 }
 
+// J33: parts of buffers are updated by new memory
+TEST_P(VariablesTest, PartsOfBuffersAreUpdated) {
+  const Buffer both = Buffer::allocate(device, {f32, {4}});
+  const Variable part("part", Array(device, BufferView(both, {f32, {2}}, 8)));
+  const Executor add(device, "add", [=](const Graph& graph, Node by) {
+    part.update(graph, part.read(graph) + by);
+  });
+  for (int k = 0; k < 3; ++k) add(row({1, 2}));
+  EXPECT_THAT(part.value().values<float>(), ElementsAre(3, 6));
+  EXPECT_THAT(Array(device, BufferView(both, {f32, {4}})).values<float>(), ElementsAre(0, 0, 0, 0));
+}
+
 }  // namespace
 }  // namespace heddle
