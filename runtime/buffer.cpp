@@ -143,25 +143,18 @@ std::shared_ptr<BufferState> BufferState::donate(std::source_location where) {
   return next;
 }
 
-BufferState::HandOver::HandOver(BufferState& from, BufferState& to, std::string name,
-                                std::source_location where)
-    : from_(&from), to_(&to), name_(std::move(name)), where_(where) {
-  require_unpinned(from, where);
+void BufferState::prepare_hand_over(std::string_view taker, const std::source_location& where) {
+  require_unpinned(*this, where);
+  taken_by_ = taker;
 }
 
-void BufferState::HandOver::take() noexcept {
-  from_->taken_by_ = std::move(name_);
-  from_->hand_over(*to_);
-  from_->taken_at_ = where_;
-}
-
-void BufferState::hand_over(BufferState& to) noexcept {
+void BufferState::hand_over(BufferState& to, const std::source_location& where) noexcept {
   to.memory = std::exchange(memory, nullptr);
   to.giver_ = nullptr;               // the launch has it, too
   std::swap(to.hazards_, hazards_);  // so that each keeps room for some
   to.hazards_.be_former();
   hazards_.clear();
-  taken_at_ = std::source_location();
+  taken_at_ = where;
 }
 
 std::shared_ptr<BufferState> BufferState::next_owner() const {

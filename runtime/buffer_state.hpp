@@ -11,6 +11,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "devices/device.hpp"
 #include "devices/memory_cache.hpp"
@@ -126,29 +127,18 @@ class BufferState {
   /// Where there is no memory: why, and what to do. Under the lock.
   [[nodiscard]] std::string absence() const;
 
-  /// One work in which memory goes from one buffer to another that it was promised.
-  class HandOver {
-   public:
-    /// `name`: of what takes it, for messages. Under the lock; throws std::bad_alloc.
-    HandOver(BufferState& from, BufferState& to, std::string name, std::source_location where);
-    /// The work has its ticket, and its use is noted. Under the lock.
-    void take() noexcept;
+  // A work in which the memory goes to a buffer that it was promised to. Under the lock:
 
-   private:
-    BufferState* from_;
-    BufferState* to_;
-    std::string name_;
-    std::source_location where_;
-  };
-  // The same in two steps, for who keeps the name, where nothing is to be seen to before:
-
+  /// No loan is to be seen to before, and no pin forbids it.
   [[nodiscard]] bool may_be_handed_over() const noexcept {
     return loans.empty() && pins == 0 && constant.empty();
   }
-  /// Before the work takes its ticket. Under the lock; throws std::bad_alloc.
-  void note_taker(const std::string& name) { taken_by_ = name; }
-  /// After that. Under the lock.
-  void hand_over(BufferState& to) noexcept;
+  /// Before the work takes its ticket; `taker`: what it goes to, for messages. Throws where it is
+  /// pinned, and std::bad_alloc.
+  void prepare_hand_over(std::string_view taker, const std::source_location& where);
+  /// The work has its ticket, and its use is noted.
+  void hand_over(BufferState& to, const std::source_location& where) noexcept;
+
   /// What a next use comes after. Under the lock.
   [[nodiscard]] Hazards& hazards() noexcept { return hazards_; }
 

@@ -105,7 +105,7 @@ class ExecutorCall {
   Execution& execution_;
   const CompiledGraph& graph_;
   Site& site_;
-  bool plain_ = false;     // all arguments are arrays of its own device, and stay
+  bool plain_ = false;     // all arguments are arrays of its own device, and stay or lie in results
   bool small_ = false;     // of them, those that lie in the queue itself
   bool recorded_ = false;  // its results are there before it runs: as zeros
   std::span<const executors::Leaf> leaves_;

@@ -47,8 +47,9 @@ void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, S
 void ExecutorCall::take(std::span<const executors::Leaf> leaves,
                         std::span<const std::size_t> first_of) {
   leaves_ = leaves;
-  plain_ = executor_.options.donate.empty() && site_.is_plain && graph_.variables.empty();
+  plain_ = site_.is_plain && graph_.variables.empty();
   for (const executors::Leaf& leaf : leaves) add(leaf.array, leaf.donated);
+  note_donated(leaves.size(), first_of);
   if (given_.size() < graph_.parameters.size()) take_others();
   small_ = plain_ && site_.small.has_value();
   // Whatever is not as it should be is found where it is submitted.
@@ -56,7 +57,6 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
     plain_ = !given_[k].donated || is_plain_gift(k);
   small_ = small_ && plain_;
   if (plain_) return;
-  note_donated(leaves.size(), first_of);
   check_spaces();
   check_states();
   bring();

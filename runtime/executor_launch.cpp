@@ -105,7 +105,7 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
   const auto giver = [&](const Gift& gift) -> BufferState& {
     return *Inside::of(given_[gift.parameter].array->view.buffer());
   };
-  for (const Gift& gift : gifts_) giver(gift).note_taker(text_of(gift));
+  for (const Gift& gift : gifts_) giver(gift).prepare_hand_over(text_of(gift), {});
   const sched::PlainTicket ticket(*device.timeline);
   if (!ticket) return {};
   if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
@@ -116,7 +116,7 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     use.hazards->note_plainly(use.record, ticket.event(), use.next, false);
     use.memory->be_bare();
   }
-  for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker);
+  for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker, {});
   return ticket;
 }
 

@@ -84,7 +84,7 @@ class Door final : public sched::TicketGuard {
       note_use(*taken);
       if (sched::Clocks::on()) [[unlikely]]
         watch(*taken);
-      for (BufferState::HandOver& each : hand_overs_) each.take();
+      hand_over();
       if (operation_ != nullptr) {
         operation_->accepted();
       } else {
@@ -166,7 +166,6 @@ class Door final : public sched::TicketGuard {
     for (const sched::Awaited& each : after_) {
       if (!ended_well(each.event)) note.come_after(each.event, each.heeded);
     }
-    hand_overs_.clear();  // as an earlier try made them
     disturbances_ = sched::disturbances(*device_.timeline);
     const std::vector<Accesses::Touch>& touches = accesses_->touches();
     if (operation_ != nullptr) operation_->kept_.resize(touches.size());
@@ -182,8 +181,11 @@ class Door final : public sched::TicketGuard {
       const auto broken = each.hazards->order(next(each), each.among, note);
       if (broken) return not_written(each.named, user(), *broken);
       if (each.named.taker != nullptr) {
-        hand_overs_.emplace_back(*each.buffer, *each.named.taker, taker_of(each.named),
-                                 options_->site.value_or(std::source_location()));
+        each.buffer->prepare_hand_over(
+            each.named.taker_text != nullptr
+                ? std::string_view(*each.named.taker_text)
+                : fmt::format("tensor '{}'", each.named.taker_tensor->label()),
+            site());
       }
     }
     if (operation_ != nullptr) operation_->merged_ = std::move(more);
@@ -191,9 +193,14 @@ class Door final : public sched::TicketGuard {
     return {};
   }
 
-  static std::string taker_of(const Access& access) {
-    return access.taker_text != nullptr ? *access.taker_text
-                                        : fmt::format("tensor '{}'", access.taker_tensor->label());
+  void hand_over() noexcept {
+    for (const Accesses::Touch& each : accesses_->touches()) {
+      if (each.named.taker != nullptr) each.buffer->hand_over(*each.named.taker, site());
+    }
+  }
+
+  [[nodiscard]] std::source_location site() const noexcept {
+    return options_->site.value_or(std::source_location());
   }
 
   /// What was kept for an earlier task is the same: a buffer has one memory in its life.
@@ -313,7 +320,6 @@ class Door final : public sched::TicketGuard {
   const SubmitOptions* options_ = nullptr;
   sched::TaskNote* note_ = nullptr;
   std::uint64_t disturbances_ = 0;  // when it was looked at
-  std::vector<BufferState::HandOver> hand_overs_;
   std::vector<WatchedUses::Missing> missing_;
 };
 

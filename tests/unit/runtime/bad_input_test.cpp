@@ -53,7 +53,17 @@ struct Fault {
   const char* words;
 };
 
-class BrokenCompilerTest : public testing::TestWithParam<Fault> {};
+class BrokenCompilerTest : public testing::TestWithParam<Fault> {
+ protected:
+  static Backend open(const Workshop& shop) {
+    BackendOptions options;
+    options.name = "cc";
+    options.cc = shop.compiler().string();
+    options.temp_dir = shop.folder().string();
+    if (GetParam().code == ErrorCode::deadline) options.compile_timeout = std::chrono::seconds(1);
+    return Backend::open(options);
+  }
+};
 INSTANTIATE_TEST_SUITE_P(
     All, BrokenCompilerTest,
     testing::Values(Fault{"Fails", "echo 'no licence' >&2; exit 1", ErrorCode::compile_failed,
@@ -67,12 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
 // J10, bad input: what is linked already runs on, and the next compile works
 TEST_P(BrokenCompilerTest, LeavesTheBackendUsable) {
   const Workshop shop(GetParam().script);
-  BackendOptions options;
-  options.name = "cc";
-  options.cc = shop.compiler().string();
-  options.temp_dir = shop.folder().string();
-  if (GetParam().code == ErrorCode::deadline) options.compile_timeout = std::chrono::seconds(1);
-  const Backend backend = Backend::open(options);
+  const Backend backend = open(shop);
   const Tensor x("x", i32, {2});
   const Routine before = Context(backend.physical_device(0).new_virtual_device())
                              .link(backend.compile(increment(x, "before", 1)));
@@ -93,12 +98,7 @@ TEST_P(BrokenCompilerTest, LeavesTheBackendUsable) {
 // F5: all calls that wait for one compile are told; the next one works
 TEST_P(BrokenCompilerTest, FailsAllCallsThatWaitForIt) {
   const Workshop shop(GetParam().script);
-  BackendOptions options;
-  options.name = "cc";
-  options.cc = shop.compiler().string();
-  options.temp_dir = shop.folder().string();
-  if (GetParam().code == ErrorCode::deadline) options.compile_timeout = std::chrono::seconds(1);
-  const Backend backend = Backend::open(options);
+  const Backend backend = open(shop);
   const Device device = backend.physical_device(0).new_virtual_device();
   std::atomic<int> called = 0;
   const Executor during(device, "during", [&](Node x) {

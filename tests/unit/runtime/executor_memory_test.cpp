@@ -63,6 +63,29 @@ TEST_P(ExecutorMemoryTest, CachedCallsTakeNone) {
   device.await();
 }
 
+// F7, J65: also where results lie in the memory of what is donated, by the call or by an option
+TEST_P(ExecutorMemoryTest, DonatedCallsTakeNone) {
+  const auto function = [](Node x) { return x * 0.5 + 1; };
+  const Executor step(device, function);
+  const Executor always(device, function, {.donate = {0}});
+  Array x = row(1);
+  const auto call = [&](int times) {
+    for (int k = 0; k < times; ++k) {
+      x = step(donate(x));
+      x = always(x);
+    }
+  };
+  for (int round = 0; round < 3; ++round) {
+    device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+    call(100);
+    device.await();
+  }
+  const std::uint64_t before = allocations();
+  call(50);
+  EXPECT_EQ(allocations() - before, 0U);
+  EXPECT_THAT(x.values<float>(), testing::Each(2));
+}
+
 // F7: results that are dropped are memory for the next ones
 TEST_P(ExecutorMemoryTest, ManyCallsTakeNoMoreOfTheDevice) {
   const Executor step(device, [](Node x, Node y) { return std::pair(x + y, x * y); });
