@@ -115,11 +115,18 @@ bool ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
   const bool is_first = site == nullptr;
   if (is_first) [[unlikely]]
     site = &add_site(entry, device);
-  ExecutorCall call(*this, device, *site);
-  call.take(arguments.leaves(), arguments.firsts());
-  call.run(sink);
-  call.tell();
-  return is_first;
+  while (true) {
+    ExecutorCall call(*this, device, *site);
+    try {
+      call.take(arguments.leaves(), arguments.firsts());
+      call.run(sink);
+    } catch (const Error&) {
+      if (call.is_outdated()) continue;  // a call of another thread came first
+      throw;
+    }
+    call.tell();
+    return is_first;
+  }
 }
 
 Site& ExecutorState::add_site(Entry& entry, const Device& device) {

@@ -40,7 +40,6 @@ void ExecutorCall::run(executors::Sink& sink) {
   sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.num_function_results));
   if (!small_) fill_tables();
   if (!submit_plainly()) submit_carefully();
-  if (!graph_.variables.empty()) update_variables();
 }
 
 /// Pairs each donated argument with a result that may have its memory. A call that frees some, or
@@ -158,11 +157,34 @@ void ExecutorCall::keep_updates() {
   }
 }
 
-/// The next calls read what this one leaves. The arrays from before go after the locks.
-void ExecutorCall::update_variables() noexcept {
-  for (Update& each : updates_) each.variable->arrays.swap(each.arrays);
-  arrays_.clear();  // the next call finds that nobody else has them
-  locks_.clear();
+/// At the moment at which the call is accepted, variables are still those that it took.
+bool ExecutorCall::hold() noexcept {
+  for (const Seen& each : seen_) each.variable->mutex.lock();
+  const bool same = std::ranges::all_of(seen_, [](const Seen& each) {
+    return each.variable->changes == each.changes &&
+           (!each.donated || each.variable->looks == each.looks);
+  });
+  if (!same) release(nullptr);
+  return same;
+}
+
+bool ExecutorCall::is_outdated() noexcept {
+  const bool same = hold();
+  if (same) release(nullptr);
+  return !same;
+}
+
+/// The next calls read what this one leaves. The arrays from before go later, without a lock.
+void ExecutorCall::release(const Event* taken) noexcept {
+  if (taken != nullptr) {
+    for (ArrayState* const state : states_) state->event = *taken;
+    arrays_.clear();  // the next call finds that nobody else has them
+    for (Update& each : updates_) {
+      each.variable->arrays.swap(each.arrays);
+      ++each.variable->changes;
+    }
+  }
+  for (const Seen& each : seen_) each.variable->mutex.unlock();
 }
 
 /// What is marked, to the logger; after the call, without a lock.

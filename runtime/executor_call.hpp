@@ -25,7 +25,7 @@ class ExecutorState;
 class RecordingState;
 struct Recorded;
 
-class ExecutorCall {
+class ExecutorCall final : private Condition {
  public:
   ExecutorCall(ExecutorState& executor, const Device& device, Site& site);
   ExecutorCall(const ExecutorCall&) = delete;
@@ -37,6 +37,9 @@ class ExecutorCall {
   void take(std::span<const executors::Leaf> leaves, std::span<const std::size_t> first_of);
   /// Makes results, gives them to the sink, launches.
   void run(executors::Sink& sink);
+  /// Once it was refused: variables are others by now than those that it took, and a new call is to
+  /// be made of the same.
+  [[nodiscard]] bool is_outdated() noexcept;
   /// Makes results, gives them to the sink, and adds the call to the recording.
   void record(RecordingState& recording, executors::Sink& sink);
   /// After run(): has the logger told.
@@ -51,6 +54,12 @@ class ExecutorCall {
   struct Other {
     std::optional<Array> array;
     bool donated = false;
+  };
+  /// A variable as it was taken.
+  struct Seen {
+    VariableState* variable;
+    std::uint64_t changes, looks;
+    bool donated;  ///< some of its arrays are
   };
   struct Update {
     VariableState* variable;
@@ -68,12 +77,13 @@ class ExecutorCall {
   void add(const Array* array, bool donated);
   void take_others();
   void set_sides(std::size_t first);
-  void lock_variables();
+  void see_variables();
   void tell_in_vain(std::size_t k) const;
   [[nodiscard]] bool tells_nodes() const;
   void keep_marked();
   void keep_updates();
-  void update_variables() noexcept;
+  [[nodiscard]] bool hold() noexcept override;
+  void release(const Event* taken) noexcept override;
   [[nodiscard]] std::shared_ptr<const Recorded> recorded();
   void note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of);
   void check_spaces() const;
@@ -113,8 +123,7 @@ class ExecutorCall {
   std::vector<Array> made_;    // of values of the host, and of arrays of other devices
   std::vector<Array> left_;    // donated arrays of other devices, of which copies were made
   std::vector<Other> others_;  // parameters beyond those of arguments
-  std::vector<bool> variable_donated_;
-  std::vector<std::unique_lock<std::mutex>> locks_;  // of variables
+  std::vector<Seen> seen_;     // variables, in the order in which all calls lock them
   std::vector<Update> updates_;
   std::vector<Array> marked_;
   boost::container::small_vector<Gift, 2> gifts_;

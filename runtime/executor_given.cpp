@@ -73,10 +73,22 @@ void ExecutorCall::add(const Array* array, bool donated) {
 /// Variables, and what the hook sets.
 void ExecutorCall::take_others() {
   others_.resize(graph_.parameters.size() - given_.size());
-  const std::size_t first = given_.size();
-  const auto other = [&](std::size_t k) -> Other& { return others_[k - first]; };
-  set_sides(first);
-  lock_variables();
+  set_sides(given_.size());
+  see_variables();
+  for (const Other& each : others_) add(&*each.array, each.donated);
+}
+
+/// All at one moment. They are looked at again at that of the launch, without a wait between locks.
+void ExecutorCall::see_variables() {
+  for (const CompiledGraph::VariableUse& use : graph_.variables)
+    seen_.push_back({use.variable.get(), 0, 0, false});
+  std::ranges::sort(seen_, std::less<>(), &Seen::variable);
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (Seen& each : seen_) {
+    locks.emplace_back(each.variable->mutex);
+    each.changes = each.variable->changes;
+    each.looks = each.variable->looks;
+  }
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; k < use.variable->arrays.size(); ++k) {
       const Array& array = use.variable->arrays[k];
@@ -85,28 +97,12 @@ void ExecutorCall::take_others() {
       const auto& buffer = Inside::of(state->view.buffer());
       const bool alone = state.use_count() == 1 && buffer.use_count() == 1;
       const bool whole = array.num_bytes() == buffer->bytes;
-      const bool mine = use.first_result.has_value() && alone && whole && !buffer->borrowed &&
-                        buffer->constant.empty();
-      other(use.first_parameter + k) = {array, false};
-      variable_donated_.push_back(mine);
+      const bool donated = use.first_result.has_value() && alone && whole && !buffer->borrowed &&
+                           buffer->constant.empty();
+      others_[use.first_parameter + k - given_.size()] = {array, donated};
+      if (donated) std::ranges::find(seen_, use.variable.get(), &Seen::variable)->donated = true;
     }
   }
-  for (const Other& each : others_) add(&*each.array, each.donated);
-  // Copies were made here, so that only now it is known.
-  std::size_t at = 0;
-  for (const CompiledGraph::VariableUse& use : graph_.variables) {
-    for (std::size_t k = 0; k < use.variable->arrays.size(); ++k)
-      given_[use.first_parameter + k].donated = variable_donated_[at++];
-  }
-}
-
-/// In one order in all calls.
-void ExecutorCall::lock_variables() {
-  std::vector<VariableState*> variables;
-  for (const CompiledGraph::VariableUse& use : graph_.variables)
-    variables.push_back(use.variable.get());
-  std::ranges::sort(variables, std::less<>());
-  for (VariableState* const variable : variables) locks_.emplace_back(variable->mutex);
 }
 
 void ExecutorCall::set_sides(std::size_t first) {

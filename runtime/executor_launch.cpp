@@ -132,9 +132,11 @@ void ExecutorCall::submit_carefully() {
   options.lists_events = false;
   options.sync = Sync::automatic;
   const Accesses& accesses = record_->accesses;
-  const Event event =
-      submit(*Inside::of(device_), {site_.label, std::move(record_), accesses}, options);
-  for (ArrayState* const state : states_) state->event = event;
+  Work work{site_.label, std::move(record_), accesses};
+  if (!seen_.empty()) work.condition = this;
+  const Event event = submit(*Inside::of(device_), std::move(work), options);
+  // Else release() saw to that, and others may have the results by now.
+  for (std::size_t r = 0; seen_.empty() && r < states_.size(); ++r) states_[r]->event = event;
   for (const Array& array : left_) {
     try {
       static_cast<void>(array.view().buffer().donate(executor_.where));

@@ -49,6 +49,11 @@ class Door final : public sched::TicketGuard {
       operation_->merged_.reset();
       operation_->fresh_.clear();
     }
+    if (condition_ != nullptr && !condition_->hold()) {
+      return Status(ErrorCode::failed_precondition, [&] {
+        return fmt::format("{}: what it was made with changed meanwhile", user());
+      });
+    }
     if (merge_ != nullptr) slot().mutex.lock();
     Status why;
     try {
@@ -68,7 +73,9 @@ class Door final : public sched::TicketGuard {
                            device_.execution->name);
       });
     }
-    if (!why.ok() && merge_ != nullptr) slot().mutex.unlock();
+    if (why.ok()) return why;
+    if (merge_ != nullptr) slot().mutex.unlock();
+    if (condition_ != nullptr) condition_->release(nullptr);
     return why;
   }
 
@@ -98,6 +105,7 @@ class Door final : public sched::TicketGuard {
     }
     unlock_ledgers();
     if (merge_ != nullptr) slot().mutex.unlock();
+    if (condition_ != nullptr) condition_->release(taken);
   }
 
  private:
@@ -111,6 +119,7 @@ class Door final : public sched::TicketGuard {
     first_values_ = work.first_values;
     accepted_ = work.accepted;
     statics_ = work.statics;
+    condition_ = work.condition;
     operation_ = work.operation.get();
     if (device.execution->queue->runs_ahead() && !operation_->host_takes_part())
       ops_ = &Queued::ahead;
@@ -308,6 +317,7 @@ class Door final : public sched::TicketGuard {
   const sched::Label label_;
   const Accesses* accesses_;  // from enter() on with what is merged
   MergeUse* merge_ = nullptr;
+  Condition* condition_ = nullptr;
   std::span<const ContextState* const> contexts_;
   std::span<const sched::Awaited> after_;
   Operation* operation_ = nullptr;

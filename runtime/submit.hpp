@@ -193,6 +193,24 @@ class MergeUse {
   ~MergeUse() = default;
 };
 
+/// What else has to be so at the moment at which a work takes its ticket.
+class Condition {
+ public:
+  Condition() = default;
+  Condition(const Condition&) = delete;
+  Condition& operator=(const Condition&) = delete;
+
+  /// Locks what it looks at, until release(). false: it is not so; nothing is locked, and the work
+  /// is refused.
+  [[nodiscard]] virtual bool hold() noexcept = 0;
+  /// The work has that ticket. Null: it was refused, or it waits for room, and hold() is asked
+  /// again.
+  virtual void release(const Event* taken) noexcept = 0;
+
+ protected:
+  ~Condition() = default;
+};
+
 /// How a work is submitted.
 struct SubmitOptions : sched::SubmitOptions {
   std::optional<Sync> sync{};  ///< unset: as its device's backend says
@@ -222,7 +240,8 @@ struct Work {
   /// It is part of what was accepted: where what it reads was not written, it is skipped instead of
   /// refused.
   bool accepted = false;
-  Chosen statics{};  ///< of the routine that it launches
+  Chosen statics{};                ///< of the routine that it launches
+  Condition* condition = nullptr;  ///< null: none
 };
 
 /// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is

@@ -104,6 +104,7 @@ void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
 
 std::vector<Array> VariableBase::leaves() const {
   const std::lock_guard lock(state_->mutex);
+  ++state_->looks;
   return state_->arrays;
 }
 
@@ -113,6 +114,7 @@ void VariableBase::set_leaves(const TreeDef& structure, std::vector<Array> leave
   state_->require_types(structure, found, "the new value");
   const std::lock_guard lock(state_->mutex);
   state_->arrays.swap(leaves);
+  ++state_->changes;
 }
 
 }  // namespace heddle

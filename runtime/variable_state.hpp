@@ -1,6 +1,7 @@
 // What is behind Variable: its arrays, and how functions use it. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -24,8 +25,10 @@ class VariableState {
   const TreeDef structure;
   std::vector<ArrayType> types;  // constant
 
-  std::mutex mutex;           // of a call from where it reads to where it was accepted
-  std::vector<Array> arrays;  // guarded by mutex
+  std::mutex mutex;  // guards what follows; whoever has it waits for nothing
+  std::vector<Array> arrays;
+  std::uint64_t changes = 0;  ///< other arrays came
+  std::uint64_t looks = 0;    ///< others were given these
 };
 
 }  // namespace heddle::rt

@@ -358,5 +358,30 @@ TEST_P(VariablesTest, PartsOfBuffersAreUpdated) {
   EXPECT_THAT(Array(device, BufferView(both, {f32, {4}})).values<float>(), ElementsAre(0, 0, 0, 0));
 }
 
+// S4: a call that waits for room in a queue holds up nobody who wants its variables
+TEST_P(VariablesTest, AreReadWhileCallsWaitForRoom) {
+  if (GetParam().starts_with("sync_")) return;  // whose calls do not wait
+  BackendOptions options;
+  options.name = GetParam();
+  options.scheduling.device.queue_size = 2;
+  const Backend small = Backend::open(options);
+  const Device busy = small.physical_device(0).new_virtual_device();
+  const Variable steps("steps", Array(busy, {0.F}));
+  const Executor step(busy, "step",
+                      [=](const Graph& graph) { steps.update(graph, steps.read(graph) + 1); });
+  step();
+  std::atomic<bool> begun = false, read = false;
+  busy.submit("reads", [&] {
+    begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // until a call waits
+    static_cast<void>(steps.value());
+    read = true;
+  });
+  wait_until([&] { return begun.load(); });
+  for (int k = 0; k < 4; ++k) step();
+  EXPECT_TRUE(read);
+  EXPECT_EQ(steps.value().item<float>(), 5);
+}
+
 }  // namespace
 }  // namespace heddle
