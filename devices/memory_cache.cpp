@@ -273,7 +273,7 @@ void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
     block.holder = &at->second;
   }
   block.asked = bytes;
-  block.bare = false;
+  if (block.last_uses.empty()) block.bare = false;
   HolderCount& count = *block.holder;
   count.in_use += bytes;
   count.peak = std::max(count.peak, count.in_use);

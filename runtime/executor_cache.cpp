@@ -5,7 +5,6 @@
 #include <bit>
 #include <chrono>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "heddle/status.hpp"
@@ -91,6 +90,9 @@ void ExecutorCache::sweep() noexcept {
 /// For one more, beside those that are being made.
 void ExecutorCache::make_room(const Refuse& refuse) {
   if (!entries_max_ || entries_.size() + flights_.size() < *entries_max_) return;
+  const auto over = std::ranges::find_if(
+      entries_, [](const std::shared_ptr<Entry>& entry) { return entry->is_over(); });
+  if (over != entries_.end()) return drop(*over);
   if (full_ == CacheFull::refuse) throw refuse(entries_);
   if (!entries_.empty()) drop_oldest();  // else all are being made, and see to that once they are
 }
@@ -98,13 +100,17 @@ void ExecutorCache::make_room(const Refuse& refuse) {
 /// Under the lock.
 void ExecutorCache::drop_oldest() {
   // relaxed: as in use().
-  const auto oldest = std::ranges::min_element(entries_, {}, [](const auto& entry) {
+  drop(*std::ranges::min_element(entries_, {}, [](const auto& entry) {
     return entry->last_used.load(std::memory_order_relaxed);
-  });
-  std::shared_ptr<Entry> gone = *oldest;
-  const auto at = oldest - entries_.begin();
+  }));
+}
+
+/// Under the lock.
+void ExecutorCache::drop(std::shared_ptr<Entry> gone) {
+  const auto place = std::ranges::find(entries_, gone);
+  const auto at = place - entries_.begin();
   std::list<Retired> retired(1);
-  entries_.erase(oldest);
+  entries_.erase(place);
   try {
     publish();
   } catch (...) {
@@ -190,8 +196,15 @@ void ExecutorCache::close() {
   if (fork_generation_ != sched::fork_generation()) return;
   // seq_cst: pairs with the load of a visit, see Visits.
   closed_.store(true, std::memory_order_seq_cst);
-  for (sched::Visits<>::Seen seen; !visits_.pass(seen);)
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  {
+    // Nobody tells of the end of a visit, which would cost each call. A wait for what never comes
+    // lets other tasks of this thread run, which a call inside may need.
+    sched::ExternalTimeline timeline("executor");
+    const Event never = timeline.next();
+    for (sched::Visits<>::Seen seen; !visits_.pass(seen);)
+      static_cast<void>(never.wait_for(std::chrono::microseconds(100)));
+    static_cast<void>(timeline.signal(never.ticket()));
+  }
   std::vector<std::shared_ptr<Entry>> entries;
   std::list<Retired> retired;
   const std::lock_guard lock(mutex_);

@@ -101,6 +101,7 @@ class ExecutorCache {
   void publish();
   void make_room(const Refuse& refuse);
   void drop_oldest();
+  void drop(std::shared_ptr<Entry> gone);
   Entry& land(const std::string& key, const std::shared_ptr<Flight>& flight,
               std::shared_ptr<Entry> entry);
   void use(Entry& entry) const noexcept;

@@ -150,7 +150,7 @@ void ExecutorCall::keep_marked() {
 void ExecutorCall::keep_updates() {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     if (!use.first_result) continue;
-    const std::size_t count = use.variable->arrays.size();
+    const std::size_t count = use.variable->types.size();
     const auto updated =
         std::span(arrays_.data(), arrays_.size()).subspan(*use.first_result, count);
     updates_.push_back({use.variable.get(), executors::Result::copies(updated)});

@@ -195,6 +195,11 @@ Entry::~Entry() {
   }
 }
 
+bool Entry::is_over() const noexcept {
+  // relaxed: that it is found too late does not matter.
+  return graph->backend->finalized.load(std::memory_order_relaxed);
+}
+
 Site* Entry::find_site(std::uint64_t timeline) const noexcept {
   // seq_cst: pairs with the stores in add_site() and drop_gone(), see Visits.
   Site* site = sites_.load(std::memory_order_seq_cst);

@@ -144,6 +144,9 @@ struct Entry : std::enable_shared_from_this<Entry> {
   /// Nobody calls it any more.
   ~Entry();
 
+  /// Nobody can call it: its backend was finalised.
+  [[nodiscard]] bool is_over() const noexcept;
+
   /// Where it is on a device; null: it was not called there yet.
   [[nodiscard]] Site* find_site(std::uint64_t timeline) const noexcept;
   /// The same, which loads it there. Throws as Site(). Those of devices that have gone since are

@@ -78,7 +78,10 @@ Error ExecutorState::full(const Wanted& wanted,
                   "ExecutorOptions::cache_max, or have what was called least recently dropped "
                   "(CacheFull::drop_least_recent)",
                   name(), *options.cache_max,
-                  how.empty() ? "another structure or for another backend" : "other types", how));
+                  how.empty()
+                      ? "another structure, for another backend, or large ones that are donated"
+                      : "other types",
+                  how));
 }
 
 }  // namespace heddle::rt

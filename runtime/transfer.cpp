@@ -192,12 +192,19 @@ class FirstValues final : public Moving {
               const std::shared_ptr<const Memory>& memory)
       : Moving(std::move(move), std::move(host)), memory_(memory) {}
   Status run(Execution& execution) override {
-    if (memory_.use_count() == 1) return {};  // nobody but this task has it: nobody can read them
+    if (nobody_reads()) return {};
     return Moving::run(execution);
   }
   void pass_over(Execution& execution) noexcept override { log_missing(execution, run(execution)); }
 
  private:
+  /// Nobody but this task has the memory, and no later task uses it that keeps it by nothing.
+  [[nodiscard]] bool nobody_reads() const noexcept {
+    if (memory_.use_count() != 1) return false;
+    const auto memory = memory_.lock();  // comes after those that have dropped it
+    return !memory->was_bare();
+  }
+
   const std::weak_ptr<const Memory> memory_;
 };
 

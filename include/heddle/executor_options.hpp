@@ -98,7 +98,8 @@ struct ExecutorOptions {
   /// where the executor was made: its file and line.
   std::string name{};
   CompileOptions compile{};  ///< but for its name
-  /// Types of arguments that are kept compiled; nullopt: as many as there are.
+  /// Types of arguments that are kept compiled; nullopt: as many as there are. Calls that donate
+  /// arrays of 256 KiB and more have graphs of their own, whose results lie in place.
   std::optional<std::size_t> cache_max = 32;
   CacheFull cache_full = CacheFull::refuse;
   /// Arguments by number, from 0, that every call takes, as if they were given by donate().

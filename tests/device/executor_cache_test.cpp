@@ -89,14 +89,31 @@ TEST_P(ExecutorCacheTest, FullCachesNameTheClosestTypes) {
                     HasSubstr("other types: argument 2 'list/2': f32[1], compiled for f32[3], "
                               "argument 3 'x': f32[2], compiled for f32[1]; pad arguments"),
                     HasSubstr("ExecutorOptions::cache_max")));
-  EXPECT_THAT(refusal(ErrorCode::exhausted, [&] { step(List{x}, x); }),
-              HasSubstr("another structure or for another backend; pad arguments"));
+  EXPECT_THAT(
+      refusal(ErrorCode::exhausted, [&] { step(List{x}, x); }),
+      HasSubstr(
+          "another structure, for another backend, or large ones that are donated; pad arguments"));
   EXPECT_THAT(
       refusal(ErrorCode::exhausted, [&] { static_cast<void>(step.compile(List{y, y}, x)); }),
       HasSubstr("other types: argument 0 'list/0': f32[2], compiled for f32[1]; pad"));
   EXPECT_EQ(step.statistics().traces, 2U);
   EXPECT_TRUE(y.live());
   EXPECT_THAT(step(List{x, y}, x).values<float>(), ElementsAre(3));
+}
+
+// Graphs of a backend that was finalised make room for others
+TEST_P(ExecutorCacheTest, GraphsOfFinalisedBackendsMakeRoom) {
+  const Executor inc = plus_one({.name = "inc", .cache_max = 2});
+  const Backend other = Backend::open(GetParam());
+  const Device there = other.physical_device(0).new_virtual_device();
+  const Array x(there, Values{1, 2});
+  EXPECT_THAT(inc.on(there)(x).values<float>(), ElementsAre(2, 3));
+  inc(row({1}));
+  EXPECT_EQ(inc.try_call(row({1, 2})).status.code(), ErrorCode::exhausted);
+  other.finalize();
+  EXPECT_THAT(inc(row({1, 2})).values<float>(), ElementsAre(2, 3));
+  EXPECT_EQ(inc.statistics().dropped, 1U);
+  EXPECT_EQ(inc.try_call(row({1, 2, 3})).status.code(), ErrorCode::exhausted);
 }
 
 // Without a limit there is none; where none is asked for it is 32

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -53,6 +54,17 @@ class ExecutorsFixture : public Conformance {
   }
   static void wait_until(const std::function<bool()>& there) {
     while (!there()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  /// Whether `act` ends. Where it does not, its thread stays.
+  static bool ends_soon(std::function<void()> act) {
+    std::promise<void> ended;
+    const std::future<void> end = ended.get_future();
+    std::thread([act = std::move(act), ended = std::move(ended)]() mutable {
+      act();
+      act = nullptr;
+      ended.set_value();
+    }).detach();
+    return end.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
   }
   /// The text of what `act` throws, which is to be of that code.
   static std::string refusal(ErrorCode code, const std::function<void()>& act) {
