@@ -22,7 +22,8 @@ ExecutorCall::ExecutorCall(ExecutorState& executor, const Device& device, Site& 
       device_(device),
       execution_(*Inside::of(device)->execution),
       graph_(*site.graph),
-      site_(site) {}
+      site_(site),
+      pairs_(graph_) {}
 
 ExecutorCall::~ExecutorCall() {
   if (num_begun_ == cells_.size()) return;
@@ -55,18 +56,9 @@ void ExecutorCall::plan_donation() {
 }
 
 void ExecutorCall::plan_gift(std::size_t k) {
-  const jit::Signature& signature = Inside::of(graph_.code)->signature();
-  const auto& entry = graph_.parameters[k].entry;
-  Gift gift{k, no_result};
-  for (std::size_t r = 0; entry && r < graph_.results.size(); ++r) {
-    const auto& taker = graph_.results[r].entry;
-    if (!taker || graph_.results[r].bytes == 0 || !signature.may_take(*taker, *entry)) continue;
-    if (std::ranges::find(gifts_, r, &Gift::result) != gifts_.end()) continue;
-    gift.result = r;
-    break;
-  }
-  gifts_.push_back(gift);
-  if (gift.result != no_result) return;
+  given_[k].gift = static_cast<std::uint32_t>(gifts_.size());
+  gifts_.push_back({k, pairs_.pair(k).value_or(no_result)});
+  if (gifts_.back().result != no_result) return;
   plain_ = small_ = false;
   if (!given_[k].ours) tell_in_vain(k);
 }
@@ -97,12 +89,12 @@ void ExecutorCall::make_results() {
   }
   for (std::size_t r = 0; r < cells_.size(); ++r) {
     const CompiledGraph::Result& result = graph_.results[r];
-    const auto gift = std::ranges::find(gifts_, r, &Gift::result);
+    const auto giver = pairs_.giver(r);
     std::shared_ptr<ArrayState> state;
-    if (gift != gifts_.end()) {
-      state = begin_cell(r).begin_promised(
-          device_, result.type, Inside::of(given_[gift->parameter].array->view.buffer()));
-      gift->taker = Inside::of(state->view.buffer()).get();
+    if (giver) {
+      state = begin_cell(r).begin_promised(device_, result.type,
+                                           Inside::of(given_[*giver].array->view.buffer()));
+      gifts_[given_[*giver].gift].taker = Inside::of(state->view.buffer()).get();
     } else if (!result.zeros && !recorded_) {
       dev::BlockRef block = allocate_block(execution_, result.bytes, result.holder);
       state = begin_cell(r).begin(device_, result.type, std::move(block), result.bytes);

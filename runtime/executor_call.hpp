@@ -4,6 +4,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "heddle/status.hpp"
 #include "runtime/array_state.hpp"
 #include "runtime/executor_entry.hpp"
+#include "runtime/executor_gifts.hpp"
 #include "runtime/executor_record.hpp"
 #include "runtime/submit.hpp"
 #include "scheduler/device/ticket_guard.hpp"
@@ -49,7 +51,8 @@ class ExecutorCall final : private Condition {
   struct Given {
     const ArrayState* array;  ///< null: it is still to be made, of values of the host
     bool donated;
-    bool ours = false;  ///< made here
+    bool ours = false;       ///< made here
+    std::uint32_t gift = 0;  ///< where it is donated, once that was planned
   };
   struct Other {
     std::optional<Array> array;
@@ -87,15 +90,15 @@ class ExecutorCall final : private Condition {
   [[nodiscard]] std::shared_ptr<const Recorded> recorded();
   void note_donated(std::size_t num_leaves, std::span<const std::size_t> first_of);
   void check_spaces() const;
-  void check_states() const;
-  void check_donation(std::size_t k, const BufferState& buffer) const;
+  void check_states();
+  void check_donation(std::size_t k, const BufferState& buffer);
   void bring();
   [[nodiscard]] Array brought(std::size_t k);
   void ask_hook(SideParameters& sides) const;
   void plan_donation();
   void plan_gift(std::size_t k);
   [[nodiscard]] ResultCell& begin_cell(std::size_t result);
-  [[nodiscard]] bool is_plain_gift(std::size_t k) const;
+  [[nodiscard]] bool is_plain_gift(std::size_t k);
   [[nodiscard]] const std::string& text_of(const Gift& gift) const;
   void make_results();
   void fill_tables();
@@ -103,7 +106,7 @@ class ExecutorCall final : private Condition {
   [[nodiscard]] bool submit_plainly();
   [[nodiscard]] sched::PlainTicket take_ticket(const DeviceState& device,
                                                std::optional<sched::TaskNote>& note);
-  [[nodiscard]] std::size_t num_given(const BufferState& buffer) const;
+  [[nodiscard]] std::size_t num_given(const BufferState& buffer);
   void submit_carefully();
   [[nodiscard]] std::string user() const;
   [[nodiscard]] std::string name_of(std::size_t k) const;
@@ -120,12 +123,14 @@ class ExecutorCall final : private Condition {
   bool recorded_ = false;  // its results are there before it runs: as zeros
   std::span<const executors::Leaf> leaves_;
   executors::Few<Given, 16> given_;
+  std::vector<const BufferState*> buffers_;  // of these, sorted, once it was asked for many
   std::vector<Array> made_;    // of values of the host, and of arrays of other devices
   std::vector<Array> left_;    // donated arrays of other devices, of which copies were made
   std::vector<Other> others_;  // parameters beyond those of arguments
   std::vector<Seen> seen_;     // variables, in the order in which all calls lock them
   std::vector<Update> updates_;
   std::vector<Array> marked_;
+  Gifts pairs_;
   boost::container::small_vector<Gift, 2> gifts_;
   std::unique_ptr<CallRecord> record_;
   boost::container::small_vector<ResultCell*, 4> cells_;  // taken; those of results that are made

@@ -5,7 +5,7 @@
 #include "jit/code/code.hpp"
 #include "jit/loop/cost.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/executor_entry.hpp"
+#include "runtime/executor_gifts.hpp"
 
 namespace heddle::executors {
 
@@ -20,20 +20,20 @@ ExecutorGraph CompiledBase::graph() const {
 
 std::string CompiledBase::signature() const {
   const rt::CompiledGraph& graph = *Inside::of(entry_)->graph;
-  const jit::Signature& signature = Inside::of(graph.code)->signature();
   std::string text;
   for (const auto& parameter : graph.parameters) {
     text += fmt::format("{}: {}{}\n", parameter.name, parameter.type.to_string(),
                         parameter.entry ? "" : ", unused");
   }
-  for (const auto& result : graph.results) {
+  for (std::size_t r = 0; r < graph.results.size(); ++r) {
     std::string takes;
-    for (const auto& parameter : graph.parameters) {
-      if (result.entry && parameter.entry && signature.may_take(*result.entry, *parameter.entry))
+    for (std::size_t k = 0; k < graph.parameters.size(); ++k) {
+      if (graph.may_take(r, k))
         takes += fmt::format("{}{}", takes.empty() ? ", may have the memory of " : " or ",
-                             parameter.name);
+                             graph.parameters[k].name);
     }
-    text += fmt::format("-> {}: {}{}\n", result.name, result.type.to_string(), takes);
+    text += fmt::format("-> {}: {}{}\n", graph.results[r].name, graph.results[r].type.to_string(),
+                        takes);
   }
   return text;
 }
@@ -53,16 +53,9 @@ CompiledMemory CompiledBase::memory() const {
   for (const auto& parameter : graph.parameters) memory.arguments += parameter.bytes;
   for (const auto& result : graph.results) memory.results += result.bytes;
   memory.scratch = code.core->scratch.bytes;
-  std::vector<bool> taken(graph.results.size());
-  for (const auto& parameter : graph.parameters) {
-    for (std::size_t r = 0; parameter.entry && r < graph.results.size(); ++r) {
-      const auto& result = graph.results[r];
-      if (taken[r] || !result.entry || !code.signature().may_take(*result.entry, *parameter.entry))
-        continue;
-      taken[r] = true;
-      memory.reusable += result.bytes;
-      break;
-    }
+  rt::Gifts gifts(graph);
+  for (std::size_t k = 0; k < graph.parameters.size(); ++k) {
+    if (const auto result = gifts.pair(k)) memory.reusable += graph.results[*result].bytes;
   }
   return memory;
 }

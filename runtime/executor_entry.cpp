@@ -57,7 +57,7 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
     const ArrayType& type = graph.type(graph.parameters[k]);
     parameters.push_back({graph.parameter_names[k], type,
                           static_cast<std::size_t>(*type.num_bytes()),
-                          place(code, lowered.parameters[k])});
+                          place(code, lowered.parameters[k]), false});
   }
   for (std::size_t k = 0; k < num_function_results; ++k) {
     const std::string path = traced.results().path(k);
@@ -82,6 +82,16 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
   for (std::size_t k = 0; k < lowered.marked.size(); ++k)
     add_mark(k, Inside::make<Node>(Inside::of(traced.graph()), graph.marks[k].first));
   add_hidden();
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    for (std::size_t r = 0; r < results.size() && !parameters[k].may_be_taken; ++r)
+      parameters[k].may_be_taken = may_take(r, k);
+  }
+}
+
+bool CompiledGraph::may_take(std::size_t result, std::size_t parameter) const noexcept {
+  const auto &from = parameters[parameter].entry, &to = results[result].entry;
+  return from && to && results[result].bytes > 0 &&
+         Inside::of(code)->signature().may_take(*to, *from);
 }
 
 /// Tensors that are neither parameters nor results, and are stored all the same, such as those of

@@ -34,6 +34,7 @@ struct CompiledGraph {
     ArrayType type;
     std::size_t bytes;
     std::optional<std::uint32_t> entry;  ///< of the signature; none: nothing of it is needed
+    bool may_be_taken = false;           ///< some result may have its memory
   };
   struct Result {
     std::string name;
@@ -58,6 +59,9 @@ struct CompiledGraph {
   /// Throws what the compiler does.
   CompiledGraph(const TracedGraph& traced_graph, const std::shared_ptr<BackendState>& backend_state,
                 const CompileOptions& options, const jit::CompileLimits& limits);
+
+  /// Whether a result may have the memory of a parameter that is donated.
+  [[nodiscard]] bool may_take(std::size_t result, std::size_t parameter) const noexcept;
 
   std::shared_ptr<BackendState> backend;
   TracedGraph traced;

@@ -157,7 +157,7 @@ void ExecutorCall::note_donated(std::size_t num_leaves, std::span<const std::siz
 }
 
 /// It is all of its buffer, and no other argument.
-bool ExecutorCall::is_plain_gift(std::size_t k) const {
+bool ExecutorCall::is_plain_gift(std::size_t k) {
   const BufferView& view = given_[k].array->view;
   const BufferState& buffer = *Inside::of(view.buffer());
   return graph_.parameters[k].bytes == buffer.bytes && num_given(buffer) == 1;
@@ -176,7 +176,7 @@ void ExecutorCall::check_spaces() const {
   }
 }
 
-void ExecutorCall::check_states() const {
+void ExecutorCall::check_states() {
   for (std::size_t k = 0; k < given_.size(); ++k) {
     const ArrayState* const array = given_[k].array;
     if (array == nullptr) continue;
@@ -192,7 +192,7 @@ void ExecutorCall::check_states() const {
   }
 }
 
-void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) const {
+void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) {
   const BufferView& view = given_[k].array->view;
   if (view.num_bytes() != buffer.bytes) {
     refuse(k, ErrorCode::failed_precondition,
@@ -204,7 +204,7 @@ void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) cons
            "cannot be donated: it is a hosted constant, which stays as it is; pass it without "
            "donate()");
   }
-  for (std::size_t other = 0; other < given_.size(); ++other) {
+  for (std::size_t other = 0; num_given(buffer) > 1 && other < given_.size(); ++other) {
     if (other == k || given_[other].array == nullptr ||
         Inside::of(given_[other].array->view.buffer()).get() != &buffer)
       continue;
@@ -226,6 +226,7 @@ void ExecutorCall::bring() {
       refuse(k, error.code(), "cannot be copied there", error.status());
     }
     given_[k] = {Inside::of(made_.back()).get(), true, true};
+    buffers_.clear();
   }
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -61,10 +63,19 @@ const std::string& ExecutorCall::text_of(const Gift& gift) const {
   return gift.result == no_result ? site_.freed_text : site_.taken_texts[gift.result];
 }
 
-std::size_t ExecutorCall::num_given(const BufferState& buffer) const {
-  return static_cast<std::size_t>(std::ranges::count_if(given_, [&](const Given& each) {
-    return Inside::of(each.array->view.buffer()).get() == &buffer;
-  }));
+/// How many of all that are arrays.
+std::size_t ExecutorCall::num_given(const BufferState& buffer) {
+  const auto buffer_of = [](const Given& each) -> const BufferState* {
+    return each.array != nullptr ? Inside::of(each.array->view.buffer()).get() : nullptr;
+  };
+  if (given_.size() <= 16)
+    return static_cast<std::size_t>(std::ranges::count(given_, &buffer, buffer_of));
+  if (buffers_.empty()) {
+    buffers_.reserve(given_.size());
+    std::ranges::transform(given_, std::back_inserter(buffers_), buffer_of);
+    std::ranges::sort(buffers_, std::less<>());
+  }
+  return std::ranges::equal_range(buffers_, &buffer, std::less<>()).size();
 }
 
 /// Under the ledger.
@@ -99,8 +110,8 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     if (!add(given_[k].array->view, graph_.parameters[k].bytes, use)) return {};
   }
   for (std::size_t r = 0; r < states_.size(); ++r) {
-    const bool taken = std::ranges::find(gifts_, r, &Gift::result) != gifts_.end();
-    if (!taken && !add(states_[r]->view, graph_.results[r].bytes, Use::overwrite)) return {};
+    if (!pairs_.giver(r) && !add(states_[r]->view, graph_.results[r].bytes, Use::overwrite))
+      return {};
   }
   const auto giver = [&](const Gift& gift) -> BufferState& {
     return *Inside::of(given_[gift.parameter].array->view.buffer());
@@ -150,19 +161,18 @@ void ExecutorCall::add_accesses(Accesses& accesses) const {
   for (std::size_t k = 0; k < given_.size(); ++k) {
     Access access{&given_[k].array->view, Use::read,
                   k < graph_.lowered.parameters.size() ? &graph_.lowered.parameters[k] : nullptr};
-    const auto gift = std::ranges::find(gifts_, k, &Gift::parameter);
-    if (gift != gifts_.end()) {
+    if (given_[k].donated) {
+      const Gift& gift = gifts_[given_[k].gift];
       access.use = Use::change;
-      access.taker = gift->taker;
-      access.taker_text = &text_of(*gift);
+      access.taker = gift.taker;
+      access.taker_text = &text_of(gift);
     } else if (!graph_.parameters[k].entry) {
       continue;
     }
     accesses.add(access);
   }
   for (std::size_t r = 0; r < states_.size(); ++r) {
-    const bool taken = std::ranges::find(gifts_, r, &Gift::result) != gifts_.end();
-    if (!taken && graph_.results[r].entry) {
+    if (!pairs_.giver(r) && graph_.results[r].entry) {
       accesses.add(
           {&states_[r]->view, graph_.results[r].zeros ? Use::change : Use::overwrite, nullptr});
     }

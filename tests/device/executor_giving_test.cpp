@@ -83,6 +83,35 @@ TEST_P(ExecutorGivingTest, FullQueuesTakeNothing) {
   EXPECT_THAT(inc(donate(y)).values<float>(), ElementsAre(3));
 }
 
+// F4, F6: many at once, each of which a result takes, or one of which comes twice
+TEST_P(ExecutorGivingTest, ManyAreGivenAtOnce) {
+  const Executor inc(device,
+                     [](const std::vector<Node>& x) {
+                       std::vector<Node> y;
+                       for (const Node& each : x) y.push_back(each + 1);
+                       return y;
+                     },
+                     {.name = "inc"});
+  constexpr std::size_t count = 40;
+  std::vector<Array> state;
+  for (std::size_t k = 0; k < count; ++k) state.push_back(row({static_cast<float>(k), 1}));
+  const std::vector<Array> same(count, row({5, 6}));
+  for (const Array& each : inc(same)) EXPECT_THAT(each.values<float>(), ElementsAre(6, 7));
+  state = inc(state);
+  device.await();
+  const std::uint64_t before = device.statistics().bytes_in_use;
+  for (int times = 0; times < 3; ++times) state = inc(donate(state));
+  EXPECT_EQ(device.statistics().bytes_in_use, before);
+  for (std::size_t k = 0; k < count; ++k)
+    EXPECT_THAT(state[k].values<float>(), ElementsAre(static_cast<float>(k) + 4, 5));
+  std::vector<Array> twice = state;
+  twice[7] = twice[33];
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { inc(donate(twice)); }),
+              HasSubstr("argument 7 of 40, 'arg0/7' f32[2] is donated, and is argument 33 of 40, "
+                        "'arg0/33' f32[2] too, donated again"));
+  EXPECT_TRUE(twice[33].live());
+}
+
 // F6: donated arguments are dead at the call, all their copies too; results have their memory
 TEST_P(ExecutorGivingTest, ResultsTakeTheMemoryOfWhatIsDonated) {
   const Executor inc = plus_one();
