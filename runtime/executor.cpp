@@ -63,6 +63,12 @@ ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
 
 void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
   if (!visit.closed()) return;
+  if (cache_.is_inherited()) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("executor '{}': forked: this process is a child of the one that made "
+                            "it; make another here, on a backend that was opened here",
+                            name()));
+  }
   throw Error(ErrorCode::failed_precondition,
               fmt::format("executor '{}' was finalised; make another", name()));
 }
@@ -270,6 +276,7 @@ std::vector<ExecutorGraph> ExecutorState::graphs() const {
 }
 
 void ExecutorState::finalize() {
+  if (cache_.is_inherited()) return;  // and locks may be taken for ever
   const bool inside = [&] {
     const std::lock_guard lock(in_user_code_mutex_);
     return std::ranges::find(in_user_code_, Runner::here()) != in_user_code_.end();
@@ -291,6 +298,7 @@ void ExecutorState::outlive(std::shared_ptr<ExecutorState> self) noexcept {
 }
 
 void ExecutorState::settle() noexcept {
+  if (cache_.is_inherited()) return;
   std::shared_ptr<ExecutorState> self;  // may be the last to have it
   {
     const std::lock_guard lock(in_user_code_mutex_);

@@ -25,7 +25,7 @@ ExecutorCache::Visit::Visit(const ExecutorCache& cache) noexcept
                                                                       : sched::thread_number()) {
   cache_.visits_.enter(thread_);
   // seq_cst: pairs with the store in close(), see Visits.
-  closed_ = cache_.closed_.load(std::memory_order_seq_cst);
+  closed_ = cache_.closed_.load(std::memory_order_seq_cst) || cache_.is_inherited();
 }
 
 ExecutorCache::Visit::~Visit() { cache_.visits_.leave(thread_); }
@@ -178,6 +178,7 @@ Entry& ExecutorCache::land(const std::string& key, const std::shared_ptr<Flight>
 }
 
 std::vector<std::shared_ptr<Entry>> ExecutorCache::entries() const {
+  if (is_inherited()) return {};
   const std::lock_guard lock(mutex_);
   return entries_;
 }
@@ -192,8 +193,7 @@ void ExecutorCache::retire(SiteOwner site) noexcept try {
 }
 
 void ExecutorCache::close() {
-  // Of a forked child nobody is inside, whatever the counts say, and locks may be taken for ever.
-  if (fork_generation_ != sched::fork_generation()) return;
+  if (is_inherited()) return;  // nobody is inside, whatever the counts say
   // seq_cst: pairs with the load of a visit, see Visits.
   closed_.store(true, std::memory_order_seq_cst);
   {

@@ -44,8 +44,14 @@ class ExecutorCache {
   ExecutorCache& operator=(const ExecutorCache&) = delete;
   ~ExecutorCache();
 
+  /// It was made before this process was forked: whoever was inside may have left anything half
+  /// done, and locks taken.
+  [[nodiscard]] bool is_inherited() const noexcept {
+    return fork_generation_ != sched::fork_generation();
+  }
+
   /// Somebody who looks for entries, and has those that were found until it goes. `closed` where
-  /// there is nothing to find any more.
+  /// there is nothing to find any more, or it is inherited.
   class Visit {
    public:
     explicit Visit(const ExecutorCache& cache) noexcept;

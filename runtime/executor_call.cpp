@@ -151,9 +151,9 @@ void ExecutorCall::keep_updates() {
 
 /// At the moment at which the call is accepted, variables are still those that it took.
 bool ExecutorCall::hold() noexcept {
-  for (const Seen& each : seen_) each.variable->mutex.lock();
+  for (Seen& each : seen_) each.lock = each.variable->mutex.lock_or_fork();
   const bool same = std::ranges::all_of(seen_, [](const Seen& each) {
-    return each.variable->changes == each.changes &&
+    return each.lock.owns_lock() && each.variable->changes == each.changes &&
            (!each.donated || each.variable->looks == each.looks);
   });
   if (!same) release(nullptr);
@@ -176,7 +176,7 @@ void ExecutorCall::release(const Event* taken) noexcept {
       ++each.variable->changes;
     }
   }
-  for (const Seen& each : seen_) each.variable->mutex.unlock();
+  for (Seen& each : seen_) each.lock = {};
 }
 
 /// What is marked, to the logger; after the call, without a lock.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -61,8 +62,9 @@ class ExecutorCall final : private Condition {
   /// A variable as it was taken.
   struct Seen {
     VariableState* variable;
-    std::uint64_t changes, looks;
-    bool donated;  ///< some of its arrays are
+    std::uint64_t changes = 0, looks = 0;
+    bool donated = false;                 ///< some of its arrays are
+    std::unique_lock<std::mutex> lock{};  ///< while the call is accepted
   };
   struct Update {
     VariableState* variable;

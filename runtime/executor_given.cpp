@@ -80,12 +80,12 @@ void ExecutorCall::take_others() {
 
 /// All at one moment. They are looked at again at that of the launch, without a wait between locks.
 void ExecutorCall::see_variables() {
+  std::vector<Seen> seen;
   for (const CompiledGraph::VariableUse& use : graph_.variables)
-    seen_.push_back({use.variable.get(), 0, 0, false});
-  std::ranges::sort(seen_, std::less<>(), &Seen::variable);
-  std::vector<std::unique_lock<std::mutex>> locks;
-  for (Seen& each : seen_) {
-    locks.emplace_back(each.variable->mutex);
+    seen.push_back({.variable = use.variable.get()});
+  std::ranges::sort(seen, std::less<>(), &Seen::variable);
+  for (Seen& each : seen) {
+    each.lock = each.variable->lock();
     each.changes = each.variable->changes;
     each.looks = each.variable->looks;
   }
@@ -100,9 +100,11 @@ void ExecutorCall::see_variables() {
       const bool donated = use.first_result.has_value() && alone && whole && !buffer->borrowed &&
                            buffer->constant.empty();
       others_[use.first_parameter + k - given_.size()] = {array, donated};
-      if (donated) std::ranges::find(seen_, use.variable.get(), &Seen::variable)->donated = true;
+      if (donated) std::ranges::find(seen, use.variable.get(), &Seen::variable)->donated = true;
     }
   }
+  for (Seen& each : seen) each.lock = {};
+  seen_ = std::move(seen);
 }
 
 void ExecutorCall::set_sides(std::size_t first) {

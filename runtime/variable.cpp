@@ -18,6 +18,16 @@ std::string VariableState::path(std::size_t leaf) const {
   return inside.empty() ? name : fmt::format("{}/{}", name, inside);
 }
 
+std::unique_lock<std::mutex> VariableState::lock() {
+  auto lock = mutex.lock_or_fork();
+  if (lock.owns_lock()) return lock;
+  throw Error(
+      ErrorCode::unavailable,
+      fmt::format("variable '{}': forked: a thread of the parent was at it when the process "
+                  "was forked, so that its child cannot tell what is there; make another",
+                  name));
+}
+
 void VariableState::require_types(const TreeDef& def, std::span<const ArrayType> found,
                                   const char* what) const {
   require_same(def, structure, fmt::format("{} of variable '{}'", what, name));
@@ -103,7 +113,7 @@ void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
 }
 
 std::vector<Array> VariableBase::leaves() const {
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->lock();
   ++state_->looks;
   return state_->arrays;
 }
@@ -112,7 +122,7 @@ void VariableBase::set_leaves(const TreeDef& structure, std::vector<Array> leave
   std::vector<ArrayType> found;
   for (const Array& array : leaves) found.push_back(array.type());
   state_->require_types(structure, found, "the new value");
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->lock();
   state_->arrays.swap(leaves);
   ++state_->changes;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heddle/variable.hpp"
+#include "scheduler/threads/object_mutex.hpp"
 
 namespace heddle::rt {
 
@@ -25,7 +26,10 @@ class VariableState {
   const TreeDef structure;
   std::vector<ArrayType> types;  // constant
 
-  std::mutex mutex;  // guards what follows; whoever has it waits for nothing
+  /// Of what follows; whoever has it waits for nothing. Throws unavailable in a forked child, where
+  /// a thread that it lacks may have it.
+  [[nodiscard]] std::unique_lock<std::mutex> lock();
+  sched::ObjectMutex mutex;  // guards what follows
   std::vector<Array> arrays;
   std::uint64_t changes = 0;  ///< other arrays came
   std::uint64_t looks = 0;    ///< others were given these

@@ -65,6 +65,14 @@ struct Things {
   std::optional<Call> call;
   std::optional<Replay> replay;
   Recording recording;
+  const Array array{device, {1.0F, 2.0F}};
+  const Executor<Node (*)(Node)> inc{device, +[](Node x) { return x + 1; }, {.name = "inc"}};
+  const Variable<Array> sum{"sum", Array(device, {0.0F, 0.0F})};
+  const Executor<std::function<Node(const Graph&, Node)>> count{
+      device, [this](const Graph& graph, Node x) {
+        sum.update(graph, sum.read(graph) + x);
+        return x;
+      }};
 };
 
 struct UsedCall {
@@ -126,6 +134,28 @@ const std::vector<UsedCall> used_calls{
      [](Things& t) {
        t.a.set_mode(MemoryMode::on_device);
        static_cast<void>(t.a.to_string());
+     },
+     true},
+    {"CallExecutor", [](Things& t) { t.inc(t.array); }},
+    {"DonateToExecutor", [](Things& t) { t.inc(donate(Array(t.device, {1.0F, 2.0F}))); }},
+    {"CompileExecutor",
+     [](Things& t) {
+       const Executor fresh(t.device, [](Node x) { return x + 2; });
+       static_cast<void>(fresh.compile(t.array));
+     }},
+    {"UpdateVariable", [](Things& t) { t.count(t.array); }},
+    {"ReadVariable", [](Things& t) { static_cast<void>(t.sum.value()); }, true},
+    {"AskExecutor",
+     [](Things& t) {
+       static_cast<void>(t.inc.statistics());
+       static_cast<void>(t.inc.graphs());
+     },
+     true},
+    {"DropExecutor",
+     [](Things& t) {
+       const auto again = t.inc;
+       const Executor fresh(t.device, [](Node x) { return x + 1; });
+       fresh.finalize();
      },
      true},
     {"Tasks", [](Things& t) { t.other.wait(t.device.submit("task", [] {})); }, true},
