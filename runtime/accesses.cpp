@@ -167,11 +167,6 @@ void doubt(const Hazards& hazards, const Hazards::Next& next, sched::TaskNote& n
       Status(ErrorCode::exhausted, "no memory to note what a task reads of cancelled ones")));
 }
 
-bool may_be_fresh(const BufferState& buffer) noexcept {
-  // relaxed: it is looked at again with the ledger locked.
-  return buffer.is_fresh.load(std::memory_order_relaxed);
-}
-
 bool uses_fresh(const Accesses& accesses) noexcept {
   return std::ranges::any_of(
       accesses.touches(), [](const Accesses::Touch& each) { return may_be_fresh(*each.buffer); });

@@ -160,6 +160,12 @@ class BufferState {
   Hazards hazards_;
 };
 
+/// Whether it has had no values so far: for sure, while its ledger is locked.
+[[nodiscard]] inline bool may_be_fresh(const BufferState& buffer) noexcept {
+  // relaxed: it is looked at again with the ledger locked.
+  return buffer.is_fresh.load(std::memory_order_relaxed);
+}
+
 /// Asked by heddle itself: the failure is still to be seen by somebody (S10).
 [[nodiscard]] bool ended_well(const Event& event) noexcept;
 

@@ -85,10 +85,14 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     Hazards* hazards;
     Hazards::Record* record;
     const Memory* memory;
-    Hazards::Next next;
+    Range range;
+    Use use;
   };
   const std::uint64_t disturbances = sched::disturbances(*device.timeline);
   boost::container::small_vector<PlainUse, 20> uses;
+  const auto next = [&](const Range& range, Use use) {
+    return Hazards::Next{site_.timeline, disturbances, range, use, true};
+  };
   const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
     BufferState& buffer = *Inside::of(view.buffer());
     if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
@@ -96,13 +100,12 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
     if (buffer.memory->timeline() != site_.timeline) return false;
     if (use == Use::change && !buffer.may_be_handed_over()) return false;
     const Range range{view.offset(), view.offset() + bytes};
-    const Hazards::Next next{site_.timeline, disturbances, range, use, true};
-    auto record = buffer.hazards().plain(next, 1);
+    auto record = buffer.hazards().plain(next(range, use), 1);
     // Where it is used for the first time, each use of it may be one record more.
     if (record && *record == nullptr && use == Use::read)
-      record = buffer.hazards().plain(next, num_given(buffer));
+      record = buffer.hazards().plain(next(range, use), num_given(buffer));
     if (!record) return false;
-    uses.push_back({&buffer.hazards(), *record, buffer.memory.get(), next});
+    uses.push_back({&buffer.hazards(), *record, buffer.memory.get(), range, use});
     return true;
   };
   for (std::size_t k = 0; k < given_.size(); ++k) {
@@ -121,10 +124,10 @@ sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
   if (!ticket) return {};
   if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
     note.emplace();
-    for (const PlainUse& use : uses) doubt(*use.hazards, use.next, *note);
+    for (const PlainUse& use : uses) doubt(*use.hazards, next(use.range, use.use), *note);
   }
   for (const PlainUse& use : uses) {
-    use.hazards->note_plainly(use.record, ticket.event(), use.next, false);
+    use.hazards->note_plainly(use.record, ticket.event(), next(use.range, use.use), false);
     use.memory->be_bare();
   }
   for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker, {});

@@ -16,7 +16,7 @@ struct EndBuffer {
 struct EndArray {
   bool keeps_device;
   void operator()(ArrayState* array) const noexcept {
-    Inside::rebind(array->view, Inside::make<Buffer>(std::shared_ptr<BufferState>()));
+    Inside::rebind(array->view, std::shared_ptr<BufferState>());
     if (!keeps_device) array->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
     array->event = Event();
   }
@@ -35,7 +35,12 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
   const Execution& execution = *Inside::of(device)->execution;
   // relaxed: nobody else has a part yet.
   left_.store(parts, std::memory_order_relaxed);
-  auto memory = std::allocate_shared<const Memory>(Allocator<Memory>(*this, 0), execution.memory,
+  // A cell that keeps its device keeps the cache with it, and need not count.
+  const bool has_cache = of_.keeps_device_ && array_;
+  const std::shared_ptr<dev::MemoryCache> uncounted(std::shared_ptr<void>(),
+                                                    execution.memory.get());
+  auto memory = std::allocate_shared<const Memory>(Allocator<Memory>(*this, 0),
+                                                   has_cache ? uncounted : execution.memory,
                                                    std::move(block), bytes);
   std::size_t begun = 1;
   try {
@@ -74,7 +79,7 @@ std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, cons
         ArrayState{device, BufferView(Inside::make<Buffer>(std::move(buffer)), type), Event()});
   } else {
     if (!of_.keeps_device_) array_->device = device;
-    Inside::rebind(array_->view, Inside::make<Buffer>(std::move(buffer)));
+    Inside::rebind(array_->view, std::move(buffer));
   }
   return {&*array_, EndArray{of_.keeps_device_}, Allocator<char>(*this, 2)};
 }

@@ -267,9 +267,6 @@ void doubt(const Hazards& hazards, const Hazards::Next& next, sched::TaskNote& n
 /// Whether one of the buffers may be fresh: the work that uses it then is an operation.
 [[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;
 
-/// Whether it has had no values so far: for sure, while its ledger is locked.
-[[nodiscard]] bool may_be_fresh(const BufferState& buffer) noexcept;
-
 /// For messages: "tensor 'x' f32[4]".
 [[nodiscard]] std::string name_of(const Access& access);
 /// Why `user` cannot use memory that was donated, or not given yet. Under the ledger.

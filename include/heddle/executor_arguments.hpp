@@ -55,39 +55,41 @@ class Few {
   Few(const Few&) = delete;
   Few& operator=(const Few&) = delete;
   void push_back(const T& value) {
-    if (size_ < few && many_.empty()) {
-      ::new (static_cast<void*>(room_ + size_ * sizeof(T))) T(value);
-    } else {
-      if (many_.empty()) many_.assign(begin(), begin() + size_);
-      many_.push_back(value);
-    }
+    if (size_ == capacity_) [[unlikely]]
+      grow(1);
+    ::new (static_cast<void*>(data_ + size_)) T(value);
     ++size_;
   }
   void append(const T* from, std::size_t count) {
-    if (size_ + count <= few && many_.empty()) {
-      std::memcpy(room_ + size_ * sizeof(T), from, count * sizeof(T));
-    } else {
-      if (many_.empty()) many_.assign(begin(), begin() + size_);
-      many_.insert(many_.end(), from, from + count);
-    }
+    if (count > capacity_ - size_) [[unlikely]]
+      grow(count);
+    std::memcpy(static_cast<void*>(data_ + size_), from, count * sizeof(T));
     size_ += count;
   }
-  [[nodiscard]] T* begin() noexcept {
-    return many_.empty() ? reinterpret_cast<T*>(room_) : many_.data();
-  }
-  [[nodiscard]] const T* begin() const noexcept {
-    return many_.empty() ? reinterpret_cast<const T*>(room_) : many_.data();
-  }
-  [[nodiscard]] T* end() noexcept { return begin() + size_; }
-  [[nodiscard]] const T* end() const noexcept { return begin() + size_; }
+  [[nodiscard]] T* begin() noexcept { return data_; }
+  [[nodiscard]] const T* begin() const noexcept { return data_; }
+  [[nodiscard]] T* end() noexcept { return data_ + size_; }
+  [[nodiscard]] const T* end() const noexcept { return data_ + size_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] T& operator[](std::size_t k) noexcept { return begin()[k]; }
-  [[nodiscard]] const T& operator[](std::size_t k) const noexcept { return begin()[k]; }
+  [[nodiscard]] T& operator[](std::size_t k) noexcept { return data_[k]; }
+  [[nodiscard]] const T& operator[](std::size_t k) const noexcept { return data_[k]; }
 
  private:
-  std::size_t size_ = 0;
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+
+  void grow(std::size_t count) {
+    const std::size_t capacity = 2 * capacity_ + count;
+    auto many = std::make_unique_for_overwrite<std::byte[]>(capacity * sizeof(T));
+    std::memcpy(many.get(), data_, size_ * sizeof(T));
+    many_ = std::move(many);
+    data_ = reinterpret_cast<T*>(many_.get());
+    capacity_ = capacity;
+  }
+
+  T* data_ = reinterpret_cast<T*>(room_);  // of these, size_ are values
+  std::size_t size_ = 0, capacity_ = few;
   alignas(T) std::byte room_[few * sizeof(T)];
-  std::vector<T> many_;
+  std::unique_ptr<std::byte[]> many_;
 };
 
 /// A leaf of what a call is given. What it points to is the caller's.

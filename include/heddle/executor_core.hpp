@@ -51,6 +51,7 @@ class Maker {
 /// An array that its call is about to launch.
 class Result {
  public:
+  Result() = default;  ///< none
   /// Once.
   [[nodiscard]] Array array() && noexcept { return Array(std::move(state_)); }
   [[nodiscard]] Array copy() const noexcept { return Array(state_); }
@@ -80,16 +81,24 @@ template <class Results>
 class Kept final : public Sink {
  public:
   void take(const TreeDef& structure, std::span<Result> leaves) override {
-    if constexpr (std::same_as<Results, Array>) {
-      results_.emplace(std::move(leaves[0]).array());
-    } else {
-      results_.emplace(unflatten<Results>(structure, Result::copies(leaves)));
-    }
+    results_.emplace(unflatten<Results>(structure, Result::copies(leaves)));
   }
   [[nodiscard]] Results give() { return std::move(*results_); }
 
  private:
   std::optional<Results> results_;
+};
+/// Without a copy of the handle, which counts.
+template <>
+class Kept<Array> final : public Sink {
+ public:
+  void take(const TreeDef& /*structure*/, std::span<Result> leaves) override {
+    result_ = std::move(leaves[0]);
+  }
+  [[nodiscard]] Array give() { return std::move(result_).array(); }
+
+ private:
+  Result result_;
 };
 class Flat final : public Sink {
  public:

@@ -30,9 +30,9 @@ struct Inside {
     return subscript;
   }
   /// Has a view be of another buffer, of as many bytes.
-  template <class View, class Buffer>
-  static void rebind(View& view, Buffer buffer) noexcept {
-    view.buffer_ = std::move(buffer);
+  template <class View, class State>
+  static void rebind(View& view, std::shared_ptr<State> buffer) noexcept {
+    view.buffer_.state_ = std::move(buffer);
   }
   /// A handle on `state`.
   template <class Handle, class... State>

@@ -72,7 +72,9 @@ bool disturbed_since(const TaskDevice& device, std::uint64_t before) noexcept {
 }
 
 PlainTicket::PlainTicket(const TaskDevice& device) noexcept : core_(&DeviceCore::in(device)) {
-  const auto slot = core_->reserve_plainly();
+  auto slot = core_->reserve_plainly();
+  if (slot.callable == nullptr) [[unlikely]]
+    slot = core_->reserve_plainly_anew();
   place_ = slot.callable;
   if (place_ != nullptr) [[likely]]
     event_ = core_->admission().event(slot.ticket);

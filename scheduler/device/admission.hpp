@@ -32,6 +32,11 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] [[gnu::always_inline]] std::uint64_t reserve_alone() noexcept {
     return lane_.reserve_alone(known_thread_number());
   }
+  /// The same, once it has looked how much room there is.
+  [[nodiscard]] std::uint64_t reserve_alone_anew() noexcept {
+    return lane_.reserve_alone(known_thread_number(),
+                               [this] { return device_.timeline->completed(); });
+  }
   /// Submits a task of one of several producers, or of the one that has to look how much room there
   /// is; or one that has to be looked at.
   [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;

@@ -54,6 +54,14 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
     }
     return {nullptr, 0};
   }
+  /// The same, once it has looked how much room there is.
+  [[nodiscard]] TaskDevice::Slot reserve_plainly_anew() noexcept {
+    if (control_.health().plain() > trace::submits_on()) {
+      if (const std::uint64_t ticket = admission_.reserve_alone_anew())
+        return {admission_.lane().begin(ticket).callable, ticket};
+    }
+    return {nullptr, 0};
+  }
   void publish_plainly(TaskDevice::Slot slot, const char* label, const TaskOps& ops) noexcept {
     Lane<>::publish_built(Lane<>::slot_of(slot.callable), slot.ticket, label, ops);
     if (!summons_.quiet()) [[unlikely]]

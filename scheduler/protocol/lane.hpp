@@ -116,19 +116,17 @@ class Lane {
     return room ? taken + 1 : 0;
   }
 
+  /// The same, where `completed` says that there is room.
+  template <class Completed>
+  [[nodiscard]] std::uint64_t reserve_alone(std::uint64_t me, const Completed& completed) noexcept {
+    return bias_.enter(me) ? reserve_inside(completed) : 0;
+  }
+
   /// Takes the next ticket if fewer than capacity are outstanding; 0 when the lane is full or
   /// closed. `completed` is read when it is needed. Any thread.
   template <class Completed>
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me, const Completed& completed) noexcept {
-    if (bias_.enter(me) || (bias_.claim(me) && bias_.enter(me))) {
-      // relaxed: this thread alone takes tickets.
-      const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
-      const bool room = has_room(taken, completed);
-      // release: pairs with the acquire in tickets().
-      if (room) tickets_.store(taken + 1, std::memory_order_release);
-      bias_.leave();
-      return room ? taken + 1 : 0;
-    }
+    if (bias_.enter(me) || (bias_.claim(me) && bias_.enter(me))) return reserve_inside(completed);
     bias_.revoke();
     // relaxed: the compare-exchange below validates it.
     std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
@@ -216,6 +214,18 @@ class Lane {
   [[nodiscard]] TaskNote& note(std::uint64_t ticket) noexcept { return notes_[index(ticket)]; }
 
  private:
+  /// Inside of the bias, which it leaves.
+  template <class Completed>
+  [[nodiscard]] std::uint64_t reserve_inside(const Completed& completed) noexcept {
+    // relaxed: this thread alone takes tickets.
+    const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
+    const bool room = has_room(taken, completed);
+    // release: pairs with the acquire in tickets().
+    if (room) tickets_.store(taken + 1, std::memory_order_release);
+    bias_.leave();
+    return room ? taken + 1 : 0;
+  }
+
   /// Bits of the ticket where pointers have none (static objects lie below 2^48), and some more.
   /// Tickets of one slot that follow each other differ in bits 48 to 62; 0 is no first ticket's.
   [[nodiscard]] static constexpr std::uint64_t mark(std::uint64_t ticket) noexcept {
