@@ -139,7 +139,12 @@ class Consumers:
         flags, env = self.compile_flags(prefix)
         gtest = shlex.split(run(["pkg-config", "--cflags", "--libs", "gtest_main", "gmock"]))
         sources = sorted((folder / "tests" / "device").glob("*.cpp"))
-        sources += [self.here / "toy_conformance.cpp", self.here / "toy_device.cpp"]
+        # Several files at a time: half the time.
+        together = [sources[k:k + 6] for k in range(0, len(sources), 6)]
+        sources = [self.here / "toy_conformance.cpp", self.here / "toy_device.cpp"]
+        for number, group in enumerate(together):
+            sources.append(folder / f"together{number}.cpp")
+            sources[-1].write_text("".join(f'#include "{source}"\n' for source in group))
         objects = [folder / (source.stem + ".o") for source in sources]
         compile_flags = [flag for flag in flags if flag.startswith(("-I", "-std"))]
         with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
