@@ -322,7 +322,8 @@ void MemoryCache::release(BlockRef block) noexcept {
     forget_holder(*block);
   }
   count_kept(*block);
-  if (reusable) pool_->put(std::move(block));
+  if (reusable) return pool_->put(std::move(block));
+  let_go(std::move(block));
 }
 
 void MemoryCache::forget(BlockRef block) noexcept {

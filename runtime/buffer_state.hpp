@@ -26,8 +26,8 @@ namespace heddle::rt {
 struct Execution;
 
 /// Memory that a buffer, or something like it, was given: kept by that, and by every task that uses
-/// it until that ended. Its block is free for others once that lets it go, who come after the
-/// tasks.
+/// it until that ended, but for plain calls of executors. Its block is free for others once that
+/// lets it go, who come after the tasks.
 class Memory {
  public:
   /// Borrowed.
@@ -40,7 +40,7 @@ class Memory {
         block_(std::move(taken)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  /// Lets it go, if that has not happened: all that used it has ended.
+  /// Lets it go, if that has not happened: then no plain call used it, and all else has ended.
   ~Memory();
 
   void* const data;

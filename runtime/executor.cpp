@@ -242,8 +242,8 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
   if (options.nan_check) mark_floats(traced);
   const auto was_traced = Clock::now();
   auto compiled = compile_graph(traced, wanted, limits);
-  auto entry = std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name(),
-                                       Inside::of(devices.front())->timeline->id());
+  auto entry =
+      std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name());
   entry->trace_time = was_traced - begin;
   entry->compile_time = Clock::now() - was_traced;
   compiles.add();

@@ -141,7 +141,7 @@ void CompiledGraph::add_mark(std::size_t k, const Node& node) {
 }
 
 Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<DeviceState>& on,
-           sched::Label name, bool is_home)
+           sched::Label name)
     : graph(std::move(of)),
       timeline(on->timeline->id()),
       device(on),
@@ -159,8 +159,7 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
       freed_text(fmt::format("to executor '{}', where no result fits its memory; pass it without "
                              "donate()",
                              name.c_str())) {
-  for (std::size_t k = 0; k < graph->results.size(); ++k)
-    cells.emplace_back(new ResultCells(is_home));
+  for (std::size_t k = 0; k < graph->results.size(); ++k) cells.emplace_back(new ResultCells());
 }
 
 std::optional<SmallKernel> Site::small_kernel() const {
@@ -186,14 +185,12 @@ std::optional<SmallKernel> Site::small_kernel() const {
 }
 
 Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_of_it,
-             std::shared_ptr<const CompiledGraph> compiled, const std::string& executor,
-             std::uint64_t home_timeline)
+             std::shared_ptr<const CompiledGraph> compiled, const std::string& executor)
     : key(std::move(entry_key)),
       hash(key_hash),
       number(number_of_it),
       graph(std::move(compiled)),
-      label(sched::Label::intern(executor)),
-      home(home_timeline) {}
+      label(sched::Label::intern(executor)) {}
 
 Entry::~Entry() {
   // relaxed: nobody else has it any more.
@@ -222,7 +219,7 @@ Site& Entry::add_site(const std::shared_ptr<DeviceState>& device,
                       const std::function<void(SiteOwner)>& retire) {
   const std::lock_guard lock(mutex_);
   if (Site* const known = find_site(device->timeline->id())) return *known;
-  SiteOwner made(new Site(graph, device, label, device->timeline->id() == home));
+  SiteOwner made(new Site(graph, device, label));
   drop_gone(retire);
   // relaxed: the lock is held; nobody knows the new one.
   made->next.store(sites_.load(std::memory_order_relaxed), std::memory_order_relaxed);

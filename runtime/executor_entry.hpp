@@ -104,7 +104,7 @@ class Site {
  public:
   /// Throws what the device says that loads it.
   Site(std::shared_ptr<const CompiledGraph> graph, const std::shared_ptr<DeviceState>& device,
-       sched::Label label, bool is_home);
+       sched::Label label);
 
   const std::shared_ptr<const CompiledGraph> graph;
   const std::uint64_t timeline;  ///< of the device; none has the number again
@@ -141,8 +141,7 @@ using SiteOwner = std::unique_ptr<Site, LetSiteGo>;
 
 struct Entry : std::enable_shared_from_this<Entry> {
   Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number,
-        std::shared_ptr<const CompiledGraph> compiled, const std::string& executor,
-        std::uint64_t home_timeline);
+        std::shared_ptr<const CompiledGraph> compiled, const std::string& executor);
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
   /// Nobody calls it any more.
@@ -163,7 +162,6 @@ struct Entry : std::enable_shared_from_this<Entry> {
   const std::size_t number;  ///< of its graph: 0 for the first that the executor traced
   const std::shared_ptr<const CompiledGraph> graph;
   const sched::Label label;  ///< of its tasks
-  const std::uint64_t home;  ///< the timeline of the executor's own device, which it keeps
   std::chrono::nanoseconds trace_time{}, compile_time{};
   std::atomic<std::uint64_t> last_used{0};
 

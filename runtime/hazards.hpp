@@ -81,7 +81,8 @@ class Hazards {
   [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
   /// Where order() has nothing to say: the record that is to be this use from then on, or null for
   /// one more. nullopt: it has. `parts`: uses that may be one more record each; 0: none may.
-  [[nodiscard]] std::optional<Record*> plain(const Next& next, std::size_t parts) noexcept {
+  [[nodiscard, gnu::always_inline]] std::optional<Record*> plain(const Next& next,
+                                                                 std::size_t parts) noexcept {
     // The way of most: what is read again and again by one timeline.
     if (next.use == Use::read && records_.size() == 1) [[likely]] {
       Record& only = records_.front();

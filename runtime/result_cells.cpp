@@ -13,11 +13,11 @@ namespace {
 struct EndBuffer {
   void operator()(BufferState* buffer) const noexcept { buffer->end(); }
 };
+/// A task may keep the memory, and with it the cell: a task never holds the device that runs it.
 struct EndArray {
-  bool keeps_device;
   void operator()(ArrayState* array) const noexcept {
     Inside::rebind(array->view, std::shared_ptr<BufferState>());
-    if (!keeps_device) array->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
+    array->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
     array->event = Event();
   }
 };
@@ -35,12 +35,7 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
   const Execution& execution = *Inside::of(device)->execution;
   // relaxed: nobody else has a part yet.
   left_.store(parts, std::memory_order_relaxed);
-  // A cell that keeps its device keeps the cache with it, and need not count.
-  const bool has_cache = of_.keeps_device_ && array_;
-  const std::shared_ptr<dev::MemoryCache> uncounted(std::shared_ptr<void>(),
-                                                    execution.memory.get());
-  auto memory = std::allocate_shared<const Memory>(Allocator<Memory>(*this, 0),
-                                                   has_cache ? uncounted : execution.memory,
+  auto memory = std::allocate_shared<const Memory>(Allocator<Memory>(*this, 0), execution.memory,
                                                    std::move(block), bytes);
   std::size_t begun = 1;
   try {
@@ -78,10 +73,10 @@ std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, cons
     array_.emplace(
         ArrayState{device, BufferView(Inside::make<Buffer>(std::move(buffer)), type), Event()});
   } else {
-    if (!of_.keeps_device_) array_->device = device;
+    array_->device = device;
     Inside::rebind(array_->view, std::move(buffer));
   }
-  return {&*array_, EndArray{of_.keeps_device_}, Allocator<char>(*this, 2)};
+  return {&*array_, EndArray(), Allocator<char>(*this, 2)};
 }
 
 void ResultCell::end_part() noexcept {

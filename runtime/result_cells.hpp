@@ -86,8 +86,7 @@ class ResultCell {
 /// The spare cells of a result on a device.
 class ResultCells {
  public:
-  /// `keeps_device`: spare cells may keep the device, too.
-  explicit ResultCells(bool keeps_device) noexcept : keeps_device_(keeps_device) {}
+  ResultCells() = default;
   ResultCells(const ResultCells&) = delete;
   ResultCells& operator=(const ResultCells&) = delete;
 
@@ -104,7 +103,6 @@ class ResultCells {
   friend class ResultCell;
   ~ResultCells();
 
-  const bool keeps_device_;
   sched::Inbox<ResultCell> given_;
   ResultCell* ours_ = nullptr;  // taken out of `given_`
   sched::SplitCount<> cells_;   // that somebody has a part of

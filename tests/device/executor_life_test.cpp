@@ -258,6 +258,50 @@ TEST_P(ExecutorLifeTest, ZerosComeThoughTheirArrayIsDropped) {
   EXPECT_EQ(twice.values<float>(), Values(1'000, 2));
 }
 
+// D2: nor does memory of no size class go, which a device near its bound takes
+TEST_P(ExecutorLifeTest, MemoryOfNoClassGoesAfterCalls) {
+  constexpr std::size_t count = 17'500, bytes_of_class = 81'920, bytes_exact = 70'016;
+  BackendOptions options{.name = GetParam()};
+  options.bytes_max = 2 * bytes_of_class + bytes_exact + 100;
+  const Device small = Backend::open(options).physical_device(0).new_virtual_device();
+  const Executor inc(small, [](Node x) { return x + 1; });
+  const Array x(small, Values(count, 1));
+  inc(x).wait();
+  small.await();
+  Gate gate(small);
+  const Array kept = inc(x);
+  static_cast<void>(inc(x));
+  const std::vector<Values> ours(8, Values(count, 7));
+  gate.open();
+  small.await();
+  for (const Values& each : ours) EXPECT_EQ(each, Values(count, 7));
+  EXPECT_EQ(kept.values<float>(), Values(count, 2));
+}
+
+// F7: calls that wait do not keep their device: its last handle lets accepted tasks end
+TEST_P(ExecutorLifeTest, LastHandlesOfDevicesLetTasksEnd) {
+  std::optional<Device> own = another();
+  sched::ExternalTimeline timeline("gate");
+  const Event opened = timeline.next();
+  {
+    const Executor inc(*own, [](Node x) { return x + 1; });
+    const Array x(*own, Values{1, 2});
+    inc(x).wait();
+    own->await();
+    own->wait(opened);
+    inc(x);
+  }
+  std::atomic<bool> ended = false;
+  own->submit("last", [&] { ended = true; });
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    static_cast<void>(timeline.signal(opened.ticket()));
+  });
+  own.reset();
+  EXPECT_TRUE(ended);
+  opener.join();
+}
+
 // F7: the last handle may go in a logger of its own, whose call ends well
 TEST_P(ExecutorLifeTest, LastHandlesGoInTheirOwnCalls) {
   for (int k = 0; k < 3; ++k) {
