@@ -273,7 +273,8 @@ void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
     block.holder = &at->second;
   }
   block.asked = bytes;
-  if (block.last_uses.empty()) block.bare = false;
+  // relaxed: a new owner's; its first values are among the uses of the one before, if it has any.
+  if (block.last_uses.empty()) block.bare.store(false, std::memory_order_relaxed);
   HolderCount& count = *block.holder;
   count.in_use += bytes;
   count.peak = std::max(count.peak, count.in_use);
@@ -381,7 +382,8 @@ void MemoryCache::trim(LastUses having) noexcept {
 
 /// The last uses keep it until they have ended, or, where it is bare, are asked to tell of that.
 void MemoryCache::let_go(BlockRef block) noexcept {
-  if (!block->bare) return;
+  // relaxed: whoever let it go has set it, or knows it from those that did.
+  if (!block->bare.load(std::memory_order_relaxed)) return;
   for (const Event& use : block->last_uses) {
     if (sched::Timeline::has_ended(use)) continue;
     try {

@@ -83,7 +83,7 @@ struct Block {
   HolderCount* holder = nullptr;  ///< who asked last, as far as a cache remembers
   bool kept = false;              ///< it counts in the share
   /// Tasks among the last uses keep it by nothing: it goes once they have ended.
-  bool bare = false;
+  std::atomic<bool> bare{false};
   Block* next = nullptr;  ///< in a list
 
   /// AddressSanitizer takes every touch for a mistake, until it is told otherwise.

@@ -171,7 +171,6 @@ dev::BlockRef allocate_block(const Execution& execution, std::size_t bytes,
                              const dev::Holder& holder, dev::LastUses may_have) {
   dev::BlockRef block;
   if (Status status = execution.memory->allocate(bytes, &block, holder, may_have); !status.ok()) {
-    if (execution.ledger->is_inherited()) throw Error(status);  // of a forked child
     throw Error(status.code(),
                 fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name,
                             holder.second, bytes, execution.memory->use().in_use),

@@ -54,13 +54,13 @@ class Memory {
   /// A task uses it that keeps it by nothing. Under the ledger of its device.
   void be_bare() const noexcept {
     // relaxed: pairs with the load in was_bare(); what drops the memory later carries it there.
-    if (!bare_.load(std::memory_order_relaxed)) bare_.store(true, std::memory_order_relaxed);
-    if (block_ && !block_->bare) block_->bare = true;
+    if (block_ && !block_->bare.load(std::memory_order_relaxed))
+      block_->bare.store(true, std::memory_order_relaxed);
   }
-  /// Whether be_bare() was called, by any who have dropped it since.
+  /// Whether be_bare() was called, by any who have dropped it since. For a task among its uses.
   [[nodiscard]] bool was_bare() const noexcept {
     // relaxed: pairs with the store in be_bare().
-    return bare_.load(std::memory_order_relaxed);
+    return block_ && block_->bare.load(std::memory_order_relaxed);
   }
   /// Once, by the last who can ask for uses: it comes after these.
   void let_go(const Hazards& uses) const noexcept;
@@ -69,7 +69,6 @@ class Memory {
   const std::shared_ptr<dev::MemoryCache> cache_{};  // null: borrowed
   const dev::BlockRef block_{};
   mutable bool gone_ = false;
-  mutable std::atomic<bool> bare_{false};
 };
 
 /// What is behind Buffer: a right to memory, which donation takes away. It knows the uses of the

@@ -63,6 +63,23 @@ TEST_P(ExecutorMemoryTest, CachedCallsTakeNone) {
   device.await();
 }
 
+// J65: also where arguments are used for the first time
+TEST_P(ExecutorMemoryTest, FirstUsesTakeNone) {
+  const Executor add(device, [](Node x, Node y) { return x + y; });
+  const Array y = row(2);
+  std::uint64_t taken = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Array> fresh;
+    for (int k = 0; k < 50; ++k) fresh.push_back(row(1));
+    device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+    const std::uint64_t before = allocations();
+    for (const Array& x : fresh) static_cast<void>(add(x, y));
+    taken = allocations() - before;
+    device.await();
+  }
+  EXPECT_EQ(taken, 0U);
+}
+
 // F7, J65: also where results lie in the memory of what is donated, by the call or by an option
 TEST_P(ExecutorMemoryTest, DonatedCallsTakeNone) {
   const auto function = [](Node x) { return x * 0.5 + 1; };

@@ -25,6 +25,7 @@
 #include "runtime/host_uses.hpp"
 #include "runtime/recording.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/variable_state.hpp"
 #include "tests/support/forked.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -251,6 +252,27 @@ TEST_F(ForkedChildTest, IsRefusedByTheDevicesOfItsParent) {
   const Backend null = Backend::open("null");
   EXPECT_TRUE(in_forked_child(
       [&] { return is_refused([&] { static_cast<void>(null.compile(*things.program)); }); }));
+}
+
+// S14, F7: executors refuse by name, before anything else; variables unless a thread was at them
+TEST_F(ForkedChildTest, ExecutorsAndVariablesSayWhoRefuses) {
+  const auto says = [](std::string_view text, const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::unavailable &&
+             std::string_view(error.what()).find(text) != std::string_view::npos;
+    }
+    return false;
+  };
+  things.inc(things.array).wait();
+  const auto variable = Inside::of(things.sum);
+  const auto held = variable->lock();
+  EXPECT_TRUE(in_forked_child([&] {
+    return says("executor 'inc': forked", [&] { things.inc(things.array); }) &&
+           says("variable 'sum': forked", [&] { static_cast<void>(things.sum.value()); }) &&
+           things.inc.statistics().entries == 0;
+  }));
 }
 
 // S14
