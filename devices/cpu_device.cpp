@@ -43,6 +43,7 @@ class CpuDevice final : public PhysicalDevice {
   CpuDevice() {
     properties_.name = "cpu";
     properties_.code_space = &code_space;
+    properties_.parts_at_once = true;
     const long pages = ::sysconf(_SC_PHYS_PAGES);
     const long page = ::sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0)

@@ -33,6 +33,8 @@ struct Properties {
   std::uint64_t bytes_total = 0;  ///< its virtual devices together take no more; 0: unknown
   unsigned copy_engines = 0;      ///< extra virtual devices worth having to overlap copies
   unsigned parallel_width = 1;    ///< virtual devices worth having to fill it
+  /// Several threads may call the host functions of its modules at once, for parts of one kernel.
+  bool parts_at_once = false;
   /// Devices that name the same one share the modules that one of them loaded; null: this one alone
   /// has them.
   const void* code_space = nullptr;

@@ -1,7 +1,8 @@
-// The scheduler alone: no tensor, no JIT. One device loads while another waits for it, and the host
-// waits once, at the end.
+// The scheduler alone: no tensor, no JIT. One device loads while another waits for it and goes on
+// in parts, on several processors; the host waits once, at the end.
 #include <heddle/scheduler.hpp>
 
+#include <cstddef>
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
@@ -16,6 +17,9 @@ int main() {
 
   auto loaded = io.submit("load", [&] { numbers.assign(1000, 42); });
   work.wait(loaded);  // the device waits, not the host
+  work.submit_parallel("double", 1000, [&](std::size_t from, std::size_t to) {
+    for (std::size_t k = from; k < to; ++k) numbers[k] *= 2;  // a part, on any processor
+  });
   work.submit("add", [&] { sum = std::accumulate(numbers.begin(), numbers.end(), 0L); }).wait();
   std::printf("sum: %ld\n", sum);
 

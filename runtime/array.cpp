@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <mutex>
 
 #include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
@@ -22,9 +23,10 @@ std::string text_of(const Device& device, const ArrayType& type) {
   return fmt::format("array {} on {}", type.to_string(), device.name());
 }
 
-std::shared_ptr<const rt::ArrayState> state_of(Device device, BufferView view, Event event = {}) {
+std::shared_ptr<const rt::ArrayState> state_of(Device device, BufferView view, Event event = {},
+                                               bool filled_outside = false) {
   return std::make_shared<const rt::ArrayState>(
-      rt::ArrayState{std::move(device), std::move(view), std::move(event)});
+      rt::ArrayState{std::move(device), std::move(view), std::move(event), filled_outside});
 }
 
 /// Memory that nobody knows yet, of undefined contents.
@@ -38,9 +40,10 @@ BufferView memory_for(const Device& device, const ArrayType& type, dev::LastUses
                 fmt::format("{}: extents must be 0 or more and its bytes fit 63 bits",
                             text_of(device, type)));
   }
-  return {Inside::make<Buffer>(rt::allocate(*state.execution, static_cast<std::size_t>(*bytes),
-                                            text_of(device, type), 0, may_have)),
-          type};
+  return {
+      Inside::make<Buffer>(rt::allocate(*state.execution, static_cast<std::size_t>(*bytes),
+                                        fmt::format("array {}", type.to_string()), 0, may_have)),
+      type};
 }
 
 bool has_host_memory(const Device& device) {
@@ -88,7 +91,7 @@ Array::Array(const Device& device, const HostArray& values, std::source_location
 
 Array::Array(const Device& device, const BufferView& view, const Event& event) {
   rt::require_reach(view, *Inside::of(device)->execution);
-  state_ = state_of(device, view, event);
+  state_ = state_of(device, view, event, true);
 }
 
 Array Array::zeros(const Device& device, const ArrayType& type) {
@@ -101,11 +104,20 @@ const BufferView& Array::view() const noexcept { return state_->view; }
 const Event& Array::event() const noexcept { return state_->event; }
 
 HostArray Array::to_host(std::source_location where) const {
+  if (const Status closed = rt::open_status(*Inside::of(device())); !closed.ok()) {
+    throw_if_failed(status());
+    throw Error(closed.code(),
+                fmt::format("{} cannot be read by its own device; copy_to() another one reads it",
+                            text_of(device(), type())),
+                closed);
+  }
   // The copy keeps it: a wait that is refused, or cancelled, ends before the copy does.
   const auto values = std::make_shared<const HostArray>(type());
+  rt::SubmitOptions options = rt::without_events(where);
+  options.after = state_->awaited();
   throw_if_failed(rt::submit_to_host(*Inside::of(device()), view(),
                                      {values->data(), values->num_bytes(), values}, nullptr,
-                                     rt::without_events(where))
+                                     options)
                       .wait());
   return *values;
 }
@@ -120,10 +132,23 @@ void Array::require(DType dtype, bool one, const std::source_location& where) co
 }
 
 Array Array::copy_to(const Device& device, std::source_location where) const {
-  if (device == this->device()) return *this;
+  if (device != this->device()) return copied_to(device, where);
+  if (!live()) {
+    rt::BufferState& buffer = *Inside::of(view().buffer());
+    const std::lock_guard lock(*buffer.ledger);
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("{} {}", text_of(device, type()), buffer.absence()));
+  }
+  return *this;
+}
+
+Array Array::copy(std::source_location where) const { return copied_to(device(), where); }
+
+Array Array::copied_to(const Device& device, const std::source_location& where) const {
   BufferView copy = memory_for(device, type(), dev::LastUses::ordered);
   rt::SubmitOptions options = rt::without_events(where);
   options.sync = Sync::automatic;
+  options.after = state_->awaited();
   Event event = rt::submit_copy(*Inside::of(device), view(), copy, nullptr, options);
   return Array(state_of(device, std::move(copy), std::move(event)));
 }

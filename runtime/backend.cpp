@@ -10,12 +10,18 @@
 #include "heddle/status.hpp"
 #include "jit/code/code.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/backend_options.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/compiling.hpp"
 #include "runtime/config.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/machine.hpp"
+#include "runtime/programs.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/tuned.hpp"
+#include "runtime/tuning.hpp"
+#include "runtime/widths.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/timeline.hpp"
 
@@ -30,8 +36,6 @@ std::string offers(const BackendOptions& options) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", spec.name);
     if (!status.ok()) text += fmt::format(" (unavailable: {})", status.message());
   }
-  for (const BackendInfo& absent : rt::all_absent())
-    text += fmt::format(", {} (unavailable: {})", absent.name, absent.status.message());
   return text;
 }
 
@@ -41,7 +45,7 @@ std::string offers(const BackendOptions& options) {
 
 /// What the caller set, told from what the environment did.
 struct Asked {
-  bool name, compile_helper;
+  bool name, compile_helper, width;
 };
 
 /// A path that can be no helper is a mistake in the settings, not a reason to choose another
@@ -60,100 +64,6 @@ void require_helper(const BackendOptions& options, const Asked& asked) {
                           path.string()));
 }
 
-/// Nothing that was asked for goes without effect.
-void check_scheduling(const BackendOptions& options) {
-  const SchedulerOptions& asked = options.scheduling;
-  if (asked.device.mode != sched::DeviceOptions().mode) {
-    throw Error(ErrorCode::invalid_argument,
-                "BackendOptions::scheduling.device.mode says nothing of a backend's devices; set "
-                "BackendOptions::mode");
-  }
-  if (options.mode && *options.mode > sched::Mode::simulated) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("BackendOptions::mode is {}, which is none", static_cast<int>(*options.mode)));
-  }
-  if (!options.scheduler) {
-    if (options.mode != sched::Mode::simulated) return;
-    throw Error(ErrorCode::invalid_argument,
-                "BackendOptions::mode is simulated, and there is no BackendOptions::scheduler (set "
-                "it to that of a Simulation)");
-  }
-  const bool simulated = options.scheduler->simulated();
-  if (options.mode && simulated != (options.mode == sched::Mode::simulated)) {
-    throw Error(ErrorCode::invalid_argument,
-                simulated ? "BackendOptions::scheduler is a Simulation's, whose devices are "
-                            "simulated, and BackendOptions::mode is another (leave it unset)"
-                          : "BackendOptions::mode is simulated, and BackendOptions::scheduler is "
-                            "no Simulation's");
-  }
-  const std::pair<const char*, bool> of_schedulers[] = {
-      {"workers", asked.workers.has_value()},
-      {"pin_workers", asked.pin_workers},
-      {"watchdog", asked.watchdog.has_value()},
-      {"on_overdue", asked.on_overdue != nullptr},
-      {"profile", asked.profile != MachineProfile()}};
-  for (const auto& [name, set] : of_schedulers) {
-    if (!set) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::scheduling.{} is of a scheduler that the backend "
-                            "makes, and BackendOptions::scheduler is the host's own (give it to "
-                            "that one when it is made)",
-                            name));
-  }
-}
-
-/// What devices would refuse, or could not work with, is told before there are any.
-void check(const BackendOptions& options) {
-  check_scheduling(options);
-  if (const auto queue_size = options.scheduling.device.queue_size;
-      queue_size && (*queue_size == 0 || *queue_size > sched::queue_size_max)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::scheduling.device.queue_size is {} (expected 1 to {})",
-                            *queue_size, sched::queue_size_max));
-  }
-  if (const auto workers = options.scheduling.workers;
-      workers && (*workers == 0 || *workers > sched::workers_max)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::scheduling.workers is {} (expected 1 to {})", *workers,
-                            sched::workers_max));
-  }
-  const SchedulerOptions& asked = options.scheduling;
-  for (const auto& [name, spin] : {std::pair("device.spin", asked.device.spin),
-                                   std::pair("profile.spin", std::optional(asked.profile.spin))}) {
-    if (!spin || spin->count() >= 0) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::scheduling.{} is {} ns (expected 0 or more)", name,
-                            spin->count()));
-  }
-  if (options.sync && *options.sync > Sync::check) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::sync is {} (expected a value of Sync)",
-                            static_cast<int>(*options.sync)));
-  }
-  if (options.bytes_max == std::uint64_t{0}) {
-    throw Error(ErrorCode::invalid_argument,
-                "BackendOptions::bytes_max is 0 (expected 1 or more; unset, the machine bounds "
-                "its devices)");
-  }
-  if (options.virtual_devices &&
-      (*options.virtual_devices < 1 || *options.virtual_devices > virtual_devices_max)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::virtual_devices is {} (expected 1 to {})",
-                            *options.virtual_devices, virtual_devices_max));
-  }
-  if (options.cache_dir && !options.cache_dir->starts_with('/')) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::cache_dir is '{}' (expected an absolute path)",
-                            *options.cache_dir));
-  }
-  if (options.compile_timeout && *options.compile_timeout <= std::chrono::milliseconds(0)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("BackendOptions::compile_timeout is {} ms (expected more than 0)",
-                            options.compile_timeout->count()));
-  }
-}
-
 BackendSpec choose(const BackendOptions& options, const Asked& asked) {
   if (options.name.empty()) {
     require_helper(options, asked);
@@ -162,11 +72,9 @@ BackendSpec choose(const BackendOptions& options, const Asked& asked) {
     return *rt::find_spec("cc");
   }
   if (auto spec = rt::find_spec(options.name)) {
-    if (spec->compiler == "gccjit") require_helper(options, asked);
+    if (spec->compiler == "gccjit" || spec->compiler == "nvrtc") require_helper(options, asked);
     return *std::move(spec);
   }
-  if (const auto absent = rt::find_absent(options.name))
-    refuse_unusable(absent->name, absent->status);
   throw Error(ErrorCode::invalid_argument,
               fmt::format("unknown backend '{}'{} (expected one of: {})", options.name,
                           asked.name ? "" : " in HEDDLE_BACKEND", offers(options)));
@@ -183,16 +91,17 @@ Backend Backend::open_named(std::string name) {
 }
 
 Backend Backend::open(BackendOptions given) {
-  const Asked asked{!given.name.empty(), given.compile_helper.has_value()};
+  const Asked asked{!given.name.empty(), given.compile_helper.has_value(), given.width.has_value()};
   BackendOptions options = rt::with_environment(std::move(given));
-  check(options);
+  rt::check(options);
+  rt::take_machine(options);
   BackendSpec spec = choose(options, asked);
   options.scheduling.name = spec.name;
   auto state = std::make_shared<rt::BackendState>(std::move(spec), std::move(options));
   state->compiler = rt::make_compiler(state->spec, state->options);
   if (Status status = state->compiler->available(); !status.ok())
     refuse_unusable(state->spec.name, status);
-  state->physical = state->spec.devices();
+  state->physical = rt::devices_of(state->spec, state->options);
   if (state->physical.empty()) {
     throw Error(ErrorCode::unavailable,
                 fmt::format("backend '{}' has no devices", state->spec.name));
@@ -205,6 +114,8 @@ Backend Backend::open(BackendOptions given) {
                     "what BackendSpec::devices gives",
                     state->spec.name, none - state->physical.begin(), state->physical.size()));
   }
+  rt::share_processors(*state, asked.width);
+  state->tuned = rt::tuned_of(*state);
   state->opened.resize(state->physical.size(), 0);
   return Inside::make<Backend>(std::move(state));
 }
@@ -222,11 +133,12 @@ std::vector<BackendInfo> Backend::list() {
     }
     result.push_back(std::move(info));
   }
-  std::ranges::move(rt::all_absent(), std::back_inserter(result));
   return result;
 }
 
 const std::string& Backend::name() const noexcept { return state_->spec.name; }
+const MachineProfile& Backend::machine() const noexcept { return *state_->options.machine; }
+int Backend::width() const noexcept { return state_->width; }
 int Backend::num_physical_devices() const noexcept {
   return static_cast<int>(state_->physical.size());
 }
@@ -284,41 +196,38 @@ void require_open(const rt::BackendState& state) {
 
 Code Backend::compile(const Program& program, const CompileOptions& options) const {
   require_open(*state_);
-  const jit::CompileLimits limits = rt::limits_of(options.timeout);
-  return jit::finish(jit::draft_program(program, options, state_->compiler, limits, state_->codes),
-                     limits, rt::spread_over(state_->compiles));
+  return rt::compile_program(state_, program, options, rt::limits_of(options.timeout));
 }
 
 CodeBatch Backend::compile_batch(std::span<const Program> programs,
                                  const BatchOptions& options) const {
   require_open(*state_);
-  const jit::CompileLimits limits = rt::limits_of(options.each.timeout);
-  return jit::finish(
-      jit::draft_programs(programs, options, state_->compiler, limits, state_->codes), limits,
-      rt::spread_over(state_->compiles));
+  return rt::compile_programs(state_, programs, options, rt::limits_of(options.each.timeout));
 }
 
 PendingCode Backend::compile_async(const Program& program, const CompileOptions& options) const {
   require_open(*state_);
-  const jit::CompileLimits asked = rt::limits_of(options.timeout);
-  return rt::start_compile<Code>(
-      state_->compiles, asked,
-      [draft = jit::draft_program(program, options, state_->compiler, asked, state_->codes),
-       compiles = state_->compiles](const jit::CompileLimits& limits) mutable {
-        return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
-      });
+  return rt::start_program(state_, program, options);
 }
 
 PendingBatch Backend::compile_batch_async(std::span<const Program> programs,
                                           const BatchOptions& options) const {
   require_open(*state_);
-  const jit::CompileLimits asked = rt::limits_of(options.each.timeout);
-  return rt::start_compile<CodeBatch>(
-      state_->compiles, asked,
-      [draft = jit::draft_programs(programs, options, state_->compiler, asked, state_->codes),
-       compiles = state_->compiles](const jit::CompileLimits& limits) mutable {
-        return jit::finish(std::move(draft), limits, rt::spread_over(compiles));
-      });
+  return rt::start_programs(state_, programs, options);
+}
+
+TunedSchedule Backend::tune(const Program& program, const CompileOptions& options) const {
+  require_open(*state_);
+  return rt::tune(state_, program, options);
+}
+
+std::optional<TunedSchedule> Backend::tuned(const Program& program,
+                                            const CompileOptions& options) const {
+  require_open(*state_);
+  const jit::CompileKey key = jit::program_key_of(program, options);
+  if (!rt::takes_kept(*state_, options)) return std::nullopt;
+  const auto report = state_->tuned->find(key, options.tune.reassociate);
+  return report ? std::optional(*report) : std::nullopt;
 }
 
 namespace {

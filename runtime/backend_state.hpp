@@ -13,12 +13,14 @@
 #include "runtime/compiling.hpp"
 #include "runtime/modules.hpp"
 #include "runtime/order_watch.hpp"
+#include "runtime/teams.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/threads/fork.hpp"
 
 namespace heddle::rt {
 
 struct Execution;
+class Tuned;
 
 struct BackendState {
   /// Throws Error(invalid_argument) for options that no scheduler takes.
@@ -55,10 +57,15 @@ struct BackendState {
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
   std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();  ///< the compiler's
+  std::shared_ptr<Tuned> tuned;  ///< choices for this compiler and machine
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
-  Modules modules;      ///< loaded by `physical`
-  Scheduler scheduler;  ///< has its devices; the host's own one may have others
-  Scheduler compiles;   ///< a device for each compile that goes on meanwhile, on few threads
+  int width = 1;  ///< Backend::width(); 1: kernels run whole
+  /// With parts of kernels, of `physical` each; empty: those of the scheduler.
+  std::vector<std::shared_ptr<sched::Helpers>> helpers;
+  std::shared_ptr<Teams> teams;  ///< these are theirs; null: nobody's
+  Modules modules;               ///< loaded by `physical`
+  Scheduler scheduler;           ///< has its devices; the host's own one may have others
+  Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
   const std::shared_ptr<OrderWatch> order;
   /// A child that was forked since has none of its threads, and may find its locks taken for ever.
   [[nodiscard]] bool in_forked_child() const noexcept {

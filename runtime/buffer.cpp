@@ -281,15 +281,16 @@ BufferView::BufferView(Buffer buffer, ArrayType type, std::size_t offset)
     : buffer_(std::move(buffer)), type_(std::move(type)), offset_(offset) {
   jit::require_dtype("view", type_.dtype);
   const auto bytes = type_.num_bytes();
-  const bool fits = bytes && offset_ % size_of(type_.dtype) == 0 &&
-                    offset_ <= buffer_.num_bytes() &&
-                    static_cast<std::size_t>(*bytes) <= buffer_.num_bytes() - offset_;
-  if (!fits) {
+  const auto refuse = [&](std::string_view why) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("view {} at byte {} does not fit a buffer of {} bytes (the offset must "
-                            "be a multiple of {})",
-                            type_.to_string(), offset_, buffer_.num_bytes(), size_of(type_.dtype)));
-  }
+                fmt::format("view {} at byte {} of a buffer: {}", type_.to_string(), offset_, why));
+  };
+  if (!bytes) refuse("extents must be 0 or more and its bytes fit 63 bits");
+  if (offset_ % size_of(type_.dtype) != 0)
+    refuse(fmt::format("the offset must be a multiple of {}", size_of(type_.dtype)));
+  if (offset_ > buffer_.num_bytes() ||
+      static_cast<std::size_t>(*bytes) > buffer_.num_bytes() - offset_)
+    refuse(fmt::format("it does not fit its {} bytes", buffer_.num_bytes()));
 }
 
 Event BufferView::from_host(const Device& device, std::span<const std::byte> host,

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "heddle/executor_core.hpp"
 #include "jit/system/process.hpp"
+#include "runtime/executor_flight.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::rt {
@@ -57,6 +60,12 @@ jit::Spread spread_over(Scheduler scheduler) {
 
 namespace heddle {
 
+namespace {
+/// Those compiles may wait for what is traced here.
+template <class T>
+constexpr bool is_executors = std::is_same_v<T, executors::EntryHandle>;
+}  // namespace
+
 template <class T>
 bool Pending<T>::done() const noexcept {
   return state_->event.done();
@@ -67,6 +76,8 @@ const Event& Pending<T>::event() const noexcept {
 }
 template <class T>
 T Pending<T>::get() const {
+  std::optional<rt::FlightWait> waiting;
+  if (is_executors<T> && !done()) waiting.emplace(state_->event);
   const Status status = state_->event.wait();
   if (state_->event.done() && state_->value) return *state_->value;
   if (const std::exception_ptr thrown = status.exception()) std::rethrow_exception(thrown);
@@ -74,6 +85,12 @@ T Pending<T>::get() const {
 }
 template <class T>
 Status Pending<T>::wait_for(std::chrono::nanoseconds timeout) const noexcept {
+  std::optional<rt::FlightWait> waiting;
+  try {
+    if (is_executors<T> && !done()) waiting.emplace(state_->event);
+  } catch (...) {
+    return executors::caught();
+  }
   return state_->event.wait_for(timeout);
 }
 template <class T>

@@ -141,6 +141,32 @@ void take_sync(const char* name, BackendOptions& options) {
   if (!options.sync) refuse(name, *text, "automatic, manual or check");
 }
 
+void take_tune(const char* name, BackendOptions& options) {
+  const auto text = get_word(name);
+  if (!text || options.tune) return;
+  for (const Tune tune : {Tune::off, Tune::kept, Tune::measure}) {
+    if (*text == heddle::name(tune)) options.tune = tune;
+  }
+  if (!options.tune) refuse(name, *text, "off, kept or measure");
+}
+
+void take_width(const char* name, BackendOptions& options) {
+  if (options.width) return;
+  const auto text = get_word(name);
+  if (!text) return;
+  const auto all = static_cast<int>(std::min(available_processors(), sched::width_max));
+  if (text == "all" || text == "auto") {
+    options.width = text == "all" ? width_all : width_automatic;
+    return;
+  }
+  int width = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), width);
+  if (error != std::errc() || end != text->data() + text->size() || width < 1 || width > all) {
+    refuse(name, *text, fmt::format("all, auto or a number from 1 to {}", all));
+  }
+  options.width = width;
+}
+
 void take_spin(const char* name, BackendOptions& options) {
   auto& spin = options.scheduling.device.spin;
   if (!spin) spin = time_between<std::chrono::nanoseconds, 0, 1'000'000'000>(name);
@@ -167,10 +193,14 @@ constexpr EnvironmentVariable variables[] = {
     {"HEDDLE_CFLAGS", "",
      "flags added to heddle's own, separated by blanks; none that change the instruction set",
      take<&Options::cflags, words>},
-    {"HEDDLE_ISA", "the processor's", "portable, avx2 or avx512: the most that kernels may use",
-     take_isa},
+    {"HEDDLE_ISA", "the processor's",
+     "portable, avx2, avx512, avx512_vnni or avx512_bf16: the most that kernels may use", take_isa},
     {"HEDDLE_COMPILE_HELPER", "found beside the library", "path of heddle-compile",
      take<&Options::compile_helper, get>},
+    {"HEDDLE_CUDA_DRIVER", "libcuda.so.1", "the CUDA driver, by name or path",
+     take<&Options::cuda_driver, get>},
+    {"HEDDLE_NVRTC", "the toolkit's", "NVRTC, which compiles for CUDA, by name or path",
+     take<&Options::nvrtc, get>},
     {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take",
      take<&Options::compile_timeout, time_between<std::chrono::seconds, 1, 86'400>>},
     {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work",
@@ -186,6 +216,9 @@ constexpr EnvironmentVariable variables[] = {
      take<&Options::cache_dir, cache_dir>},
     {"HEDDLE_CACHE_BYTES_MAX", "268435456", "bytes kept; what was not used for longest goes first",
      take<&Options::cache_bytes_max, number_between<std::uint64_t, 0, any_bytes>>},
+    {"HEDDLE_TUNE", "kept",
+     "kept: schedules take what was measured for a program; measure: where nothing was, it is; off",
+     take_tune},
     {"HEDDLE_VIRTUAL_DEVICES", "by strategy", "suggested virtual devices per physical device",
      take<&Options::virtual_devices, number_between<int, 1, virtual_devices_max>>},
     {"HEDDLE_BYTES_MAX", "",
@@ -195,6 +228,9 @@ constexpr EnvironmentVariable variables[] = {
     {"HEDDLE_SYNC", "automatic",
      "manual: order between devices is the caller's; check: so it is, and what is missing is told",
      take_sync},
+    {"HEDDLE_WIDTH", "auto",
+     "processors of a physical CPU device: a number, or all; auto: one, and those that are free",
+     take_width},
     {"HEDDLE_SPIN_NS", "50000", "nanoseconds an idle worker spins before it sleeps", take_spin},
 };
 

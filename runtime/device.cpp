@@ -1,12 +1,16 @@
 // Device and Hardware handles.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/widths.hpp"
 #include "scheduler/device/timeline.hpp"
+#include "scheduler/modes/opening.hpp"
 #include "scheduler/threads/processors.hpp"
 
 namespace heddle {
@@ -82,6 +86,7 @@ void Device::finalize(std::chrono::nanoseconds timeout) const {
   // refused by that finds out why.
   state_->finalized.store(true, std::memory_order_release);
   const Status status = timeline().shutdown(timeout);
+  if (state_->seat) state_->seat->leave();
   if (!state_->backend->in_forked_child()) state_->execution->merge.clear();
   throw_if_failed(status);
 }
@@ -104,7 +109,8 @@ DeviceStatistics Device::statistics() const noexcept {
           execution.launches.load(order),
           execution.copies.load(order),
           execution.merges_copied.load(order),
-          execution.merges_streamed.load(order)};
+          execution.merges_streamed.load(order),
+          execution.parts.load(order)};
 }
 
 std::vector<TensorMemory> Device::memory() const {
@@ -139,8 +145,8 @@ sched::DeviceOptions timeline_options(const rt::BackendState& backend,
   if (device.execution->queue->runs_ahead()) options.in_flight = rt::Stream::in_flight_max;
   if (scheduling.pin_workers && !options.processor && options.mode == sched::Mode::threaded) {
     const std::vector<unsigned> allowed = sched::allowed_processors();
-    if (!allowed.empty())
-      options.processor = allowed[static_cast<std::size_t>(device.ordinal) % allowed.size()];
+    const auto place = static_cast<std::size_t>(device.ordinal * std::max(1, backend.width));
+    if (!allowed.empty()) options.processor = allowed[place % allowed.size()];
   }
   return options;
 }
@@ -171,7 +177,10 @@ Device Hardware::new_virtual_device() const {
       !status.ok()) {
     throw Error(status.code(), "no queue for device " + state->execution->name, status);
   }
-  state->timeline.emplace(backend_->scheduler.new_device(timeline_options(*backend_, *state)));
+  rt::take_helpers(*backend_, ordinal_, *state->execution);
+  if (backend_->teams) state->seat.emplace(backend_->teams, static_cast<std::uint32_t>(ordinal_));
+  state->timeline.emplace(sched::Opening::open(
+      backend_->scheduler, timeline_options(*backend_, *state), state->execution->helpers));
   dev::MemoryCacheOptions memory{state->execution->name, state->timeline->id(), {}};
   if (const auto most = backend_->options.bytes_max)
     memory.own = {*most, std::make_shared<const std::string>(

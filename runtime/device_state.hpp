@@ -8,6 +8,7 @@
 
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
+#include "runtime/teams.hpp"
 
 namespace heddle::rt {
 
@@ -19,6 +20,7 @@ struct DeviceState {
   int ordinal = 0;
   int subordinal = 0;
   std::shared_ptr<Execution> execution;
+  std::optional<Teams::Seat> seat;
   std::optional<sched::TaskDevice> timeline;  ///< set once, when opened
   std::atomic<bool> finalized{false};
 };

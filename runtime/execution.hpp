@@ -17,6 +17,10 @@
 #include "runtime/staging.hpp"
 #include "runtime/stream.hpp"
 
+namespace heddle::sched {
+class Helpers;
+}
+
 namespace heddle::rt {
 
 class OrderWatch;
@@ -35,7 +39,10 @@ struct Execution {
   MergeSlot merge;
   Scratch scratch;
   Spares spares;
-  std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0};
+  std::shared_ptr<sched::Helpers> helpers;  ///< with parts of its kernels; null: these run whole
+  bool starts_helpers = false;              ///< with the first such kernel
+  std::uint32_t width = 1;                  ///< parts that have begun at once, at most
+  std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0}, parts{0};
 
   void count_launches(std::uint64_t more) noexcept {
     // relaxed: a number for people.

@@ -8,22 +8,22 @@
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
-#include "runtime/compiling.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/execution.hpp"
 #include "runtime/giving.hpp"
+#include "runtime/parts.hpp"
+#include "runtime/programs.hpp"
 #include "runtime/variable_state.hpp"
 
 namespace heddle::rt {
 namespace {
 
-Code compile(const GraphProgram& lowered, const std::string& name, BackendState& backend,
-             CompileOptions options, const jit::CompileLimits& limits) {
+Code compile(const GraphProgram& lowered, const std::string& name,
+             const std::shared_ptr<BackendState>& backend, CompileOptions options,
+             const jit::CompileLimits& limits) {
   options.name = name;
   options.shared = true;
-  return jit::finish(
-      jit::draft_program(lowered.program, options, backend.compiler, limits, backend.codes), limits,
-      spread_over(backend.compiles));
+  return compile_program(backend, lowered.program, options, limits);
 }
 
 std::vector<std::string> texts_of(const CompiledGraph& graph, sched::Label executor) {
@@ -49,7 +49,7 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
     : backend(backend_state),
       traced(traced_graph),
       lowered(traced.program()),
-      code(compile(lowered, traced.name(), *backend, options, limits)) {
+      code(compile(lowered, traced.name(), backend, options, limits)) {
   const jit::GraphState& graph = *Inside::of(traced.graph());
   num_function_results = traced.results().num_leaves();
   num_arguments = traced.arguments().num_leaves();
@@ -146,12 +146,12 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
       timeline(on->timeline->id()),
       device(on),
       execution(on->execution),
-      loaded{graph->code, load_steps(*graph->backend, *execution->physical,
+      loaded{graph->code, load_steps(*graph->backend, *execution,
                                      jit::specialise(*Inside::of(graph->code), {}, {}))},
       label(name),
-      scratch(
-          execution->scratch.take(*execution, Inside::of(graph->code)->core->scratch.bytes,
-                                  fmt::format("the scratch of graph '{}'", graph->traced.name()))),
+      scratch(execution->scratch.take(
+          *execution, scratch_bytes(*execution, *Inside::of(graph->code)->core),
+          fmt::format("the scratch of graph '{}'", graph->traced.name()))),
       is_plain(!execution->queue->runs_ahead() &&
                std::ranges::none_of(graph->results, &CompiledGraph::Result::zeros)),
       small(small_kernel()),
@@ -169,7 +169,7 @@ std::optional<SmallKernel> Site::small_kernel() const {
   if (kernel == nullptr || kernel->looks_at_stop ||
       kernel->entries.size() > SmallKernel::buffers_max)
     return {};
-  SmallKernel made{step.module.get(), kernel->index};
+  SmallKernel made{step.module.get(), kernel->index, execution->width > 1 ? kernel->parts : 1};
   for (const std::uint32_t entry : kernel->entries) {
     const auto add = [&](const auto& list, bool result) {
       const auto at = std::ranges::find(list, std::optional(entry),

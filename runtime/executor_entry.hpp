@@ -95,6 +95,7 @@ struct SmallKernel {
   };
   const dev::Module* module = nullptr;
   std::size_t index = 0;
+  std::uint32_t parts = 1;  ///< see jit::KernelStep; where the device has a team
   std::uint32_t num_buffers = 0;
   Buffer buffers[buffers_max] = {};  ///< in the order of the kernel's arguments
 };

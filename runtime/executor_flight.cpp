@@ -1,12 +1,10 @@
 // See executor_flight.hpp.
 #include "runtime/executor_flight.hpp"
 
-#include <map>
 #include <mutex>
 #include <utility>
 
 #include "heddle/status.hpp"
-#include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/threads/task_context.hpp"
 #include "scheduler/threads/thread_number.hpp"
 
@@ -19,39 +17,37 @@ Runner Runner::here() {
   return {0, task->timeline, task->ticket};
 }
 
-/// While it lives, this runner waits for that flight.
-class Flight::Waiting {
- public:
-  explicit Waiting(const Flight& flight) : me_(Runner::here()) {
-    const std::lock_guard lock(mutex_);
-    for (const Flight* next = &flight; next != nullptr;) {
-      if (next->maker_ == me_) {
-        throw Error(ErrorCode::failed_precondition,
-                    "a function that is being traced for an executor calls that executor with the "
-                    "same types, itself or by others that are being traced; call functions inside "
-                    "of functions directly");
-      }
-      const auto at = waiting().find(next->maker_);
-      next = at != waiting().end() ? at->second : nullptr;
-    }
-    waiting().emplace(me_, &flight);
-  }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-  ~Waiting() {
-    const std::lock_guard lock(mutex_);
-    waiting().erase(me_);
-  }
+FlightWait::FlightWait(const Flight& flight) : FlightWait(Waited{&flight, {}}) {}
+FlightWait::FlightWait(const Event& end)
+    : FlightWait(Waited{nullptr, {0, end.device_id(), end.ticket()}}) {}
 
- private:
-  static constinit inline sched::ProcessMutex mutex_;
-  /// Never destroyed: threads may wait while the process ends.
-  static std::map<Runner, const Flight*>& waiting() {
-    static auto& map = *new std::map<Runner, const Flight*>();
-    return map;
+FlightWait::FlightWait(const Waited& waited) : me_(Runner::here()) {
+  const std::lock_guard lock(mutex_);
+  for (Waited next = waited;;) {
+    const Runner runner = next.flight != nullptr ? next.flight->maker_ : next.runner;
+    if (runner == me_) {
+      throw Error(ErrorCode::failed_precondition,
+                  "a function that is being traced for an executor calls that executor with the "
+                  "same types, or waits until that is compiled, itself or by others that are being "
+                  "traced; call functions inside of functions directly");
+    }
+    const auto at = waiting().find(runner);
+    if (at == waiting().end()) break;
+    next = at->second;
   }
-  const Runner me_;
-};
+  waiting().emplace(me_, waited);
+}
+
+FlightWait::~FlightWait() {
+  const std::lock_guard lock(mutex_);
+  waiting().erase(me_);
+}
+
+/// Never destroyed: threads may wait while the process ends.
+std::map<Runner, FlightWait::Waited>& FlightWait::waiting() {
+  static auto& map = *new std::map<Runner, Waited>();
+  return map;
+}
 
 void Flight::land(std::shared_ptr<Entry> made) noexcept {
   entry_ = std::move(made);
@@ -65,7 +61,7 @@ void Flight::fail(std::exception_ptr why) noexcept {
 
 Entry& Flight::wait() const {
   {
-    const Waiting waiting(*this);
+    const FlightWait waiting(*this);
     throw_if_failed(landed_.wait());
   }
   if (failure_) std::rethrow_exception(failure_);

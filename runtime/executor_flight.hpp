@@ -4,9 +4,11 @@
 #include <compare>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle::rt {
 
@@ -17,6 +19,31 @@ struct Runner {
   std::uint64_t thread = 0, timeline = 0, ticket = 0;
   [[nodiscard]] static Runner here();
   friend auto operator<=>(const Runner&, const Runner&) = default;
+};
+
+class Flight;
+
+/// While it lives, what runs here waits for a flight, or for another runner's end. Throws
+/// failed_precondition where that waits, maybe for others that do, for what this one makes.
+class FlightWait {
+ public:
+  explicit FlightWait(const Flight& flight);
+  /// For a task: of a compile that goes on meanwhile.
+  explicit FlightWait(const Event& end);
+  FlightWait(const FlightWait&) = delete;
+  FlightWait& operator=(const FlightWait&) = delete;
+  ~FlightWait();
+
+ private:
+  struct Waited {
+    const Flight* flight;  // null:
+    Runner runner;
+  };
+  explicit FlightWait(const Waited& waited);
+  static constinit inline sched::ProcessMutex mutex_;
+  static std::map<Runner, Waited>& waiting();
+
+  const Runner me_;
 };
 
 class Flight {
@@ -33,7 +60,7 @@ class Flight {
   [[nodiscard]] Entry& wait() const;
 
  private:
-  class Waiting;
+  friend class FlightWait;
 
   const Runner maker_ = Runner::here();
   mutable sched::ExternalTimeline timeline_{"executor"};

@@ -66,8 +66,8 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
 void ExecutorCall::add(const Array* array, bool donated) {
   const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
   given_.push_back({state, donated});
-  plain_ =
-      plain_ && state != nullptr && Inside::of(state->view.buffer())->ledger == execution_.ledger;
+  plain_ = plain_ && state != nullptr &&
+           Inside::of(state->view.buffer())->ledger == execution_.ledger && !state->is_awaited();
 }
 
 /// Variables, and what the hook sets.
@@ -211,7 +211,7 @@ void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) {
         Inside::of(given_[other].array->view.buffer()).get() != &buffer)
       continue;
     refuse(k, ErrorCode::invalid_argument,
-           fmt::format("is donated, and is {} too{}; pass a copy of one", name_of(other),
+           fmt::format("is donated, and is {} too{}; pass a copy() of one", name_of(other),
                        given_[other].donated ? ", donated again" : ""));
   }
 }

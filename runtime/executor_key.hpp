@@ -4,6 +4,7 @@
 #define XXH_INLINE_ALL  // a few bytes, for which no call is worth it
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -79,9 +80,24 @@ class ExecutorKey {
   }
   void add(const ArrayType& type) { add(type.dtype, type.dims); }
   void add(DType dtype, std::span<const std::int64_t> dims) {
-    const std::uint32_t head =
-        static_cast<std::uint32_t>(dtype) | static_cast<std::uint32_t>(dims.size()) << 8U;
+    constexpr std::size_t rank_many = 255;
+    const std::size_t rank = std::min(dims.size(), rank_many);
+    const auto head = static_cast<std::uint16_t>(static_cast<unsigned>(dtype) | rank << 8U);
+    const std::size_t bytes = sizeof head + rank * sizeof(std::int64_t);
+    // Usual types, at once: few bytes, as the hash takes twice as long for more than 240 in all.
+    if (size_ + bytes <= sizeof few_ && rank < rank_many && many_.empty()) [[likely]] {
+      char* to = few_ + size_;
+      std::memcpy(to, &head, sizeof head);
+      to += sizeof head;
+      for (const std::int64_t extent : dims) {
+        std::memcpy(to, &extent, sizeof extent);
+        to += sizeof extent;
+      }
+      size_ += bytes;
+      return;
+    }
     put(&head, sizeof head);
+    if (const std::uint64_t whole = dims.size(); rank == rank_many) put(&whole, sizeof whole);
     for (const std::int64_t extent : dims) put(&extent, sizeof extent);
   }
 

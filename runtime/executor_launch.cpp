@@ -145,6 +145,9 @@ void ExecutorCall::submit_carefully() {
   SubmitOptions options;
   options.lists_events = false;
   options.sync = Sync::automatic;
+  for (const Given& each : given_) {
+    if (each.array->is_awaited()) options.after.push_back(each.array->event);
+  }
   const Accesses& accesses = record_->accesses;
   Work work{site_.label, std::move(record_), accesses};
   if (!seen_.empty()) work.condition = this;
@@ -194,10 +197,16 @@ void ExecutorCall::record(RecordingState& recording, executors::Sink& sink) {
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (given_[k].donated && !given_[k].ours)
       refuse(k, ErrorCode::invalid_argument,
-             "cannot be donated to a call that is recorded, as a run would take it once");
+             "cannot be donated to a call that is recorded, as a run would take it once; pass it "
+             "without donate()");
     given_[k].donated = false;
   }
   check_states();
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (given_[k].array->is_awaited())
+      refuse(k, ErrorCode::failed_precondition,
+             "is still being filled by what no recording knows; wait() for it first");
+  }
   plain_ = small_ = false;
   recorded_ = true;
   make_results();

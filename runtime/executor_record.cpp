@@ -34,7 +34,7 @@ bool run_small(void* callable, Status& failure) {
     buffers[k] = {call.data[k], kernel.buffers[k].bytes};
   site.execution->count_launches(1);
   failure = run_kernel(*site.execution, site.loaded.code, *kernel.module, kernel.index,
-                       {buffers, kernel.num_buffers});
+                       {buffers, kernel.num_buffers}, kernel.parts);
   if (!failure.ok()) return false;
   destroy_small(callable);
   return true;
@@ -48,6 +48,7 @@ CallRecord::CallRecord(Site& site) : site_(site) {
   tables.begin(site_.loaded);
   if (!site_.scratch) return;
   const jit::CodeData& code = *Inside::of(site_.loaded.code);
+  tables.helpers = static_cast<std::byte*>(site_.scratch->data) + code.core->scratch.bytes;
   for (std::size_t e = 0; e < tables.entries().size(); ++e) {
     if (code.signature().entries[e].role != jit::Role::scratch) continue;
     tables.entries()[e] = {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -97,8 +98,18 @@ void ExecutorState::tell(const CompiledGraph& graph, std::span<const Array> mark
   const auto end = std::ranges::find(marks.messages, check_mark);
   const auto count = static_cast<std::size_t>(end - marks.messages.begin());
   if (options.logger) {
-    options.logger({graph.traced.graph(), std::span(marks.messages).first(count),
-                    std::span(marks.nodes).first(count), marked.first(count)});
+    try {
+      options.logger({graph.traced.graph(), std::span(marks.messages).first(count),
+                      std::span(marks.nodes).first(count), marked.first(count)});
+    } catch (...) {
+      const Status cause = executors::caught();
+      throw Error(Status(cause.code(),
+                         fmt::format("executor '{}', graph '{}': its logger failed; the call was "
+                                     "launched",
+                                     name(), graph.traced.name()),
+                         cause)
+                      .with_exception(std::current_exception()));
+    }
   }
   const jit::GraphState& state = *Inside::of(graph.traced.graph());
   for (std::size_t k = count; k < marked.size(); ++k) {

@@ -13,6 +13,7 @@
 #include "runtime/giving.hpp"
 #include "runtime/host_uses.hpp"
 #include "runtime/launch.hpp"
+#include "runtime/parts.hpp"
 #include "runtime/steps.hpp"
 #include "runtime/transfer.hpp"
 #include "scheduler/observe/log.hpp"
@@ -54,17 +55,20 @@ class Linker {
     giving_.check(entries);
     check_overlaps(entries);
     auto scratch = parent_->device->execution->scratch.take(
-        *parent_->device->execution, data_.core->scratch.bytes,
+        *parent_->device->execution, scratch_bytes(*parent_->device->execution, *data_.core),
         fmt::format("the scratch of routine '{}'", code_.name()));
     const std::vector<heddle_kernel_buffer> buffers = buffers_of(entries, scratch.get());
     BackendState& backend = *parent_->device->backend;
     std::vector<LoadedStep> steps =
-        load_steps(backend, *parent_->device->execution->physical,
+        load_steps(backend, *parent_->device->execution,
                    jit::specialise(data_, addresses(buffers), spread_over(backend.compiles)));
     auto linked =
         make_linked({code_, std::move(steps)}, std::move(entries), parent_->device->execution);
     linked->scratch = std::move(scratch);
     linked->tables.begin(*linked);
+    if (linked->scratch != nullptr)
+      linked->tables.helpers =
+          static_cast<std::byte*>(linked->scratch->data) + data_.core->scratch.bytes;
     linked->tables.entries() = buffers;
     linked->tables.end(*linked);
     note_accesses(*linked);
@@ -316,6 +320,12 @@ class Linker {
       } else {
         result.emplace_back(reinterpret_cast<std::uintptr_t>(buffer.data));
       }
+    }
+    for (const jit::Step& step : data_.core->steps) {
+      const auto* const kernel = std::get_if<jit::KernelStep>(&step);
+      if (kernel == nullptr) continue;
+      // Of several processors one has it elsewhere.
+      for (const jit::OwnEntry& own : kernel->own) result[kernel->entries[own.place]].reset();
     }
     return result;
   }

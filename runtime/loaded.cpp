@@ -5,6 +5,8 @@
 
 #include "jit/system/inside.hpp"
 #include "runtime/backend_state.hpp"
+#include "runtime/execution.hpp"
+#include "scheduler/device/helpers.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -23,7 +25,7 @@ std::shared_ptr<const dev::Module> load(BackendState& backend, dev::PhysicalDevi
 
 }  // namespace
 
-std::vector<LoadedStep> load_steps(BackendState& backend, dev::PhysicalDevice& device,
+std::vector<LoadedStep> load_steps(BackendState& backend, const Execution& execution,
                                    std::vector<jit::Step> steps) {
   std::vector<LoadedStep> loaded;
   std::size_t num_buffers = 0;
@@ -31,7 +33,8 @@ std::vector<LoadedStep> load_steps(BackendState& backend, dev::PhysicalDevice& d
     LoadedStep& made = loaded.emplace_back(LoadedStep{std::move(step)});
     const auto* const kernel = std::get_if<jit::KernelStep>(&made.step);
     if (kernel == nullptr) continue;
-    made.module = load(backend, device, *kernel->unit);
+    made.module = load(backend, *execution.physical, *kernel->unit);
+    if (kernel->parts > 1 && execution.starts_helpers) execution.helpers->start();
     made.first_buffer = num_buffers;
     num_buffers += kernel->entries.size();
   }

@@ -16,6 +16,7 @@
 namespace heddle::rt {
 
 struct BackendState;
+struct Execution;
 
 /// A step of code, and where it is a kernel:
 struct LoadedStep {
@@ -29,8 +30,8 @@ struct Loaded {
   std::vector<LoadedStep> steps;
 };
 
-/// The steps of `code`, which `device` loads. Throws what it says.
-[[nodiscard]] std::vector<LoadedStep> load_steps(BackendState& backend, dev::PhysicalDevice& device,
+/// The steps of some code, which the device loads. Throws what that says.
+[[nodiscard]] std::vector<LoadedStep> load_steps(BackendState& backend, const Execution& execution,
                                                  std::vector<jit::Step> steps);
 
 /// Where the memory of a launch lies.
@@ -49,6 +50,8 @@ class Tables {
   [[nodiscard]] const heddle_kernel_buffer* of(const LoadedStep& kernel) const noexcept {
     return kernels_.data() + kernel.first_buffer;
   }
+  /// Where the scratch begins that helpers have their own of; null: they need none.
+  std::byte* helpers = nullptr;
 
  private:
   std::vector<heddle_kernel_buffer> entries_, kernels_;
@@ -59,6 +62,7 @@ struct PlainKernel {
   const dev::Module* module;
   std::size_t index;
   heddle_kernel_args args;  ///< but for the values of static indices and what it says
+  std::uint32_t parts = 1;  ///< see jit::KernelStep
 };
 
 }  // namespace heddle::rt

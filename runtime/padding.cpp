@@ -82,6 +82,7 @@ Array padded(const Array& array, std::int64_t axis, const Dims& sizes, std::sour
   if (rows.bytes == 0) return result;
   rt::SubmitOptions options = rt::without_events(where);
   options.sync = Sync::automatic;
+  options.after = Inside::of(array)->awaited();
   const std::size_t element_bytes = size_of(rows.type.dtype);
   const ArrayType row{rows.type.dtype, Dims{rows.bytes / element_bytes}};
   Event last;

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "devices/cuda_device.hpp"
 #include "devices/device.hpp"
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
+#include "jit/machine/profile.hpp"
 #include "runtime/config.hpp"
+#include "scheduler/observe/log.hpp"
 #include "scheduler/threads/process_mutex.hpp"
 
 namespace heddle {
@@ -19,6 +22,29 @@ namespace {
 std::vector<std::shared_ptr<dev::PhysicalDevice>> cpu_devices() {
   std::vector<std::shared_ptr<dev::PhysicalDevice>> devices;
   for (unsigned k = 0; k < available_processors(); ++k) devices.push_back(dev::make_cpu_device());
+  return devices;
+}
+
+/// The only ones that depend on options.
+constexpr std::string_view cuda_row = "cuda";
+
+std::vector<std::shared_ptr<dev::PhysicalDevice>> cuda_devices(const BackendOptions& options) {
+  Status why;
+  const auto driver = dev::cuda::open_driver(options.cuda_driver.value_or(""), &why);
+  throw_if_failed(why);
+  std::vector<std::shared_ptr<dev::PhysicalDevice>> devices;
+  for (int k = 0; k < driver->devices; ++k) {
+    // Kernels are compiled for the first one.
+    if (dev::cuda_capability(*driver, k) != dev::cuda_capability(*driver, 0)) continue;
+    Status failed;
+    if (auto device = dev::make_cuda_device(driver, k, &failed)) {
+      devices.push_back(std::move(device));
+    } else {  // another process may have it for itself
+      sched::log_made(LogLevel::warn, [&] { return "left out: " + failed.to_string(); });
+      if (why.ok()) why = failed;
+    }
+  }
+  if (devices.empty()) throw_if_failed(why);
   return devices;
 }
 
@@ -33,6 +59,8 @@ std::vector<BackendSpec>& rows() {
       {"sync_cc", "cc", sched::Mode::inline_, cpu_devices},
       {"pooled_gccjit", "gccjit", sched::Mode::pooled, cpu_devices},
       {"pooled_cc", "cc", sched::Mode::pooled, cpu_devices},
+      {std::string(cuda_row), "nvrtc", sched::Mode::threaded,
+       [] { return cuda_devices(BackendOptions()); }},
       {"null", "null", sched::Mode::threaded, [] { return std::vector{dev::make_null_device()}; }},
   };
   return all;
@@ -53,21 +81,9 @@ std::optional<BackendSpec> find_spec(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<BackendInfo> all_absent() {
-  std::vector<BackendInfo> result{
-      {"cuda",
-       Status(ErrorCode::unavailable,
-              "this heddle was built without a CUDA backend; use cc or gccjit, or register one"),
-       ""}};
-  std::erase_if(result, [](const BackendInfo& info) { return find_spec(info.name).has_value(); });
-  return result;
-}
-
-std::optional<BackendInfo> find_absent(std::string_view name) {
-  for (BackendInfo& info : all_absent()) {
-    if (info.name == lower(name)) return std::move(info);
-  }
-  return std::nullopt;
+std::vector<std::shared_ptr<dev::PhysicalDevice>> devices_of(const BackendSpec& spec,
+                                                             const BackendOptions& options) {
+  return spec.name == cuda_row ? cuda_devices(options) : spec.devices();
 }
 
 std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
@@ -76,10 +92,9 @@ std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
   if (options.cc) tools.cc = *options.cc;
   if (options.cflags) tools.cflags = *options.cflags;
   if (options.isa) tools.target = jit::narrowed_target(*options.isa);
-  if (options.kernels) {
-    jit::check(*options.kernels);
-    tools.target.profile = *options.kernels;
-  }
+  if (options.kernels) jit::check(*options.kernels);
+  tools.target.profile =
+      options.kernels.value_or(jit::kernels_on(options.machine.value_or(MachineProfile())));
   if (options.compile_helper) tools.compile_helper = *options.compile_helper;
   if (options.compile_timeout) tools.compile_timeout = *options.compile_timeout;
   if (options.temp_dir) tools.temp_dir = *options.temp_dir;
@@ -90,10 +105,28 @@ std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
   tools.warn = cache.warn;
   if (spec.compiler == "cc") return jit::make_cc_compiler(tools);
   if (spec.compiler == "gccjit") return jit::make_gccjit_compiler(tools);
+  if (spec.compiler == "nvrtc") {
+    Status why;
+    const auto driver = dev::cuda::open_driver(options.cuda_driver.value_or(""), &why);
+    if (!why.ok()) return jit::make_absent_compiler("nvrtc", why);
+    const int capability = dev::cuda_capability(*driver, 0);
+    if (capability == 0) {
+      return jit::make_absent_compiler(
+          "nvrtc", Status(ErrorCode::unavailable,
+                          fmt::format("the CUDA driver {} does not tell the compute capability of "
+                                      "GPU 0",
+                                      driver->file)));
+    }
+    tools.cuda_major = static_cast<std::uint32_t>(driver->version / 1000);
+    if (options.nvrtc) tools.nvrtc = *options.nvrtc;
+    tools.target = jit::gpu_target(capability);
+    return jit::make_nvrtc_compiler(tools);
+  }
   if (spec.compiler == "null") return jit::make_null_compiler();
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("backend '{}' asks for compiler '{}' (expected cc, gccjit or null)",
-                          spec.name, spec.compiler));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("backend '{}' asks for compiler '{}' (expected cc, gccjit, nvrtc or null)",
+                  spec.name, spec.compiler));
 }
 
 }  // namespace rt

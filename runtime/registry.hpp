@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "devices/device.hpp"
 #include "heddle/backend.hpp"
 #include "jit/toolchain/compiler.hpp"
 
@@ -14,9 +15,9 @@ namespace heddle::rt {
 [[nodiscard]] std::vector<BackendSpec> all_specs();
 /// Case-insensitive.
 [[nodiscard]] std::optional<BackendSpec> find_spec(std::string_view name);
-/// A backend that heddle knows but does not have here, and why. Case-insensitive.
-[[nodiscard]] std::optional<BackendInfo> find_absent(std::string_view name);
-[[nodiscard]] std::vector<BackendInfo> all_absent();
+/// Throws Error where they cannot be had.
+[[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> devices_of(
+    const BackendSpec& spec, const BackendOptions& options);
 /// The compiler that a row names, set up by the options. Throws invalid_argument for an unknown
 /// one.
 [[nodiscard]] std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,

@@ -9,6 +9,7 @@
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/parts.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -69,7 +70,9 @@ std::optional<PlainKernel> plain_kernel(const Execution& execution, const Loaded
   if (kernel == nullptr || kernel->looks_at_stop ||
       kernel->statics.size() != signature.statics.size())
     return {};
-  PlainKernel plain{step.module.get(), kernel->index, {}};
+  const bool in_parts = kernel->parts > 1 && execution.width > 1;
+  if (in_parts && !kernel->own.empty()) return {};
+  PlainKernel plain{step.module.get(), kernel->index, {}, in_parts ? kernel->parts : 1};
   plain.args = arguments_of(*kernel, tables.of(step));
   return plain;
 }
@@ -80,16 +83,27 @@ Status run_plain(Execution& execution, const Code& code, const PlainKernel& plai
   heddle_kernel_status said{};
   args.statics = statics.data();
   args.status = &said;
-  Status status = execution.queue->queue().launch(*plain.module, plain.index, args);
+  Status status;
+  if (plain.parts > 1) {
+    launch_in_parts(execution, *plain.module, plain.index, args, plain.parts);
+  } else {
+    status = execution.queue->queue().launch(*plain.module, plain.index, args);
+  }
   return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
 }
 
 Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
-                  std::size_t index, std::span<const heddle_kernel_buffer> buffers) {
+                  std::size_t index, std::span<const heddle_kernel_buffer> buffers,
+                  std::uint32_t parts) {
   heddle_kernel_args args = arguments_of(buffers);
   heddle_kernel_status said{};
   args.status = &said;
-  Status status = execution.queue->queue().launch(module, index, args);
+  Status status;
+  if (parts > 1) {
+    launch_in_parts(execution, module, index, args, parts);
+  } else {
+    status = execution.queue->queue().launch(module, index, args);
+  }
   return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
 }
 
@@ -153,7 +167,12 @@ Status Run::one(const jit::KernelStep& kernel, const LoadedStep& step) {
     args.stop = &stop_;
     if (!when_stopped_) when_stopped_.emplace(this_task::stop_token(), Raise{stop_});
   }
-  Status status = done(queue_.launch(*step.module, kernel.index, args));
+  Status status;
+  if (kernel.parts > 1 && execution_.width > 1 && !ahead_ && !inputs_.trace) {
+    launch_in_parts(execution_, *step.module, kernel.index, args, kernel, tables_.helpers);
+  } else {
+    status = done(queue_.launch(*step.module, kernel.index, args));
+  }
   if (ahead_) return status;
   if (trace_.thrown) std::rethrow_exception(trace_.thrown);
   return called.said.code == 0

@@ -34,7 +34,8 @@ struct RunInputs {
 
 /// A kernel that looks at nothing but this memory, on such a device.
 [[nodiscard]] Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
-                                std::size_t index, std::span<const heddle_kernel_buffer> buffers);
+                                std::size_t index, std::span<const heddle_kernel_buffer> buffers,
+                                std::uint32_t parts);
 
 /// One run of a routine, or of what an executor compiled. Kernels use it until they have ended.
 class Run {

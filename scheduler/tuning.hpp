@@ -23,7 +23,7 @@ inline constexpr unsigned mark_from = 6;
 inline constexpr std::uint64_t unseen_max = 16;
 
 /// How long waits that belong to no device spin.
-inline constexpr std::chrono::nanoseconds spin_default = MachineProfile{}.spin;
+inline constexpr std::chrono::nanoseconds spin_default = SchedulerProfile{}.spin;
 
 /// A clock read costs about 20 ns, a pause 1 to 40 ns: look at the clock this often while spinning.
 inline constexpr int spins_per_clock_read = 32;
@@ -58,6 +58,18 @@ inline constexpr std::size_t fibers_cached_max = 4;
 /// A pooled or manual device gives way to others after this many tasks: a few microseconds of empty
 /// ones, which the turn's own cost (some 100 ns) vanishes in.
 inline constexpr std::uint32_t turn_tasks_max = 256;
+
+/// A range without a grain is cut in so many parts for each thread: whoever is done early, or late,
+/// takes more or fewer, and a part costs some 50 ns. More than kernels have, whose parts are even.
+inline constexpr std::size_t parts_per_thread = 8;
+/// Threads claim that many rows of parts at most, so that the parts behind one that failed, or
+/// after a stop request, are left out within milliseconds.
+inline constexpr std::size_t rows_max = std::size_t{1} << 20;
+
+/// Tasks of Scheduler::submit_any() have so many devices at most, some 6 KiB each; those beyond
+/// come one after the other. A queue has as many slots as the smallest ring.
+inline constexpr std::size_t any_devices_max = 1024;
+inline constexpr std::uint32_t any_queue_size = 1 << mark_from;
 
 /// Callbacks of events, and tasks of inline devices, run within others this deep; the next wait
 /// until these have ended. Deep enough for what is written by hand, and small for any stack.

@@ -11,6 +11,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/cache/kernel_cache.hpp"
+#include "jit/tune/tuned_file.hpp"
 #include "runtime/config.hpp"
 #include "tools/terminal.hpp"
 
@@ -61,17 +62,22 @@ Json files_json(const std::vector<CacheFile>& files) {
   return rows;
 }
 
-CacheReport freed_report(const KernelCache::Freed& freed, const std::string& directory, bool json) {
+CacheReport freed_report(const KernelCache::Freed& freed, const std::string& directory, bool json,
+                         std::size_t tuned = 0) {
   CacheReport report;
   report.ok = freed.kept == 0;
   if (json) {
-    Json row{{"directory", directory}, {"removed", freed.entries}, {"bytes", freed.bytes}};
+    Json row{{"directory", directory},
+             {"removed", freed.entries},
+             {"bytes", freed.bytes},
+             {"tuned", tuned}};
     if (!report.ok) row.update(Json{{"kept", freed.kept}, {"problem", freed.problem}});
     report.text = dumped(row);
     return report;
   }
   report.text = fmt::format("{}: removed {} entries, {}\n", directory, freed.entries,
                             bytes_text(freed.bytes));
+  if (tuned > 0) report.text += fmt::format("  and what was tuned, for {} programs\n", tuned);
   if (!report.ok) {
     report.text += fmt::format("  {} could not be removed, first {}\n", freed.kept, freed.problem);
   }
@@ -114,7 +120,10 @@ CacheReport run_cache_action(CacheAction action, const std::uint64_t* bytes_max,
   if (action == CacheAction::prune)
     return freed_report(cache.prune(bytes_max != nullptr ? *bytes_max : options.bytes_max),
                         directory, json);
-  if (action == CacheAction::clear) return freed_report(cache.clear(), directory, json);
+  if (action == CacheAction::clear) {
+    const KernelCache::Freed freed = cache.clear();
+    return freed_report(freed, directory, json, jit::forget_tuned(options.directory));
+  }
   if (action == CacheAction::verify) {
     const std::vector<CacheFile> damaged = cache.remove_damaged();
     const std::vector<CacheFile> left = cache.list();

@@ -9,17 +9,27 @@
 namespace heddle::tools {
 namespace {
 
-/// Whole numbers in words of their own: those of the command line's library wrap and are cut.
-CLI::Validator whole(std::uint64_t least) {
-  const auto check = [least](const std::string& text) -> std::string {
-    std::uint64_t number = 0;
+/// Numbers in words of their own: those of the command line's library wrap, are cut, and have
+/// limits that are printed with six decimals.
+template <class Number>
+CLI::Validator number(Number least, Number most, const std::string& expected, const char* type) {
+  const auto check = [=](const std::string& text) -> std::string {
+    Number found{};
     const char* const end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && at == end && number >= least) return {};
-    return fmt::format("'{}' (expected a whole number from {} to {})", text, least,
-                       ~std::uint64_t{0});
+    const auto [at, error] = std::from_chars(text.data(), end, found);
+    if (error == std::errc() && at == end && found >= least && found <= most) return {};
+    return fmt::format("'{}' (expected {})", text, expected);
   };
-  return {check, "UINT"};
+  return {check, type};
+}
+
+CLI::Validator whole(std::uint64_t least) {
+  constexpr std::uint64_t most = ~std::uint64_t{0};
+  return number(least, most, fmt::format("a whole number from {} to {}", least, most), "UINT");
+}
+
+CLI::Validator seconds() {
+  return number(1e-9, 1e6, "a number of seconds from 1e-9 to 1e6", "SECONDS");
 }
 
 }  // namespace
@@ -99,10 +109,20 @@ void describe_stress(CLI::App& stress, Options& options) {
   threads(stress.add_option(
       "--backend", options.backend,
       "With --runtime: whose devices (default: HEDDLE_BACKEND, else the best one here)"));
-  threads(stress.add_option("--hosts", options.hosts, "Threads that ask for work (default: drawn)")
-              ->check(CLI::Range(1, 64)));
-  threads(stress.add_option("--devices", options.devices, "Virtual devices (default: drawn)")
-              ->check(CLI::Range(1, 64)));
+  CLI::Option* const hosts =
+      stress.add_option("--hosts", options.hosts, "Threads that ask for work (default: drawn)")
+          ->check(CLI::Range(1, 64));
+  CLI::Option* const devices =
+      stress.add_option("--devices", options.devices, "Virtual devices (default: drawn)")
+          ->check(CLI::Range(1, 64));
+  threads(hosts);
+  threads(devices);
+  threads(stress
+              .add_flag("--wide", options.wide,
+                        "With --runtime: kernels in parts, on devices of any width and mode, while "
+                        "processors are taken away and given back")
+              ->excludes(hosts)
+              ->excludes(devices));
   threads(stress
               .add_option("--works", options.works,
                           "End once so many schedules and transfers were accepted; 0: any number")
@@ -121,6 +141,33 @@ void describe_cache(CLI::App& cache, Options& options) {
           ->check(whole(0));
     }
   }
+}
+
+void describe_tune(CLI::App& tune, Options& options) {
+  CLI::Option* const machine = tune.add_flag(
+      "--machine", options.machine,
+      "Measure caches, memory and processors, within 5 s, and keep what they take; exit with 1, "
+      "and keep nothing, when repetitions differ by more than 20 %");
+  CLI::Option* const program =
+      tune.add_option("program", options.program,
+                      "A file as `heddle explain` takes it: measure the schedules that the cost "
+                      "model finds near its own, and keep the best for this program and machine")
+          ->excludes(machine);
+  const auto of_program = [program](CLI::Option* option) { return option->needs(program); };
+  of_program(tune.add_option("--budget", options.budget,
+                             "Seconds that all may take; exit with 1, and keep nothing, when no "
+                             "candidate could be measured in that time")
+                 ->check(seconds())
+                 ->capture_default_str());
+  of_program(tune.add_flag("--reassociate", options.tune.tune.reassociate,
+                           "Also schedules that take float sums in another order, for compiles "
+                           "that allow it (TuneOptions::reassociate)"));
+  of_program(tune.add_flag("--exhaustive", options.tune.tune.exhaustive,
+                           "All that there are, as often as the best, whatever their estimates"));
+  of_program(tune.add_flag("--fast-math", options.tune.fast_math, "Allow what changes bits"));
+  of_program(tune.add_option("--backend", options.backend,
+                             "cc, gccjit, ... (default: HEDDLE_BACKEND, else the best one here)"));
+  tune.add_flag("--json", options.json, "As JSON, for programs");
 }
 
 }  // namespace heddle::tools

@@ -9,18 +9,22 @@
 #include "tools/cache.hpp"
 #include "tools/demo/digits_demo.hpp"
 #include "tools/explain/explain.hpp"
+#include "tools/tune_program.hpp"
 
 namespace heddle::tools {
 
 struct Options {
   bool json = false;
+  bool machine = false;
+  double budget = 10;
+  TuneProgramOptions tune;
   std::string backend;
   demo::DigitsDemoOptions digits;
   long seconds = 10;
   std::optional<std::uint64_t> seed;
   std::string trace;
   std::optional<std::uint64_t> sims, replay;
-  bool runtime = false;
+  bool runtime = false, wide = false;
   std::optional<std::uint64_t> hosts, devices;
   std::uint64_t works = 0;
   std::optional<std::uint64_t> cache_bytes;
@@ -45,5 +49,6 @@ void describe_demo(CLI::App& digits, Options& options);
 void describe_explain(CLI::App& explain, Options& options);
 void describe_stress(CLI::App& stress, Options& options);
 void describe_cache(CLI::App& cache, Options& options);
+void describe_tune(CLI::App& tune, Options& options);
 
 }  // namespace heddle::tools

@@ -1,5 +1,5 @@
-// The heddle command: info, env, explain, cache, demo, stress. Exit codes: 0 done, 1 failed, 2
-// misuse, 3 no such device or backend, or none that can be used here.
+// The heddle command: info, env, explain, cache, tune, demo, stress. Exit codes: 0 done, 1 failed,
+// 2 misuse, 3 no such device or backend, or none that can be used here.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <random>
@@ -25,13 +25,17 @@
 #include "tools/command_line.hpp"
 #include "tools/explain/explain.hpp"
 #include "tools/explain/program_file.hpp"
+#include "tools/explain/whole_file.hpp"
 #include "tools/info.hpp"
 #include "tools/stress/simulate.hpp"
 #include "tools/stress/simulated_graph.hpp"
 #include "tools/stress/simulated_runtime.hpp"
 #include "tools/stress/soak.hpp"
 #include "tools/stress/threaded_runtime.hpp"
+#include "tools/stress/wide_devices.hpp"
 #include "tools/terminal.hpp"
+#include "tools/tune.hpp"
+#include "tools/tune_program.hpp"
 
 namespace heddle::tools {
 namespace {
@@ -91,21 +95,32 @@ int demo_digits(const Options& options) {
       options, [&](const Backend& backend) { demo::run_digits_demo(backend, options.digits); });
 }
 
-/// The whole of a file; of standard input for "-".
-std::string contents_of(const std::string& path) {
-  std::ifstream file;
-  std::error_code ignored;
-  if (path != "-" && std::filesystem::is_directory(path, ignored)) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("'{}' is a directory (expected a file of declarations and statements)", path));
-  }
-  if (path != "-") file.open(path, std::ios::binary);
-  std::istream& in = path == "-" ? std::cin : file;
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (path != "-" && (!file.is_open() || file.bad()))
-    throw Error(ErrorCode::not_found, fmt::format("'{}' cannot be read", path));
-  return text;
+int measure_machine(const Options& options) {
+  const TuneReport report = tune_machine(options.json, use_colour(stdout));
+  print_out(report.text);
+  return report.ok ? Exit::done : Exit::failed;
+}
+
+int tune(const Options& options) {
+  if (options.machine) return measure_machine(options);
+  if (options.program.empty())
+    return complain(Exit::misuse, "what is to be tuned? There are: FILE, --machine");
+  if (!std::isfinite(options.budget))
+    return complain(Exit::misuse, "--budget is no number of seconds");
+  const std::string file = contents_of(options.program);
+  const std::optional<Graph> graph = parse_graph(options.program, file);
+  const Program program = graph ? graph->program().program : parse_program(options.program, file);
+  TuneProgramOptions asked = options.tune;
+  asked.json = options.json;
+  asked.tune.budget =
+      std::chrono::ceil<std::chrono::nanoseconds>(std::chrono::duration<double>(options.budget));
+  bool ok = false;
+  const int code = with_backend(options, [&](const Backend& backend) {
+    const TuneReport report = tune_program(backend, program, asked, use_colour(stdout));
+    print_out(report.text);
+    ok = report.ok;
+  });
+  return code == Exit::done && !ok ? static_cast<int>(Exit::failed) : code;
 }
 
 int explain_program(const Options& options) {
@@ -199,12 +214,42 @@ int stress_runtime(const Options& options) {
   return Exit::failed;
 }
 
+/// Kernels in parts, while processors come and go.
+int stress_wide(const Options& options) {
+  if (!options.trace.empty())
+    return complain(Exit::misuse, "--trace is for tasks alone: leave --runtime or --trace out");
+  stress::WideOptions wide;
+  wide.seed = options.seed ? *options.seed : std::random_device{}();
+  wide.works_max = options.works;
+  if (options.seconds > 0) wide.length = std::chrono::seconds(options.seconds);
+  wide.stop = &interrupted;
+  wide.progress = say;
+  stress::WideResult result;
+  const int code = with_backend(options, [&](const Backend& backend) {
+    wide.backend = backend.name();
+    say(fmt::format("seed {}, backend {}", wide.seed, backend.name()));
+    std::signal(SIGINT, [](int) { interrupted.store(true); });
+    result = stress::run_wide(wide);
+    std::signal(SIGINT, SIG_DFL);
+  });
+  if (code != Exit::done) return code;
+  say(result.to_string());
+  if (result.broken.empty()) return Exit::done;
+  complain(Exit::failed,
+           fmt::format("{}\nbroken with seed {}, at some timing: heddle stress --runtime --wide "
+                       "--seed {} --backend {}",
+                       result.broken, result.last_seed, result.last_seed, wide.backend));
+  std::fflush(nullptr);
+  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  return Exit::failed;
+}
+
 /// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
 int stress_scheduler(const Options& options) {
   if (options.runtime) set_log_level(LogLevel::off);  // failures are what this is about
   if (options.replay) return replay(*options.replay, options.runtime);
   if (options.sims) return simulate(options);
-  if (options.runtime) return stress_runtime(options);
+  if (options.runtime) return options.wide ? stress_wide(options) : stress_runtime(options);
   stress::SoakOptions soak;
   soak.seed = options.seed ? *options.seed : std::random_device{}();
   if (options.seconds > 0) soak.length = std::chrono::seconds(options.seconds);
@@ -276,6 +321,9 @@ int run(int argc, char** argv) {
   CLI::App* explain_command = app.add_subcommand(
       "explain", "What becomes of a program, stage by stage, and how far from its limits it runs");
   describe_explain(*explain_command, options);
+  CLI::App* tune_command =
+      app.add_subcommand("tune", "Measure a program's schedules, or what the machine takes");
+  describe_tune(*tune_command, options);
   CLI::App* demo_command = app.add_subcommand("demo", "Train something");
   demo_command->require_subcommand(0, 1);
   CLI::App* digits_command = demo_command->add_subcommand(
@@ -294,12 +342,14 @@ int run(int argc, char** argv) {
   if (*info_command) return guarded([&] { return info(options); });
   if (*env_command) return guarded([] { return env(); });
   if (*cache_command) return run_cache(*cache_command, options);
+  if (*tune_command) return guarded([&] { return tune(options); });
   if (*explain_command) return guarded([&] { return explain_program(options); });
   if (*digits_command) return guarded([&] { return demo_digits(options); });
   if (*stress_command) return guarded([&] { return stress_scheduler(options); });
   if (*demo_command) return complain(Exit::misuse, "which demo? There is: digits");
-  return complain(Exit::misuse,
-                  "which command? info, env, explain, cache, demo or stress; see heddle --help");
+  return complain(
+      Exit::misuse,
+      "which command? info, env, explain, cache, tune, demo or stress; see heddle --help");
 }
 
 /// Standard streams that are closed are opened, for nobody: their numbers must not become those of

@@ -13,6 +13,7 @@
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
 #include "tools/cache.hpp"
+#include "tools/machine.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {
@@ -65,6 +66,25 @@ std::string listed(const std::vector<std::string>& names) {
   return fmt::format("{}, {}, ..., {}", names[0], names[1], names.back());
 }
 
+std::string processors(std::string_view backend, int width) {
+  if (backend == "cuda") return "a GPU each";
+  if (width == width_automatic) return "a processor each, and those that are free";
+  return width == 1 ? "a processor each" : fmt::format("{} processors each", width);
+}
+
+/// With what opening it says, which may be that its devices cannot be had.
+BackendFacts opened(BackendFacts backend) {
+  if (!backend.info.status.ok()) return backend;
+  try {
+    const Backend opened = Backend::open(backend.info.name);
+    backend.devices = device_names(opened);
+    backend.width = opened.width();
+  } catch (const Error& error) {
+    backend.info.status = error.status();
+  }
+  return backend;
+}
+
 }  // namespace
 
 Facts gather_facts() {
@@ -75,10 +95,10 @@ Facts gather_facts() {
   facts.processors = available_processors();
   facts.settings = settings();
   facts.cache = kernel_cache_info();
+  facts.machine = machine_in_use();
   for (const BackendInfo& info : Backend::list()) {
-    BackendFacts backend{info, {}};
-    if (info.status.ok()) backend.devices = device_names(Backend::open(info.name));
-    facts.backends.push_back(std::move(backend));
+    BackendFacts backend{info};
+    facts.backends.push_back(opened(std::move(backend)));
   }
   try {
     facts.default_backend = Backend::open().name();
@@ -101,14 +121,16 @@ std::string facts_text(const Facts& facts, bool colour) {
               : fmt::format("  default    none: {}\n", facts.default_refusal);
 
   text += "\n" + heading("Backends");
-  for (const auto& [info, devices] : facts.backends) {
+  for (const auto& [info, devices, width] : facts.backends) {
     const bool ok = info.status.ok();
     text += fmt::format("  {} {:<13} {}\n",
                         paint(ok ? "\u2713" : "\u2717", ok ? Colour::good : Colour::bad, colour),
                         info.name, ok ? info.compiler : std::string(info.status.message()));
-    if (ok) text += fmt::format("    {:<13} {}\n", "", listed(devices));
+    if (ok)
+      text += fmt::format("    {:<13} {}: {}\n", "", listed(devices), processors(info.name, width));
   }
   text += "\n" + heading("Kernel cache") + kernel_cache_text(facts.cache);
+  text += "\n" + heading("Machine") + machine_text(facts.machine);
   text += "\n" + heading("Settings");
   return text + settings_text(facts.settings, colour);
 }
@@ -122,11 +144,12 @@ std::string facts_json(const Facts& facts) {
                                 ? nlohmann::ordered_json(nullptr)
                                 : nlohmann::ordered_json(facts.default_backend);
   json["backends"] = nlohmann::ordered_json::array();
-  for (const auto& [info, devices] : facts.backends) {
+  for (const auto& [info, devices, width] : facts.backends) {
     nlohmann::ordered_json row{{"name", info.name},
                                {"available", info.status.ok()},
                                {"compiler", info.compiler},
-                               {"devices", devices}};
+                               {"devices", devices},
+                               {"processors", processors(info.name, width)}};
     if (!info.status.ok()) row["reason"] = info.status.to_string();
     json["backends"].push_back(std::move(row));
   }
@@ -136,6 +159,7 @@ std::string facts_json(const Facts& facts) {
   json["cache"] = {{"directory", facts.cache.directory}, {"refusal", facts.cache.refusal},
                    {"entries", facts.cache.entries},     {"bytes", facts.cache.bytes},
                    {"bytes_max", facts.cache.bytes_max}, {"counters", std::move(counters)}};
+  json["machine"] = machine_json(facts.machine);
   json["settings"] = nlohmann::ordered_json::array();
   for (const Setting& setting : facts.settings) {
     json["settings"].push_back({{"name", setting.name},

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "heddle/backend.hpp"
+#include "jit/machine/profile_file.hpp"
 
 namespace heddle::tools {
 
 struct BackendFacts {
-  BackendInfo info;
-  std::vector<std::string> devices;  ///< names of its physical devices; empty when unavailable
+  BackendInfo info{};
+  std::vector<std::string> devices{};  ///< names of its physical devices; empty when unavailable
+  int width = 1;                       ///< Backend::width()
 };
 
 struct Facts {
@@ -24,6 +26,7 @@ struct Facts {
   std::vector<BackendFacts> backends;
   std::vector<Setting> settings;
   KernelCacheInfo cache;
+  jit::KnownMachine machine;
 };
 
 /// Opens each available backend for a moment. Throws Error for malformed settings.

@@ -6,6 +6,7 @@ usage: summary.py testlog.json [plain | asan | tsan]
 
 Exits with 1 when a test failed, none ran at all, or, where the variable CI is set, one was skipped
 that tests/skips.txt does not expect to be skipped on this machine, or has no budget."""
+import ctypes.util
 import fnmatch
 import json
 import os
@@ -46,6 +47,12 @@ def has_gccjit():
     return os.path.isabs(asked.stdout.strip())
 
 
+def has_nvrtc():
+    return ("HEDDLE_TEST_NVRTC" in os.environ or
+            any(pathlib.Path("/usr/local/cuda/lib64").glob("libnvrtc.so*")) or
+            ctypes.util.find_library("nvrtc") is not None)
+
+
 # What a machine may lack. Asked of the machine, not of the test: a test that skips where it could
 # run is not excused.
 CONDITIONS = {
@@ -56,6 +63,7 @@ CONDITIONS = {
     "no-gccjit": lambda: not has_gccjit(),
     "little-memory": lambda: (first_number("/proc/meminfo", r"MemAvailable: *(\d+) kB") << 10) <
                              LARGE_TEST_BYTES,
+    "no-nvrtc": lambda: not has_nvrtc(),
     "no-valgrind": lambda: not shutil.which("valgrind"),
     "no-spin": lambda: not shutil.which("spin"),
     "one-processor": lambda: len(os.sched_getaffinity(0)) < 2,

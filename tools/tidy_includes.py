@@ -11,7 +11,7 @@ FLOORS = {"heddle": 0, "scheduler": 1, "files": 1, "jit": 2, "devices": 2, "runt
 ROOMS = {
     "scheduler": ("", "protocol", "threads", "observe", "device", "modes", "simulation"),
     "jit": ("system", "value", "loop", "describe", "vector", "graph", "lower", "schedule", "emit",
-            "cache", "toolchain", "code", ""),
+            "cache", "machine", "toolchain", "code", "tune", ""),
 }
 # May be used by outsiders, hence must not look inside the library.
 PUBLIC_ONLY = ("tests/device/", "tests/consumers/", "examples/")

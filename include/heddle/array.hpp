@@ -63,7 +63,8 @@ class Array {
   template <Element T>
   Array(const Device& device, T value, std::source_location where = std::source_location::current())
       : Array(device, ArrayType{dtype_of_v<T>, {}}, &value, 1, where) {}
-  /// What lies in memory that a task of `device` fills: `event` is its end, or done. Throws
+  /// What lies in memory that something else fills, a task of `device` or foreign code: `event` is
+  /// its end, or done. Whoever reads the array comes after that, and fails where it did. Throws
   /// invalid_argument where the device cannot address it.
   Array(const Device& device, const BufferView& view, const Event& event = {});
   Array(const Array&) = default;
@@ -115,9 +116,11 @@ class Array {
 
   /// The same values in memory of another device, of any backend: a copy that its timeline makes,
   /// after what fills this one; nobody waits for it here. Itself where it is of that device. Throws
-  /// as its constructors do, and as to_host() where it did not come.
+  /// as its constructors do, and as to_host() where it did not come, or was donated.
   [[nodiscard]] Array copy_to(const Device& device,
                               std::source_location where = std::source_location::current()) const;
+  /// The same values in other memory of its own device; otherwise as copy_to().
+  [[nodiscard]] Array copy(std::source_location where = std::source_location::current()) const;
 
   /// "f32[2,2] on gccjit:0.0", and the elements with elision, once they are there; or why not.
   [[nodiscard]] std::string to_string() const;
@@ -128,6 +131,7 @@ class Array {
  private:
   friend struct Inside;
   friend class executors::Result;
+  [[nodiscard]] Array copied_to(const Device& device, const std::source_location& where) const;
   explicit Array(std::shared_ptr<const rt::ArrayState> state) noexcept : state_(std::move(state)) {}
   Array(const Device& device, const ArrayType& type, const void* values, std::size_t count,
         std::source_location where);

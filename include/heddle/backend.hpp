@@ -19,6 +19,7 @@
 #include "heddle/missing_order.hpp"
 #include "heddle/pending.hpp"
 #include "heddle/profile.hpp"
+#include "heddle/tune.hpp"
 
 #pragma GCC visibility push(default)
 namespace heddle {
@@ -37,6 +38,11 @@ enum class DeviceStrategy : std::uint8_t {
 /// The most virtual devices per physical one that suggested_num_virtual_devices() may be told to
 /// propose: each may have a thread of its own.
 inline constexpr int virtual_devices_max = 4096;
+
+/// BackendOptions::width: as many processors as the process may use; and one each, with those that
+/// are free.
+inline constexpr int width_all = -1;
+inline constexpr int width_automatic = -2;
 
 /// How a backend is opened. What is not given here comes from the environment, whose variables
 /// settings() lists.
@@ -59,6 +65,21 @@ struct BackendOptions {
   /// Where tasks of the devices run (S15); unset: as the backend's row says (BackendSpec::mode).
   /// With a Simulation's scheduler it is `simulated`, and may stay unset.
   std::optional<sched::Mode> mode{};
+  /// How many processors a physical device of a CPU backend has, on which its kernels run in parts
+  /// where they are large enough; what they compute is the same, bit for bit. 1 to as many as the
+  /// process may use, at most sched::width_max, or width_all; there are as many fewer physical
+  /// devices. width_automatic:
+  /// each has one, and where devices have threads of their own it borrows those on which no virtual
+  /// device of the backend is open; where they are pooled, workers help that have nothing else to
+  /// do. Inline, threads help only if a number says so. Manual, a number makes parts, which run in
+  /// order where the host polls. With `scheduler`, what helps with its tasks in parts helps with
+  /// kernels, too: automatic, on as many threads as it has for a task, and another number is
+  /// invalid_argument, but for manual devices; those of a Simulation have SimulationOptions::width,
+  /// or this. Manual, and with `scheduler`, HEDDLE_WIDTH has no effect. Unset: HEDDLE_WIDTH, else
+  /// automatic.
+  std::optional<int> width{};
+  /// Lets `width` be more than there are, up to 64: for tests.
+  bool oversubscribed = false;
   /// Order between its devices and others (D9); unset: HEDDLE_SYNC, else automatic.
   std::optional<Sync> sync{};
   /// Called for each order that Sync::check finds missing, once for the same two places and memory:
@@ -74,9 +95,21 @@ struct BackendOptions {
   /// Flags for the C compiler, after heddle's own. Opening throws invalid_argument for those that
   /// change the instruction set (see `isa`). Where one may name a file, kernels are not cached.
   std::optional<std::vector<std::string>> cflags{};
-  std::optional<KernelProfile> kernels{};  ///< what schedules of kernels know of the machine
-  std::optional<std::string> isa{};  ///< "portable", "avx2" or "avx512": at most the processor's
+  /// What the machine takes. Constants of schedules follow from it, and those of the scheduler that
+  /// the backend makes, where `scheduling.profile` is what it is by default. Unset: what `heddle
+  /// tune --machine` kept for this processor model in the folder of the kernel cache, if there is
+  /// one and it is whole; else usual values. Results are the same with any (W2).
+  std::optional<MachineProfile> machine{};
+  /// Constants of schedules, in place of those that follow from `machine`.
+  std::optional<KernelProfile> kernels{};
+  /// What compiles do about tuning whose own options do not say; unset: HEDDLE_TUNE, else kept.
+  std::optional<Tune> tune{};
+  /// "portable", "avx2", "avx512", "avx512_vnni" or "avx512_bf16": at most the processor's.
+  std::optional<std::string> isa{};
   std::optional<std::string> compile_helper{};  ///< path of the program heddle-compile
+  /// The CUDA driver and NVRTC, its compiler, as the loader takes them: names or paths. Unset:
+  /// HEDDLE_CUDA_DRIVER, else libcuda.so.1; HEDDLE_NVRTC, else that of the toolkit.
+  std::optional<std::string> cuda_driver{}, nvrtc{};
   /// The time that heddle's stages and the compiler together may take for a program, or for each
   /// unit of up to four programs of a batch. Code that was postponed has 60 s when it is linked.
   std::optional<std::chrono::milliseconds> compile_timeout{};
@@ -114,9 +147,14 @@ class Backend {
   [[nodiscard]] static std::vector<BackendInfo> list();
 
   [[nodiscard]] const std::string& name() const noexcept;
+  /// The profile in use: see BackendOptions::machine.
+  [[nodiscard]] const MachineProfile& machine() const noexcept;
   /// Missing orders that were told so far (BackendOptions::on_missing_order); 10,000 at most.
   [[nodiscard]] std::uint64_t missing_orders() const noexcept;
   [[nodiscard]] int num_physical_devices() const noexcept;
+  /// How many processors each physical device has; width_automatic where each borrows those that
+  /// are free.
+  [[nodiscard]] int width() const noexcept;
   /// The same device for the same ordinal. Throws invalid_argument naming the range.
   [[nodiscard]] Hardware physical_device(int ordinal) const;
   [[nodiscard]] int suggested_num_virtual_devices() const noexcept;
@@ -135,6 +173,23 @@ class Backend {
                                           const CompileOptions& options = {}) const;
   [[nodiscard]] PendingBatch compile_batch_async(std::span<const Program> programs,
                                                  const BatchOptions& options = {}) const;
+
+  /// Measures choices of the schedule that the cost model finds about as good as its own, on a
+  /// virtual device that it opens on physical device 0 for that time, and keeps the best for this
+  /// program (as `options` compile it) and machine in the folder of the kernel cache: compiles
+  /// take it from then on, in other processes too, as TuneOptions::mode says. Beside it this
+  /// backend, too, takes it where it cannot be kept. Static indices are 0, and contents random,
+  /// but for tensors with host storage. Measures anew whatever was kept; `options.tune.mode` does
+  /// not matter. Throws what compiling and running the model's choice throw, invalid_argument for
+  /// a budget that is not above 0, and failed_precondition for what has no choices
+  /// (Schedule::off, trace_values, CompileOptions::choices) and in simulations.
+  [[nodiscard]] TunedSchedule tune(const Program& program,
+                                   const CompileOptions& options = {}) const;
+  /// What compile() with these options takes without measuring: what was kept for the program;
+  /// nullopt: nothing, or they say Tune::off, or leave nothing to choose. Throws what describing
+  /// throws. A file that is not used is a warning in the log.
+  [[nodiscard]] std::optional<TunedSchedule> tuned(const Program& program,
+                                                   const CompileOptions& options = {}) const;
 
   // A backend whose mode is manual runs its devices in the next three functions, and in waits of
   // threads that run no task for events of its Scheduler: what these wait for elsewhere is not run
@@ -170,7 +225,7 @@ class Backend {
 /// What a backend is made of (B5).
 struct BackendSpec {
   std::string name{};
-  std::string compiler{};  ///< "cc", "gccjit" or "null"
+  std::string compiler{};  ///< "cc", "gccjit", "nvrtc" or "null"
   /// Unless BackendOptions::mode says otherwise. manual: the host calls Backend::poll().
   sched::Mode mode = sched::Mode::threaded;
   std::function<std::vector<std::shared_ptr<dev::PhysicalDevice>>()> devices{};

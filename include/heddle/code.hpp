@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "heddle/program.hpp"
+#include "heddle/schedule.hpp"
+#include "heddle/tune.hpp"
 
 namespace heddle::jit {
 struct CodeData;
@@ -29,37 +31,6 @@ enum class MergeMode : std::uint8_t {
   return mode == MergeMode::copy ? "copy" : "stream";
 }
 
-/// Whether kernels are rewritten for the processor: tiles, vectors, packed copies. Sums then have
-/// another order, and use fma where the processor has it: the same on every run, from every CPU
-/// compiler, and on processors of the same instruction set (BackendOptions::isa) and cache sizes.
-/// Between others the last bits of float sums may differ; elementwise values and integers have
-/// the same bits everywhere.
-enum class Schedule : std::uint8_t {
-  automatic,
-  off,  ///< loops as lowered and optimised
-};
-
-/// What an automatic schedule does, step by step.
-enum class ScheduleStep : std::uint8_t {
-  fuse,         ///< joins neighbouring loops
-  hoist,        ///< computes once what iterations or statements share
-  contraction,  ///< tiles and packs sums of products; without it they are sums like others
-  reduction,    ///< gives sums several lanes, by row or by column
-  transpose,    ///< turns blocks in registers or in the cache
-  elementwise,  ///< runs other loops as vectors
-  stream,       ///< stores large outputs past the caches
-  prefetch,     ///< fetches the next row of a large input while one is read again
-};
-
-/// How sums of products are cut. Without it, a model of the processor chooses; with Schedule::off
-/// nothing is cut.
-struct ContractionTile {
-  std::int64_t rows = 1;     ///< rows of results that are summed at once, in registers
-  std::int64_t vectors = 1;  ///< vectors in a row of results; registers must hold rows + 1 rows
-  /// Terms that are summed before the next rows, from copies of the factors; 0: the model chooses.
-  std::int64_t terms = 0;
-};
-
 struct CompileOptions {
   /// Name of the routine; empty: the program's, else one made from its comments, else
   /// invalid_argument.
@@ -67,12 +38,20 @@ struct CompileOptions {
   /// true: compiled now, once, for any context. false: postponed to link, which may embed
   /// addresses.
   bool shared = true;
+  /// Numbers may be less exact: sums may be reassociated and divisions become products by
+  /// reciprocals, zeros lose their sign, and sums of products of bf16 may take subnormal numbers
+  /// for 0, where the processor has instructions that do.
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
   /// Steps that the schedule shall leave out, in any order.
   std::vector<ScheduleStep> schedule_without{};
   /// invalid_argument where the processor has too few registers.
   std::optional<ContractionTile> contraction_tile{};
+  /// Choices that are taken in any case, unless they are empty: nothing is then looked for, or
+  /// measured, as `tune` says. invalid_argument for those that no schedule could use.
+  ScheduleChoices choices{};
+  /// Whether schedules take what was measured on this machine.
+  TuneOptions tune{};
   /// Set: a routine of this code takes its merge tensor by this mode only (D6).
   std::optional<MergeMode> merge_mode{};
   /// Every assignment calls the trace hook of its schedule.

@@ -65,6 +65,7 @@ struct DeviceStatistics {
   std::uint64_t copies = 0;           ///< device-to-device copies, those of merges left out
   std::uint64_t merges_copied = 0;    ///< merges whose source was copied
   std::uint64_t merges_streamed = 0;  ///< merges that read the source in place
+  std::uint64_t parts = 0;            ///< of kernels that ran in several (BackendOptions::width)
 };
 
 /// Memory of one tensor on a device, or of buffers without a tensor.
@@ -126,7 +127,7 @@ class Device {
   /// Throws Error inside one of its tasks.
   void recover() const;
   /// Ends queued tasks as cancelled. A routine that is running ends so too, within a second or so,
-  /// where its kernel is one of long loops (heddle/kernel.h, stop): what it writes is incomplete
+  /// where its kernel would go on for longer (heddle/kernel.h, stop): what it writes is incomplete
   /// then. Others run to their end.
   void cancel_pending() const noexcept { timeline().cancel_pending(); }
   /// Ends its tasks, those that take longer than `timeout` as cancel_pending() does, and takes no

@@ -159,7 +159,7 @@ class Arguments {
   /// One argument more.
   template <class Tree>
   void add(const Tree& tree, bool donated = false) {
-    begin(&type_tag<typename Argument<Tree>::Nodes>);
+    begin<typename Argument<Tree>::Nodes>();
     if constexpr (TreeOf<Tree, Array>) {
       walk<Array>(tree, [&](const Array& leaf) {
         leaves_.push_back({.array = &leaf, .donated = donated});
@@ -203,12 +203,18 @@ class Arguments {
   }
 
  private:
-  /// A function may tell types apart that hold the same leaves.
-  void begin(const char* tag) {
+  /// A function may tell types apart that hold the same leaves. A leaf alone is one byte: keys are
+  /// short then.
+  template <class Nodes>
+  void begin() {
     firsts_.push_back(leaves_.size());
-    char bytes[sizeof tag];
-    std::memcpy(bytes, &tag, sizeof tag);
-    structure_.append(bytes, sizeof bytes);
+    if constexpr (!std::same_as<Nodes, Node>) {
+      const char* const tag = &type_tag<Nodes>;
+      char bytes[sizeof tag];
+      std::memcpy(bytes, &tag, sizeof tag);
+      put('t');
+      structure_.append(bytes, sizeof bytes);
+    }
   }
   void put(char c) { structure_.push_back(c); }
   template <class Of, class Tree>

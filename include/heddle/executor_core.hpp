@@ -27,8 +27,12 @@ class ExecutorHandle;
 namespace heddle {
 
 namespace executors {
-/// An entry of the cache of an executor.
+/// An entry of the cache of an executor. Moving one copies it.
 class EntryHandle {
+ public:
+  EntryHandle(const EntryHandle&) = default;
+  EntryHandle& operator=(const EntryHandle&) = default;
+
  private:
   friend struct heddle::Inside;
   explicit EntryHandle(std::shared_ptr<rt::Entry> state) noexcept : state_(std::move(state)) {}
@@ -113,9 +117,11 @@ using PendingEntry = Pending<EntryHandle>;
 /// What is being handled, as a Status.
 [[nodiscard]] Status caught() noexcept;
 
-/// What is not generic: everything that needs no type of the function.
+/// What is not generic: everything that needs no type of the function. Moving one copies it.
 class Core {
  public:
+  Core(const Core&) = default;
+  Core& operator=(const Core&) = default;
   Core(const Device& device, ExecutorOptions options, const std::source_location& where);
   void call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
             std::optional<ExecutorGraph>* graph = nullptr) const;

@@ -18,10 +18,12 @@
 #include "heddle/program.hpp"        // IWYU pragma: export
 #include "heddle/replay.hpp"         // IWYU pragma: export
 #include "heddle/routine.hpp"        // IWYU pragma: export
+#include "heddle/schedule.hpp"       // IWYU pragma: export
 #include "heddle/scheduler.hpp"      // IWYU pragma: export
 #include "heddle/status.hpp"         // IWYU pragma: export
 #include "heddle/tensor.hpp"         // IWYU pragma: export
 #include "heddle/trace.hpp"          // IWYU pragma: export
 #include "heddle/tree.hpp"           // IWYU pragma: export
+#include "heddle/tune.hpp"           // IWYU pragma: export
 #include "heddle/types.hpp"          // IWYU pragma: export
 #include "heddle/variable.hpp"       // IWYU pragma: export

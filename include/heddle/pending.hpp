@@ -30,7 +30,8 @@ class Pending {
   /// Done when the compile is; fails as it did: with the Status of the Error that get() throws.
   /// Devices may wait for it, callbacks and descriptors may be had of it.
   [[nodiscard]] const Event& event() const noexcept;
-  /// Waits, then gives the result, or throws what the compile threw.
+  /// Waits, then gives the result, or throws what the compile threw. Throws failed_precondition in
+  /// a function that is being traced, where the compile waits for that function.
   [[nodiscard]] T get() const;
   /// Waits for the compile up to `timeout`, then gives how it ended. `deadline` when it still goes
   /// on, or when its own time was over: done() tells which.

@@ -10,9 +10,11 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "heddle/any_task.hpp"
 #include "heddle/event.hpp"
 #include "heddle/profile.hpp"
 #include "heddle/status.hpp"
@@ -20,6 +22,8 @@
 
 namespace heddle::sched {
 struct SchedulerCore;
+class Helpers;
+class Opening;
 class Runner;
 }  // namespace heddle::sched
 
@@ -30,20 +34,33 @@ namespace sched {
 /// The most workers that a pool may have: one for each processor of the largest machines, and 16
 /// that block for each of a common one. The system has some 32,000 threads for all its processes.
 inline constexpr unsigned workers_max = 4096;
+/// The most threads that run the parts of one task.
+inline constexpr unsigned width_max = 64;
 }  // namespace sched
 
 struct SchedulerOptions {
   std::string name = "heddle";
   sched::DeviceOptions device{};  ///< defaults for new devices
-  MachineProfile profile{};       ///< constants of the machine
+  SchedulerProfile profile{};     ///< constants of the machine
   /// Threads for all pooled devices together, 1 to workers_max; unset: available_processors(). They
   /// start with the first such device, and spin as long as `device.spin` says. Where the system has
   /// fewer, those that started do the work, and the log says so.
   std::optional<unsigned> workers{};
-  bool pin_workers = false;  ///< binds each to a processor of the affinity mask, in turn
-  /// A task that has not ended after this, or a wait of a device, is reported once: as a warning in
-  /// the log, with snapshots of all devices, by a thread that looks some times within the limit.
-  /// Unset: no such thread.
+  /// Binds each to a processor of the affinity mask, in turn, and so the threads that help with
+  /// parts, from the second processor on.
+  bool pin_workers = false;
+  /// Threads that run the parts of one task at once (TaskDevice::submit_parallel()), that of its
+  /// device among them: 1 to as many as the process may use, which is what unset means. The others
+  /// help all devices, one task at a time, with kernels too where a backend's devices are among
+  /// them (BackendOptions::scheduler): workers of the pool where there is one, when they have
+  /// nothing else to do; else threads that start with the first such task, and spin as workers do.
+  /// Where the system has none, the log says so, and the device's own runs all parts.
+  std::optional<unsigned> width{};
+  /// Lets `width` be more than there are, up to width_max: for tests.
+  bool oversubscribed = false;
+  /// A task that has not ended after this, a part of one, or a wait of a device, is reported once:
+  /// as a warning in the log, with snapshots of all devices, by a thread that looks some times
+  /// within the limit. Unset: no such thread.
   std::optional<std::chrono::nanoseconds> watchdog{};
   /// Called with these snapshots, `overdue` set in some, on the watchdog's thread.
   std::function<void(const std::vector<sched::Snapshot>&)> on_overdue{};
@@ -55,9 +72,9 @@ struct SchedulerOptions {
 /// Error.
 class Scheduler {
  public:
-  /// Throws Error(invalid_argument) for 0 workers or more than workers_max, for a watchdog's limit
-  /// that is not positive, for a profile whose spin is negative, and for a malformed HEDDLE_LOG
-  /// (see set_log_level()).
+  /// Throws Error(invalid_argument) for 0 workers or more than workers_max, for a width of 0 or
+  /// more than there are, for a watchdog's limit that is not positive, for a profile whose spin is
+  /// negative, and for a malformed HEDDLE_LOG (see set_log_level()).
   explicit Scheduler(SchedulerOptions options = {});
   /// Throws Error: unavailable when no thread can be started or after shutdown(), invalid_argument
   /// for a queue_size of 0 or above queue_size_max, more than that in flight, a negative spin, a
@@ -68,6 +85,26 @@ class Scheduler {
     return new_named_device(std::forward<Name>(name));
   }
   [[nodiscard]] sched::TaskDevice new_device(sched::DeviceOptions options);
+
+  /// Submits a task that comes after no other one but those that it lists: it runs on whichever
+  /// thread is free first, of the workers of pooled devices, which start with it, or, where
+  /// `device.mode` is manual, inline_ or simulated, of those that run such devices. Its failure is
+  /// its own (SubmitOptions::contain). Refused, as a submission to a device: an empty `f` as
+  /// invalid_argument, after shutdown() as unavailable. A lock is taken for a moment; no memory for
+  /// callables of up to 32 bytes once as many were outstanding before. Beyond 1024 outstanding
+  /// tasks, one may come after another one of them. The scheduler's last handle waits for them, as
+  /// that of a device does.
+  template <class F>
+    requires std::is_invocable_v<std::decay_t<F>&>
+  Event submit_any(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) {
+    sched::AnyGrant grant = grant_any(label, sched::is_empty(f));
+    if (!grant.device) return grant.refused;
+    sched::SubmitOptions contained = options;
+    contained.contain = true;
+    return grant.device->submit(
+        label, sched::AnyTask<std::decay_t<F>>{std::move(grant.lease), std::forward<F>(f)},
+        contained);
+  }
 
   // Manual devices run in the next two functions, and where a thread that runs no task waits for
   // one of their events. A turn ends up to 256 tasks of one device. Several threads may share the
@@ -94,9 +131,14 @@ class Scheduler {
 
  private:
   friend class Simulation;
+  friend class sched::Opening;
   Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator);
   [[nodiscard]] sched::SchedulerCore& core() const;
   [[nodiscard]] sched::TaskDevice new_named_device(std::string name);
+  /// `helpers`: null, or those that help it instead of the scheduler's.
+  [[nodiscard]] sched::TaskDevice open(sched::DeviceOptions options, bool any,
+                                       std::shared_ptr<sched::Helpers> helpers = {});
+  [[nodiscard]] sched::AnyGrant grant_any(sched::Label label, bool empty);
 
   std::shared_ptr<sched::SchedulerCore> core_;
 };

@@ -61,6 +61,9 @@ struct SimulationOptions {
   /// A bug, planted to see whether a graph's checks notice it: about one in so many times that a
   /// device gets something to do, it is not told. 0: no bug.
   std::uint64_t lost_turns_one_in = 0;
+  /// How many parts of a task (TaskDevice::submit_parallel()) or of a kernel have begun at once, 1
+  /// to 64: as many processors would run them.
+  unsigned width = 4;
   /// Called with a line for each step and each fault: for looking into one seed.
   std::function<void(const std::string&)> on_step{};
 };
@@ -81,7 +84,8 @@ class Simulation {
   using Clock = Event::Clock;
 
   /// From here on the calling thread is in simulated time: its waits let the simulation go on.
-  /// Throws Error(failed_precondition) when it has a simulation already.
+  /// Throws Error: failed_precondition when it has a simulation already, invalid_argument for a
+  /// width that is none.
   explicit Simulation(SimulationOptions options = {});
   /// Shuts the devices down. Waits that nothing ends come back as cancelled, and their hosts and
   /// tasks go on from there once more.

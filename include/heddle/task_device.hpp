@@ -1,6 +1,6 @@
-// TaskDevice: a queue of tasks that run in order; what it is made with, how tasks are submitted to
-// it, and what can be asked of it. Every function may be called from any thread, tasks included,
-// unless it says otherwise.
+// TaskDevice: a queue of tasks that run in order; how tasks are submitted to it, and what can be
+// asked of it. Every function may be called from any thread, tasks included, unless it says
+// otherwise.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,8 @@
 #include "heddle/event.hpp"
 #include "heddle/status.hpp"
 #include "heddle/task.hpp"
+#include "heddle/task_options.hpp"
+#include "heddle/task_parts.hpp"
 
 namespace heddle::sched {
 class ExternalState;
@@ -31,64 +33,6 @@ class Runner;
 namespace heddle {
 
 namespace sched {
-
-/// The most tasks that a queue may hold: some 100 MB, which it takes as it first gets that long.
-inline constexpr std::uint32_t queue_size_max = std::uint32_t{1} << 20;
-
-/// What a submit does when the queue is full (S4).
-enum class FullPolicy : std::uint8_t {
-  block,     ///< until one slot frees
-  fail,      ///< refuse with `exhausted`
-  deadline,  ///< block until SubmitOptions::deadline, then refuse with `deadline`
-};
-
-/// Where tasks run (S15).
-enum class Mode : std::uint8_t {
-  threaded,  ///< one named worker thread per device
-  /// On the submitting thread, in ticket order; what waits goes on where that ends. Within 64 other
-  /// tasks, a task begins when these have ended, or their thread waits.
-  inline_,
-  pooled,     ///< many devices on the scheduler's few workers; a device that waits costs no thread
-  manual,     ///< where the host calls the scheduler's poll() or run_one()
-  simulated,  ///< by a simulation, whose scheduler opens them (heddle/simulation.hpp)
-};
-
-struct DeviceOptions {
-  std::string name = "device";
-  Mode mode = Mode::threaded;
-  /// Tasks outstanding at most, rounded up to a power of two; unset: 4096.
-  std::optional<std::uint32_t> queue_size{};
-  FullPolicy full = FullPolicy::block;
-  /// The time that an idle worker spins before it parks; unset: the profile's.
-  std::optional<std::chrono::nanoseconds> spin{};
-  /// Failures name the file and line that submitted the task (S10), for some 100 ns per task.
-  bool record_sites = false;
-  /// The most tasks that may have returned and not ended yet: those that take a Completion (S23).
-  /// 0: every task ends as it returns, and those that take a Completion are refused.
-  std::uint32_t in_flight = 0;
-  bool single_producer = false;  ///< a second submitting thread is refused (failed_precondition)
-  /// The processor that the device's worker thread is bound to (S19); modes in which it has none
-  /// only check that the process may use it.
-  std::optional<unsigned> processor{};
-  /// How long a destructor lets accepted tasks run before it cancels them.
-  std::chrono::nanoseconds drain_max = std::chrono::seconds(60);
-};
-
-struct SubmitOptions {
-  std::optional<FullPolicy> full{};
-  Event::Clock::time_point deadline{};
-  /// The failure of this task ends it and the tasks that list its event; the device goes on (S10).
-  bool contain = false;
-  /// With `contain`: the event ends with the Status that the task returned or threw, as it is,
-  /// rather than with a `device_failed` that names device and task; `cancelled` is no failure.
-  bool own_status = false;
-  /// The task starts after these, which are waited for one after the other; it is skipped when one
-  /// of them failed, or would wait for it: then at once, while those that follow may still run. The
-  /// device goes on (S8).
-  std::vector<Event> after{};
-  /// The place that a device which records sites names; unset: where the label was written.
-  std::optional<std::source_location> site{};
-};
 
 /// Tasks by how they ended, and what the worker did. While a device is idle, submitted = done +
 /// failed + skipped + cancelled.
@@ -111,6 +55,8 @@ struct Snapshot {
   /// The time that it has run, at most: a worker reads the clock once for several tasks in a row,
   /// so those right before it may count in.
   std::chrono::nanoseconds running_for{0};
+  /// Of a task in parts the earliest that runs: "part 4 of 10, indices [30, 40)"; empty: none.
+  std::string part;
   std::string waiting_for;  ///< the event it waits for; empty when none
   /// What has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
   std::string signaller;
@@ -162,6 +108,36 @@ class TaskDevice {
              std::is_invocable_v<std::decay_t<F>&, Completion>)
   Event submit(Label label, F&& f, const SubmitOptions& options = {}) const {
     return submit_any(label, std::forward<F>(f), options);
+  }
+
+  /// Submits a task in parts: `f(from, to)` is called, in ascending order, for ranges [from, to)
+  /// that make up [0, count), each index being in one: by the thread that runs the device's tasks
+  /// and, at once, by others of the scheduler (SchedulerOptions::width). `f` is called as const,
+  /// from several threads, and returns void or Status. The first part that fails fails the task,
+  /// which names it; later parts that have not begun are left out, as all are after a stop request.
+  /// Then the task ends, once those that began have. A slow thread holds up the part that it has.
+  ///
+  /// A part is inside the task (this_task), and waits for no event: failed_precondition. Refused as
+  /// invalid_argument: a grain of 0, an empty `f`. Takes no memory for callables of up to 32 bytes.
+  /// Parts run one after the other in mode manual, and where other parts already have the threads;
+  /// so does what a part submits. In a simulation the seed decides which of `width` begun parts
+  /// goes first, and what other devices do between them.
+  template <class F>
+    requires std::is_invocable_v<std::decay_t<F>&, std::size_t, std::size_t>
+  Event submit_parallel(Label label, std::size_t count, F&& f,
+                        const ParallelOptions& options = {}) const {
+    using Callable = std::decay_t<F>;
+    static_assert(std::is_invocable_v<const Callable&, std::size_t, std::size_t>,
+                  "heddle: parts run at once and share the callable, which is called as const: a "
+                  "mutable lambda would be changed by several threads");
+    using Result = std::invoke_result_t<Callable&, std::size_t, std::size_t>;
+    static_assert(std::is_void_v<Result> || std::is_convertible_v<Result, Status>,
+                  "heddle: a part returns nothing or a heddle::Status, as a task does");
+    if (Status why = prepare_parts(label, is_empty(f), options.grain); !why.ok())
+      return refuse(std::move(why));
+    return submit_any(label,
+                      PartsTask<Callable>{std::forward<F>(f), count, options.grain.value_or(0)},
+                      options.submit);
   }
 
   /// An event that is done once all that was submitted before has ended, and has the status of the
@@ -336,6 +312,10 @@ class TaskDevice {
   Event submit_task(Label label, const TaskOps& task, void* from) const noexcept;
   Event submit_task(Label label, const TaskOps& task, void* from,
                     const SubmitOptions& options) const noexcept;
+  /// Why it cannot be in parts; else what may help with them is there.
+  [[nodiscard]] Status prepare_parts(Label label, bool empty,
+                                     const std::optional<std::size_t>& grain) const noexcept;
+  static Event refuse(Status why) noexcept;
   static Event refuse_memory(Label label) noexcept;
   static Event refuse_empty() noexcept;
 

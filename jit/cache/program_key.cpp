@@ -15,7 +15,7 @@ CompileKey program_key(const ProgramForm& form, std::span<const Wish> wishes,
   out.add(without).add(options.contraction_tile.has_value());
   const ContractionTile tile = options.contraction_tile.value_or(ContractionTile{});
   out.add_signed(tile.rows).add_signed(tile.vectors).add_signed(tile.terms);
-  return KeyHasher().add(form.bytes).add(out.take()).finish();
+  return KeyHasher().add(form.bytes).add(out.take()).add(options.choices.to_string()).finish();
 }
 
 }  // namespace heddle::jit

@@ -148,7 +148,8 @@ class BatchRun {
 
 BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions& options,
                           const std::shared_ptr<const Compiler>& compiler,
-                          const CompileLimits& limits, const std::shared_ptr<Codes>& codes) {
+                          const CompileLimits& limits, const std::shared_ptr<Codes>& codes,
+                          const KeptChoices& kept) {
   const std::vector<std::string> names = batch_names(programs, options);
   CompileOptions each = options.each;
   BatchDraft draft{compiler, {}, {}, options.progress};
@@ -157,10 +158,24 @@ BatchDraft draft_programs(std::span<const Program> programs, const BatchOptions&
   for (std::size_t k = 0; k < programs.size(); ++k) {
     if (options.occupancy && !options.occupancy(names[k], k)) continue;
     each.name = names[k];
-    draft.drafts[k] = draft_code(programs[k], names[k], each, compiler, limits, codes);
+    draft.drafts[k] = draft_code(programs[k], names[k], each, compiler, limits, codes, kept);
     positions.push_back(k);
   }
   if (options.each.shared) make_parts(draft, positions, symbol(common_prefix(names)));
+  return draft;
+}
+
+BatchDraft draft_choices(const Program& program, CompileOptions options,
+                         std::span<const ScheduleChoices> choices,
+                         const std::shared_ptr<const Compiler>& compiler,
+                         const CompileLimits& limits, const std::shared_ptr<Codes>& codes) {
+  const std::string name = name_of(program, options.name);
+  BatchDraft draft{compiler, {}, {}, {}};
+  for (const ScheduleChoices& each : choices) {
+    options.choices = each;
+    draft.parts.push_back({symbol(name), {draft.drafts.size()}});
+    draft.drafts.emplace_back(draft_code(program, name, options, compiler, limits, codes));
+  }
   return draft;
 }
 

@@ -12,13 +12,17 @@
 #include "jit/code/about.hpp"
 #include "jit/code/kernels.hpp"
 #include "jit/code/memory_plan.hpp"
+#include "jit/code/options.hpp"
 #include "jit/code/stages.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/describe/program_text.hpp"
+#include "jit/emit/emit.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/stop_checks.hpp"
+#include "jit/schedule/choices.hpp"
 #include "jit/schedule/contraction.hpp"
 #include "jit/schedule/cut.hpp"
+#include "jit/schedule/parallel.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
@@ -138,6 +142,12 @@ NumberedLoop numbers_of(const Lowered& lowered, const CodeData& code) {
   return numbered;
 }
 
+std::vector<Wish> wishes_for(const ProgramForm& form) {
+  std::vector<Wish> wishes;
+  for (const Tensor& tensor : form.tensors) wishes.push_back(wish_of(tensor));
+  return wishes;
+}
+
 /// The core of a code that somebody holds.
 std::shared_ptr<const Core> find_core(const Draft& draft) {
   if (!draft.codes) return nullptr;
@@ -150,7 +160,8 @@ std::shared_ptr<const Core> find_core(const Draft& draft) {
 
 Draft draft_code(const Program& program, std::string name, const CompileOptions& options,
                  const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits,
-                 const std::shared_ptr<Codes>& codes) {
+                 const std::shared_ptr<Codes>& codes, const KeptChoices& kept) {
+  check(options);
   require_statements(program, name);
   Draft draft;
   CodeData& code = draft.code;
@@ -163,9 +174,15 @@ Draft draft_code(const Program& program, std::string name, const CompileOptions&
   LimitedWork work(code.name, own);
   work.begin("lower");
   ProgramForm form = form_of(program);
-  for (const Tensor& tensor : form.tensors) code.wishes.push_back(wish_of(tensor));
+  code.wishes = wishes_for(form);
   if (codes && compiler->reuses()) draft.codes = codes;
   draft.key = program_key(form, code.wishes, options);
+  if (kept && is_scheduled(options) && options.choices.empty()) {
+    if (std::optional<ScheduleChoices> found = kept(draft.key)) {
+      code.options.choices = *std::move(found);
+      draft.key = program_key(form, code.wishes, code.options);
+    }
+  }
   code.tensors = std::move(form.tensors);
   if (const auto merged = program.merge_tensor()) code.tensors.push_back(*merged);
   code.statics = std::move(form.statics);
@@ -173,6 +190,7 @@ Draft draft_code(const Program& program, std::string name, const CompileOptions&
   if (code.core) return draft;
   if (is_scheduled(options) && options.contraction_tile)
     check_tile(*options.contraction_tile, compiler->target());
+  if (is_scheduled(options)) check_choices(options.choices, compiler->target());
   draft.unoptimized = lower(program, code.wishes);
   draft.unoptimized.name = code.name;
   OptimizeOptions optimize_options;
@@ -190,9 +208,11 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
   core->unoptimized = numbers_of(draft.unoptimized, code);
   core->unoptimized.loop = std::move(draft.unoptimized.loop);
   core->scheduled = numbers_of(draft.lowered, code);
+  const ScheduleChoices& choices = code.options.choices;
   if (is_scheduled(code.options)) {
-    draft.lowered = schedule(std::move(draft.lowered), code.compiler->target(),
-                             code.options.schedule_without, code.options.contraction_tile);
+    draft.lowered =
+        schedule(std::move(draft.lowered), code.compiler->target(), code.options.schedule_without,
+                 code.options.contraction_tile, choices, code.options.fast_math);
   }
   work.begin("sign");
   core->signature = make_signature(draft.lowered);
@@ -204,12 +224,25 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
   if (core->signature.merge) core->steps.emplace_back(MergeStep{});
   // Traced, a kernel numbers the assignments of the whole program.
   const std::size_t nodes_max = code.options.trace_values ? uncut : kernel_nodes_max;
-  std::vector<KernelPart> parts = cut_kernels(core->scheduled.loop, nodes_max);
+  const Target target = with_choices(code.compiler->target(), choices);
+  std::vector<KernelPart> parts =
+      cut_kernels(core->scheduled.loop, nodes_max,
+                  target.is_gpu() ? ScratchOf::all_parts : ScratchOf::each_part);
   std::vector<std::string> about = about_kernels(core->unoptimized.loop, parts);
   for (std::size_t k = 0; k < parts.size(); ++k) {
     KernelPart& part = parts[k];
-    KernelStep kernel{draft.lowered.verified,  draft.lowered.lanes,        std::move(part.entries),
-                      std::move(part.statics), stop_checks(part.loop).any, std::move(about[k])};
+    KernelStep kernel{draft.lowered.verified, draft.lowered.lanes, std::move(part.entries),
+                      std::move(part.statics), stop_checks(part.loop).any};
+    kernel.about = std::move(about[k]);
+    kernel.in_groups = target.is_gpu() && has_parallel_loops(part.loop);
+    kernel.parts = target.is_gpu() ? 1 : parts_of(part.loop, target.profile.part_bytes);
+    if (kernel.parts > 1) plan_own_scratch(part.loop, kernel);
+    if (kernel.own_bytes > own_bytes_max) {
+      kernel.parts = 1;
+      kernel.own = {};
+      kernel.own_bytes = 0;
+    }
+    core->own_bytes = std::max(core->own_bytes, kernel.own_bytes);
     if (parts.size() > 1) {  // the emitter plans its lanes
       kernel.loop = verified_after("cut", part.loop, {});
       kernel.lanes = nullptr;
@@ -227,8 +260,15 @@ void publish(Draft& draft) {
 
 Draft draft_program(const Program& program, const CompileOptions& options,
                     const std::shared_ptr<const Compiler>& compiler, const CompileLimits& limits,
-                    const std::shared_ptr<Codes>& codes) {
-  return draft_code(program, name_of(program, options.name), options, compiler, limits, codes);
+                    const std::shared_ptr<Codes>& codes, const KeptChoices& kept) {
+  return draft_code(program, name_of(program, options.name), options, compiler, limits, codes,
+                    kept);
+}
+
+CompileKey program_key_of(const Program& program, const CompileOptions& options) {
+  check(options);
+  const ProgramForm form = form_of(program);
+  return program_key(form, wishes_for(form), options);
 }
 
 Code finish(Draft draft, const CompileLimits& limits, const Spread& spread) {

@@ -46,12 +46,19 @@ struct Draft {
   Lowered unoptimized, lowered;
   std::chrono::nanoseconds time{};  ///< spent here until it was optimised
 };
+/// What was kept for the program that has this key without any choices; nullopt: nothing.
+using KeptChoices = std::function<std::optional<ScheduleChoices>(const CompileKey& program)>;
 /// Looks for its code, else does the stages lower and optimise. Throws what those throw, and
-/// `deadline` or `cancelled`. `codes` are of this compiler; null: nothing is looked for.
+/// `deadline` or `cancelled`. `codes` are of this compiler; null: nothing is looked for. `kept`:
+/// asked for choices where the options leave them open; empty: the cost model chooses.
 [[nodiscard]] Draft draft_program(const Program& program, const CompileOptions& options,
                                   const std::shared_ptr<const Compiler>& compiler,
                                   const CompileLimits& limits = {},
-                                  const std::shared_ptr<Codes>& codes = nullptr);
+                                  const std::shared_ptr<Codes>& codes = nullptr,
+                                  const KeptChoices& kept = {});
+/// The key of a draft of the program, before any choices are looked for. Throws what check()
+/// throws.
+[[nodiscard]] CompileKey program_key_of(const Program& program, const CompileOptions& options);
 /// Stages schedule, sign and compile. Throws what Compiler::compile() throws.
 [[nodiscard]] Code finish(Draft draft, const CompileLimits& limits = {},
                           const Spread& spread = unspread);
@@ -73,7 +80,15 @@ struct BatchDraft {
                                         const BatchOptions& options,
                                         const std::shared_ptr<const Compiler>& compiler,
                                         const CompileLimits& limits = {},
-                                        const std::shared_ptr<Codes>& codes = nullptr);
+                                        const std::shared_ptr<Codes>& codes = nullptr,
+                                        const KeptChoices& kept = {});
+/// One program, with each of these choices, each of which is a part, and found in the cache,
+/// by itself.
+[[nodiscard]] BatchDraft draft_choices(const Program& program, CompileOptions options,
+                                       std::span<const ScheduleChoices> choices,
+                                       const std::shared_ptr<const Compiler>& compiler,
+                                       const CompileLimits& limits,
+                                       const std::shared_ptr<Codes>& codes);
 /// Throws the error of the first part that failed, in order, whichever failed first in time.
 [[nodiscard]] CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread);
 

@@ -18,6 +18,13 @@
 
 namespace heddle::jit {
 
+/// An entry of a kernel that each processor which runs parts of it has its own of.
+struct OwnEntry {
+  std::uint32_t place;  ///< in KernelStep::entries
+  std::size_t offset;   ///< in what a processor has, a multiple of 64
+};
+/// More than that is not had once for each processor: such a kernel runs in one part.
+inline constexpr std::size_t own_bytes_max = std::size_t{16} << 20;
 /// Calls a kernel of a unit with these entries of the signature and static indices of the program.
 struct KernelStep {
   VerifiedLoop loop;
@@ -25,6 +32,10 @@ struct KernelStep {
   std::vector<std::uint32_t> entries;
   std::vector<std::uint32_t> statics;  ///< ascending
   bool looks_at_stop = false;          ///< it runs for long enough to (heddle_kernel_args::stop)
+  std::uint32_t parts = 1;             ///< that are worth it, at once, where processors are free
+  bool in_groups = false;              ///< of a GPU's threads, which share out iterations
+  std::vector<OwnEntry> own{};         ///< the first processor has them in the code's scratch
+  std::size_t own_bytes = 0;           ///< of another one, a multiple of 64; own_bytes_max at most
   std::string about{};                 ///< see about_kernels()
   std::shared_ptr<const Compiled> unit{};  ///< null while postponed
   std::size_t index = 0;                   ///< which of the unit's kernels
@@ -58,7 +69,7 @@ struct NumberedLoop {
 /// Places in one block of memory.
 struct MemoryPlan {
   std::vector<std::size_t> offsets{};  ///< multiples of 64
-  std::size_t bytes = 0;               ///< of all
+  std::size_t bytes = 0;               ///< of all, a multiple of 64
 };
 
 struct Core {
@@ -66,7 +77,8 @@ struct Core {
   Signature signature;
   std::vector<MemoryMode> placements;  ///< per CodeData::tensors, but for the merge tensor
   std::vector<Step> steps;
-  MemoryPlan scratch;  ///< see plan_scratch()
+  MemoryPlan scratch;         ///< see plan_scratch()
+  std::size_t own_bytes = 0;  ///< the most of its kernels
 };
 
 }  // namespace heddle::jit

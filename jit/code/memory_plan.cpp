@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "jit/loop/own_scratch.hpp"
 #include "jit/loop/rewrite.hpp"
 
 namespace heddle::jit {
@@ -94,6 +95,7 @@ class Uses {
         lifetimes_(signature.entries.size()) {}
 
   void add(const KernelStep& kernel) {
+    const bool at_once = kernel.parts > 1 || kernel.in_groups;  // at several statements
     for (const StmtPtr& stmt : kernel.loop->body) {
       const Block alone{stmt};
       walk(alone, [&](const Stmt& s) {
@@ -101,8 +103,9 @@ class Uses {
         if (s.value) loads(*s.value, kernel);
       });
       met_.clear();
-      ++place_;
+      if (!at_once) ++place_;
     }
+    if (at_once) ++place_;
   }
   void add(const CopyStep& copy) {
     use(copy.to);
@@ -180,6 +183,13 @@ std::size_t most_alive(std::span<const Lifetime> lifetimes) {
     most = std::max(most, alive);
   }
   return most;
+}
+
+void plan_own_scratch(const Loop& kernel, KernelStep& step) {
+  for (const BufferId id : own_scratch(kernel)) {
+    step.own.push_back({id, step.own_bytes});
+    step.own_bytes += aligned(static_cast<std::size_t>(*kernel.buffers[id].type.num_bytes()));
+  }
 }
 
 std::vector<Lifetime> lifetimes_of(const Signature& signature, std::span<const Step> steps) {

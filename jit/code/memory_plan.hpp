@@ -30,14 +30,18 @@ struct Lifetime {
 /// No plan has less: the most bytes that are alive at one place.
 [[nodiscard]] std::size_t most_alive(std::span<const Lifetime> lifetimes);
 
+/// Places for what each processor that runs parts of a kernel has its own of.
+void plan_own_scratch(const Loop& kernel, KernelStep& step);
+
 /// From where on to where each entry is used: the places are the steps, and the statements of the
-/// top level of kernels. Those that no step uses have no bytes.
+/// top level of kernels, but for those that run in parts or in groups. Those that no step uses have
+/// no bytes.
 [[nodiscard]] std::vector<Lifetime> lifetimes_of(const Signature& signature,
                                                  std::span<const Step> steps);
 
 /// For each entry of a signature, those of role scratch alone: others have offset 0. A kernel may
 /// be given scratch that overlaps: nothing that compiles kernels is told that entries are apart, so
-/// what a statement loads is loaded before a later one stores.
+/// what a statement loads is loaded before a later one stores, where they do not run at once.
 [[nodiscard]] MemoryPlan plan_scratch(const Signature& signature, std::span<const Step> steps);
 
 }  // namespace heddle::jit

@@ -20,7 +20,8 @@ namespace heddle::jit {
 [[nodiscard]] Draft draft_code(const Program& program, std::string name,
                                const CompileOptions& options,
                                const std::shared_ptr<const Compiler>& compiler,
-                               const CompileLimits& limits, const std::shared_ptr<Codes>& codes);
+                               const CompileLimits& limits, const std::shared_ptr<Codes>& codes,
+                               const KeptChoices& kept = {});
 /// What is left of `limits`, and of the compiler's own time, of which that much was spent.
 [[nodiscard]] CompileLimits with_own_time(CompileLimits limits, const Compiler& compiler,
                                           std::chrono::nanoseconds spent);

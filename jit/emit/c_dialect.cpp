@@ -8,16 +8,10 @@
 #include "heddle/kernel.h"
 
 namespace heddle::jit {
-namespace {
 
-std::string name_comment(const std::vector<std::string>& names, std::size_t k) {
+std::string CDialect::name_comment(const std::vector<std::string>& names, std::size_t k) {
   return k < names.size() ? "  // " + comment_text(names[k]) : std::string();
 }
-
-/// Bytes of bool buffers may hold more than 0 and 1, so they are not _Bool.
-std::string_view storage_type(DType t) { return t == DType::bool_ ? "u8" : c_type(t); }
-
-}  // namespace
 
 void CDialect::begin_kernel(const KernelSource& kernel) {
   out_ += fmt::format("\nEXPORT void {}(const heddle_kernel_args* args) {{\n",

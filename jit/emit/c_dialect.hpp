@@ -25,7 +25,7 @@ class CDialect {
   static constexpr int expression_depth_max = 40;
 
   CDialect(const Loop& loop, CPrimitives& primitives, CVectors& vectors, std::string& out)
-      : loop_(loop), primitives_(primitives), vectors_(vectors), out_(out) {}
+      : loop_(loop), out_(out), primitives_(primitives), vectors_(vectors) {}
 
   // The kernel.
   /// Its head; buffers and static indices as the arguments give them.
@@ -86,14 +86,7 @@ class CDialect {
   template <class Body>
   void stop_loop(VarId var, const Made& from, const Made& to, std::int64_t period,
                  const Body& body) {
-    const Made at = fmt::format("i{}_at", var);
-    const Made next = fmt::format("i{}_next", var);
-    line("for (i64 {0} = {1}, {2}; {0} < {3}; {0} = {2}) {{", at, from, next, to);
-    inner([&] {
-      check_stop();
-      line("{0} = (u64){1} - (u64){2} > {3}u ? {2} + {3} : {1};", next, to, at, period);
-      body(at, next);
-    });
+    pieces(var, from, to, period, [this] { check_stop(); }, body);
   }
   /// body(at) for each of `count` elements.
   template <class Body>
@@ -185,7 +178,24 @@ class CDialect {
     return vectors_.apply(function, args, word_);
   }
 
- private:
+ protected:
+  /// See stop_loop().
+  template <class Check, class Body>
+  void pieces(VarId var, const Made& from, const Made& to, std::int64_t period, const Check& check,
+              const Body& body) {
+    const Made at = fmt::format("i{}_at", var);
+    const Made next = fmt::format("i{}_next", var);
+    line("for (i64 {0} = {1}, {2}; {0} < {3}; {0} = {2}) {{", at, from, next, to);
+    inner([&] {
+      check();
+      line("{0} = (u64){1} - (u64){2} > {3}u ? {2} + {3} : {1};", next, to, at, period);
+      body(at, next);
+    });
+  }
+  /// Bytes of bool buffers may hold more than 0 and 1, so they are not _Bool.
+  [[nodiscard]] static std::string_view storage_type(DType t) {
+    return t == DType::bool_ ? "u8" : c_type(t);
+  }
   template <class... A>
   void line(fmt::format_string<A...> format, A&&... args) {
     out_.append(2 * depth_, ' ');
@@ -200,14 +210,20 @@ class CDialect {
     --depth_;
     line("}}");
   }
-  void buffer(const KernelSource& kernel, std::size_t k);
   [[nodiscard]] static std::string variable(VarId id);
-  [[nodiscard]] static Place pointer(std::string array, const Affine& at);
+  /// "  // NAME" of a buffer or static index that has one.
+  [[nodiscard]] static std::string name_comment(const std::vector<std::string>& names,
+                                                std::size_t k);
 
   const Loop& loop_;
+  std::string& out_;
+
+ private:
+  void buffer(const KernelSource& kernel, std::size_t k);
+  [[nodiscard]] static Place pointer(std::string array, const Affine& at);
+
   CPrimitives& primitives_;
   CVectors& vectors_;
-  std::string& out_;
   std::size_t depth_ = 1;
   int temporaries_ = 0;
   int splats_ = 0;

@@ -126,6 +126,13 @@ std::string c_literal(const Scalar& scalar) {
   }
 }
 
+std::string c_literals(std::span<const float> entries) {
+  std::string text;
+  for (const float each : entries)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", float_literal(DType::f32, double{each}));
+  return text;
+}
+
 std::string CPrimitives::apply(PrimFunction function, const std::vector<std::string>& args) {
   if (function.is_pass_through()) return args[function.value];
   if (function.is_single()) return expression(function.code[0], args);
@@ -161,6 +168,16 @@ std::string CPrimitives::define(const PrimFunction& function) {
         result += ".to";
         break;
       }
+      case PrimOp::table:
+        line(fmt::format("static const f32 {}[{}] = {{{}}};", result, prim.entries.size(),
+                         c_literals(prim.entries)));
+        break;
+      case PrimOp::lookup: {
+        const std::size_t entries =
+            function.code[prim.args[0] - function.params.size()].entries.size();
+        line(fmt::format("const f32 {} = {}[{} & {}];", result, args[0], args[1], entries - 1));
+        break;
+      }
       case PrimOp::assign:
         line(fmt::format("{} = {};", args[0], args[1]));
         break;
@@ -191,9 +208,14 @@ std::string CPrimitives::define(const PrimFunction& function) {
   return text;
 }
 
-std::string CPrimitives::definitions() const {
+std::string CPrimitives::declarations() const {
   std::string text;
   for (const auto& [name, declaration] : library_) text += declaration;
+  return text;
+}
+
+std::string CPrimitives::definitions() const {
+  std::string text;
   for (const auto& [name, definition] : used_) text += definition;
   return text;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@ namespace heddle::jit {
 
 /// A scalar as a C expression that has its exact value and needs no parentheses.
 [[nodiscard]] std::string c_literal(const Scalar& scalar);
+/// The entries of a table, with commas between.
+[[nodiscard]] std::string c_literals(std::span<const float> entries);
 /// An expression that stands alone on its side of an assignment: outer parentheses dropped.
 [[nodiscard]] std::string_view c_bare(std::string_view expression) noexcept;
 /// The operator of an instruction on two operands.
@@ -25,7 +28,9 @@ class CPrimitives {
  public:
   /// The expression that applies `function` to `args` (expressions without need of parentheses).
   [[nodiscard]] std::string apply(PrimFunction function, const std::vector<std::string>& args);
-  /// Declarations of the C library's functions and definitions of the primitive functions used.
+  /// Of the C library's functions used.
+  [[nodiscard]] std::string declarations() const;
+  /// Of the primitive functions used.
   [[nodiscard]] std::string definitions() const;
 
  private:

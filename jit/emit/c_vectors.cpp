@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ranges>
+
 #include "jit/emit/c_primitives.hpp"
 #include "jit/vector/lane_transpose.hpp"
 
@@ -18,13 +20,30 @@ static inline {0} {0}_load(const {1}* p) {{ return *(const {0}_in_memory*)p; }}
 static inline void {0}_store({1}* p, {0} x) {{ *({0}_in_memory*)p = x; }}
 )";
 
-constexpr std::string_view portable_parts =
+constexpr std::string_view copied_load =
     R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
   {0} x = {{0}};
   __builtin_memcpy(&x, p, count * sizeof({1}));
   return x;
 }}
-static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
+)";
+
+// A copy would be read from where its pieces were just stored, and wait for that: 8 ns on AMD EPYC.
+// {4}: letter of the element's instructions, {6}: an integer of its size, {7}: 0, 1, 2 ...
+constexpr std::string_view avx2_load =
+    R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
+  typedef {6} lanes __attribute__((vector_size({2})));
+  const {6} x = ({6})count;
+  const lanes mask = (lanes){{{7}}} < (lanes){{{3}}};
+  {0} part;
+  __asm__("vmaskmovp{4} %2, %1, %0"
+          : "=x"(part) : "x"(mask), "m"(*(const {0}_in_memory*)p));
+  return part;
+}}
+)";
+
+constexpr std::string_view copied_store =
+    R"(static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
   __builtin_memcpy(p, &x, count * sizeof({1}));
 }}
 )";
@@ -112,15 +131,21 @@ std::string CVectors::define(DType type) const {
   const std::string vector = fmt::format("v{}{}", width, element);
   const std::string copies =
       fmt::format("{}", fmt::join(std::vector<std::string_view>(width, "x"), ", "));
+  const std::string numbers = fmt::format("{}", fmt::join(std::views::iota(0u, width), ", "));
   const char letter = size_of(type) == 8 ? 'd' : 's';
   const std::string_view mask = width > 8 ? "u16" : "u8";
   std::string text;
   const auto add = [&](std::string_view part) {
     text += fmt::format(fmt::runtime(part), vector, element, target_.vector_bytes(), copies, letter,
-                        mask);
+                        mask, size_of(type) == 8 ? "i64" : "i32", numbers);
   };
   add(common);
-  add(target_.isa == Isa::avx512 ? masked_parts : portable_parts);
+  if (has_mask_registers(target_)) {
+    add(masked_parts);
+  } else {
+    add(target_.isa == Isa::avx2 ? avx2_load : copied_load);
+    add(copied_store);
+  }
   if (streamed_.contains(type)) {
     text += fmt::format(streaming, vector, element, target_.vector_bytes(), copies,
                         stream_instruction(type, target_), lane_constraint(type, target_));
@@ -217,6 +242,8 @@ std::string CVectors::define(const Prim& prim, const PrimFunction& function,
   switch (form) {
     case LaneForm::constant:
       return fmt::format(" = {}_splat({});\n", use(prim.type), c_literal(prim.scalar));
+    case LaneForm::table:
+      return fmt::format(" = {{{}}};\n", c_literals(prim.entries));
     case LaneForm::infix:
     case LaneForm::mask_infix:
       return fmt::format(" = {} {} {};\n", args[0], c_infix(prim.op), args[1]);

@@ -2,6 +2,8 @@
 // else is needed of vectors are instructions spelt out, the same as in the C text.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "jit/emit/gccjit_dialect.hpp"
 #include "jit/vector/lane_transpose.hpp"
 
@@ -74,8 +76,22 @@ gcc_jit_lvalue* GccjitDialect::in_memory(DType t, gcc_jit_lvalue* first) {
                                     nullptr);
 }
 
-/// The lanes of a part as the bits of a mask register.
+/// The lanes of a part as the bits of a mask register, or of a vector.
 gcc_jit_rvalue* GccjitDialect::mask(DType t, const LanePart& part) {
+  if (!has_mask_registers(target_)) {
+    const DType integer = size_of(t) == 8 ? DType::i64 : DType::i32;
+    const auto number = [&](long value) {
+      return read(
+          variable(in_.type(integer), "lane",
+                   gcc_jit_context_new_rvalue_from_long(in_.get(), in_.type(integer), value)));
+    };
+    std::vector<gcc_jit_rvalue*> lanes(static_cast<std::size_t>(target_.lanes(t)), number(0));
+    std::fill_n(lanes.begin(), part.count, number(-1));
+    gcc_jit_lvalue* made = variable(vector_type(integer).vector, "mask");
+    set(made, gcc_jit_context_new_rvalue_from_vector(
+                  in_.get(), nullptr, vector_type(integer).vector, lanes.size(), lanes.data()));
+    return read(made);
+  }
   const auto bits = (std::int64_t{1} << part.count) - 1;
   return gcc_jit_context_new_rvalue_from_long(in_.get(), mask_type(t), bits);
 }
@@ -139,6 +155,16 @@ gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const 
     return read(made);
   }
   gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
+  if (target_.isa == Isa::avx2 && !half) {
+    // See avx2_load in emit/c_vectors.cpp.
+    gcc_jit_rvalue* from = read(in_memory(t, first));
+    gcc_jit_rvalue* lanes = mask(t, part);
+    gcc_jit_extended_asm* masked = instruction(fmt::format("vmaskmovp{} %2, %1, %0", letter(t)));
+    gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=x", made);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "x", lanes);
+    gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", from);
+    return read(made);
+  }
   set(made, splat(t, zero_of(t)));
   copy_bytes(gcc_jit_lvalue_get_address(made, nullptr), gcc_jit_lvalue_get_address(first, nullptr),
              part.count * static_cast<std::int64_t>(size_of(t)));
@@ -200,6 +226,13 @@ void GccjitDialect::compute(const Prim& prim, const PrimFunction& function, gcc_
   switch (lane_form(prim, function, target_)) {
     case LaneForm::constant:
       return set(result, splat(prim.type, in_.literal(prim.scalar)));
+    case LaneForm::table: {
+      std::vector<gcc_jit_rvalue*> entries;
+      for (const float each : prim.entries)
+        entries.push_back(in_.literal(Scalar::of_float(prim.type, double{each})));
+      return set(result, gcc_jit_context_new_rvalue_from_vector(in_.get(), nullptr, made,
+                                                                entries.size(), entries.data()));
+    }
     case LaneForm::infix:
     case LaneForm::mask_infix:
       return set(result, binary(gccjit_binary_op(prim.op), made, arg(0), arg(1)));

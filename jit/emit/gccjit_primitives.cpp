@@ -182,6 +182,31 @@ gcc_jit_rvalue* GccjitContext::apply(const PrimFunction& function,
                                   args.data());
 }
 
+/// A constant array of the unit. Its initializer is a constructor: libgccjit 12 takes a blob of
+/// bytes for text, of which reads of f32 are folded to 0.
+gcc_jit_rvalue* GccjitContext::table(std::span<const float> entries, const std::string& name) {
+  gcc_jit_type* const array =
+      gcc_jit_context_new_array_type(context_, nullptr, gcc_jit_type_get_const(type(DType::f32)),
+                                     static_cast<int>(entries.size()));
+  std::vector<gcc_jit_rvalue*> values;
+  for (const float each : entries)
+    values.push_back(literal(Scalar::of_float(DType::f32, double{each})));
+  gcc_jit_lvalue* const made =
+      gcc_jit_context_new_global(context_, nullptr, GCC_JIT_GLOBAL_INTERNAL, array, name.c_str());
+  gcc_jit_global_set_initializer_rvalue(
+      made, gcc_jit_context_new_array_constructor(context_, nullptr, array, values.size(),
+                                                  values.data()));
+  return gcc_jit_lvalue_as_rvalue(made);
+}
+
+gcc_jit_rvalue* GccjitContext::lookup(gcc_jit_rvalue* table, gcc_jit_rvalue* index,
+                                      const Prim& made_by) {
+  const auto last = static_cast<std::int64_t>(made_by.entries.size() - 1);
+  return gcc_jit_lvalue_as_rvalue(gcc_jit_context_new_array_access(
+      context_, nullptr, table,
+      binary(GCC_JIT_BINARY_OP_BITWISE_AND, DType::u32, index, integer(DType::u32, last))));
+}
+
 gcc_jit_function* GccjitContext::define(const PrimFunction& function) {
   std::vector<gcc_jit_param*> params;
   for (std::size_t k = 0; k < function.params.size(); ++k) {
@@ -205,6 +230,13 @@ gcc_jit_function* GccjitContext::define(const PrimFunction& function) {
     switch (prim.op) {
       case PrimOp::constant:
         body.values.push_back(literal(prim.scalar));
+        break;
+      case PrimOp::table:
+        body.values.push_back(
+            table(prim.entries, fmt::format("{}_v{}", function.name, body.values.size())));
+        break;
+      case PrimOp::lookup:
+        body.store(made, lookup(args[0], args[1], function.code[prim.args[0] - params.size()]));
         break;
       case PrimOp::larger:
         body.choose(made, compare(GCC_JIT_COMPARISON_LT, args[0], args[1]), args[1], args[0]);

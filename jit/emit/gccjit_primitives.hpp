@@ -6,6 +6,7 @@
 
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ class GccjitContext {
 
  private:
   gcc_jit_function* define(const PrimFunction& function);
+  gcc_jit_rvalue* table(std::span<const float> entries, const std::string& name);
+  gcc_jit_rvalue* lookup(gcc_jit_rvalue* table, gcc_jit_rvalue* index, const Prim& made_by);
   gcc_jit_rvalue* instruction(const Prim& prim, const std::vector<gcc_jit_rvalue*>& args,
                               DType operand);
   gcc_jit_rvalue* call(const Prim& prim, std::vector<gcc_jit_rvalue*> args);

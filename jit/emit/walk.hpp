@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "jit/emit/emit.hpp"
+#include "jit/loop/group_body.hpp"
 #include "jit/emit/lane_walk.hpp"
 #include "jit/emit/workarounds.hpp"
 #include "jit/loop/address.hpp"
@@ -62,10 +63,34 @@ class Walk {
     if (!split || !assigns) {
       statement(stmt);
     } else if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::parallel) {
-      const auto [from, to] = to_.slice(stmt);
-      counted_loop(stmt, from, to);
+      parallel_loop(stmt);
     } else {
       to_.by_first_part([&] { statement(stmt); });
+    }
+  }
+
+  void parallel_loop(const Stmt& stmt) {
+    if constexpr (requires { Dialect::runs_in_groups; }) {
+      std::vector<const Stmt*> loops{&stmt};
+      while (loops.back()->body.size() == 1 && loops.back()->body[0]->kind == StmtKind::loop &&
+             loops.back()->body[0]->mark == LoopMark::parallel)
+        loops.push_back(loops.back()->body[0].get());
+      const GroupBody group = group_body(loops.back()->body);
+      const auto run = [&] {
+        for (const StmtPtr& inner : group.statements) statement(*inner);
+      };
+      to_.each_group(loops, group, [&] {
+        if (std::ranges::any_of(loops, [&](const Stmt* each) { return stops_.period(*each) > 0; }))
+          to_.check_stop();
+        if (group.has_threads) {
+          run();
+        } else {
+          to_.by_first_thread(run);
+        }
+      });
+    } else {
+      const auto [from, to] = to_.slice(stmt);
+      counted_loop(stmt, from, to);
     }
   }
 
@@ -103,6 +128,15 @@ class Walk {
 
   void loop(const Stmt& stmt) {
     if (lanes_.is_vector_loop(stmt)) return lanes_.loop(stmt);
+    if constexpr (requires { Dialect::runs_in_groups; }) {
+      if (stmt.mark == LoopMark::block) {
+        const std::vector<const Stmt*> threads = threads_of(stmt);
+        return to_.each_thread(threads, [&] {
+          if (stops_.period(*threads.back()) > 0) to_.check_stop();
+          for (const StmtPtr& inner : threads.back()->body) statement(*inner);
+        });
+      }
+    }
     if (stmt.mark != LoopMark::unroll)
       return counted_loop(stmt, to_.number(stmt.from), to_.number(stmt.to));
     if (prefetches(stmt)) return;

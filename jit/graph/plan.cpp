@@ -16,7 +16,7 @@ constexpr int depth_max = 48;
 constexpr std::size_t readers_max = 8;
 
 constexpr NodeId nobody = ~NodeId{0};
-constexpr NodeId several = nobody - 1;
+constexpr NodeId several_nodes = nobody - 1;
 
 /// Whether this kind reads an element of its operand more than once.
 bool rereads(NodeKind kind) {
@@ -60,13 +60,14 @@ class Planner {
   void decide(NodeId id) {
     const GraphNode& node = graph_.node(id);
     if (!is_pointwise(node.kind) && node.kind != NodeKind::parameter) keep(id);
-    const bool again = reader_[id] == several || (uses_[id] > 1 && !alike_[id]);
+    const bool again = reader_[id] == several_nodes || (uses_[id] > 1 && !alike_[id]);
     if (computes_[id] && again) keep(id);
     const NodeId statement = is_kept(id) ? id : reader_[id];
     const bool element = node.kind == NodeKind::element || node.kind == NodeKind::cast;
     for (const NodeId arg : node.args) {
       ++uses_[arg];
-      reader_[arg] = reader_[arg] == nobody || reader_[arg] == statement ? statement : several;
+      reader_[arg] =
+          reader_[arg] == nobody || reader_[arg] == statement ? statement : several_nodes;
       alike_[arg] = alike_[arg] && element;
       const bool grows = node.kind == NodeKind::broadcast &&
                          node.type.num_elements() != graph_.type(arg).num_elements();
@@ -108,7 +109,7 @@ class Planner {
       if (!live_[id] || !is_fixed_part(node)) continue;
       Steps& steps = arrays[{node.args[0], node.type.dims}];
       steps.parts.push_back(id);
-      steps.readers.insert(reader_[id] == several ? id : reader_[id]);
+      steps.readers.insert(reader_[id] == several_nodes ? id : reader_[id]);
     }
     for (const auto& [of, steps] : arrays) {
       if (steps.readers.size() <= readers_max) continue;
@@ -130,7 +131,7 @@ class Planner {
   const std::vector<bool>& live_;
   std::vector<Keeping> kept_;
   std::vector<bool> computes_;
-  std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several
+  std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several_nodes
   std::vector<bool> alike_;     // read by elementwise operations alone: at one place
   std::vector<int> uses_;
 };

@@ -21,6 +21,22 @@ bool meet(const Box& a, const Box& b) {
   });
 }
 
+/// Whether both are one box: then `a` is that one.
+bool unite(Box& a, const Box& b) {
+  std::size_t differs = a.size();  // the one axis on which they do
+  for (std::size_t axis = 0; axis < a.size(); ++axis) {
+    if (a[axis].lowest == b[axis].lowest && a[axis].highest == b[axis].highest) continue;
+    if (differs != a.size()) return false;
+    differs = axis;
+  }
+  if (differs == a.size()) return false;
+  Interval& along = a[differs];
+  const Interval& other = b[differs];
+  if (along.highest + 1 != other.lowest && other.highest + 1 != along.lowest) return false;
+  along = {std::min(along.lowest, other.lowest), std::max(along.highest, other.highest)};
+  return true;
+}
+
 }  // namespace
 
 bool is_dense(std::vector<std::pair<Int128, std::int64_t>> steps) {
@@ -39,6 +55,8 @@ void Cover::add(Box box) {
     if (is_inside(box, known) || (meet(box, known) && !is_inside(known, box))) return;
   }
   std::erase_if(boxes_, [&box](const Box& known) { return is_inside(known, box); });
+  while (std::erase_if(boxes_, [&box](const Box& known) { return unite(box, known); }) != 0) {
+  }
   if (boxes_.size() < boxes_max) boxes_.push_back(std::move(box));
 }
 

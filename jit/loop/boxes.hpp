@@ -18,8 +18,9 @@ using Box = std::vector<Interval>;
 /// and the greatest. `steps`: their sizes and counts; sizes and counts are 1 or more.
 [[nodiscard]] bool is_dense(std::vector<std::pair<Int128, std::int64_t>> steps);
 
-/// What of a buffer has been written: boxes that do not meet. On the safe side: of boxes that meet
-/// in part, and of very many, some are left out.
+/// What of a buffer has been written: boxes that do not meet; of those that adjoin, two that make
+/// up a box are one. On the safe side: of boxes that meet in part, and of very many, some are left
+/// out.
 class Cover {
  public:
   void add(Box box);

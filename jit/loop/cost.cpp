@@ -24,9 +24,6 @@ class Counter {
   void block(const Block& statements, std::uint64_t runs) {
     for (const StmtPtr& stmt : statements) statement(*stmt, runs);
   }
-  LoopCost cost;
-
- private:
   void statement(const Stmt& stmt, std::uint64_t runs) {
     count_step();
     if (stmt.value) value(*stmt.value, runs);
@@ -52,6 +49,9 @@ class Counter {
         return;
     }
   }
+  LoopCost cost;
+
+ private:
   void value(const Value& value, std::uint64_t runs) {
     count_step();
     if (value.kind == ValueKind::op && value.op != Op::identity) add(cost.operations, runs);
@@ -68,6 +68,12 @@ class Counter {
 LoopCost cost_of(const Loop& loop) {
   Counter counter(loop);
   counter.block(loop.body, 1);
+  return counter.cost;
+}
+
+LoopCost cost_of(const Loop& loop, const StmtPtr& stmt) {
+  Counter counter(loop);
+  counter.statement(*stmt, 1);
   return counter.cost;
 }
 

@@ -14,5 +14,7 @@ struct LoopCost {
 };
 /// Bodies of computed positions count as if they ran; hints do not count.
 [[nodiscard]] LoopCost cost_of(const Loop& loop);
+/// Of one of its statements.
+[[nodiscard]] LoopCost cost_of(const Loop& loop, const StmtPtr& stmt);
 
 }  // namespace heddle::jit

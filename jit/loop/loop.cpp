@@ -84,10 +84,8 @@ ValuePtr make_op(Op op, std::vector<ValuePtr> args) {
   for (const ValuePtr& arg : args) types.push_back(arg->dtype);
   const auto typing = type_op(op, types);
   if (!typing) impossible("operation on operands without a common type");
-  for (std::size_t k = 0; k < args.size(); ++k) {
-    const bool condition = op == Op::where && k == 0;
-    args[k] = make_cast(std::move(args[k]), condition ? DType::bool_ : typing->operands);
-  }
+  for (std::size_t k = 0; k < args.size(); ++k)
+    args[k] = make_cast(std::move(args[k]), operand_type(op, typing->operands, k));
   Value value;
   value.kind = ValueKind::op;
   value.dtype = typing->result;
@@ -106,12 +104,15 @@ ValuePtr make_cast(ValuePtr from, DType to) {
   return share(std::move(value));
 }
 
-StmtPtr make_comment(std::string text) {
+StmtPtr make_comment(std::string text) { return make_comment(std::move(text), {}); }
+
+StmtPtr make_comment(std::string text, std::string order) {
   Stmt stmt;
   stmt.kind = StmtKind::comment;
   stmt.text = std::move(text);
   std::ranges::replace_if(
       stmt.text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  stmt.order = std::move(order);
   return share(std::move(stmt));
 }
 

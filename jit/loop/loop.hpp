@@ -28,9 +28,17 @@ inline constexpr int value_depth_max = 2500;
 /// What marks make of one statement, in copies: iterations of the unrolled loops around it times
 /// those of its lanes loop.
 inline constexpr std::int64_t copies_max = 4096;
-/// Bytes of all local blocks in scope: they live in registers and on the stack. Kernels are cut
-/// where all of theirs would take more, as a compiler may give each a place of its own.
+/// Bytes of all local blocks in scope: they live in registers and on the stack, or, on a GPU, in
+/// the memory of a group. Kernels are cut where all of theirs would take more, as a compiler may
+/// give each a place of its own.
 inline constexpr std::int64_t block_bytes_max = 256 << 10;
+/// Threads of a group on a GPU: iterations of the block loops in one another.
+inline constexpr std::int64_t group_threads_max = 1024;
+/// Of which as many run together.
+inline constexpr std::int64_t warp_threads = 32;
+/// Bytes of the blocks that threads of a group share, in all nests of a kernel together: compilers
+/// give each a place of its own.
+inline constexpr std::int64_t group_bytes_max = 48 << 10;
 
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
 using VarId = std::uint32_t;     ///< loop variable
@@ -126,10 +134,13 @@ enum class StmtKind : std::uint8_t {
 /// same bits.
 enum class LoopMark : std::uint8_t {
   serial,
-  parallel,  ///< iterations touch disjoint data and may be split over parts (CUDA does); what
-             ///< comes before the loop and after it is for the launcher to keep apart
-  unroll,    ///< the body is emitted once per iteration
-  lanes,     ///< innermost; iterations touch disjoint data and run as the lanes of vectors
+  /// Iterations touch disjoint data and may be split over parts, or, on a GPU, over groups of
+  /// threads; what comes before the loop and after it is for the launcher to keep apart.
+  parallel,
+  unroll,  ///< the body is emitted once per iteration
+  lanes,   ///< innermost; iterations touch disjoint data and run as the lanes of vectors
+  block,   ///< in a parallel loop: iterations touch disjoint data and are a group's threads; what
+           ///< threads do in one such loop comes before what they do in the next
 };
 
 enum class Prefetch : std::uint8_t {
@@ -141,6 +152,7 @@ enum class Prefetch : std::uint8_t {
 struct Stmt {
   StmtKind kind = StmtKind::comment;
   std::string text;                  // comment
+  std::string order;                 // comment: of a schedule's float sum, see sum_orders()
   VarId var = 0;                     // loop, at
   std::int64_t from = 0, to = 0;     // loop, at; half-open
   LoopMark mark = LoopMark::serial;  // loop
@@ -179,6 +191,9 @@ struct Loop {
 [[nodiscard]] ValuePtr make_cast(ValuePtr value, DType to);
 /// Control characters become blanks: a comment is one line of the text.
 [[nodiscard]] StmtPtr make_comment(std::string text);
+/// The same of a sum whose terms a schedule took in another order than the loops had; no part of
+/// the text, and of no weight when loops are compared.
+[[nodiscard]] StmtPtr make_comment(std::string text, std::string order);
 [[nodiscard]] StmtPtr make_loop(VarId var, std::int64_t from, std::int64_t to, Block body,
                                 LoopMark mark = LoopMark::serial);
 [[nodiscard]] StmtPtr make_at(VarId var, std::int64_t from, std::int64_t to, ValuePtr value,

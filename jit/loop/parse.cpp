@@ -84,7 +84,8 @@ class Parser : Scanner {
     const auto mark = accept("for")        ? std::optional(LoopMark::serial)
                       : accept("parallel") ? LoopMark::parallel
                       : accept("unroll")   ? LoopMark::unroll
-                      : accept("lanes")    ? std::optional(LoopMark::lanes)
+                      : accept("lanes")    ? LoopMark::lanes
+                      : accept("block")    ? std::optional(LoopMark::block)
                                            : std::nullopt;
     if (mark) {
       const VarId var = id('i', "a loop variable such as i0");

@@ -39,6 +39,8 @@ std::string_view mark_name(LoopMark mark) {
       return "unroll";
     case LoopMark::lanes:
       return "lanes";
+    case LoopMark::block:
+      return "block";
   }
   return "unknown";
 }

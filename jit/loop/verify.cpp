@@ -273,14 +273,12 @@ class Verifier {
       broken("result of '{}' is {} (expected {})", op_info(v.op).name, name(v.dtype),
              name(typing->result));
     }
-    for (std::size_t k = v.op == Op::where ? 1 : 0; k < types.size(); ++k) {
-      if (types[k] != typing->operands) {
+    for (std::size_t k = 0; k < types.size(); ++k) {
+      if (const DType wanted = operand_type(v.op, typing->operands, k); types[k] != wanted) {
         broken("operand {} of '{}' is {} (expected {})", k, op_info(v.op).name, name(types[k]),
-               name(typing->operands));
+               name(wanted));
       }
     }
-    if (v.op == Op::where && types[0] != DType::bool_)
-      broken("condition of 'where' is {}", name(types[0]));
   }
 
   const Loop& loop_;
@@ -298,8 +296,8 @@ class Verifier {
 Status verify(const Loop& loop) {
   try {
     Verifier(loop).run();
-    for (const auto& rule_of : {broken_mark, broken_parallel_loop}) {
-      if (const std::string rule = rule_of(loop.body); !rule.empty()) broken("{}", rule);
+    for (const std::string& rule : {broken_mark(loop.body), broken_parallel_loop(loop)}) {
+      if (!rule.empty()) broken("{}", rule);
     }
   } catch (const Broken& rule) {
     return Status(ErrorCode::invalid_argument, "illegal loop kernel: " + rule.text);

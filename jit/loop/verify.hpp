@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -49,8 +50,18 @@ class VerifiedLoop {
 /// marks copy stays below copies_max. Expects a kernel that is legal otherwise.
 [[nodiscard]] std::string broken_mark(const Block& body);
 
-/// The same for parallel loops: no iteration reads or writes elements that another one writes,
-/// zeroes a buffer or assigns a local from outside.
-[[nodiscard]] std::string broken_parallel_loop(const Block& body);
+/// The same for parallel and block loops: no iteration reads or writes elements that another one
+/// writes, zeroes a buffer or assigns a local from outside; but for scratch of which parts have one
+/// each (loop/own_scratch.hpp). What parallel loops do that have block loops in them: block loops,
+/// of which others may be in one, alone, with at most group_threads_max iterations together; local
+/// blocks that start with a constant, of which all threads share no more than group_bytes_max;
+/// plain loops around these. No iteration of a block loop touches elements of such a block that
+/// another one writes.
+[[nodiscard]] std::string broken_parallel_loop(const Loop& loop);
+/// What keeps the iterations of a loop from running at once, where each has its own of the buffers
+/// `own`; empty: nothing does.
+[[nodiscard]] std::string shared_by_iterations(const Stmt& nest, const std::set<BufferId>& own);
+/// Whether nothing keeps those of parallel and block loops, of this one and inside it.
+[[nodiscard]] bool shared_out_loops_share_nothing(const StmtPtr& stmt);
 
 }  // namespace heddle::jit

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 
+#include "jit/loop/group_body.hpp"
 #include "jit/loop/interval.hpp"
+#include "jit/loop/own_scratch.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/value/int128.hpp"
@@ -19,6 +23,8 @@ struct Reach {
   std::int64_t coefficient = 0;
   std::vector<AffineTerm> fixed;
   Interval inner;
+  std::int64_t constant = 0;
+  std::int64_t step = 0;  ///< divides what each inner loop adds; 0: there is none
 };
 
 struct Touch {
@@ -26,22 +32,33 @@ struct Touch {
   bool writes = false;
 };
 
+/// A buffer, or a local block that is declared around the loop.
+struct Place {
+  bool is_local = false;
+  std::uint32_t id = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
 class Iterations {
  public:
-  explicit Iterations(const Stmt& loop)
-      : loop_(loop), most_apart_(static_cast<Int128>(loop.to) - loop.from - 1) {
+  /// `apart`: buffers of which each has its own.
+  Iterations(const Stmt& loop, const std::set<BufferId>& apart)
+      : loop_(loop), most_apart_(static_cast<Int128>(loop.to) - loop.from - 1), apart_(apart) {
     if (most_apart_ > 0) block(loop.body);
   }
 
   /// What keeps them from running at once; empty if nothing does.
   std::string shared() const {
     if (!shared_.empty()) return shared_;
-    for (const auto& [buffer, accesses] : accesses_) {
+    for (const auto& [place, accesses] : accesses_) {
       for (const Touch& write : accesses) {
         const bool meets = write.writes && std::ranges::any_of(accesses, [&](const Touch& other) {
                              return !apart(write, other);
                            });
-        if (meets) return fmt::format("writes elements of t{} that other iterations touch", buffer);
+        if (meets) {
+          return fmt::format("writes elements of {}{} that other iterations touch",
+                             place.is_local ? 'x' : 't', place.id);
+        }
       }
     }
     return {};
@@ -53,6 +70,8 @@ class Iterations {
       if (stmt->value) {
         walk(*stmt->value, [this](const Value& v) {
           if (v.kind == ValueKind::load) touch(v.buffer, v.subscripts, false);
+          if (v.kind == ValueKind::local && !v.subscripts.empty())
+            touch_block(v.local, v.subscripts, false);
         });
       }
       switch (stmt->kind) {
@@ -66,6 +85,7 @@ class Iterations {
           block(stmt->body);
           break;
         case StmtKind::zero:
+          if (apart_.contains(stmt->buffer)) break;
           shared_ = fmt::format("zeroes t{} in each iteration", stmt->buffer);
           break;
         case StmtKind::store:
@@ -75,29 +95,43 @@ class Iterations {
           own_.insert(stmt->local);
           break;
         case StmtKind::assign:
-          if (!own_.contains(stmt->local))
-            shared_ = fmt::format("assigns x{}, which all its iterations share", stmt->local);
+          if (stmt->subscripts.empty() || loop_.mark != LoopMark::block) {
+            if (!own_.contains(stmt->local))
+              shared_ = fmt::format("assigns x{}, which all its iterations share", stmt->local);
+          } else {
+            touch_block(stmt->local, stmt->subscripts, true);
+          }
           break;
       }
     }
   }
 
   void touch(BufferId buffer, const std::vector<Affine>& at, bool writes) {
+    if (!apart_.contains(buffer)) touch({false, buffer}, at, writes);
+  }
+  /// A group of threads has the blocks around its block loops in common.
+  void touch_block(LocalId local, const std::vector<Affine>& at, bool writes) {
+    if (!own_.contains(local)) touch(Place{true, local}, at, writes);
+  }
+  void touch(Place place, const std::vector<Affine>& at, bool writes) {
     Touch access{{}, writes};
     for (const Affine& subscript : at) access.subscripts.push_back(reach(subscript));
-    accesses_[buffer].push_back(std::move(access));
+    accesses_[place].push_back(std::move(access));
   }
 
   Reach reach(const Affine& subscript) const {
     Reach result;
     result.inner = {subscript.constant, subscript.constant};
+    result.constant = subscript.constant;
     for (const AffineTerm& term : subscript.terms) {
       const bool of_loop = term.kind == AffineTerm::Kind::loop;
       const auto inner = of_loop ? inner_.find(term.id) : inner_.end();
       if (of_loop && term.id == loop_.var) {
         result.coefficient = term.coefficient;
       } else if (inner != inner_.end()) {
-        result.inner.add(term.coefficient, inner->second->from, inner->second->to - 1);
+        const Stmt& loop = *inner->second;
+        result.inner.add(term.coefficient, loop.from, loop.to - 1);
+        result.step = std::gcd(result.step, term.coefficient);
       } else {
         result.fixed.push_back(term);
       }
@@ -106,7 +140,7 @@ class Iterations {
   }
 
   /// On some axis two iterations are further apart than what inner loops may add, or always nearer
-  /// than what is between the accesses.
+  /// than what is between the accesses, or than the multiples that inner loops add.
   bool apart(const Touch& a, const Touch& b) const {
     for (std::size_t axis = 0; axis < a.subscripts.size(); ++axis) {
       const Reach& x = a.subscripts[axis];
@@ -118,27 +152,122 @@ class Iterations {
       const Int128 below = x.inner.highest - y.inner.lowest;
       if (std::max(above, below) < step || std::min(above, below) < -step * most_apart_)
         return true;
+      const Int128 multiples = std::gcd(x.step, y.step);
+      const Int128 between = static_cast<Int128>(x.constant) - y.constant;
+      if (multiples > 0 && step > 0 && step * most_apart_ < multiples && between % multiples == 0)
+        return true;
     }
     return false;
   }
 
   const Stmt& loop_;
   Int128 most_apart_;  ///< the first and the last iteration
+  const std::set<BufferId>& apart_;
   std::map<VarId, const Stmt*> inner_;
   std::set<LocalId> own_;
-  std::map<BufferId, std::vector<Touch>> accesses_;
+  std::map<Place, std::vector<Touch>> accesses_;
   std::string shared_;
 };
 
 }  // namespace
 
-std::string broken_parallel_loop(const Block& body) {
+std::string shared_by_iterations(const Stmt& nest, const std::set<BufferId>& own) {
+  return Iterations(nest, own).shared();
+}
+
+bool shared_out_loops_share_nothing(const StmtPtr& stmt) {
+  if (stmt->kind != StmtKind::loop) return true;
+  const bool shared_out = stmt->mark == LoopMark::parallel || stmt->mark == LoopMark::block;
+  return (!shared_out || shared_by_iterations(*stmt, {}).empty()) &&
+         std::ranges::all_of(stmt->body, shared_out_loops_share_nothing);
+}
+
+namespace {
+
+bool has_block_loops(const Block& body) {
+  bool found = false;
+  walk(body, [&](const Stmt& stmt) { found = found || is_block_loop(stmt); });
+  return found;
+}
+
+/// What keeps a block loop, whose iterations are those of `outside` others around it, from being
+/// the threads of a group, or one in the other of several; empty: nothing does.
+std::string broken_threads(const Stmt& loop, std::int64_t outside) {
+  const std::int64_t extent = loop.to - loop.from;
+  if (extent < 1) return fmt::format("block loop i{} has no threads", loop.var);
+  if (extent > group_threads_max / outside) {
+    return fmt::format("block loop i{} makes more than {} threads of a group", loop.var,
+                       group_threads_max);
+  }
+  if (!has_block_loops(loop.body)) return {};
+  const Stmt* inner = nullptr;
+  for (const StmtPtr& stmt : loop.body) {
+    if (stmt->kind == StmtKind::comment) continue;
+    if (inner != nullptr || !is_block_loop(*stmt))
+      return fmt::format("block loop i{} has others in it, and more than one alone", loop.var);
+    inner = stmt.get();
+  }
+  return broken_threads(*inner, extent * outside);
+}
+
+/// The same for what a group does: block loops, local blocks that its threads share, and plain
+/// loops around these.
+std::string broken_group(const Block& body) {
+  for (const StmtPtr& stmt : body) {
+    std::string rule;
+    if (is_block_loop(*stmt)) {
+      rule = broken_threads(*stmt, 1);
+    } else if (stmt->kind == StmtKind::loop &&
+               (stmt->mark == LoopMark::serial || stmt->mark == LoopMark::parallel)) {
+      rule = broken_group(stmt->body);
+    } else if (stmt->kind != StmtKind::comment &&
+               (stmt->kind != StmtKind::declare || stmt->dims.empty() ||
+                stmt->value->kind != ValueKind::constant)) {
+      rule = "a group of threads does something besides block loops: which of them would?";
+    }
+    if (!rule.empty()) return rule;
+  }
+  return {};
+}
+
+/// The same for a kernel.
+std::string broken_groups(const Block& body) {
+  for (const StmtPtr& stmt : body) {
+    if (!has_block_loops({stmt})) continue;
+    if (stmt->kind != StmtKind::loop || stmt->mark != LoopMark::parallel)
+      return "a block loop is in no parallel loop of the top level";
+    if (std::string rule = broken_group(stmt->body); !rule.empty()) return rule;
+    if (const auto bytes = group_needs(stmt).shared_bytes; bytes > group_bytes_max) {
+      return fmt::format("threads of a group share blocks of {} bytes; there is room for {}", bytes,
+                         group_bytes_max);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string broken_parallel_loop(const Loop& loop) {
+  if (std::string rule = broken_groups(loop.body); !rule.empty()) return rule;
   std::string rule;
-  walk(body, [&rule](const Stmt& stmt) {
-    if (!rule.empty() || stmt.kind != StmtKind::loop || stmt.mark != LoopMark::parallel) return;
-    if (const std::string what = Iterations(stmt).shared(); !what.empty())
-      rule = fmt::format("parallel loop i{} {}", stmt.var, what);
-  });
+  std::optional<std::set<BufferId>> own;
+  const auto look = [&](const Stmt& stmt, bool is_top) {
+    const bool is_block = is_block_loop(stmt);
+    if (!rule.empty() || stmt.kind != StmtKind::loop ||
+        (stmt.mark != LoopMark::parallel && !is_block))
+      return;
+    std::string what = shared_by_iterations(stmt, {});
+    if (is_top && !what.empty()) {  // most need no scratch of their own
+      if (!own) own = own_scratch(loop);
+      what = shared_by_iterations(stmt, *own);
+    }
+    if (!what.empty())
+      rule = fmt::format("{} loop i{} {}", is_block ? "block" : "parallel", stmt.var, what);
+  };
+  for (const StmtPtr& stmt : loop.body) {
+    look(*stmt, true);
+    walk(stmt->body, [&](const Stmt& inner) { look(inner, false); });
+  }
   return rule;
 }
 

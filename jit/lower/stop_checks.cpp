@@ -19,12 +19,17 @@ constexpr double long_kernel = 1e8;
 constexpr double iteration_min = 20'000;
 /// Iterations of more may take long themselves.
 constexpr double iteration_max = 1e8;
-/// Shorter ones are of some 20 instructions, and compilers add one where the loop is cut.
-constexpr double part_iteration_min = 100;
+/// Compilers may add an instruction to each iteration where a loop is cut. An iteration on lanes
+/// counts as if vectors had the most of them, and is several times as many instructions.
+constexpr double part_iteration_min = 20;
+/// Loops that do more take a second or longer, and are cut however short their iterations are.
+constexpr double long_loop = 4e9;
 /// Loops with iterations between these do so much between two looks: a millisecond or less.
 constexpr double between_looks = 1e6;
+/// What is at a position that was loaded lies anywhere in memory.
+constexpr double position_cost = 20;
 /// Most lanes of a vector of numbers that schedules make.
-constexpr double lanes_max = 16;
+constexpr double lanes_at_once = 16;
 /// The cost of one value is counted up to this; what is above makes no difference.
 constexpr int value_cost_max = 4096;
 
@@ -42,11 +47,11 @@ class StopFinder {
       if (stmt->value) sum += 1 + cost_of(*stmt->value, value_cost_max);
       if (!binds_variable(*stmt) || stmt->from >= stmt->to) continue;
       if (stmt->kind == StmtKind::at) {
-        sum += work(stmt->body);
+        sum += position_cost + work(stmt->body);
         continue;
       }
       const double of_body = iterations_[stmt->var] = work(stmt->body);
-      sum += of_body * count(*stmt) / (stmt->mark == LoopMark::lanes ? lanes_max : 1);
+      sum += of_body * count(*stmt) / (stmt->mark == LoopMark::lanes ? lanes_at_once : 1);
     }
     return sum;
   }
@@ -59,7 +64,8 @@ class StopFinder {
       const double iteration = iterations_.at(stmt->var);
       if (iteration >= iteration_min) {
         found.every[stmt->var] = 1;
-      } else if (iteration >= part_iteration_min && iteration * count(*stmt) >= long_kernel) {
+      } else if ((iteration >= part_iteration_min && iteration * count(*stmt) >= long_kernel) ||
+                 iteration * count(*stmt) >= long_loop) {
         const auto enough = static_cast<std::uint64_t>(between_looks / iteration);
         found.every[stmt->var] = static_cast<std::int64_t>(std::bit_ceil(enough));
       }

@@ -11,9 +11,9 @@ namespace heddle::jit {
 
 struct StopChecks {
   /// It looks at the beginning of these loops, and again after so many iterations, in which they
-  /// do enough for it to cost less than a hundredth of the instructions; and before each other loop
-  /// at its top level. Loops that look now and then have one around them that looks, and stay as
-  /// compilers make vectors of them.
+  /// do enough for a look to cost nothing; and before each other loop or position at its top
+  /// level. Loops that look now and then have one around them that looks, and stay as compilers
+  /// make vectors of them.
   std::map<VarId, std::int64_t> every;
   /// After how many iterations `loop` looks: 0 where it does not, 1 where each iteration does.
   [[nodiscard]] std::int64_t period(const Stmt& loop) const {
@@ -24,7 +24,7 @@ struct StopChecks {
   bool any = false;
   /// Whether it looks before this statement of its top level.
   [[nodiscard]] bool before(const Stmt& stmt) const {
-    return any && stmt.kind == StmtKind::loop && !every.contains(stmt.var);
+    return any && binds_variable(stmt) && !every.contains(stmt.var);
   }
 };
 [[nodiscard]] StopChecks stop_checks(const Loop& loop);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
@@ -16,7 +17,7 @@ namespace heddle::jit {
 namespace {
 
 /// Sums along columns that are held in the first-level cache, as they are more than registers hold
-/// or no vectors: four rows at a time, so that memory is read along its rows.
+/// or no vectors: some rows at a time, so that memory is read along its rows.
 class ColumnSums {
  public:
   ColumnSums(Scheduling& in, const StmtPtr& nest, const Reduction& r, Block after)
@@ -25,14 +26,17 @@ class ColumnSums {
         r_(r),
         after_(std::move(after)),
         type_(r.declare->value->dtype),
-        piece_(unrolled_vectors * in.target.lanes(type_)) {}
+        piece_(unrolled_vectors * in.target.lanes(type_)),
+        rows_(in.target.profile.rows_together) {}
 
   [[nodiscard]] Block build() {
     // What lies further apart than this was not looked at.
     const std::int64_t room =
         std::min(copies_max, in_.target.l1_bytes / 2 / static_cast<std::int64_t>(size_of(type_)));
-    const std::int64_t width = std::max(piece_, std::min(nest_->to, room) / piece_ * piece_);
-    Block result{make_comment(fmt::format("reduction: {} columns at once, {} rows", width, rows))};
+    const std::int64_t width =
+        std::max(piece_, std::min({nest_->to, room, parts_width()}) / piece_ * piece_);
+    fetches_ = width < nest_->to;
+    Block result{make_comment(fmt::format("reduction: {} columns at once, {} rows", width, rows_))};
     for (const Segment& segment : whole_tiles(nest_->to, width)) {
       const VarId outer = in_.fresh.var();
       const bool single = segment.count == 1;
@@ -49,7 +53,15 @@ class ColumnSums {
   }
 
  private:
-  static constexpr std::int64_t rows = 4;
+  /// Few columns at once, where that makes work for several processors; but still some lines.
+  [[nodiscard]] std::int64_t parts_width() const {
+    constexpr std::int64_t parts = 4, lines = 8;
+    std::int64_t bytes = nest_->to * static_cast<std::int64_t>(size_of(type_));
+    for (const StmtPtr& loop : r_.loops) bytes *= loop->to;
+    if (!in_.is_top || bytes < parts * in_.target.profile.part_bytes) return nest_->to;
+    const std::int64_t least = lines * cache_line_bytes / static_cast<std::int64_t>(size_of(type_));
+    return std::max(least, (nest_->to + parts - 1) / parts);
+  }
 
   Block tile_of(std::int64_t columns) {
     sums_ = in_.fresh.local();
@@ -57,10 +69,14 @@ class ColumnSums {
     over(columns, {make_assign(r_.declare->local, r_.declare->value)}, tile);
     const Stmt& reduced = *r_.loops.back();
     Block sums;
-    for (const Segment& segment : whole_tiles(reduced.to, rows)) {
+    for (const Segment& segment : whole_tiles(reduced.to, rows_)) {
       const VarId row = in_.fresh.var();
       Block body;
-      over(columns, {add_rows(segment, row)}, body);
+      over(columns, {add_rows(segment, row)}, body,
+           [&](VarId piece, std::int64_t size, std::int64_t offset) {
+             return next_rows(segment, row, affine_add(affine_var(piece, size), {offset, {}}),
+                              size);
+           });
       sums.push_back(make_loop(row, 0, segment.count, std::move(body)));
     }
     for (std::size_t k = r_.loops.size() - 1; k-- > 0;) {
@@ -88,8 +104,45 @@ class ColumnSums {
     return make_assign(r_.declare->local, sum);
   }
 
-  /// `body` for all columns of the tile, its sum held in the block.
+  /// The rows after these, of large buffers of which the columns are a part: processors fetch ahead
+  /// what is read on end, but not what begins again after less than a row. From `column` of the
+  /// tile on.
+  Block next_rows(const Segment& segment, VarId row, const Affine& column, std::int64_t columns) {
+    Block fetched;
+    if (!fetches_ || segment.count < 2) return fetched;
+    const Loop& loop = in_.lowered.loop;
+    std::set<BufferId> buffers;
+    walk(*r_.term, [&](const Value& v) {
+      if (v.kind != ValueKind::load ||
+          loop.buffers[v.buffer].type.num_bytes().value_or(0) <= in_.target.l2_bytes ||
+          stride(loop, v.buffer, v.subscripts, nest_->var) != 1 ||
+          stride(loop, v.buffer, v.subscripts, r_.loops.back()->var) == 0 ||
+          !buffers.insert(v.buffer).second)
+        return;
+      const std::int64_t line = cache_line_bytes / static_cast<std::int64_t>(size_of(v.dtype));
+      for (std::int64_t k = 0; k < segment.size; ++k) {
+        const VarId at = in_.fresh.var();
+        Substitution next;
+        next.vars[r_.loops.back()->var] = affine_add(affine_var(row, segment.size),
+                                                     Affine{segment.offset + segment.size + k, {}});
+        next.vars[nest_->var] = affine_add(affine_add(base_, column), affine_var(at, line));
+        const ValuePtr load = substitute(make_load(v.buffer, v.dtype, v.subscripts), next);
+        fetched.push_back(make_loop(at, 0, (columns + line - 1) / line,
+                                    {make_prefetch(v.buffer, load->subscripts, Prefetch::load)},
+                                    LoopMark::unroll));
+      }
+    });
+    return fetched;
+  }
+
   void over(std::int64_t columns, const Block& body, Block& to) {
+    over(columns, body, to, [](VarId, std::int64_t, std::int64_t) { return Block(); });
+  }
+
+  /// `body` for all columns of the tile, its sum held in the block, and before each piece what
+  /// first(variable of pieces, columns, offset) returns.
+  template <class First>
+  void over(std::int64_t columns, const Block& body, Block& to, const First& first) {
     for (const Segment& segment : whole_tiles(columns, piece_)) {
       const VarId piece = in_.fresh.var();
       const VarId l = in_.fresh.var();
@@ -105,8 +158,9 @@ class ColumnSums {
         if (stmt->kind == StmtKind::assign && stmt->local == r_.declare->local)
           stmt = make_assign(sums_, stmt->value, {column});
       }
-      to.push_back(make_loop(piece, 0, segment.count,
-                             {make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes)}));
+      Block step = first(piece, segment.size, segment.offset);
+      step.push_back(make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes));
+      to.push_back(make_loop(piece, 0, segment.count, std::move(step)));
     }
   }
 
@@ -116,7 +170,9 @@ class ColumnSums {
   const Block after_;
   const DType type_;
   const std::int64_t piece_;
+  const std::int64_t rows_;
   LocalId sums_ = 0;
+  bool fetches_ = false;
   Affine base_;
 };
 

@@ -8,43 +8,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/schedule/contraction_pack.hpp"
 #include "jit/schedule/contraction_tile.hpp"
 #include "jit/schedule/tiles.hpp"
-#include "jit/schedule/transpose.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
 namespace {
-
-/// Tiles of a block of elements, and the block.
-struct TileGroup {
-  Segment block;
-  std::vector<Segment> tiles;
-};
-
-/// Blocks of `per_block` tiles, and what is left.
-std::vector<TileGroup> grouped(const std::vector<Segment>& tiles, std::int64_t per_block) {
-  std::int64_t count = 0;
-  for (const Segment& tile : tiles) count += tile.count;
-  const std::int64_t extent = tiles.back().offset + tiles.back().count * tiles.back().size;
-  if (count <= per_block) return {{{0, 1, extent}, tiles}};
-  std::vector<TileGroup> blocks;
-  for (const Segment& tile : tiles) {
-    for (const Segment& group : whole_tiles(tile.count, per_block)) {
-      blocks.push_back(
-          {{tile.offset + group.offset * tile.size, group.count, group.size * tile.size},
-           {{0, group.size, tile.size}}});
-    }
-  }
-  return blocks;
-}
-
-/// What is inside of loops over segments: where it begins, how long it is, and its number.
-using SegmentBody =
-    std::function<Block(const Affine& base, std::int64_t size, const Affine& number)>;
 
 class Builder {
  public:
@@ -59,9 +31,10 @@ class Builder {
       std::vector<StmtPtr> others = c_.kept;
       std::erase_if(others,
                     [this](const StmtPtr& loop) { return loop == c_.lane || loop == c_.row; });
-      body = around(others, all_tiles(lane_segments(), row_segments(), {}, {}, {}));
+      body = around(others, all_tiles(lane_segments(), row_segments(), {}, {}, {},
+                                      plan_.outermost == Outermost::rows));
     }
-    body.insert(body.begin(), make_comment(describe()));
+    body.insert(body.begin(), make_comment(describe(), order()));
     return body;
   }
 
@@ -79,11 +52,25 @@ class Builder {
     std::string text = fmt::format("contraction: tiles of {} x {}", plan_.tile.rows, tile_lanes());
     if (plan_.pack_a || plan_.pack_b) {
       text += fmt::format(", {} terms at a time", plan_.depth);
+      if (plan_.words.terms > 1) text += fmt::format(" in words of {}", plan_.words.terms);
       if (plan_.pack_b) text += fmt::format(", b packed by {}", plan_.lanes);
       if (plan_.pack_a) text += fmt::format(", a packed by {}", plan_.rows);
     }
     if (c_.across) text += ", turned to be stored";
     return text;
+  }
+
+  /// See sum_orders(). Blocks of terms are summed by themselves, and so is what is turned.
+  std::string order() const {
+    if (!is_floating(type())) return {};
+    const std::string terms = plan_.words.terms > 1 ? "products in pairs" : "products";
+    if (plan_.pack_a || plan_.pack_b) {
+      if (const Cut cut = cut_terms(); cut.parts > 1)
+        return fmt::format("{}, {} terms at a time", terms, cut.depth);
+    }
+    if (plan_.words.terms > 1) return terms;
+    return c_.across && c_.start->kind != ValueKind::constant ? "products, then the start"
+                                                              : "products";
   }
 
   /// The kept loops, with new variables.
@@ -99,67 +86,142 @@ class Builder {
     return body;
   }
 
-  /// A loop over each segment's tiles; none around a single one.
-  Block each(const std::vector<Segment>& segments, const SegmentBody& body) {
-    Block result;
-    Affine first;  // number of the segment's first tile
-    for (const Segment& segment : segments) {
-      if (segment.count == 1) {
-        const Block once = body(Affine{segment.offset, {}}, segment.size, first);
-        result.insert(result.end(), once.begin(), once.end());
-      } else {
-        const VarId var = in_.fresh.var();
-        const Affine base = plus(affine_var(var, segment.size), segment.offset);
-        result.push_back(make_loop(var, 0, segment.count,
-                                   body(base, segment.size, plus(affine_var(var), first))));
-      }
-      first.constant += segment.count;
-    }
-    return result;
+  Block each(const std::vector<Segment>& segments, const SegmentBody& body,
+             bool always_loops = false) {
+    return each_tile(in_.fresh, segments, body, always_loops);
   }
 
+  /// All tiles of b's lanes for one of rows, or the other way round.
   Block all_tiles(const std::vector<Segment>& lane_tiles, const std::vector<Segment>& row_tiles,
-                  const Affine& first_lane, const Affine& first_row, const TermBlock& terms) {
-    return each(lane_tiles, [&](const Affine& lane, std::int64_t lanes, const Affine& lane_tile) {
-      return each(row_tiles, [&](const Affine& row, std::int64_t rows, const Affine& row_tile) {
-        return tiles_.tile(terms, {first_row, row, rows, row_tile},
-                           {first_lane, lane, lanes, lane_tile});
+                  const Affine& first_lane, const Affine& first_row, const TermBlock& terms,
+                  bool rows_outside = false) {
+    const auto tile = [&](const TileSide& row, const TileSide& lane) {
+      return tiles_.tile(terms, row, lane);
+    };
+    const auto along = [&](const std::vector<Segment>& tiles, const Affine& first,
+                           const auto& body) {
+      return each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
+        return body(TileSide{first, inside, count, number});
       });
+    };
+    if (rows_outside) {
+      return along(row_tiles, first_row, [&](const TileSide& row) {
+        return along(lane_tiles, first_lane, [&](const TileSide& lane) { return tile(row, lane); });
+      });
+    }
+    return along(lane_tiles, first_lane, [&](const TileSide& lane) {
+      return along(row_tiles, first_row, [&](const TileSide& row) { return tile(row, lane); });
     });
   }
 
   // Blocks of the outermost reduced loop, packed.
 
-  Block blocks() {
+  /// How the terms are cut.
+  struct Cut {
+    std::int64_t parts = 1, depth = 0;
+  };
+
+  Cut cut_terms() const {
     const std::int64_t terms = c_.reduced[0]->to;
     const std::int64_t most = plan_.depth / c_.inner_terms();
-    const std::int64_t parts = (terms + most - 1) / most;
-    const std::int64_t depth = (terms + parts - 1) / parts;
-    const std::int64_t kept = depth * c_.inner_terms() + in_.target.profile.terms_ahead;
-    TermBlock last;
+    Cut cut{(terms + most - 1) / most};
+    cut.depth = (terms + cut.parts - 1) / cut.parts;
+    cut.depth = (cut.depth + plan_.words.terms - 1) / plan_.words.terms * plan_.words.terms;
+    cut.parts = (terms + cut.depth - 1) / cut.depth;
+    return cut;
+  }
+
+  Block blocks() {
+    const Cut cut = cut_terms();
+    const TermBlock all = copies(cut);
+    Block result = cut.parts > 1 ? start_in_target() : Block();
+    const auto lanes = [&](const TermBlock& block) {
+      return lane_blocks([&](const Affine& first, const std::vector<Segment>& tiles) {
+        return lane_block(block, first, tiles);
+      });
+    };
+    const auto copied = [&](bool is, const auto& copy) {
+      if (is) append(result, over_terms(all, cut, copy));
+    };
+    switch (plan_.outermost) {
+      case Outermost::terms:
+        append(result, over_terms(all, cut, lanes));
+        break;
+      case Outermost::lanes:
+        copied(all.a.has_value(),
+               [&](const TermBlock& block) { return packer_.a(block, {}, row_segments()); });
+        append(result, lane_blocks([&](const Affine& first, const std::vector<Segment>& tiles) {
+                 return over_terms(all, cut, [&](const TermBlock& block) {
+                   return lane_block(block, first, tiles);
+                 });
+               }));
+        break;
+      case Outermost::rows:
+        copied(all.b.has_value(),
+               [&](const TermBlock& block) { return packer_.b(block, {}, lane_segments()); });
+        append(result, around(c_.sharing_b, row_blocks([&](const RowBlock& rows) {
+                                return over_terms(all, cut, [&](const TermBlock& block) {
+                                  return row_block(block, rows, {}, lane_segments());
+                                });
+                              })));
+        break;
+    }
+    return result;
+  }
+
+  /// Scratch for blocks of the factors, or for all of the one that is copied whole.
+  TermBlock copies(const Cut& cut) {
+    const std::int64_t words = (cut.depth + plan_.words.terms - 1) / plan_.words.terms;
+    const std::int64_t kept = words * c_.inner_terms() + in_.target.profile.terms_ahead;
+    TermBlock all;
     if (plan_.pack_b) {
-      const std::int64_t tiles = (plan_.lanes + tile_lanes() - 1) / tile_lanes();
-      last.b = in_.add_scratch("packed b", type(), {tiles, kept, tile_lanes()});
+      const std::int64_t tiles = plan_.outermost == Outermost::rows
+                                     ? cut.parts * num_tiles(lane_segments())
+                                     : (plan_.lanes + tile_lanes() - 1) / tile_lanes();
+      all.b = in_.add_scratch("packed b", plan_.words.type, {tiles, kept, tile_lanes()});
+      if (plan_.words.a_raised)
+        all.added = in_.add_scratch("added by raising a", type(), {tiles, tile_lanes()});
     }
     if (plan_.pack_a) {
-      last.a = in_.add_scratch("packed a", type(),
-                               {plan_.rows / plan_.tile.rows, kept, plan_.tile.rows});
+      const std::int64_t tiles = plan_.outermost == Outermost::lanes
+                                     ? cut.parts * num_tiles(row_segments())
+                                     : plan_.rows / plan_.tile.rows;
+      all.a = in_.add_scratch("packed a", plan_.words.type, {tiles, kept, plan_.tile.rows});
     }
+    return all;
+  }
+
+  /// The body for one block of terms after the other: in a loop, unless they are few, and each is
+  /// work for several processors.
+  template <class Body>
+  Block over_terms(const TermBlock& all, const Cut& cut, const Body& body) {
+    constexpr std::int64_t few = 4;
+    // Of a factor that is copied whole, each block has tiles of its own.
+    const std::int64_t of_a = plan_.outermost == Outermost::lanes ? num_tiles(row_segments()) : 0;
+    const std::int64_t of_b = plan_.outermost == Outermost::rows ? num_tiles(lane_segments()) : 0;
+    const auto begin_at = [&](TermBlock& block, const Affine& p) {
+      block.first = affine_scale(p, cut.depth);
+      block.first_a = affine_scale(p, of_a);
+      block.first_b = affine_scale(p, of_b);
+    };
+    TermBlock middle = all, last = all;
+    last.count = c_.reduced[0]->to - (cut.parts - 1) * cut.depth;
+    begin_at(last, Affine{cut.parts - 1, {}});
+    last.sums_in_target = cut.parts > 1;
+    middle.count = cut.depth;
+    middle.sums_in_target = middle.more_terms = true;
     Block result;
-    last.count = terms - (parts - 1) * depth;
-    last.first = Affine{(parts - 1) * depth, {}};
-    if (parts > 1) {
-      Block begin = start_in_target();
-      result.insert(result.end(), begin.begin(), begin.end());
+    if (plan_.spread && cut.parts <= few) {
+      for (std::int64_t p = 0; p + 1 < cut.parts; ++p) {
+        begin_at(middle, Affine{p, {}});
+        append(result, body(middle));
+      }
+    } else if (cut.parts > 1) {
       const VarId p = in_.fresh.var();
-      TermBlock middle = last;
-      middle.count = depth;
-      middle.first = affine_var(p, depth);
-      middle.sums_in_target = middle.more_terms = last.sums_in_target = true;
-      result.push_back(make_loop(p, 0, parts - 1, lane_blocks(middle)));
+      begin_at(middle, affine_var(p));
+      result.push_back(make_loop(p, 0, cut.parts - 1, body(middle)));
     }
-    Block end = lane_blocks(last);
-    result.insert(result.end(), end.begin(), end.end());
+    append(result, body(last));
     return result;
   }
 
@@ -186,84 +248,63 @@ class Builder {
                                      }));
   }
 
-  Block lane_blocks(const TermBlock& terms) {
+  template <class Body>
+  Block lane_blocks(const Body& body) {
     Block result;
     for (const TileGroup& group : grouped(lane_segments(), plan_.lanes / tile_lanes())) {
-      const Block here = each({group.block}, [&](const Affine& first, std::int64_t, const Affine&) {
-        Block body;
-        if (terms.b) body = pack_b(terms, first, group.tiles);
-        Block rest = around(c_.sharing_b, row_blocks(terms, first, group.tiles));
-        body.insert(body.end(), rest.begin(), rest.end());
-        return body;
-      });
-      result.insert(result.end(), here.begin(), here.end());
+      append(result, each(
+                         {group.block},
+                         [&](const Affine& first, std::int64_t, const Affine&) {
+                           return body(first, group.tiles);
+                         },
+                         plan_.outermost == Outermost::lanes));
     }
     return result;
   }
 
-  Block row_blocks(const TermBlock& terms, const Affine& first_lane,
-                   const std::vector<Segment>& lanes) {
+  Block lane_block(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles) {
+    Block body;
+    if (terms.b) body = packer_.b(terms, first, tiles);
+    append(body, around(c_.sharing_b, row_blocks([&](const RowBlock& rows) {
+                          return row_block(terms, rows, first, tiles);
+                        })));
+    return body;
+  }
+
+  struct RowBlock {
+    const std::vector<Segment>& tiles;
+    Affine first;         ///< row
+    Affine tiles_before;  ///< of all blocks before
+  };
+  template <class Body>
+  Block row_blocks(const Body& body) {
     Block result;
+    const bool apart = plan_.spread && plan_.outermost != Outermost::lanes && c_.sharing_b.empty();
     for (const TileGroup& group : grouped(row_segments(), plan_.rows / plan_.tile.rows)) {
-      const Block here = each({group.block}, [&](const Affine& first, std::int64_t, const Affine&) {
-        Block body;
-        if (terms.a) body = pack_a(terms, first, group.tiles);
-        Block rest = all_tiles(lanes, group.tiles, first_lane, first, terms);
-        body.insert(body.end(), rest.begin(), rest.end());
-        return body;
-      });
-      result.insert(result.end(), here.begin(), here.end());
+      append(result, each(
+                         {group.block},
+                         [&](const Affine& first, std::int64_t, const Affine& number) {
+                           const Affine before = affine_scale(number, num_tiles(group.tiles));
+                           return body(RowBlock{group.tiles, first, plus(before, group.first)});
+                         },
+                         apart));
     }
     return result;
   }
 
-  Block pack_b(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles) {
-    const auto element = [&](const TileSide& lane, const TermLoops& term, const Affine& l) {
-      auto where = tiles_.at({}, {}, lane, l);
-      where.insert(term.at.begin(), term.at.end());
-      return copied(c_.b, tiles_.factor_b(terms, where, lane, term.number, l), where);
-    };
-    return pack_tiles(terms, first, tiles, c_.b_is_contiguous, element);
-  }
-
-  Block pack_a(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles) {
-    const auto element = [&](const TileSide& row, const TermLoops& term, const Affine& r) {
-      auto where = tiles_.at(row, r, {}, {});
-      where.insert(term.at.begin(), term.at.end());
-      return copied(c_.a, tiles_.factor_a(terms, where, row, term.number, r), where);
-    };
-    return pack_tiles(terms, first, tiles, c_.rows_are_contiguous, element);
-  }
-
-  /// Along whole rows of what is read, where those are contiguous: lines are read once.
-  template <class Element>
-  Block pack_tiles(const TermBlock& terms, const Affine& first, const std::vector<Segment>& tiles,
-                   bool contiguous, const Element& element) {
-    const auto one_term = [&](const TermLoops& term, const TileSide& side, LoopMark mark) {
-      const VarId place = in_.fresh.var();
-      return make_loop(place, 0, side.count, {element(side, term, affine_var(place))}, mark);
-    };
-    if (contiguous) {
-      const TermLoops term = tiles_.term_loops(terms);
-      return tiles_.around(
-          term, each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
-            return Block{one_term(term, {first, inside, count, number}, LoopMark::lanes)};
-          }));
+  Block row_block(const TermBlock& terms, const RowBlock& rows, const Affine& first_lane,
+                  const std::vector<Segment>& lanes) {
+    Block body;
+    TermBlock here = terms;
+    if (plan_.outermost == Outermost::lanes) {
+      here.first_a = plus(terms.first_a, rows.tiles_before);
+    } else if (terms.a) {
+      body = packer_.a(terms, rows.first, rows.tiles);
     }
-    return each(tiles, [&](const Affine& inside, std::int64_t count, const Affine& number) {
-      const TermLoops term = tiles_.term_loops(terms);
-      const TileSide side{first, inside, count, number};
-      const Block plain = tiles_.around(term, {one_term(term, side, LoopMark::serial)});
-      if (plain.size() == 1) {
-        if (std::optional<Block> turned = schedule_transpose(in_, plain.front())) return *turned;
-      }
-      return tiles_.around(term, {one_term(term, side, LoopMark::unroll)});
-    });
+    append(body, all_tiles(lanes, rows.tiles, first_lane, rows.first, here));
+    return body;
   }
 
-  static StmtPtr copied(const ValuePtr& from, const ValuePtr& to, const TileBuilder::Where& at) {
-    return make_store(to->buffer, to->subscripts, substitute(from, {at, {}, {}, {}, {}}));
-  }
   static StmtPtr lanes_loop(VarId var, std::int64_t extent, StmtPtr body) {
     return make_loop(var, 0, extent, {std::move(body)}, LoopMark::lanes);
   }
@@ -272,6 +313,7 @@ class Builder {
   const Contraction& c_;
   const ContractionPlan plan_;
   TileBuilder tiles_;
+  Packer packer_{in_, c_, plan_, tiles_};
 };
 
 }  // namespace

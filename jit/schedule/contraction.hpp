@@ -60,6 +60,24 @@ struct TileChoice {
 [[nodiscard]] TileChoice choose_tile(std::int64_t rows, std::int64_t lanes, std::int64_t depth,
                                      DType type, const Target& target);
 
+/// How terms lie in words, see words.hpp.
+struct Words {
+  DType type = DType::i32;  ///< of a word; where there are none, of the sums
+  /// In each: 1, then they are no words; 2 of i16, or of bf16 where sums are f32; 4 of u8 and i8.
+  std::int64_t terms = 1;
+  bool b_unsigned = false;  ///< of four terms, those of b are the u8
+  /// Of four terms, the u8 are those of a, 128 more than they should be: what that adds is taken
+  /// off again.
+  bool a_raised = false;
+};
+
+/// Which blocks are outermost, where those of b's lanes, of rows and of terms are cut.
+enum class Outermost : std::uint8_t {
+  terms,
+  lanes,  ///< a, where it is copied, is copied whole before them
+  rows,   ///< b, likewise
+};
+
 /// What is decided about a contraction. Extents in elements.
 struct ContractionPlan {
   RegisterTile tile;
@@ -69,6 +87,10 @@ struct ContractionPlan {
   std::int64_t rows = 0;   ///< a's, kept in the second-level cache
   std::int64_t lanes = 0;  ///< b's, packed at a time
   bool prefetch = false;   ///< fetch the lines of a tile before it is stored
+  /// It is work for several processors: blocks are loops of the top level, each with what it needs.
+  bool spread = false;
+  Outermost outermost = Outermost::terms;
+  Words words{};  ///< of both factors, then copied
   // Copied to scratch, as tiles one after another in the order of their use:
   bool pack_a = false;  ///< the block of a
   bool pack_b = false;  ///< the block of b
@@ -83,5 +105,8 @@ struct ContractionPlan {
 [[nodiscard]] std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest);
 /// Throws invalid_argument where a tile that the user asked for is none, or exceeds the registers.
 void check_tile(const ContractionTile& tile, const Target& target);
+/// Vector registers for sums and a row of b: a tile has `vectors` of them for each of its rows, and
+/// for that one.
+[[nodiscard]] std::int64_t tile_registers(const Target& target);
 
 }  // namespace heddle::jit

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/schedule/words.hpp"
 
 namespace heddle::jit {
-
 Affine plus(const Affine& a, const Affine& b) { return affine_add(a, b); }
 Affine plus(const Affine& a, std::int64_t b) { return affine_add(a, Affine{b, {}}); }
 
@@ -108,13 +108,13 @@ TileBuilder::Where TileBuilder::at(const TileSide& row, const Affine& r, const T
 ValuePtr TileBuilder::factor_a(const TermBlock& terms, const Where& where, const TileSide& row,
                                const Affine& term, const Affine& r) const {
   if (!terms.a) return substitute(c_.a, {where, {}, {}, {}, {}});
-  return make_load(*terms.a, type(), {row.number, term, r});
+  return make_load(*terms.a, plan_.words.type, {plus(terms.first_a, row.number), term, r});
 }
 
 ValuePtr TileBuilder::factor_b(const TermBlock& terms, const Where& where, const TileSide& lane,
                                const Affine& term, const Affine& l) const {
   if (!terms.b) return substitute(c_.b, {where, {}, {}, {}, {}});
-  return make_load(*terms.b, type(), {lane.number, term, l});
+  return make_load(*terms.b, plan_.words.type, {plus(terms.first_b, lane.number), term, l});
 }
 
 /// unroll r { for each block of sums: lanes l { body } }
@@ -167,14 +167,26 @@ StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) 
 void TileBuilder::prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
                                    const TileSide& lane, const Affine& term) {
   const Affine ahead = plus(term, in_.target.profile.terms_ahead);
+  const auto fetch = [&](BufferId from, const Affine& tile, std::int64_t place) {
+    step.push_back(make_prefetch(from, {tile, ahead, Affine{place, {}}}, Prefetch::load));
+  };
   if (terms.b) {
     for (std::int64_t l = 0; l < lane.count; l += width())
-      step.push_back(make_prefetch(*terms.b, {lane.number, ahead, Affine{l, {}}}, Prefetch::load));
+      fetch(*terms.b, plus(terms.first_b, lane.number), l);
   }
-  if (terms.a) step.push_back(make_prefetch(*terms.a, {row.number, ahead, {}}, Prefetch::load));
+  if (terms.a) fetch(*terms.a, plus(terms.first_a, row.number), 0);
 }
 
-TermLoops TileBuilder::term_loops(const TermBlock& terms) {
+std::vector<WordRange> TileBuilder::word_ranges(const TermBlock& terms) const {
+  const std::int64_t each = plan_.words.terms;
+  const std::int64_t count = terms.count.value_or(c_.reduced[0]->to);
+  std::vector<WordRange> ranges;
+  if (count >= each) ranges.push_back({0, count / each, each});
+  if (count % each > 0) ranges.push_back({count / each, 1, count % each});
+  return ranges;
+}
+
+TermLoops TileBuilder::term_loops(const TermBlock& terms, const WordRange& words) {
   TermLoops loops;
   std::int64_t step = 1;
   loops.vars.resize(c_.reduced.size());
@@ -182,17 +194,21 @@ TermLoops TileBuilder::term_loops(const TermBlock& terms) {
   for (std::size_t k = c_.reduced.size(); k-- > 0;) {
     const StmtPtr& reduced = c_.reduced[k];
     const VarId var = loops.vars[k] = in_.fresh.var();
-    loops.extents[k] = k == 0 ? terms.count.value_or(reduced->to) : reduced->to;
-    loops.at[reduced->var] = k == 0 ? plus(affine_var(var), terms.first) : affine_var(var);
-    loops.number = plus(loops.number, affine_var(var, step));
+    loops.extents[k] = k == 0 ? words.count : reduced->to;
+    const Affine word = k == 0 ? plus(affine_var(var), words.first) : affine_var(var);
+    loops.at[reduced->var] =
+        k == 0 ? plus(affine_scale(word, plan_.words.terms), terms.first) : word;
+    loops.number = plus(loops.number, affine_scale(word, step));
     step *= reduced->to;
   }
   return loops;
 }
 
-Block TileBuilder::around(const TermLoops& loops, Block body) {
+Block TileBuilder::around(const TermLoops& loops, Block body, std::int64_t unrolled_max) {
   for (std::size_t k = loops.vars.size(); k-- > 0;) {
-    Block outer{make_loop(loops.vars[k], 0, loops.extents[k], std::move(body))};
+    unrolled_max /= std::max<std::int64_t>(1, loops.extents[k]);
+    Block outer{make_loop(loops.vars[k], 0, loops.extents[k], std::move(body),
+                          unrolled_max > 0 ? LoopMark::unroll : LoopMark::serial)};
     body = std::move(outer);
   }
   return body;
@@ -201,7 +217,9 @@ Block TileBuilder::around(const TermLoops& loops, Block body) {
 /// The reduced loops around one step: a row of b, and the multiply-adds of the tile.
 Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& sums,
                              const TileSide& row, const TileSide& lane) {
-  const TermLoops loops = term_loops(terms);
+  const std::int64_t each_word = plan_.words.terms;
+  const std::int64_t count = terms.count.value_or(c_.reduced[0]->to);
+  const TermLoops loops = term_loops(terms, {0, (count + each_word - 1) / each_word, each_word});
   const Affine& term = loops.number;
   std::map<LocalId, LocalId> b_rows;  // for each block of sums
   Block step;
@@ -211,7 +229,8 @@ Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& su
     const Affine place = plus(affine_var(l), each.first);
     Where where = at(row, {}, lane, place);
     where.insert(loops.at.begin(), loops.at.end());
-    step.push_back(make_declare(b_row, make_constant(Scalar::of_float(type(), 0)), {each.count}));
+    const Scalar zero = Scalar::of_float(plan_.words.type, 0);
+    step.push_back(make_declare(b_row, make_constant(zero), {each.count}));
     const ValuePtr b = factor_b(terms, where, lane, term, place);
     step.push_back(
         make_loop(l, 0, each.count, {make_assign(b_row, b, {affine_var(l)})}, LoopMark::lanes));
@@ -220,14 +239,36 @@ Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& su
   step.push_back(over_tile(row, lane, sums, [&](Where here, const auto& sum_at, const Sums& each) {
     here.insert(loops.at.begin(), loops.at.end());
     const ValuePtr a = factor_a(terms, here, row, term, sum_at[0]);
-    const ValuePtr b = make_local(b_rows[each.block], type(), {sum_at[1]});
+    const ValuePtr b = make_local(b_rows[each.block], plan_.words.type, {sum_at[1]});
     const ValuePtr so_far = make_local(each.block, type(), sum_at);
+    if (each_word > 1) {
+      return Block{make_assign(each.block, add_products(plan_.words, a, b, so_far), sum_at)};
+    }
     ValuePtr next = in_.target.has_fma() || !is_floating(type())
                         ? make_op(Op::fma, {a, b, so_far})
                         : make_op(Op::add, {so_far, make_op(Op::mul, {a, b})});
     return Block{make_assign(each.block, std::move(next), sum_at)};
   }));
-  return around(loops, std::move(step));
+  const std::int64_t vectors = (lane.count + width() - 1) / width();
+  const std::int64_t most = std::min(in_.target.profile.unrolled_steps, copies_max / width());
+  // A term of a large tile takes long enough for the end of a loop to go unnoticed, and compilers
+  // that move loads of the next terms ahead run out of registers.
+  constexpr std::int64_t copies_worth = 6;
+  const std::int64_t copies = most / (row.count * vectors);
+  const std::int64_t unrolled = copies >= copies_worth ? copies : 0;
+  Block summed = around(loops, std::move(step), unrolled);
+  if (terms.added) summed.push_back(take_off_added(terms, sums, row, lane));
+  return summed;
+}
+
+StmtPtr TileBuilder::take_off_added(const TermBlock& terms, const std::vector<Sums>& sums,
+                                    const TileSide& row, const TileSide& lane) {
+  return over_tile(row, lane, sums, [&](const Where&, const auto& sum_at, const Sums& each) {
+    const ValuePtr added = make_load(
+        *terms.added, type(), {plus(terms.first_b, lane.number), plus(sum_at[1], each.first)});
+    const ValuePtr sum = make_local(each.block, type(), sum_at);
+    return Block{make_assign(each.block, make_op(Op::sub, {sum, added}), sum_at)};
+  });
 }
 
 Block TileBuilder::store(const TermBlock& terms, LocalId sum, LocalId copy, const TileSide& row,
@@ -247,20 +288,24 @@ Block TileBuilder::store(const TermBlock& terms, LocalId sum, LocalId copy, cons
   return result;
 }
 
-/// The statements after the sum, for an element of `block` instead of the accumulator.
 Block TileBuilder::after(const Where& where, LocalId block, const std::vector<Affine>& at) {
+  return after_sum(in_, c_, where, block, at);
+}
+
+Block after_sum(Scheduling& in, const Contraction& c, const std::map<VarId, Affine>& where,
+                LocalId block, const std::vector<Affine>& at) {
   Block result;
-  for (StmtPtr here : copied(in_, c_.after, {where, {}, {}, {}, {}})) {
+  for (StmtPtr here : copied(in, c.after, {where, {}, {}, {}, {}})) {
     if (here->value) {
       here = with_value(*here, rebuild(here->value, [&](ValuePtr v) {
-        if (v->kind != ValueKind::local || v->local != c_.accumulator) return v;
-        ValuePtr sum = make_local(block, type(), at);
-        return v->dtype == type() ? sum : make_cast(std::move(sum), v->dtype);
+        if (v->kind != ValueKind::local || v->local != c.accumulator) return v;
+        ValuePtr sum = make_local(block, c.type, at);
+        return v->dtype == c.type ? sum : make_cast(std::move(sum), v->dtype);
       }));
     }
-    if (here->kind == StmtKind::assign && here->local == c_.accumulator)
+    if (here->kind == StmtKind::assign && here->local == c.accumulator)
       here = make_assign(
-          block, here->value->dtype == type() ? here->value : make_cast(here->value, type()), at);
+          block, here->value->dtype == c.type ? here->value : make_cast(here->value, c.type), at);
     result.push_back(std::move(here));
   }
   return result;

@@ -13,13 +13,20 @@ namespace heddle::jit {
 [[nodiscard]] Affine plus(const Affine& a, const Affine& b);
 [[nodiscard]] Affine plus(const Affine& a, std::int64_t b);
 
+/// The statements after the sum, for an element of `block` instead of the accumulator.
+[[nodiscard]] Block after_sum(Scheduling& in, const Contraction& c,
+                              const std::map<VarId, Affine>& where, LocalId block,
+                              const std::vector<Affine>& at);
+
 /// A block of terms, and where its factors are copied to.
 struct TermBlock {
   bool sums_in_target = false;  ///< earlier terms were summed there
   bool more_terms = false;      ///< to come: the sum goes to the target as it is
   Affine first;
   std::optional<std::int64_t> count;  ///< that the outermost reduced loop does; none: all
-  std::optional<BufferId> a, b;       ///< scratch [tile, term, place in the tile]
+  std::optional<BufferId> a, b;       ///< scratch [tile, word, place in the tile]
+  std::optional<BufferId> added;      ///< by raising a: scratch [tile of b, place in the tile]
+  Affine first_a{}, first_b{};        ///< in each, the tile of the first rows, of the first lanes
 };
 
 /// A tile on one side: its elements are block + inside + 0..count.
@@ -29,12 +36,17 @@ struct TileSide {
   Affine number;  ///< among the tiles of the block
 };
 
-/// The reduced loops of a block of terms, with new variables.
+/// Words of a block of terms along the outermost reduced loop, and how many terms each has.
+struct WordRange {
+  std::int64_t first = 0, count = 0, terms = 1;
+};
+
+/// The reduced loops of a block of terms, with new variables, in words.
 struct TermLoops {
   std::vector<VarId> vars;  ///< outermost first
   std::vector<std::int64_t> extents;
-  std::map<VarId, Affine> at;  ///< the contraction's own variables
-  Affine number;               ///< counts the term in the block
+  std::map<VarId, Affine> at;  ///< the contraction's own variables, at the first term of a word
+  Affine number;               ///< counts the word in the block
 };
 
 class TileBuilder {
@@ -57,8 +69,12 @@ class TileBuilder {
   [[nodiscard]] ValuePtr factor_b(const TermBlock& terms, const Where& where, const TileSide& lane,
                                   const Affine& term, const Affine& l) const;
 
-  [[nodiscard]] TermLoops term_loops(const TermBlock& terms);
-  [[nodiscard]] static Block around(const TermLoops& loops, Block body);
+  [[nodiscard]] TermLoops term_loops(const TermBlock& terms, const WordRange& words);
+  /// Those that are full, and one that is not.
+  [[nodiscard]] std::vector<WordRange> word_ranges(const TermBlock& terms) const;
+  /// Unrolled from the innermost loop on, as long as there are at most so many copies of the body.
+  [[nodiscard]] static Block around(const TermLoops& loops, Block body,
+                                    std::int64_t unrolled_max = 0);
 
   [[nodiscard]] DType type() const { return c_.type; }
   [[nodiscard]] std::int64_t width() const { return in_.target.lanes(type()); }
@@ -83,6 +99,8 @@ class TileBuilder {
   StmtPtr prefetch_target(const TileSide& row, const TileSide& lane);
   void prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
                         const TileSide& lane, const Affine& term);
+  StmtPtr take_off_added(const TermBlock& terms, const std::vector<Sums>& sums, const TileSide& row,
+                         const TileSide& lane);
   Block sum_terms(const TermBlock& terms, const std::vector<Sums>& sums, const TileSide& row,
                   const TileSide& lane);
   StmtPtr store_turned(const TermBlock& terms, const Sums& sums, const TileSide& row,

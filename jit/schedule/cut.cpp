@@ -9,8 +9,11 @@
 #include <string>
 #include <unordered_set>
 
+#include "jit/loop/group_body.hpp"
+#include "jit/loop/own_scratch.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/text.hpp"
+#include "jit/schedule/parallel.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/vector/value_cost.hpp"
 
@@ -109,7 +112,9 @@ class Uses {
   std::unordered_set<const Value*> met_;
 };
 
-KernelPart part_of(const Loop& loop, std::span<const StmtPtr> stmts) {
+/// `own`: scratch that stays what it is, as nothing is left in it.
+KernelPart part_of(const Loop& loop, std::span<const StmtPtr> stmts,
+                   const std::set<BufferId>& own) {
   const Uses uses(stmts);
   KernelPart part;
   part.entries.resize(uses.by.buffers.size());
@@ -119,7 +124,9 @@ KernelPart part_of(const Loop& loop, std::span<const StmtPtr> stmts) {
     part.loop.buffers[to] = loop.buffers[from];
     // What is scratch for the program may hold here what an earlier kernel computed.
     Role& role = part.loop.buffers[to].role;
-    if (role != Role::merge) role = uses.written.contains(from) ? Role::inout : Role::input;
+    const bool is_own = own.contains(from);
+    if (role != Role::merge && !is_own)
+      role = uses.written.contains(from) ? Role::inout : Role::input;
   }
   for (const auto& [from, to] : uses.by.statics) {
     part.statics.push_back(from);
@@ -180,17 +187,22 @@ struct Joined {
   std::size_t begin, end;
   std::size_t nodes;
   std::int64_t block_bytes;
+  std::int64_t shared_bytes = 0;  ///< by threads of a group
+  bool meets = false;             ///< these wait for each other
 };
 
 std::vector<Joined> groups_of(const Loop& loop) {
   const std::vector<std::size_t> last = last_needed(loop.body);
   std::vector<Joined> groups;
   for (std::size_t k = 0; k < loop.body.size();) {
-    Joined group{k, last[k] + 1, 0, 0};
+    Joined group{k, last[k] + 1, 0, 0, 0, false};
     for (std::size_t j = k; j < group.end; ++j) {
       group.end = std::max(group.end, last[j] + 1);
       group.nodes += Nodes().of(*loop.body[j]);
       group.block_bytes += block_bytes(Block{loop.body[j]});
+      const GroupNeeds needs = group_needs(loop.body[j]);
+      group.shared_bytes += needs.shared_bytes;
+      group.meets = group.meets || needs.meets;
     }
     k = group.end;
     groups.push_back(group);
@@ -210,7 +222,7 @@ std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>&
   const std::span<const StmtPtr> body(loop.body);
   const auto text_of = [&](std::size_t first, std::size_t last) {
     const std::size_t begin = groups[first].begin;
-    return hash(part_of(loop, body.subspan(begin, groups[last].end - begin)).loop);
+    return hash(part_of(loop, body.subspan(begin, groups[last].end - begin), {}).loop);
   };
   std::map<std::string, std::size_t> count;  // of groups, and of pairs of them, by text
   std::vector<std::string> one(groups.size()), two(groups.size());
@@ -234,8 +246,8 @@ std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>&
   return cuts;
 }
 
-KernelPart whole(const Loop& loop) {
-  KernelPart part{loop, std::vector<std::uint32_t>(loop.buffers.size()),
+KernelPart whole(const Loop& loop, ScratchOf scratch) {
+  KernelPart part{with_parts_apart(loop, scratch), std::vector<std::uint32_t>(loop.buffers.size()),
                   std::vector<std::uint32_t>(loop.statics.size())};
   std::iota(part.entries.begin(), part.entries.end(), 0);
   std::iota(part.statics.begin(), part.statics.end(), 0);
@@ -246,31 +258,48 @@ KernelPart whole(const Loop& loop) {
 
 std::size_t nodes_of(const Loop& loop) { return Nodes().of(loop.body); }
 
-std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max) {
-  if (nodes_max == uncut) return {whole(loop)};
+std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max, ScratchOf scratch) {
+  if (nodes_max == uncut) return {whole(loop, scratch)};
   const std::vector<Joined> groups = groups_of(loop);
   const std::vector<bool> cut = cuts_around_alike(loop, groups);
+  const std::set<BufferId> own = own_scratch(loop);
+  const std::set<BufferId> apart = scratch == ScratchOf::each_part ? own : std::set<BufferId>();
   const std::span<const StmtPtr> body(loop.body);
   std::vector<KernelPart> parts;
+  const auto cut_off = [&](std::span<const StmtPtr> statements) {
+    KernelPart& part = parts.emplace_back(part_of(loop, statements, own));
+    part.loop = with_parts_apart(std::move(part.loop), scratch);
+  };
   std::size_t begin = 0, nodes = 0;  // of the part
-  std::int64_t block_bytes = 0;
+  std::int64_t block_bytes = 0, shared_bytes = 0;
+  bool meets = false;
+  Touched touched(loop);
   bool due = false;
   for (std::size_t k = 0; k < groups.size(); ++k) {
     const Joined& group = groups[k];
+    Touched next(loop);
+    for (std::size_t at = group.begin; at < group.end; ++at) next.add(body[at]);
     due = due || cut[k] || nodes + group.nodes > nodes_max ||
-          block_bytes + group.block_bytes > block_bytes_max;
+          block_bytes + group.block_bytes > block_bytes_max ||
+          shared_bytes + group.shared_bytes > group_bytes_max ||
+          (nodes > 0 && group.nodes > 0 && meets != group.meets) ||
+          ((touched.is_parallel() || next.is_parallel()) && touched.meets(next, apart));
     if (due && nodes > 0 && group.nodes > 0) {
-      parts.push_back(part_of(loop, body.subspan(begin, group.begin - begin)));
+      cut_off(body.subspan(begin, group.begin - begin));
       begin = group.begin;
       nodes = 0;
-      block_bytes = 0;
+      block_bytes = shared_bytes = 0;
+      touched = Touched(loop);
     }
     if (group.nodes > 0) due = false;
     nodes += group.nodes;
     block_bytes += group.block_bytes;
+    shared_bytes += group.shared_bytes;
+    if (group.nodes > 0) meets = group.meets;
+    touched.add(next);
   }
-  if (parts.empty()) return {whole(loop)};
-  parts.push_back(part_of(loop, body.subspan(begin)));
+  if (parts.empty()) return {whole(loop, scratch)};
+  cut_off(body.subspan(begin));
   return parts;
 }
 

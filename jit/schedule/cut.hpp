@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/loop/loop.hpp"
+#include "jit/schedule/parallel.hpp"
 
 namespace heddle::jit {
 
@@ -25,9 +26,11 @@ inline constexpr std::size_t uncut = std::numeric_limits<std::size_t>::max();
 /// repeated, so that its kernels have one text, and where otherwise one would have more than
 /// `nodes_max` values and statements, those of unrolled loops counted as often as they are emitted,
 /// or more local blocks than a stack holds: between statements of the top level, where no local is
-/// alive, and not behind what only fetches for the next. A kernel that stays whole keeps all that
-/// `loop` has, used or not.
-[[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max);
+/// alive, and not behind what only fetches for the next. Besides, between parallel loops and what
+/// meets them, as parts of a kernel do not wait for each other: their marks go where that cannot
+/// be. A kernel that stays whole keeps all that `loop` has, used or not.
+[[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max,
+                                                  ScratchOf scratch = ScratchOf::each_part);
 
 /// The nodes of a kernel, as cut_kernels() counts them.
 [[nodiscard]] std::size_t nodes_of(const Loop& loop);

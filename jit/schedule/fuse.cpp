@@ -15,17 +15,17 @@ namespace {
 
 /// What a loop touches of a buffer: the axes that all its accesses subscript by the loop's variable
 /// alone.
-struct Touched {
+struct FootprintPart {
   bool written = false;
   bool whole = false;  ///< zeroed
   std::optional<std::set<std::size_t>> own_axes;
 };
-using Footprint = std::map<BufferId, Touched>;
+using Footprint = std::map<BufferId, FootprintPart>;
 
 Footprint footprint(const Stmt& loop) {
   Footprint result;
   const auto touch = [&](BufferId buffer, const std::vector<Affine>& at, bool writes) {
-    Touched& touched = result[buffer];
+    FootprintPart& touched = result[buffer];
     touched.written = touched.written || writes;
     std::set<std::size_t> axes;
     for (std::size_t axis = 0; axis < at.size(); ++axis) {
@@ -115,7 +115,7 @@ struct Group {
     for (auto& [buffer, theirs] : next.touched) {
       const auto [at, is_new] = touched.try_emplace(buffer, theirs);
       if (is_new) continue;
-      Touched& mine = at->second;
+      FootprintPart& mine = at->second;
       mine.written = mine.written || theirs.written;
       mine.whole = mine.whole || theirs.whole;
       if (mine.own_axes && theirs.own_axes) {
@@ -160,7 +160,7 @@ bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
   for (const auto& [buffer, theirs] : second.touched) {
     const auto own = first.touched.find(buffer);
     if (own == first.touched.end()) continue;
-    const Touched& mine = own->second;
+    const FootprintPart& mine = own->second;
     const bool meets = !mine.whole && !theirs.whole && mine.own_axes && theirs.own_axes &&
                        std::ranges::any_of(*mine.own_axes, [&](std::size_t axis) {
                          return theirs.own_axes->contains(axis);
@@ -228,7 +228,7 @@ ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId
   ShrunkAxes axes;
   const Footprint touched = footprint(loop);
   for (const BufferId buffer : scratch) {
-    const Touched& of = touched.at(buffer);
+    const FootprintPart& of = touched.at(buffer);
     if (of.whole || !of.own_axes || of.own_axes->empty()) continue;
     const std::size_t axis = *of.own_axes->begin();
     BufferDecl& decl = lowered.loop.buffers[buffer];

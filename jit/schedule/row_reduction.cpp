@@ -7,6 +7,7 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/lanes.hpp"
+#include "jit/schedule/tiles.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -24,7 +25,12 @@ class RowReduction {
     while ((sums_ & (sums_ - 1)) != 0) --sums_;
     if (!is_vector()) return std::nullopt;
     const LocalId sums = in_.fresh.local();
-    Block body{make_comment(fmt::format("reduction: {} x {} at once", sums_, width_)), r_.declare,
+    std::string about = fmt::format("reduction: {} x {} at once", sums_, width_);
+    if (const std::int64_t blocks = blocks_of(extent); blocks > 1) {
+      about += fmt::format(", in {} blocks", blocks);
+      return in_blocks(blocks, sums, about);
+    }
+    Block body{comment(about), r_.declare,
                make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_})};
     body.push_back(around(all_terms(sums, extent)));
     fold_vectors(sums, body);
@@ -33,6 +39,13 @@ class RowReduction {
   }
 
  private:
+  [[nodiscard]] std::int64_t step() const { return sums_ * width_; }
+
+  /// What it says decides in which order terms are taken, too.
+  [[nodiscard]] StmtPtr comment(const std::string& about) const {
+    return make_comment(about, is_floating(type_) ? about : std::string());
+  }
+
   ValuePtr join(const ValuePtr& sum, const ValuePtr& term) const {
     return make_op(r_.op, r_.term_first ? std::vector{term, sum} : std::vector{sum, term});
   }
@@ -63,43 +76,134 @@ class RowReduction {
     return body.size() == 1 ? body[0] : make_loop(in_.fresh.var(), 0, 1, std::move(body));
   }
 
-  Block all_terms(LocalId sums, std::int64_t extent) {
-    const std::int64_t step = sums_ * width_;
+  /// lanes { sums[vector] joined with the terms from `from` on }
+  StmtPtr into(LocalId sums, const Affine& vector, std::int64_t count, const Affine& from) {
+    const VarId lane = in_.fresh.var();
+    const std::vector<Affine> place{vector, affine_var(lane)};
+    const ValuePtr term = term_at(affine_add(from, affine_var(lane)));
+    return make_loop(lane, 0, count,
+                     {make_assign(sums, join(make_local(sums, type_, place), term), place)},
+                     LoopMark::lanes);
+  }
+
+  /// Terms of so many steps, each a vector for every sum, from step `first` on.
+  StmtPtr steps(LocalId sums, const Affine& first, std::int64_t count) {
     const VarId outer = in_.fresh.var();
     const VarId v = in_.fresh.var();
-    const VarId l = in_.fresh.var();
-    const Affine at =
-        affine_add(affine_var(outer, step), affine_add(affine_var(v, width_), affine_var(l)));
-    const auto into = [&](const Affine& vector, VarId lane, std::int64_t count,
-                          const Affine& from) {
-      const std::vector<Affine> place{vector, affine_var(lane)};
-      return make_loop(
-          lane, 0, count,
-          {make_assign(sums, join(make_local(sums, type_, place), term_at(from)), place)},
-          LoopMark::lanes);
-    };
-    Block body;
-    body.push_back(make_loop(
-        outer, 0, extent / step,
-        {make_loop(v, 0, sums_, {into(affine_var(v), l, width_, at)}, LoopMark::unroll)}));
-    // What is left: whole vectors into the first sums, then single terms.
-    std::int64_t done = extent / step * step;
+    const Affine from = affine_add(affine_scale(affine_add(first, affine_var(outer)), step()),
+                                   affine_var(v, width_));
+    return make_loop(
+        outer, 0, count,
+        {make_loop(v, 0, sums_, {into(sums, affine_var(v), width_, from)}, LoopMark::unroll)});
+  }
+
+  /// What is left behind whole steps: whole vectors into the first sums, then single terms; these
+  /// into lanes of the first sum, or into the scalar.
+  void rest_of(LocalId sums, std::int64_t extent, bool into_lanes, Block& body) {
+    std::int64_t done = extent / step() * step();
     if (const std::int64_t vectors = (extent - done) / width_; vectors > 0) {
-      const VarId v2 = in_.fresh.var();
-      const VarId l2 = in_.fresh.var();
-      const Affine from =
-          affine_add(affine_var(v2, width_), affine_add(affine_var(l2), Affine{done, {}}));
+      const VarId v = in_.fresh.var();
+      const Affine from = affine_add(affine_var(v, width_), Affine{done, {}});
       body.push_back(
-          make_loop(v2, 0, vectors, {into(affine_var(v2), l2, width_, from)}, LoopMark::unroll));
+          make_loop(v, 0, vectors, {into(sums, affine_var(v), width_, from)}, LoopMark::unroll));
       done += vectors * width_;
     }
-    if (done < extent) {
-      const VarId rest = in_.fresh.var();
-      const Affine from = affine_add(affine_var(rest), Affine{done, {}});
-      const ValuePtr sum = make_local(r_.declare->local, type_);
-      body.push_back(make_loop(rest, 0, extent - done,
-                               {make_assign(r_.declare->local, join(sum, term_at(from)))}));
+    if (done == extent) return;
+    if (into_lanes) {
+      body.push_back(into(sums, Affine{}, extent - done, Affine{done, {}}));
+      return;
     }
+    const VarId rest = in_.fresh.var();
+    const Affine from = affine_add(affine_var(rest), Affine{done, {}});
+    const ValuePtr sum = make_local(r_.declare->local, type_);
+    body.push_back(make_loop(rest, 0, extent - done,
+                             {make_assign(r_.declare->local, join(sum, term_at(from)))}));
+  }
+
+  Block all_terms(LocalId sums, std::int64_t extent) {
+    Block body{steps(sums, Affine{}, extent / step())};
+    rest_of(sums, extent, false, body);
+    return body;
+  }
+
+  /// How many blocks of terms a sum of the top level is made of, which then run at once: as many on
+  /// every machine, since they decide the order of the sum (W1).
+  std::int64_t blocks_of(std::int64_t extent) const {
+    constexpr std::int64_t blocks_max = 64;
+    if (!in_.is_top) return 1;
+    double work = static_cast<double>(extent) * static_cast<double>(size_of(type_));
+    for (std::size_t k = 0; k + 1 < r_.loops.size(); ++k)
+      work *= static_cast<double>(r_.loops[k]->to);
+    const double parts = work / static_cast<double>(in_.target.sum_bytes);
+    if (parts < 2) return 1;
+    const std::int64_t units = units_of(extent);
+    const auto most = static_cast<std::int64_t>(
+        std::min(parts, static_cast<double>(std::min(units, blocks_max))));
+    const std::int64_t each = (units + most - 1) / most;
+    return (units + each - 1) / each;
+  }
+  /// What blocks are made of: iterations of the outermost reduced loop, or steps of the only one.
+  std::int64_t units_of(std::int64_t extent) const {
+    return r_.loops.size() > 1 ? r_.loops.front()->to : extent / step();
+  }
+
+  /// The sums of each block go to scratch, then they are joined, in order.
+  Block in_blocks(std::int64_t blocks, LocalId sums, const std::string& about) {
+    const std::int64_t extent = r_.loops.back()->to;
+    const std::int64_t units = units_of(extent);
+    const std::int64_t each = (units + blocks - 1) / blocks;
+    const BufferId partial = in_.add_scratch("partial sums", type_, {blocks, sums_, width_});
+    Block body{comment(about)};
+    for (const Segment& segment : whole_tiles(units, each)) {
+      const VarId b = in_.fresh.var();
+      const Affine number = affine_add(affine_var(b), Affine{segment.offset / each, {}});
+      const Affine first = affine_add(affine_var(b, each), Affine{segment.offset, {}});
+      body.push_back(
+          make_loop(b, 0, segment.count, block_of(first, segment.size, partial, number)));
+    }
+    body.push_back(r_.declare);
+    body.push_back(make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_}));
+    const VarId b = in_.fresh.var();
+    const VarId v = in_.fresh.var();
+    const VarId l = in_.fresh.var();
+    const std::vector<Affine> place{affine_var(v), affine_var(l)};
+    const ValuePtr part = make_load(partial, type_, {affine_var(b), affine_var(v), affine_var(l)});
+    const StmtPtr lanes = make_loop(
+        l, 0, width_, {make_assign(sums, join(make_local(sums, type_, place), part), place)},
+        LoopMark::lanes);
+    body.push_back(make_loop(b, 0, blocks, {make_loop(v, 0, sums_, {lanes}, LoopMark::unroll)}));
+    if (r_.loops.size() == 1) rest_of(sums, extent, false, body);
+    fold_vectors(sums, body);
+    fold_lanes(sums, body);
+    return body;
+  }
+
+  Block block_of(const Affine& first, std::int64_t count, BufferId partial, const Affine& number) {
+    const std::int64_t extent = r_.loops.back()->to;
+    const LocalId sums = in_.fresh.local();
+    Block body{make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_})};
+    if (r_.loops.size() == 1) {
+      body.push_back(steps(sums, first, count));
+    } else {
+      Block terms{steps(sums, Affine{}, extent / step())};
+      rest_of(sums, extent, true, terms);
+      for (std::size_t k = r_.loops.size() - 1; k-- > 0;) {
+        const VarId var = in_.fresh.var();
+        Substitution by;
+        by.vars[r_.loops[k]->var] = k == 0 ? affine_add(first, affine_var(var)) : affine_var(var);
+        for (StmtPtr& stmt : terms) stmt = substitute(stmt, by);
+        terms = {make_loop(var, 0, k == 0 ? count : r_.loops[k]->to, std::move(terms))};
+      }
+      body.insert(body.end(), terms.begin(), terms.end());
+    }
+    const VarId v = in_.fresh.var();
+    const VarId l = in_.fresh.var();
+    const StmtPtr lanes =
+        make_loop(l, 0, width_,
+                  {make_store(partial, {number, affine_var(v), affine_var(l)},
+                              make_local(sums, type_, {affine_var(v), affine_var(l)}))},
+                  LoopMark::lanes);
+    body.push_back(make_loop(v, 0, sums_, {lanes}, LoopMark::unroll));
     return body;
   }
 

@@ -6,11 +6,14 @@
 #include "heddle/status.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/schedule/choices.hpp"
 #include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/contraction.hpp"
 #include "jit/schedule/elementwise.hpp"
 #include "jit/schedule/fuse.hpp"
+#include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
+#include "jit/schedule/parallel.hpp"
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
@@ -22,31 +25,18 @@
 namespace heddle::jit {
 namespace {
 
-/// Variables and locals by first appearance, as the text wants them.
-Block renumbered(const Block& body) {
-  Substitution by;
-  walk(body, [&](const Stmt& stmt) {
-    if (binds_variable(stmt)) by.loops.try_emplace(stmt.var, static_cast<VarId>(by.loops.size()));
-    if (stmt.kind == StmtKind::declare)
-      by.locals.try_emplace(stmt.local, static_cast<LocalId>(by.locals.size()));
-  });
-  Block result;
-  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
-  return result;
-}
-
-void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
-
-/// Those that the caller did not leave out.
+/// Those that neither the caller nor its choices leave out.
 class Steps {
  public:
-  explicit Steps(std::span<const ScheduleStep> without) : without_(without) {}
+  Steps(std::span<const ScheduleStep> without, std::span<const ScheduleStep> more)
+      : without_(without), more_(more) {}
   [[nodiscard]] bool take(ScheduleStep step) const {
-    return std::ranges::find(without_, step) == without_.end();
+    return std::ranges::find(without_, step) == without_.end() &&
+           std::ranges::find(more_, step) == more_.end();
   }
 
  private:
-  std::span<const ScheduleStep> without_;
+  std::span<const ScheduleStep> without_, more_;
 };
 
 struct ScheduleClass {
@@ -83,6 +73,7 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body, bool is_t
   for (std::size_t k = 0, next = 0; k < body.size(); ++k) {
     const StmtPtr& stmt = body[k];
     while (next < result.size()) stays += block_bytes(*result[next++]);
+    in.is_top = is_top;
     if (is_top) in.block_bytes_left = block_bytes_max - stays;
     if (k + 1 < body.size() && stmt->kind == StmtKind::declare &&
         steps.take(ScheduleStep::reduction)) {
@@ -112,12 +103,28 @@ Block scheduled(Scheduling& in, const Steps& steps, const Block& body, bool is_t
 
 }  // namespace
 
-Lowered schedule(Lowered lowered, const Target& target, std::span<const ScheduleStep> without,
-                 const std::optional<ContractionTile>& tile) {
-  if (tile) check_tile(*tile, target);
-  if (target.isa == Isa::none) return lowered;
-  Scheduling in{lowered, target, Fresh(lowered.loop), tile};
-  const Steps steps(without);
+std::vector<std::string> sum_orders(const Loop& scheduled) {
+  std::vector<std::string> orders;
+  walk(scheduled.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::comment && !stmt.order.empty()) orders.push_back(stmt.order);
+  });
+  std::ranges::sort(orders);
+  return orders;
+}
+
+Lowered schedule(Lowered lowered, const Target& machine, std::span<const ScheduleStep> without,
+                 const std::optional<ContractionTile>& tile, const ScheduleChoices& choices,
+                 bool fast_math) {
+  if (tile) check_tile(*tile, machine);
+  check_choices(choices, machine);
+  const Steps steps(without, choices.without);
+  if (machine.is_gpu()) {
+    const auto takes = [&](ScheduleStep step) { return steps.take(step); };
+    return schedule_on_gpu(std::move(lowered), machine, takes, tile);
+  }
+  if (machine.isa == Isa::none) return lowered;
+  const Target target = with_choices(machine, choices);
+  Scheduling in{lowered, target, Fresh(lowered.loop), tile, choices, fast_math};
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {
@@ -136,6 +143,8 @@ Lowered schedule(Lowered lowered, const Target& target, std::span<const Schedule
   if (hoists) after = share_values(in.fresh, hoist_values(in.fresh, after));
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   lowered.loop.body = renumbered(after);
+  if (steps.take(ScheduleStep::parallel))
+    lowered.loop.body = mark_parallel(lowered.loop, target.profile.part_bytes);
   const auto lanes = std::make_shared<const LanePlan>(plan_lanes(lowered.loop, target));
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target, *lanes);
   lowered.lanes = lanes;

@@ -10,6 +10,8 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "heddle/code.hpp"
 #include "jit/lower/lower.hpp"
@@ -20,8 +22,16 @@ namespace heddle::jit {
 /// The kernel, scheduled for `target`. Buffers keep their numbers; scratch that schedules need
 /// comes after them, with a tensor each. Comments in the kernel say what was chosen. `without`:
 /// steps that are left out. `tile`: of all contractions; invalid_argument where it does not fit.
+/// `choices`: in place of the cost model's, as far as `without` and `tile` leave them; likewise.
+/// `fast_math`: numbers may be less exact than the statements', as CompileOptions says.
 [[nodiscard]] Lowered schedule(Lowered lowered, const Target& target,
                                std::span<const ScheduleStep> without = {},
-                               const std::optional<ContractionTile>& tile = {});
+                               const std::optional<ContractionTile>& tile = {},
+                               const ScheduleChoices& choices = {}, bool fast_math = false);
+
+/// In which orders the scheduled loops take the terms of float sums, where these are not those of
+/// the loops before: one text for each such sum, sorted. Schedules of one kernel that have the same
+/// compute the same bits.
+[[nodiscard]] std::vector<std::string> sum_orders(const Loop& scheduled);
 
 }  // namespace heddle::jit

@@ -45,4 +45,26 @@ Block copied(Scheduling& in, const Block& body, Substitution by) {
   return result;
 }
 
+Block with_own_names(Fresh& fresh, const Block& body, Substitution by) {
+  walk(body, [&](const Stmt& stmt) {
+    if (binds_variable(stmt)) by.loops[stmt.var] = fresh.var();
+    if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = fresh.local();
+  });
+  Block result;
+  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
+Block renumbered(const Block& body) {
+  Substitution by;
+  walk(body, [&](const Stmt& stmt) {
+    if (binds_variable(stmt)) by.loops.try_emplace(stmt.var, static_cast<VarId>(by.loops.size()));
+    if (stmt.kind == StmtKind::declare)
+      by.locals.try_emplace(stmt.local, static_cast<LocalId>(by.locals.size()));
+  });
+  Block result;
+  for (const StmtPtr& stmt : body) result.push_back(substitute(stmt, by));
+  return result;
+}
+
 }  // namespace heddle::jit

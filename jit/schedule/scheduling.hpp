@@ -29,6 +29,8 @@ struct Scheduling {
   const Target& target;
   Fresh fresh;
   std::optional<ContractionTile> tile;  ///< that the user asked for
+  ScheduleChoices choices{};            ///< but for its steps and profile, which are taken already
+  bool fast_math = false;
   /// Scratch of this type.
   BufferId add_scratch(const char* label, DType type, Dims dims);
   /// Forgets scratch from this buffer on, the latest.
@@ -36,8 +38,16 @@ struct Scheduling {
   /// Bytes of local blocks that nests scheduled from here on may have together, within a nest of
   /// the top level: they share a stack.
   std::int64_t block_bytes_left = block_bytes_max;
+  /// What is scheduled is a statement of the top level, whose loops may run in parts.
+  bool is_top = false;
 };
 
+inline void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// Variables and locals by first appearance, as the text wants them.
+[[nodiscard]] Block renumbered(const Block& body);
+/// Statements with variables and locals of their own, and `by` put in.
+[[nodiscard]] Block with_own_names(Fresh& fresh, const Block& body, Substitution by);
 /// Declarations of scalars, assignments and stores; comments.
 [[nodiscard]] bool is_straight(const Block& body);
 /// Straight-line code with `by` put in, its own locals renamed.

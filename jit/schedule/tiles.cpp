@@ -20,4 +20,33 @@ std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size) {
   return segments;
 }
 
+std::int64_t num_tiles(const std::vector<Segment>& tiles) {
+  std::int64_t count = 0;
+  for (const Segment& tile : tiles) count += tile.count;
+  return count;
+}
+
+std::vector<TileGroup> grouped(const std::vector<Segment>& tiles, std::int64_t per_block) {
+  const std::int64_t extent = tiles.back().offset + tiles.back().count * tiles.back().size;
+  if (num_tiles(tiles) <= per_block) return {{{0, 1, extent}, tiles}};
+  std::vector<TileGroup> blocks;
+  std::int64_t first = 0;
+  for (const Segment& tile : tiles) {
+    for (const Segment& group : balanced_tiles(tile.count, per_block)) {
+      blocks.push_back(
+          {{tile.offset + group.offset * tile.size, group.count, group.size * tile.size},
+           {{0, group.size, tile.size}},
+           first + group.offset});
+    }
+    first += tile.count;
+  }
+  return blocks;
+}
+
+std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
+  std::int64_t found = std::min(of, most);
+  while (of % found != 0) --found;
+  return found;
+}
+
 }  // namespace heddle::jit

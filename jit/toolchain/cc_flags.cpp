@@ -26,8 +26,11 @@ constexpr std::array<std::string_view, 3> flushing{"-ffast-math", "-Ofast",
 #if defined(__x86_64__)
 /// Asks for the processor's instructions, unless fewer are wanted than it has.
 std::string machine_flag(const Target& target) {
-  if (target.isa == Isa::avx2 && native_target().isa == Isa::avx512) return "-march=x86-64-v3";
-  if (target.isa == Isa::portable && native_target().isa != Isa::portable) return "-march=x86-64";
+  const Isa native = native_target().isa;
+  // What is beyond v4 is spelt out by kernels alone.
+  if (target.isa >= Isa::avx512 && native > target.isa) return "-march=x86-64-v4";
+  if (target.isa == Isa::avx2 && native > Isa::avx2) return "-march=x86-64-v3";
+  if (target.isa == Isa::portable && native > Isa::portable) return "-march=x86-64";
   return "-march=native";
 }
 #else

@@ -16,6 +16,16 @@ std::vector<std::string> labels(const CompileUnit& unit) {
   return texts;
 }
 
+std::vector<ImageKernel> image_kernels(const CompileUnit& unit,
+                                       std::span<const LaunchShape> shapes) {
+  std::vector<ImageKernel> kernels;
+  for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
+    kernels.push_back(
+        {kernel_symbol(unit.kernels[k].name), k < shapes.size() ? shapes[k] : LaunchShape()});
+  }
+  return kernels;
+}
+
 class NullCompiler final : public Compiler {
  public:
   std::string_view name() const noexcept override { return "null"; }
@@ -26,7 +36,7 @@ class NullCompiler final : public Compiler {
     check_unit(unit);
     return std::make_shared<const Compiled>(
         Compiled{unit.name,
-                 Image(std::string(null_image_kind), {}, checksum({}), image_kernels(unit)),
+                 Image(std::string(null_image_kind), {}, checksum({}), image_kernels(unit, {})),
                  labels(unit),
                  {},
                  {}});
@@ -35,16 +45,10 @@ class NullCompiler final : public Compiler {
 
 }  // namespace
 
-std::vector<ImageKernel> image_kernels(const CompileUnit& unit) {
-  std::vector<ImageKernel> kernels;
-  for (const KernelSource& kernel : unit.kernels) kernels.push_back({kernel_symbol(kernel.name)});
-  return kernels;
-}
-
 Compiled compiled(const CompileUnit& unit, const EmittedUnit& emitted, Library library,
                   std::chrono::steady_clock::time_point start) {
-  Image image(std::string(host_image_kind()), std::move(library.bytes), library.sum,
-              image_kernels(unit));
+  Image image(emitted.kind, std::move(library.bytes), library.sum,
+              image_kernels(unit, emitted.shapes));
   if (const Status status = image.check(); !status.ok()) {
     throw Error(status.code(), fmt::format("the library made for unit '{:.200}' is unusable: {}",
                                            unit.name, status.message()));
@@ -61,6 +65,30 @@ void dump_unoptimized(const ToolOptions& options, const CompileUnit& unit) {
     loops += heading(kernel, "#") + print(*kernel.unoptimized, &kernel.unoptimized_names);
   }
   if (!loops.empty()) dump(options.dump_dir, unit.name, "unoptimized.loop", loops);
+}
+
+namespace {
+
+class AbsentCompiler final : public Compiler {
+ public:
+  AbsentCompiler(std::string name, Status why) : name_(std::move(name)), why_(std::move(why)) {}
+  std::string_view name() const noexcept override { return name_; }
+  Status available() const override { return why_; }
+  std::string describe() const override { throw Error(why_); }
+  std::shared_ptr<const Compiled> compile(const CompileUnit& /*unit*/,
+                                          const CompileLimits& /*limits*/) const override {
+    throw Error(why_);
+  }
+
+ private:
+  const std::string name_;
+  const Status why_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Compiler> make_absent_compiler(std::string name, Status why) {
+  return std::make_shared<AbsentCompiler>(std::move(name), std::move(why));
 }
 
 std::shared_ptr<const Compiler> make_null_compiler() { return std::make_shared<NullCompiler>(); }

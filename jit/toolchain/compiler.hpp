@@ -27,7 +27,9 @@ struct ToolOptions {
   std::string cc = "cc";            ///< the system compiler: a command, found on PATH
   std::vector<std::string> cflags;  ///< added after heddle's own flags
   std::filesystem::path
-      compile_helper;  ///< heddle-compile; empty: searched (see toolchain/gccjit.cpp)
+      compile_helper;            ///< heddle-compile; empty: searched (see toolchain/gccjit.cpp)
+  std::filesystem::path nvrtc;   ///< NVRTC's library; empty: searched by heddle-compile
+  std::uint32_t cuda_major = 0;  ///< of the driver's version: which NVRTC is searched first
   std::chrono::milliseconds compile_timeout{60'000};
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path
@@ -54,7 +56,7 @@ struct Compiled {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< "cc", "gccjit"
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< "cc", "gccjit", "nvrtc"
   /// Whether it is here, and if not why and what to do. Runs nothing.
   [[nodiscard]] virtual Status available() const = 0;
   /// One line: command and version, for `heddle info`. Asks it: throws Error where it does not
@@ -88,6 +90,10 @@ class Compiler {
 
 [[nodiscard]] std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options);
 [[nodiscard]] std::shared_ptr<const Compiler> make_gccjit_compiler(const ToolOptions& options);
+/// For the GPU that options.target is.
+[[nodiscard]] std::shared_ptr<const Compiler> make_nvrtc_compiler(const ToolOptions& options);
+/// One that cannot be had, and why.
+[[nodiscard]] std::shared_ptr<const Compiler> make_absent_compiler(std::string name, Status why);
 /// Compiles nothing: its images are of null_image_kind. For the null device.
 [[nodiscard]] std::shared_ptr<const Compiler> make_null_compiler();
 

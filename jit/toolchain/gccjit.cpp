@@ -2,8 +2,6 @@
 // runs in this process. Any thread; as many build at once as there are CPUs.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "files/temp_dir.hpp"
 #include "jit/emit/emit.hpp"
 #include "jit/toolchain/helper.hpp"
@@ -14,23 +12,13 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// The host ends a slow helper; the helper's own alarm is for when there is no host any more.
-constexpr std::uint32_t grace_seconds = 5;
-
 class GccjitToolchain final : public Toolchain {
  public:
   explicit GccjitToolchain(const ToolOptions& options) : options_(options), pool_(options) {}
 
   std::string_view name() const noexcept override { return "gccjit"; }
 
-  Status available() const override {
-    try {
-      static_cast<void>(find_helper(options_));
-      return {};
-    } catch (const Error& error) {
-      return error.status();
-    }
-  }
+  Status available() const override { return helper_status(options_); }
 
   std::string describe() const override {
     const auto helper = pool_.lease(deadline_after(options_.compile_timeout));
@@ -50,7 +38,7 @@ class GccjitToolchain final : public Toolchain {
   Recipe recipe() const override {
     return {fmt::format("-O{}{} {}", options_.optimization_level,
                         options_.fast_math ? " fast_math" : "", options_.target.to_string()),
-            stamps()};
+            helper_stamp(options_)};
   }
 
   /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
@@ -117,14 +105,6 @@ class GccjitToolchain final : public Toolchain {
     return print(*kernel.loop, &kernel.names);
   }
 
-  std::string stamps() const {
-    try {
-      return file_stamp(find_helper(options_));
-    } catch (const Error&) {
-      return "missing";  // building will say so
-    }
-  }
-
   wire::CompileRequest request_for(const CompileUnit& unit, const Patience& patience) const {
     wire::CompileRequest request;
     request.unit_name = unit.name;
@@ -133,10 +113,7 @@ class GccjitToolchain final : public Toolchain {
     request.fast_math = options_.fast_math;
     request.trace_values = unit.trace_values;
     request.want_dump = !options_.dump_dir.empty();
-    const auto left =
-        std::chrono::ceil<std::chrono::seconds>(patience.deadline() - steady_clock::now());
-    request.seconds_max =
-        static_cast<std::uint32_t>(std::max<std::int64_t>(left.count(), 0)) + grace_seconds;
+    request.seconds_max = helper_seconds(patience);
     for (const KernelSource& kernel : unit.kernels)
       request.kernels.push_back({kernel.name, loop_text(kernel), kernel.addresses});
     return request;

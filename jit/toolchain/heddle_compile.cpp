@@ -1,6 +1,7 @@
-// heddle-compile: the process in which libgccjit runs, so that it cannot end, hang or lock the
-// host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as stdin; compiles
-// one unit at a time, keeps its files in DIRECTORY, and ends when the socket closes. One thread.
+// heddle-compile: the process in which libgccjit and NVRTC run, so that they cannot end, hang or
+// lock the host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as stdin;
+// compiles one unit at a time, keeps its files in DIRECTORY, and ends when the socket closes. One
+// thread.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <libgccjit.h>
@@ -24,6 +25,7 @@
 #include "jit/emit/gccjit.hpp"
 #include "jit/toolchain/gccjit_options.hpp"
 #include "jit/toolchain/helper_wire.hpp"
+#include "jit/toolchain/nvrtc_library.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -81,6 +83,10 @@ Target target_of(const wire::CompileRequest& request) {
 wire::CompileReply compile(const wire::CompileRequest& request,
                            const std::filesystem::path& directory) {
   wire::CompileReply reply;
+  if (request.nvrtc) {
+    compile_by_nvrtc(*request.nvrtc, request.unit_name, reply);
+    return reply;
+  }
   const auto library_file = directory / "unit.so";
   std::error_code ignored;
   try {
@@ -202,7 +208,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   fmt::print(stderr,
-             "heddle-compile is started by libheddle to compile kernels with libgccjit.\n"
+             "heddle-compile is started by libheddle to compile kernels with libgccjit or NVRTC.\n"
              "usage: heddle-compile --version\n");
   return 2;
 }

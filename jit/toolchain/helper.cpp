@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "jit/cache/key.hpp"
 #include "jit/system/limits.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 
@@ -105,6 +106,30 @@ fs::path find_helper(const ToolOptions& options) {
       fmt::format("heddle-compile, which compiles for gccjit, was not found as an executable "
                   "file; install it, or set HEDDLE_COMPILE_HELPER to its path; tried:{}",
                   tried));
+}
+
+Status helper_status(const ToolOptions& options) {
+  try {
+    static_cast<void>(find_helper(options));
+    return {};
+  } catch (const Error& error) {
+    return error.status();
+  }
+}
+
+std::string helper_stamp(const ToolOptions& options) {
+  try {
+    return file_stamp(find_helper(options));
+  } catch (const Error&) {
+    return "missing";
+  }
+}
+
+std::uint32_t helper_seconds(const Patience& patience) {
+  constexpr std::uint32_t grace_seconds = 5;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(patience.deadline() -
+                                                            std::chrono::steady_clock::now());
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(left.count(), 0)) + grace_seconds;
 }
 
 Helper::Helper(const ToolOptions& options, const Patience& patience)

@@ -31,6 +31,13 @@ namespace heddle::jit {
     const std::filesystem::path& mapped, const std::filesystem::path& loaded);
 /// Throws Error(unavailable) naming all places and the setting that overrides them.
 [[nodiscard]] std::filesystem::path find_helper(const ToolOptions& options);
+/// Whether find_helper() finds it, and if not why.
+[[nodiscard]] Status helper_status(const ToolOptions& options);
+/// Its file, for keys; "missing" where there is none, of which building will say so.
+[[nodiscard]] std::string helper_stamp(const ToolOptions& options);
+/// CompileRequest::seconds_max: a while longer than the host, which ends a slow helper itself, as
+/// the helper's own alarm is for when there is no host any more.
+[[nodiscard]] std::uint32_t helper_seconds(const Patience& patience);
 
 /// One running heddle-compile with its private directory. Destruction kills it.
 class Helper {

@@ -125,6 +125,14 @@ Bytes encode(const CompileRequest& request) {
       out.number<std::uint64_t>(address.value_or(0));
     }
   }
+  out.number<std::uint8_t>(request.nvrtc ? 1 : 0);
+  if (request.nvrtc) {
+    out.text(request.nvrtc->library);
+    out.number(request.nvrtc->major);
+    out.text(request.nvrtc->source);
+    out.number<std::uint64_t>(request.nvrtc->options.size());
+    for (const std::string& option : request.nvrtc->options) out.text(option);
+  }
   out.number(request.optimization_level);
   out.text(request.target);
   out.number<std::uint8_t>(request.fast_math);
@@ -149,6 +157,14 @@ CompileRequest decode_request(std::span<const std::byte> payload) {
     }
     request.kernels.push_back(std::move(kernel));
   }
+  if (in.flag()) {
+    wire::NvrtcRequest& nvrtc = request.nvrtc.emplace();
+    nvrtc.library = in.text();
+    nvrtc.major = in.number<std::uint32_t>();
+    nvrtc.source = in.text();
+    for (auto left = in.number<std::uint64_t>(); left > 0; --left)
+      nvrtc.options.push_back(in.text());
+  }
   request.optimization_level = in.number<std::uint32_t>();
   request.target = in.text();
   request.fast_math = in.flag();
@@ -168,6 +184,8 @@ Bytes encode(const CompileReply& reply) {
   out.number(reply.library.sum.high);
   out.number(reply.library.sum.low);
   out.text(reply.dump);
+  out.text(reply.version);
+  out.text(reply.file);
   return out.finish();
 }
 
@@ -181,6 +199,8 @@ CompileReply decode_reply(std::span<const std::byte> payload) {
   reply.library.sum.high = in.number<std::uint64_t>();
   reply.library.sum.low = in.number<std::uint64_t>();
   reply.dump = in.text();
+  reply.version = in.text();
+  reply.file = in.text();
   in.end();
   return reply;
 }

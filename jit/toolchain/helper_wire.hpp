@@ -16,7 +16,7 @@
 namespace heddle::jit::wire {
 
 /// Raised with every change of this file: both sides must be of one build of heddle.
-inline constexpr std::uint32_t protocol_version = 3;
+inline constexpr std::uint32_t protocol_version = 4;
 /// No request or reply comes near this; a longer frame is a broken one.
 inline constexpr std::uint64_t payload_bytes_max = std::uint64_t{512} << 20;
 
@@ -44,9 +44,18 @@ struct KernelText {
   std::vector<std::optional<std::uint64_t>> addresses;
 };
 
+/// What NVRTC is to compile, in place of loops. Without a source it says what it is.
+struct NvrtcRequest {
+  std::string library;      ///< path of NVRTC; empty: it is looked for
+  std::uint32_t major = 0;  ///< of the driver's CUDA version: which NVRTC is looked for first
+  std::string source;
+  std::vector<std::string> options;
+};
+
 struct CompileRequest {
   std::string unit_name;
   std::vector<KernelText> kernels;
+  std::optional<NvrtcRequest> nvrtc;
   std::uint32_t optimization_level = 3;
   std::string target;  ///< Target::to_string()
   bool fast_math = false;
@@ -62,6 +71,8 @@ struct CompileReply {
   std::string error;             ///< not ok: why
   Library library;               ///< ok; sum was taken when the file was read
   std::string dump;              ///< what libgccjit was told, as C-like text; when wanted
+  std::string version;           ///< of NVRTC
+  std::string file;              ///< of NVRTC
 };
 
 using Bytes = std::vector<std::byte>;

@@ -22,14 +22,14 @@ namespace heddle::jit {
 
 /// A unit as text.
 struct EmittedUnit {
-  std::string source;   ///< what the compiler is told, with names for people
-  std::string essence;  ///< the same without names: equal ones make equal libraries
+  std::string source;                   ///< what the compiler is told, with names for people
+  std::string essence;                  ///< the same without names: equal ones make equal libraries
+  std::string kind{host_image_kind()};  ///< of the image that becomes of it
+  std::vector<LaunchShape> shapes{};    ///< of its kernels; empty: they are called
 };
 
-/// What images say of the unit's kernels.
-[[nodiscard]] std::vector<ImageKernel> image_kernels(const CompileUnit& unit);
 /// The unit as the library that was made of it, checked; its compile began at `start`. Throws
-/// Error(compile_failed) saying what is wrong with the library.
+/// Error(compile_failed) saying what is wrong with it.
 [[nodiscard]] Compiled compiled(const CompileUnit& unit, const EmittedUnit& emitted,
                                 Library library, std::chrono::steady_clock::time_point start);
 

@@ -47,6 +47,9 @@ std::optional<OpTyping> type_common(OpClass op_class, DType common) noexcept {
     case OpClass::bits:
       if (is_floating(common)) return std::nullopt;
       return OpTyping{DType::u64, DType::u64};
+    case OpClass::words:
+      if (is_floating(common)) return std::nullopt;
+      return OpTyping{DType::i32, DType::i32};
     case OpClass::other:
       break;
   }
@@ -82,6 +85,11 @@ std::optional<DType> promote(DType a, DType b) noexcept {
   return integer_type(true, std::max(size_of(with_sign), 2 * size_of(without)));
 }
 
+DType operand_type(Op op, DType operands, std::size_t k) noexcept {
+  if (op == Op::where && k == 0) return DType::bool_;
+  return op == Op::dot_bf16 && k < 2 ? DType::i32 : operands;
+}
+
 std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept {
   const OpInfo& op_data = op_info(op);
   if (args.size() != op_data.arity) return std::nullopt;
@@ -99,12 +107,24 @@ std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept {
     if (!is_floating(t)) return std::nullopt;
     return OpTyping{t, size_of(t) == 8 ? DType::u64 : DType::u32};
   }
+  if (op == Op::pair_bf16) {
+    for (const DType arg : args) {
+      if (compute_type(arg) != DType::f32) return std::nullopt;
+    }
+    return OpTyping{DType::f32, DType::i32};
+  }
+  if (op == Op::dot_bf16) {
+    if (!is_integer(args[0]) || !is_integer(args[1]) || compute_type(args[2]) != DType::f32)
+      return std::nullopt;
+    return OpTyping{DType::f32, DType::f32};
+  }
   if (op == Op::from_bits) {
     if (args[0] == DType::u32) return OpTyping{DType::u32, DType::f32};
     if (args[0] == DType::u64) return OpTyping{DType::u64, DType::f64};
     return std::nullopt;
   }
-  if (op_data.op_class == OpClass::logic || op_data.op_class == OpClass::bits) {
+  if (op_data.op_class == OpClass::logic || op_data.op_class == OpClass::bits ||
+      op_data.op_class == OpClass::words) {
     // Each operand converts on its own: no common type is needed.
     for (const DType arg : args) {
       if (!type_common(op_data.op_class, arg)) return std::nullopt;

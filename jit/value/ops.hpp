@@ -21,63 +21,70 @@ namespace heddle::jit {
 //  real  : floating T only (integer and bool operands become f32), result T; errors of those that
 //          are not correctly rounded (and of pow on floats) are shown in jit/README.md
 //  bits  : u64 operands, u64 result
+//  words : integers converted to i32, result i32, but where it is stated; of schedules alone: no
+//          program has them. dot_bf16: the third, and the products of two bf16 each, the high ones
+//          first; each is rounded with the sum once, and subnormal numbers count as 0
 //  other : stated at the op
-#define HEDDLE_OPS(X)                                 \
-  X(add, 2, arith)                                    \
-  X(sub, 2, arith)                                    \
-  X(mul, 2, arith)                                    \
-  X(div, 2, arith)                                    \
-  X(mod, 2, arith)                                    \
-  X(pow, 2, arith)                                    \
-  X(max, 2, order)                                    \
-  X(min, 2, order)                                    \
-  X(relu_gate, 2, arith)                              \
-  X(satur01_gate, 2, arith)                           \
-  X(arg1, 2, order)                                   \
-  X(arg2, 2, order)                                   \
-  X(lt, 2, test)                                      \
-  X(le, 2, test)                                      \
-  X(eq, 2, test)                                      \
-  X(ne, 2, test)                                      \
-  X(and_, 2, logic)                                   \
-  X(or_, 2, logic)                                    \
-  X(threefry, 2, bits)                                \
-  X(threefry_light, 2, bits)                          \
-  X(identity, 1, order)                               \
-  X(relu, 1, arith)                                   \
-  X(satur01, 1, arith)                                \
-  X(neg, 1, arith)                                    \
-  X(abs, 1, arith)                                    \
-  X(trunc, 1, arith)                                  \
-  X(floor, 1, arith)                                  \
-  X(ceil, 1, arith)                                   \
-  X(not_, 1, logic)                                   \
-  X(exp, 1, real)                                     \
-  X(log, 1, real)                                     \
-  X(exp2, 1, real)                                    \
-  X(log2, 1, real)                                    \
-  X(sin, 1, real)                                     \
-  X(cos, 1, real)                                     \
-  X(tanh, 1, real)                                    \
-  X(erf, 1, real)                                     \
-  X(sqrt, 1, real)                                    \
-  X(recip, 1, real)                                   \
-  X(rsqrt, 1, real)                                   \
-  X(uniform, 1, other)   /* u64 -> f32 */             \
-  X(bits, 1, other)      /* f32 -> u32, f64 -> u64 */ \
-  X(from_bits, 1, other) /* u32 -> f32, u64 -> f64 */ \
-  X(where, 3, other)     /* (bool, T, T) -> T */      \
-  X(fma, 3, arith)                                    \
-  X(mul3, 3, arith)
+#define HEDDLE_OPS(X)                                                                            \
+  X(add, 2, arith)                                                                               \
+  X(sub, 2, arith)                                                                               \
+  X(mul, 2, arith)                                                                               \
+  X(div, 2, arith)                                                                               \
+  X(mod, 2, arith)                                                                               \
+  X(pow, 2, arith)                                                                               \
+  X(max, 2, order)                                                                               \
+  X(min, 2, order)                                                                               \
+  X(relu_gate, 2, arith)                                                                         \
+  X(satur01_gate, 2, arith)                                                                      \
+  X(arg1, 2, order)                                                                              \
+  X(arg2, 2, order)                                                                              \
+  X(lt, 2, test)                                                                                 \
+  X(le, 2, test)                                                                                 \
+  X(eq, 2, test)                                                                                 \
+  X(ne, 2, test)                                                                                 \
+  X(and_, 2, logic)                                                                              \
+  X(or_, 2, logic)                                                                               \
+  X(threefry, 2, bits)                                                                           \
+  X(threefry_light, 2, bits)                                                                     \
+  X(identity, 1, order)                                                                          \
+  X(relu, 1, arith)                                                                              \
+  X(satur01, 1, arith)                                                                           \
+  X(neg, 1, arith)                                                                               \
+  X(abs, 1, arith)                                                                               \
+  X(trunc, 1, arith)                                                                             \
+  X(floor, 1, arith)                                                                             \
+  X(ceil, 1, arith)                                                                              \
+  X(not_, 1, logic)                                                                              \
+  X(exp, 1, real)                                                                                \
+  X(log, 1, real)                                                                                \
+  X(exp2, 1, real)                                                                               \
+  X(log2, 1, real)                                                                               \
+  X(sin, 1, real)                                                                                \
+  X(cos, 1, real)                                                                                \
+  X(tanh, 1, real)                                                                               \
+  X(erf, 1, real)                                                                                \
+  X(sqrt, 1, real)                                                                               \
+  X(recip, 1, real)                                                                              \
+  X(rsqrt, 1, real)                                                                              \
+  X(uniform, 1, other)   /* u64 -> f32 */                                                        \
+  X(bits, 1, other)      /* f32 -> u32, f64 -> u64 */                                            \
+  X(from_bits, 1, other) /* u32 -> f32, u64 -> f64 */                                            \
+  X(where, 3, other)     /* (bool, T, T) -> T */                                                 \
+  X(fma, 3, arith)                                                                               \
+  X(mul3, 3, arith)                                                                              \
+  X(dot2, 3, words) /* the third, and the sum of the products of two i16 each, low ones first */ \
+  X(dot4, 3, words) /* likewise, of four u8 each of the first and i8 of the second */            \
+  X(pair_bf16, 2, words) /* (f32, f32) -> i32: their high 16 bits, those of the first below */   \
+  X(dot_bf16, 3, words)  /* (i32, i32, f32) -> f32, see above */
 
 enum class Op : std::uint8_t {
 #define HEDDLE_OP_ENUM(name, arity, cls) name,
   HEDDLE_OPS(HEDDLE_OP_ENUM)
 #undef HEDDLE_OP_ENUM
 };
-inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::mul3) + 1;
+inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::dot_bf16) + 1;
 
-enum class OpClass : std::uint8_t { arith, order, test, logic, real, bits, other };
+enum class OpClass : std::uint8_t { arith, order, test, logic, real, bits, words, other };
 
 struct OpInfo {
   std::string_view name;  ///< as in the text form: without the trailing underscore
@@ -97,9 +104,11 @@ struct OpInfo {
 /// How an op types: the type each operand is converted to, and the type of the result.
 /// f16 and bf16 operands compute in f32.
 struct OpTyping {
-  DType operands;  ///< type of the operands (of the last two, for where)
+  DType operands;  ///< type of the operands, but for those that operand_type() says otherwise of
   DType result;
 };
+/// The type that operand `k` is converted to.
+[[nodiscard]] DType operand_type(Op op, DType operands, std::size_t k) noexcept;
 /// nullopt when the operand types do not go together.
 [[nodiscard]] std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept;
 

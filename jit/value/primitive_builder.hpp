@@ -24,15 +24,16 @@ struct PrimValue {
 
 class PrimBuilder {
  public:
-  PrimBuilder(std::string name, std::vector<DType> params, bool scales = false) : scales_(scales) {
+  PrimBuilder(std::string name, std::vector<DType> params, Isa isa = Isa::none) : isa_(isa) {
     function_.name = std::move(name);
     function_.params = std::move(params);
   }
   PrimBuilder(const PrimBuilder&) = delete;
   PrimBuilder& operator=(const PrimBuilder&) = delete;
 
-  /// Whether PrimOp::scale may be used.
-  [[nodiscard]] bool scales() const noexcept { return scales_; }
+  /// Whether PrimOp::scale, and tables of 16 entries, may be used.
+  [[nodiscard]] bool has_avx512() const noexcept { return isa_ >= Isa::avx512; }
+  [[nodiscard]] Isa isa() const noexcept { return isa_; }
   [[nodiscard]] PrimValue param(std::uint32_t k) { return {this, k, function_.params.at(k)}; }
 
   PrimValue push(PrimOp op, DType type, std::initializer_list<PrimValue> args,
@@ -58,6 +59,13 @@ class PrimBuilder {
     return push(prim);
   }
 
+  PrimValue table(std::span<const float> entries) {
+    Prim prim;
+    prim.op = PrimOp::table;
+    prim.entries = entries;
+    return push(prim);
+  }
+
   void assign(PrimValue variable, PrimValue value) {
     push(PrimOp::assign, variable.type, {variable, value});
   }
@@ -79,7 +87,7 @@ class PrimBuilder {
   }
 
   PrimFunction function_;
-  bool scales_;
+  Isa isa_;
 };
 
 /// A constant of the type of `like`.

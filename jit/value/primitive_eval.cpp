@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "heddle/status.hpp"
+#include "jit/value/primitives_words.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -105,6 +106,36 @@ bool compare(PrimOp op, const Scalar& a, const Scalar& b) {
   return order(a.i, b.i);
 }
 
+/// The sum of the products of the parts of two words, as `A` and `B`.
+template <class A, class B>
+std::int64_t products(const Scalar& a, const Scalar& b) {
+  static_assert(sizeof(A) == sizeof(B));
+  std::int64_t sum = 0;
+  for (std::size_t from = 0; from < 32; from += 8 * sizeof(A))
+    sum += std::int64_t{static_cast<A>(a.i >> from)} * static_cast<B>(b.i >> from);
+  return sum;
+}
+
+/// See Op::dot_bf16, and primitives_words.cpp.
+float dot_bf16(const Scalar& a, const Scalar& b, float sum) {
+  const auto flushed = [](float x) {
+    return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x;
+  };
+  const auto part = [&flushed](const Scalar& word, int from) {
+    const auto bits = static_cast<std::uint32_t>(word.i >> from) << 16;
+    return flushed(std::bit_cast<float>(bits));
+  };
+  sum = flushed(sum);
+  for (const int from : {16, 0}) {
+    const float x = part(a, from), y = part(b, from);
+    const double exact =
+        std::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(sum));
+    const float rounded = std::fma(x, y, sum);
+    sum = std::abs(exact) < flushed_below ? std::copysign(0.0F, rounded) : flushed(rounded);
+  }
+  return sum;
+}
+
 /// The value of an instruction that has one.
 Scalar value_of(const Prim& prim, const Scalar& a, const Scalar& b, const Scalar& c) {
   switch (prim.op) {
@@ -127,6 +158,15 @@ Scalar value_of(const Prim& prim, const Scalar& a, const Scalar& b, const Scalar
       return from_raw_bits(prim.type, raw_bits(a));
     case PrimOp::variable:
       return a;
+    case PrimOp::pairs:
+      return Scalar::of_int(prim.type, products<std::int16_t, std::int16_t>(a, b));
+    case PrimOp::dot2:
+      return Scalar::of_int(prim.type, products<std::int16_t, std::int16_t>(a, b) + c.i);
+    case PrimOp::dot4:
+      return Scalar::of_int(prim.type, products<std::uint8_t, std::int8_t>(a, b) + c.i);
+    case PrimOp::dot_bf16:
+      return Scalar::of_float(prim.type,
+                              static_cast<double>(dot_bf16(a, b, static_cast<float>(c.f))));
     default:
       break;
   }
@@ -166,6 +206,14 @@ Scalar evaluate(const PrimFunction& function, std::span<const Scalar> args) {
       case PrimOp::end_loop:
         at = loop_begin;
         break;
+      case PrimOp::table:
+        break;
+      case PrimOp::lookup: {
+        const std::span<const float> entries = function.code[prim.args[0] - num_params].entries;
+        const auto index = static_cast<std::size_t>(operand(1).i) % entries.size();
+        values[num_params + at] = Scalar::of_float(DType::f32, static_cast<double>(entries[index]));
+        break;
+      }
       default: {
         const std::uint32_t count = num_operands(prim);
         const Scalar none;

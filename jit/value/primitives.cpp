@@ -8,6 +8,7 @@
 
 #include "jit/value/primitive_builder.hpp"
 #include "jit/value/primitives_math.hpp"
+#include "jit/value/primitives_words.hpp"
 #include "jit/value/threefry.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 
@@ -267,11 +268,11 @@ V other_op(Op op, const Args& v) {
   }
 }
 
-PrimFunction make_function(Op op, DType operands, bool scales) {
+PrimFunction make_function(Op op, DType operands, Isa isa) {
   const OpInfo& op_data = op_info(op);
-  std::vector<DType> params(op_data.arity, operands);
-  if (op == Op::where) params[0] = DType::bool_;
-  PrimBuilder in(fmt::format("{}_{}", op_data.name, name(operands)), params, scales);
+  std::vector<DType> params;
+  for (std::size_t k = 0; k < op_data.arity; ++k) params.push_back(operand_type(op, operands, k));
+  PrimBuilder in(fmt::format("{}_{}", op_data.name, name(operands)), params, isa);
   Args args{};
   for (std::uint32_t k = 0; k < op_data.arity; ++k) args[k] = in.param(k);
   switch (op_data.op_class) {
@@ -279,6 +280,8 @@ PrimFunction make_function(Op op, DType operands, bool scales) {
       return in.finish(is_floating(operands) ? floating_op(op, args) : integer_op(op, args));
     case OpClass::real:
       return in.finish(real_op(op, args[0]));
+    case OpClass::words:
+      return in.finish(words_op(op, args[0], args[1], args[2]));
     default:
       return in.finish(other_op(op, args));
   }
@@ -309,6 +312,7 @@ bool is_inline_op(PrimOp op) noexcept {
 std::uint32_t num_operands(const Prim& prim) noexcept {
   switch (prim.op) {
     case PrimOp::constant:
+    case PrimOp::table:
     case PrimOp::loop:
     case PrimOp::end_loop:
       return 0;
@@ -319,6 +323,9 @@ std::uint32_t num_operands(const Prim& prim) noexcept {
     case PrimOp::leave_if:
       return 1;
     case PrimOp::select:
+    case PrimOp::dot2:
+    case PrimOp::dot4:
+    case PrimOp::dot_bf16:
       return 3;
     case PrimOp::call:
       if (prim.function.starts_with("__builtin_fma")) return 3;
@@ -337,12 +344,13 @@ bool PrimFunction::is_single() const noexcept {
   return true;
 }
 
-const PrimFunction& op_function(Op op, DType operands, bool scales) {
-  static sched::NeverDestroyed<MadeFunctions<op_count * dtype_count * 2>> functions;
+const PrimFunction& op_function(Op op, DType operands, Isa isa) {
+  constexpr std::size_t isas = static_cast<std::size_t>(Isa::avx512_bf16) + 1;
+  static sched::NeverDestroyed<MadeFunctions<op_count * dtype_count * isas>> functions;
   const std::size_t k =
       static_cast<std::size_t>(op) * dtype_count + static_cast<std::size_t>(operands);
-  return (*functions).get(2 * k + (scales ? 1 : 0), [&] {
-    return make_function(op, operands, scales);
+  return (*functions).get(isas * k + static_cast<std::size_t>(isa), [&] {
+    return make_function(op, operands, isa);
   });
 }
 

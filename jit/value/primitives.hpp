@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "jit/value/isa.hpp"
 #include "jit/value/ops.hpp"
 
 namespace heddle::jit {
@@ -34,10 +36,16 @@ enum class PrimOp : std::uint8_t {
   le,
   eq,
   ne,
-  larger,   ///< f32, f64: the second where the first < it, else the first (NaN, equal ones)
-  smaller,  ///< f32, f64: the second where it < the first, else the first
-  scale,    ///< f32, f64: the first times two to the second, a whole number; rounded once
-  select,   ///< (bool, T, T): the second if the first, else the third
+  larger,    ///< f32, f64: the second where the first < it, else the first (NaN, equal ones)
+  smaller,   ///< f32, f64: the second where it < the first, else the first
+  scale,     ///< f32, f64: the first times two to the second, a whole number; rounded once
+  table,     ///< `entries`, as many as a power of two, of f32; for `lookup` alone
+  lookup,    ///< the entry of a table at an u32, modulo their number
+  pairs,     ///< i32, of two: the sum of the products of their halves, each an i16
+  dot2,      ///< i32, of three: that, and the third
+  dot4,      ///< i32, of three: the third, and the products of u8 of the first and i8 of the second
+  dot_bf16,  ///< f32, of two i32 and an f32: as Op::dot_bf16
+  select,    ///< (bool, T, T): the second if the first, else the third
   cast,  ///< to `type`: integers wrap, a float is in the range of the integer, to f32 rounds once
   bits,  ///< the same bits as another type of that size
   call,  ///< `function`: a compiler builtin ("__builtin_...") or a function of the C library
@@ -53,8 +61,9 @@ struct Prim {
   PrimOp op = PrimOp::constant;
   DType type = DType::f32;  ///< the result's
   std::array<std::uint32_t, 3> args{};
-  Scalar scalar;              // constant
-  std::string_view function;  // call; has static lifetime
+  Scalar scalar;                   // constant
+  std::string_view function;       // call; has static lifetime
+  std::span<const float> entries;  // table; has static lifetime
 };
 
 /// How many operands `op` takes; of a call, what its callee takes.
@@ -77,10 +86,11 @@ struct PrimFunction {
   }
 };
 
-/// `op` on operands of type `operands` (OpTyping::operands); all types are compute types. `scales`:
-/// for a machine that has PrimOp::scale, to the same bits; others never see it. Made once, for all
+/// `op` on operands of type `operands` (OpTyping::operands); all types are compute types. `isa`:
+/// for vectors of that machine, whose instructions it may have (PrimOp::scale, tables of 16
+/// entries, sums of products), to the same bits; scalars see none of them. Made once, for all
 /// threads.
-[[nodiscard]] const PrimFunction& op_function(Op op, DType operands, bool scales = false);
+[[nodiscard]] const PrimFunction& op_function(Op op, DType operands, Isa isa = Isa::none);
 /// Conversion between two different types, as convert() of value/ops.hpp; f16 and bf16 are
 /// machine_type.
 [[nodiscard]] const PrimFunction& cast_function(DType from, DType to);

@@ -1,4 +1,4 @@
-// See value/primitives_math.hpp: exp, exp2, log, log2, tanh and erf. Reductions after Cody and
+// See value/primitives_math.hpp: exp, exp2, log, log2 and tanh. Reductions after Cody and
 // Waite ("Software Manual for the Elementary Functions", 1980) with fma; evaluation as in Muller et
 // al., "Handbook of Floating-Point Arithmetic" (2nd ed., 2018), chapter 10. Pure.
 #include "jit/value/primitives_math.hpp"
@@ -91,28 +91,6 @@ constexpr std::array<double, 11> tanh_f64{
     -0x1.df54cb712c3bcp-13, 0x1.438fb8f54f75ep-14, -0x1.0da4a0f0b86p-16};
 constexpr Polynomials tanh_poly{tanh_f32, tanh_f64};
 
-// erf(x) / x in x^2, without the 1, on [0, 1]: 2^-29.3 and 2^-56.3.
-constexpr std::array<double, 7> erf_f32{0x1.06eba8p-3,  -0x1.81273ep-2, 0x1.ce2cf2p-4,
-                                        -0x1.b7f88ep-6, 0x1.54019p-8,   -0x1.a3d938p-11,
-                                        0x1.491b54p-14};
-constexpr std::array<double, 12> erf_f64{
-    0x1.06eba8214db69p-3,  -0x1.812746b0379fbp-2,  0x1.ce2f21a042c81p-4,  -0x1.b82ce31263f62p-6,
-    0x1.565bcd04e9277p-8,  -0x1.c02db1cdd8afdp-11, 0x1.f9a2dc64930bdp-14, -0x1.f4cc26cfa063cp-17,
-    0x1.b990a6d2e9ae6p-20, -0x1.5c66e4ba52088p-23, 0x1.d986723f8535ep-27, -0x1.b278e427acde4p-31};
-constexpr Polynomials erf_poly{erf_f32, erf_f64};
-
-// log(1 - erf(x)) on [1, 4] and [1, 6]: errors of erf 2^-28.3 and 2^-55.9.
-constexpr std::array<double, 7> erf_tail_f32{-0x1.72e6ecp-12, -0x1.2085b2p0, -0x1.46c584p-1,
-                                             -0x1.a60a82p-4,  0x1.654222p-6, -0x1.814cd8p-9,
-                                             0x1.852d46p-13};
-constexpr std::array<double, 19> erf_tail_f64{
-    -0x1.8beba7913e6adp-23, -0x1.20dd55664f90ep0,   -0x1.45f432847bb8dp-1,  -0x1.a4d9aa9030046p-4,
-    0x1.388e9261d5acfp-6,   0x1.27ee20fb726f6p-12,  -0x1.d03c353985247p-10, 0x1.51069eed6b75fp-11,
-    -0x1.81757622e4256p-15, -0x1.2491783690a6cp-14, 0x1.7791de08d94edp-15,  -0x1.138408c6e8ca6p-16,
-    0x1.20b29ae925771p-18,  -0x1.c5c6e385d9d4ep-21, 0x1.0c1561a9ad9e5p-23,  -0x1.d0a43fc08dbbbp-27,
-    0x1.1793e19110c1ap-30,  -0x1.a1fc8ccaa4c43p-35, 0x1.247b85fc9b37ap-40};
-constexpr Polynomials erf_tail_poly{erf_tail_f32, erf_tail_f64};
-
 /// e^(x - k ln 2).
 V reduced_exp(V x, const Rounded& k) {
   const V high = fma(k.value, pick(x, -0x1.62e43p-1, -0x1.62e42fefa39efp-1), x);
@@ -120,12 +98,6 @@ V reduced_exp(V x, const Rounded& k) {
 }
 
 V per_ln2(V like) { return pick(like, 0x1.715476p0, 0x1.71547652b82fep0); }
-
-/// e^x for x in [-60, 60]: no exponent leaves the range of normal numbers.
-V small_exp(V x) {
-  const Rounded k = round_scaled(x, per_ln2(x), real_format(x.type).bias);
-  return reduced_exp(x, k) * power_of_two(k);
-}
 
 /// log(1 + f) and its likes need a positive normal x; this puts right what is none.
 V log_specials(V a, V result) {
@@ -158,6 +130,11 @@ V horner(V x, std::span<const double> c) {
 }
 
 V exp_polynomial(V r) { return polynomial(exp_poly, r); }
+
+V small_exp(V x) {
+  const Rounded k = round_scaled(x, per_ln2(x), real_format(x.type).bias);
+  return reduced_exp(x, k) * power_of_two(k);
+}
 
 V at_least(V a, double lowest) { return larger(a, real(a, lowest)); }
 
@@ -194,7 +171,7 @@ Fraction split_fraction(V x, std::int64_t offset, std::int64_t k_max) {
 }
 
 V scale_by_power(V p, const Rounded& k) {
-  if (p.in->scales()) return p.in->push(PrimOp::scale, p.type, {p, k.value});
+  if (p.in->has_avx512()) return p.in->push(PrimOp::scale, p.type, {p, k.value});
   // In two factors: 2^k itself may be infinite or subnormal. The first product is exact.
   // The bits of `magic` are all above those that become an exponent.
   const RealFormat& format = real_format(p.type);
@@ -267,15 +244,6 @@ V math_tanh(V a) {
   const V e = small_exp(select(like(a, 40) < twice, like(a, 40), twice));
   const V far = like(a, 1) - like(a, 2) / (e + like(a, 1));
   return flip_sign(select(x < real(a, tanh_near_max), near, far), sign_bit(a));
-}
-
-V math_erf(V a) {
-  // Near 0 an odd polynomial, else 1 - e^p(x).
-  const V x = magnitude(a);
-  const V near = fma(x, polynomial(erf_poly, x * x), x);
-  const V end = pick(a, 4, 6);
-  const V far = like(a, 1) - small_exp(polynomial(erf_tail_poly, select(end < x, end, x)));
-  return flip_sign(select(x < like(a, 1), near, far), sign_bit(a));
 }
 
 }  // namespace heddle::jit

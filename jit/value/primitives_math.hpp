@@ -38,6 +38,8 @@ struct RealFormat {
 [[nodiscard]] PrimValue horner(PrimValue x, std::span<const double> c);
 /// e^r for r in [-ln 2 / 2, ln 2 / 2].
 [[nodiscard]] PrimValue exp_polynomial(PrimValue r);
+/// e^x for x in [-60, 60]: no exponent leaves the range of normal numbers.
+[[nodiscard]] PrimValue small_exp(PrimValue x);
 /// The greater of the two; NaN stays.
 [[nodiscard]] PrimValue at_least(PrimValue a, double lowest);
 /// The sign bit alone, as an integer.

@@ -49,7 +49,7 @@ LaneForm conversion(DType from, DType to, const Target& target) {
   if (from == DType::bool_ || to == DType::bool_ || size_of(from) != size_of(to))
     return LaneForm::none;
   if (is_floating(from) == is_floating(to)) return LaneForm::same_bits;
-  const bool all = target.isa == Isa::avx512;
+  const bool all = target.isa >= Isa::avx512;
   const DType integer = is_floating(from) ? to : from;
   const bool narrow = target.isa == Isa::avx2 && integer == DType::i32;
   return all || narrow ? LaneForm::instruction : LaneForm::none;
@@ -76,15 +76,31 @@ LaneForm call_form(const Prim& prim, const Target& target) {
 bool is_lane_type(DType t) { return size_of(t) >= 4; }
 
 bool is_multiply_add(const Prim& prim) noexcept {
+  if (prim.op == PrimOp::dot2 || prim.op == PrimOp::dot4 || prim.op == PrimOp::dot_bf16)
+    return true;
   return prim.op == PrimOp::call && is_either(prim.function, "__builtin_fma");
 }
 
 LaneForm lane_form(const Prim& prim, const PrimFunction& function, const Target& target) {
-  const DType operand = prim.op == PrimOp::constant ? prim.type : function.type_of(prim.args[0]);
+  const DType operand = num_operands(prim) == 0 ? prim.type : function.type_of(prim.args[0]);
   const bool masks = has_mask_registers(target);
   switch (prim.op) {
     case PrimOp::constant:
       return is_lane_type(prim.type) ? LaneForm::constant : LaneForm::none;
+    case PrimOp::table:
+      return target.has_fma() &&
+                     prim.entries.size() == static_cast<std::size_t>(target.lanes(prim.type))
+                 ? LaneForm::table
+                 : LaneForm::none;
+    case PrimOp::lookup:
+      return LaneForm::instruction;
+    case PrimOp::pairs:
+      return target.isa >= Isa::avx2 ? LaneForm::instruction : LaneForm::none;
+    case PrimOp::dot2:
+    case PrimOp::dot4:
+      return target.isa >= Isa::avx512_vnni ? LaneForm::instruction : LaneForm::none;
+    case PrimOp::dot_bf16:
+      return target.isa >= Isa::avx512_bf16 ? LaneForm::instruction : LaneForm::none;
     case PrimOp::add:
     case PrimOp::sub:
     case PrimOp::mul:
@@ -156,6 +172,17 @@ std::string lane_instruction(const Prim& prim, const PrimFunction& function, con
       return fmt::format("vmin{} %1, %2, %0", packed(prim.type));
     case PrimOp::scale:
       return fmt::format("vscalef{} %2, %1, %0", packed(prim.type));
+    // The index counts modulo the number of lanes.
+    case PrimOp::lookup:
+      return "vpermps %1, %2, %0";
+    case PrimOp::pairs:
+      return "vpmaddwd %2, %1, %0";
+    case PrimOp::dot2:
+      return "vpdpwssd %2, %1, %0";
+    case PrimOp::dot4:
+      return "vpdpbusd %2, %1, %0";
+    case PrimOp::dot_bf16:
+      return "vdpbf16ps %2, %1, %0";
     case PrimOp::select:
       if (masks) return fmt::format("vblendm{} %2, %3, %0%{{%1%}}", packed(prim.type));
       return fmt::format("vblendv{} %1, %2, %3, %0", packed(prim.type));
@@ -181,7 +208,7 @@ bool is_lane_function(const PrimFunction& function, std::size_t bytes, const Tar
 }
 
 std::string stream_instruction(DType type, const Target& target) {
-  if (target.isa != Isa::avx2 && target.isa != Isa::avx512) return {};
+  if (target.isa < Isa::avx2) return {};
   const char letter = size_of(type) == 8 ? 'd' : 's';
   return fmt::format(
       "testb ${1}, %b1; jne 1f; vmovntp{0} %2, (%1); jmp 2f; 1: vmovup{0} %2, (%1); 2:", letter,

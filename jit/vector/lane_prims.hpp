@@ -18,7 +18,7 @@ namespace heddle::jit {
 /// Whether f16 and f32 are converted in lanes (F16C): to the same bits as by
 /// value/primitives_cast.cpp, NaN included. In lanes f16 is the f32 of the same value.
 [[nodiscard]] inline bool has_half(const Target& target) noexcept {
-  return target.isa == Isa::avx2 || target.isa == Isa::avx512;
+  return target.isa >= Isa::avx2;
 }
 /// %0 becomes %1 converted: from f16, in memory or half a register, and to f16, to nearest even.
 inline constexpr const char* widen_half = "vcvtph2ps %1, %0";
@@ -31,6 +31,7 @@ inline constexpr const char* narrow_to_half = "vcvtps2ph $0, %1, %0";
 enum class LaneForm : std::uint8_t {
   none,         ///< there is no vector form
   constant,     ///< the scalar in all lanes
+  table,        ///< an entry in each lane
   infix,        ///< the operator of the scalar instruction
   negate,       ///< likewise
   mask_infix,   ///< likewise, on masks: integers with a bit per lane
@@ -52,12 +53,12 @@ enum class LaneForm : std::uint8_t {
 
 /// A bool is a mask register with AVX-512, else a vector of words of all ones and zeros.
 [[nodiscard]] inline bool has_mask_registers(const Target& target) noexcept {
-  return target.isa == Isa::avx512;
+  return target.isa >= Isa::avx512;
 }
 
 /// Whether PrimOp::scale is an instruction.
 [[nodiscard]] inline bool has_scaling(const Target& target) noexcept {
-  return target.isa == Isa::avx512;
+  return target.isa >= Isa::avx512;
 }
 
 /// What lanes of that many bytes are as integers.

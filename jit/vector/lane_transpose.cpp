@@ -15,7 +15,7 @@ class Network {
  public:
   Network(DType type, const Target& target)
       : wide_(size_of(type) == 8),
-        avx512_(target.isa == Isa::avx512),
+        avx512_(target.isa >= Isa::avx512),
         rows_(static_cast<std::size_t>(target.lanes(type))),
         quarter_(wide_ ? 2 : 4) {}
 
@@ -91,7 +91,7 @@ class Network {
 
 std::vector<LaneShuffle> lane_transpose(DType type, const Target& target) {
   const bool fits = size_of(type) == 4 || size_of(type) == 8;
-  if (!fits || (target.isa != Isa::avx2 && target.isa != Isa::avx512)) return {};
+  if (!fits || target.isa < Isa::avx2) return {};
   return Network(type, target).build();
 }
 

@@ -217,7 +217,7 @@ LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
 }
 
 const PrimFunction& lane_function(const Value& v, const Target& target) {
-  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype, has_scaling(target))
+  return v.kind == ValueKind::op ? op_function(v.op, v.args.back()->dtype, target.isa)
                                  : cast_function(v.args[0]->dtype, v.dtype);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <sstream>
 
 #include "heddle/status.hpp"
@@ -12,28 +13,16 @@
 namespace heddle::jit {
 namespace {
 
-constexpr std::array isas{Isa::none, Isa::portable, Isa::avx2, Isa::avx512};
-
-/// The values of a profile, in the order of their text.
-struct Measured {
-  const char* name;
-  std::int64_t KernelProfile::* value;
-  std::int64_t most;
-};
-constexpr Measured measured[] = {
-    {"tile_start", &KernelProfile::tile_start, 1 << 20},
-    {"tile_sum", &KernelProfile::tile_sum, 1 << 20},
-    {"tile_turn", &KernelProfile::tile_turn, 1 << 20},
-    {"terms_ahead", &KernelProfile::terms_ahead, 1 << 10},
-    {"lines_fetched", &KernelProfile::lines_fetched, 64},
-    {"lines_written", &KernelProfile::lines_written, 64},
-    {"lines_ahead", &KernelProfile::lines_ahead, 1 << 10},
-    {"cached_bytes_max", &KernelProfile::cached_bytes_max, std::int64_t{1} << 50}};
+constexpr std::array isas{Isa::none,   Isa::portable,    Isa::avx2,
+                          Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16};
 
 Isa native_isa() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") != 0) return Isa::avx512;
+  if (__builtin_cpu_supports("x86-64-v4") != 0) {
+    if (__builtin_cpu_supports("avx512vnni") == 0) return Isa::avx512;
+    return __builtin_cpu_supports("avx512bf16") != 0 ? Isa::avx512_bf16 : Isa::avx512_vnni;
+  }
   if (__builtin_cpu_supports("x86-64-v3") != 0) return Isa::avx2;
 #endif
   return Isa::portable;
@@ -62,12 +51,14 @@ std::int64_t Target::vector_bytes() const noexcept {
     case Isa::avx2:
       return 32;
     case Isa::avx512:
+    case Isa::avx512_vnni:
+    case Isa::avx512_bf16:
       return 64;
   }
   return 0;
 }
 
-std::int64_t Target::vector_registers() const noexcept { return isa == Isa::avx512 ? 32 : 16; }
+std::int64_t Target::vector_registers() const noexcept { return isa >= Isa::avx512 ? 32 : 16; }
 
 std::string_view name(Isa isa) noexcept {
   switch (isa) {
@@ -79,14 +70,20 @@ std::string_view name(Isa isa) noexcept {
       return "avx2";
     case Isa::avx512:
       return "avx512";
+    case Isa::avx512_vnni:
+      return "avx512_vnni";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
   }
   return "unknown";
 }
 
 std::string Target::to_string() const {
-  std::string text = fmt::format("{} {} {} {}", name(isa), l1_bytes, l2_bytes, l3_bytes);
-  if (profile == KernelProfile()) return text;
-  for (const Measured& each : measured) text += fmt::format(" {}", profile.*each.value);
+  std::string text = is_gpu() ? fmt::format("sm_{}", sm) : std::string(name(isa));
+  text += fmt::format(" {} {} {}", l1_bytes, l2_bytes, l3_bytes);
+  if (profile == KernelProfile() && sum_bytes == sum_bytes_usual) return text;
+  text += fmt::format(" {}", sum_bytes);
+  for (const KernelValue& each : kernel_values) text += fmt::format(" {}", profile.*each.value);
   return text;
 }
 
@@ -98,7 +95,10 @@ std::optional<Target> Target::parse(std::string_view text) {
   for (const Isa isa : isas) {
     if (name(isa) == isa_name) target.isa = isa;
   }
-  for (const Measured& each : measured) {
+  if (isa_name.starts_with("sm_"))
+    std::from_chars(isa_name.data() + 3, isa_name.data() + isa_name.size(), target.sm);
+  if (std::int64_t value = 0; words >> value) target.sum_bytes = value;
+  for (const KernelValue& each : kernel_values) {
     if (std::int64_t value = 0; words >> value) target.profile.*each.value = value;
   }
   if (target.to_string() != text) return std::nullopt;
@@ -106,12 +106,18 @@ std::optional<Target> Target::parse(std::string_view text) {
 }
 
 void check(const KernelProfile& profile) {
-  for (const auto& [called, value, most] : measured) {
+  for (const auto& [called, value, most] : kernel_values) {
     if (profile.*value >= 1 && profile.*value <= most) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("BackendOptions::kernels.{} is {} (expected 1 to {})", called,
                             profile.*value, most));
   }
+}
+
+Target gpu_target(int sm) noexcept {
+  Target target;
+  target.sm = sm;
+  return target;
 }
 
 const Target& native_target() {
@@ -131,7 +137,7 @@ Target narrowed_target(std::string_view isa) {
   }
   throw Error(ErrorCode::invalid_argument,
               fmt::format("instruction set '{:.200}' (of HEDDLE_ISA or BackendOptions::isa) is "
-                          "unknown (expected portable, avx2 or avx512)",
+                          "unknown (expected portable, avx2, avx512, avx512_vnni or avx512_bf16)",
                           isa));
 }
 

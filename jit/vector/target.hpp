@@ -9,36 +9,55 @@
 
 #include "heddle/profile.hpp"
 #include "heddle/types.hpp"
+#include "jit/value/isa.hpp"
 
 namespace heddle::jit {
 
 /// What memory is moved by, on all processors that kernels are scheduled for.
 inline constexpr std::int64_t cache_line_bytes = 64;
 
-/// Instructions that emitters may spell themselves; everything else is left to the compiler.
-enum class Isa : std::uint8_t {
-  none,      ///< no vectors at all: lanes loops run as plain loops
-  portable,  ///< vector types of 16 bytes; SSE2, NEON and others
-  avx2,      ///< with FMA
-  avx512,    ///< F, BW, DQ and VL
+/// The work of a part, on all machines.
+inline constexpr std::int64_t sum_bytes_usual = std::int64_t{128} << 10;
+
+/// A value of a KernelProfile, in the order of a target's text.
+struct KernelValue {
+  const char* name;
+  std::int64_t KernelProfile::* value;
+  std::int64_t most;  ///< the least is 1
 };
+inline constexpr KernelValue kernel_values[] = {
+    {"terms_ahead", &KernelProfile::terms_ahead, 1 << 10},
+    {"lines_fetched", &KernelProfile::lines_fetched, 64},
+    {"lines_written", &KernelProfile::lines_written, 64},
+    {"lines_ahead", &KernelProfile::lines_ahead, 1 << 10},
+    {"rows_together", &KernelProfile::rows_together, 64},
+    {"unrolled_steps", &KernelProfile::unrolled_steps, 1 << 12},
+    {"cached_bytes_max", &KernelProfile::cached_bytes_max, std::int64_t{1} << 50},
+    {"part_bytes", &KernelProfile::part_bytes, std::int64_t{1} << 50}};
 
 struct Target {
   Isa isa = Isa::none;
   std::int64_t l1_bytes = 32 << 10;   ///< data cache of a core
   std::int64_t l2_bytes = 512 << 10;  ///< a core's
   std::int64_t l3_bytes = 8 << 20;    ///< as one core sees it
+  /// What a block of a long sum loads, that may run beside the others. The order of a sum follows
+  /// from it, so it is the same on all machines (W1); tests have small ones.
+  std::int64_t sum_bytes = sum_bytes_usual;
   KernelProfile profile{};
+  /// Of a GPU of NVIDIA's, instead of a processor: 90 for compute capability 9.0.
+  int sm = 0;
 
+  [[nodiscard]] bool is_gpu() const noexcept { return sm != 0; }
   [[nodiscard]] std::int64_t vector_bytes() const noexcept;
   [[nodiscard]] std::int64_t vector_registers() const noexcept;
   /// Whether a vector multiply-add rounded once is one instruction.
-  [[nodiscard]] bool has_fma() const noexcept { return isa == Isa::avx2 || isa == Isa::avx512; }
+  [[nodiscard]] bool has_fma() const noexcept { return isa >= Isa::avx2; }
   /// Elements of a vector of `type`; 0 without vectors.
   [[nodiscard]] std::int64_t lanes(DType type) const noexcept {
     return vector_bytes() / static_cast<std::int64_t>(size_of(type));
   }
-  /// "avx512 49152 2097152 33554432", and behind it the profile where it is not the usual one.
+  /// "avx512 49152 2097152 33554432", and behind it what is not usual: sum_bytes and the profile.
+  /// A GPU's begins with "sm_90".
   [[nodiscard]] std::string to_string() const;
   /// Inverse of to_string(); nullopt for other texts.
   [[nodiscard]] static std::optional<Target> parse(std::string_view text);
@@ -47,6 +66,8 @@ struct Target {
 
 /// The processor that this process runs on.
 [[nodiscard]] const Target& native_target();
+/// A GPU of NVIDIA's, by its compute capability: 90 for 9.0.
+[[nodiscard]] Target gpu_target(int sm) noexcept;
 /// Throws invalid_argument naming the value that is none, and what was expected.
 void check(const KernelProfile& profile);
 /// The same with the instructions called `isa`: "portable", "avx2" or "avx512". Throws

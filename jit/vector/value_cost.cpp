@@ -20,14 +20,17 @@ bool is_instruction(std::string_view builtin) {
 
 int cost_of(const Prim& prim) {
   constexpr int slow = 8;
+  constexpr int library = 40;
   switch (prim.op) {
     case PrimOp::constant:
+    case PrimOp::table:
     case PrimOp::bits:
       return 0;
     case PrimOp::div:
     case PrimOp::rem:
       return slow;
     case PrimOp::call:
+      if (!prim.function.starts_with("__builtin_")) return library;
       return is_instruction(prim.function) ? 1 : slow;
     default:
       return 1;

@@ -233,7 +233,8 @@ Status Admission::wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline
           [&] {
             return fmt::format("device '{}': its queue of {} tasks is full, and {}", device_.name(),
                                lane_.capacity(),
-                               TellsEnds::in_callback()
+                               in_part() ? "a part of a task waits for no room"
+                               : TellsEnds::in_callback()
                                    ? "a callback on the thread that tells the ends of a completion "
                                      "domain waits for no room"
                                    : "its running task waits, in a cycle, for the task that "
@@ -290,21 +291,36 @@ Event Admission::submit_wait(const Event& event) noexcept {
     if (!own && Clocks::on()) Clocks::next_comes_after(device_.id, event);
     return event;
   }
-  // With something to finish: where tasks are in flight, it begins before they have ended.
-  static constexpr TaskOps nothing{
-      [](void* /*to*/, void* /*from*/) noexcept {},
-      [](void* /*callable*/, Status& /*failure*/) { return true; },
-      [](void* /*callable*/) noexcept {},
-      [](void* /*callable*/, Status reported) noexcept { return reported; }};
   SubmitOptions options;
   try {
     options.after.push_back(event);
   } catch (...) {
     return device_.timeline->refuse(Status(ErrorCode::exhausted, "no memory to wait for an event"));
   }
+  return submit_nothing("wait", options);
+}
+
+Event Admission::record() noexcept {
+  // What ended before the device waited for it has no task here, which whoever waits for this
+  // event could come after.
+  if (Clocks::on() && Clocks::is_owed(device_.id)) {
+    const Event carrier = submit_nothing("record", {.full = FullPolicy::fail});
+    if (carrier.accepted()) return carrier;  // else the event is as without it
+  }
+  const std::uint64_t last = lane_.tickets();
+  return last == 0 ? Event() : device_.timeline->event(last);
+}
+
+Event Admission::submit_nothing(Label label, const SubmitOptions& options) noexcept {
+  // With something to finish: where tasks are in flight, it begins before they have ended.
+  static constexpr TaskOps nothing{
+      [](void* /*to*/, void* /*from*/) noexcept {},
+      [](void* /*callable*/, Status& /*failure*/) { return true; },
+      [](void* /*callable*/) noexcept {},
+      [](void* /*callable*/, Status reported) noexcept { return reported; }};
   TaskNote note;
   note.is_wait = true;
-  return submit_carefully("wait", note, nothing, nullptr, options);
+  return submit_carefully(label, note, nothing, nullptr, options);
 }
 
 }  // namespace heddle::sched

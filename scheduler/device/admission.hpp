@@ -48,6 +48,8 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] Event event(std::uint64_t ticket) const noexcept { return {place_, ticket}; }
   /// A task that does nothing after `event`.
   [[nodiscard]] Event submit_wait(const Event& event) noexcept;
+  /// Of all that was submitted so far.
+  [[nodiscard]] Event record() noexcept;
 
   [[nodiscard]] Lane<>& lane() noexcept { return lane_; }
   [[nodiscard]] const Lane<>& lane() const noexcept { return lane_; }
@@ -67,6 +69,7 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] std::uint64_t reserve_guarded(TaskNote& note, std::size_t asked, bool full,
                                               const SubmitOptions& options, TicketGuard& guard,
                                               Status& why) noexcept;
+  [[nodiscard]] Event submit_nothing(Label label, const SubmitOptions& options) noexcept;
   [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] Event publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,

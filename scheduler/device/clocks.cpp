@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/device/clock_track.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/device/vector_clock.hpp"
 #include "scheduler/threads/fork.hpp"
@@ -26,38 +26,6 @@ namespace {
 /// they had come after as much as the next: an order may be missed then, and none is missing that
 /// is there.
 constexpr std::size_t points_max = 1024;
-
-/// What tickets from this one on come after, to the next point; beside those before them on their
-/// own timeline.
-struct Point {
-  std::uint64_t ticket;
-  VectorClock clock;
-};
-
-struct Track {
-  std::uint64_t first = 0, last = 0;    // tickets that were submitted meanwhile; 0: none
-  std::uint64_t count = 0;              // of these
-  std::uint64_t merged = 0;             // tickets before have the clock of the first point
-  bool named = false;                   // others know of it
-  std::deque<Point> points;             // by ticket
-  VectorClock next;                     // what the next ticket comes after, too
-  std::map<std::uint64_t, Event> open;  // tickets that may come to know more
-
-  [[nodiscard]] const VectorClock* clock_of(std::uint64_t ticket) const noexcept {
-    if (ticket < merged) return &points.front().clock;
-    const auto after = std::ranges::upper_bound(points, ticket, {}, &Point::ticket);
-    return after == points.begin() ? nullptr : &std::prev(after)->clock;
-  }
-  /// Whether a ticket up to this one may come to know more.
-  [[nodiscard]] bool learns(std::uint64_t ticket) noexcept {
-    drop_ended();
-    if (!open.empty() && open.begin()->first <= ticket) return true;
-    return first != 0 && last - first + 1 != count;  // another thread is about to tell of one
-  }
-  void drop_ended() noexcept {
-    while (!open.empty() && Timeline::has_ended(open.begin()->second)) open.erase(open.begin());
-  }
-};
 
 struct Suspect {
   Event task, before;
@@ -132,6 +100,10 @@ class Book {
     VectorClock edges;
     add(edges, before);
     tracks_[timeline].next.join(edges);
+  }
+  [[nodiscard]] bool is_owed(std::uint64_t timeline) const noexcept {
+    const auto at = tracks_.find(timeline);
+    return at != tracks_.end() && !at->second.next.entries().empty();
   }
   void saw(const Event& event, const TaskContext* task) {
     VectorClock seen;
@@ -340,6 +312,9 @@ void Clocks::comes_after(const Event& task, const Event& before) noexcept {
 }
 void Clocks::next_comes_after(std::uint64_t timeline, const Event& before) noexcept {
   with_book([&](Book& book) { book.next_comes_after(timeline, before); });
+}
+bool Clocks::is_owed(std::uint64_t timeline) noexcept {
+  return with_book([&](Book& book) { return book.is_owed(timeline); });
 }
 void Clocks::saw(const Event& event) noexcept {
   with_book([&](Book& book) { book.saw(event, Book::running_task()); });

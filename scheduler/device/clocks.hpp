@@ -51,6 +51,8 @@ class Clocks {
   static void comes_after(const Event& task, const Event& before) noexcept;
   /// What that timeline is given next does.
   static void next_comes_after(std::uint64_t timeline, const Event& before) noexcept;
+  /// Whether what it is given next does so, and nothing that it was given before.
+  [[nodiscard]] static bool is_owed(std::uint64_t timeline) noexcept;
   /// This thread, or the task that runs here, knows that it has ended. Then tells what is due.
   static void saw(const Event& event) noexcept;
   /// The host is told so, on whatever thread: a callback, a descriptor.

@@ -17,22 +17,6 @@
 namespace heddle::sched {
 namespace {
 
-/// The failure of a task that threw what is being handled.
-[[gnu::cold]] Status failure_of_thrown() noexcept {
-  Status failure;
-  try {
-    throw;
-  } catch (const Error& e) {
-    failure = e.status();
-  } catch (const std::exception& e) {
-    failure = Status(ErrorCode::device_failed, [&] { return what_of(e); });
-  } catch (...) {
-    failure = Status(ErrorCode::device_failed, "threw something that is no std::exception");
-  }
-  if (failure.ok()) failure = Status(ErrorCode::device_failed, "threw an Error without a failure");
-  return failure.with_exception(std::current_exception());
-}
-
 /// Runs a callable, and destroys it. false: it failed, and is still there, for what it threw may
 /// point into it.
 [[gnu::always_inline]] inline bool run_guarded(const TaskOps& ops, void* callable,
@@ -292,6 +276,7 @@ void Consumer::work() noexcept {
   const TaskScope scope(context);
   trace_.begin();
   std::uint32_t until_clock = tuning::tasks_per_clock_read;
+  running_.note_time(device_);  // a task may be there already
   while (true) {
     std::uint32_t row = 0;
     while (const std::uint32_t ended = step(context, until_clock)) {
@@ -327,7 +312,7 @@ void Consumer::work() noexcept {
 /// Tasks end as fast as they come: a worker close behind takes each slot's line away while it is
 /// written, and both go on at the pace of lines, far below their own. So producers get a start.
 void Consumer::give_start() noexcept {
-  const MachineProfile& machine = device_.profile;
+  const SchedulerProfile& machine = device_.profile;
   const auto has = [&](std::uint64_t tasks) {
     return lane_.look(at() + std::clamp<std::uint64_t>(tasks, 1, lane_.capacity())).published();
   };

@@ -36,8 +36,9 @@ std::shared_ptr<DeviceCore> DeviceCore::of(const TaskDevice& device) noexcept {
   return device.core_->shared_from_this();
 }
 
-TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile,
-                            OwnedRunner runner, std::shared_ptr<DeviceCore>* core) {
+TaskDevice DeviceCore::open(DeviceOptions options, const SchedulerProfile& profile,
+                            OwnedRunner runner, std::shared_ptr<Helpers> helpers,
+                            std::shared_ptr<DeviceCore>* core) {
   const std::uint32_t queue_size = options.queue_size.value_or(tuning::queue_size_default);
   if (queue_size == 0 || queue_size > queue_size_max) {
     throw Error(ErrorCode::invalid_argument,
@@ -71,7 +72,7 @@ TaskDevice DeviceCore::open(DeviceOptions options, const MachineProfile& profile
   std::shared_ptr<DeviceCore> made;
   try {
     before_allocation();
-    made = std::make_shared<DeviceCore>(options, profile, std::move(runner));
+    made = std::make_shared<DeviceCore>(options, profile, std::move(runner), std::move(helpers));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::exhausted,
                 fmt::format("device '{}': no memory for it and a queue of {} tasks; {}",
@@ -95,6 +96,7 @@ Event TaskDevice::refuse_memory(Label label) noexcept {
       ErrorCode::exhausted, [&] { return fmt::format("no memory for task '{}'", label.c_str()); }));
 }
 
+Event TaskDevice::refuse(Status why) noexcept { return Timeline::refused(std::move(why)); }
 Event TaskDevice::refuse_empty() noexcept { return Timeline::refused(empty_handle("TaskDevice")); }
 
 Event TaskDevice::record() const noexcept { return core_ ? core_->record() : refuse_empty(); }

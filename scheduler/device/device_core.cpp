@@ -17,8 +17,8 @@ static_assert(alignof(Admission) == tuning::line_bytes && alignof(Summons) == tu
                   alignof(Consumer) == tuning::line_bytes && alignof(Drain) == tuning::line_bytes,
               "no two parts of a device share a cache line");
 
-Identity::Identity(DeviceCore& device, DeviceOptions how, const MachineProfile& where,
-                   std::shared_ptr<Runner> by)
+Identity::Identity(DeviceCore& device, DeviceOptions how, const SchedulerProfile& where,
+                   std::shared_ptr<Runner> by, std::shared_ptr<Helpers> helped_by)
     : core(device),
       options(std::move(how)),
       profile(where),
@@ -26,7 +26,8 @@ Identity::Identity(DeviceCore& device, DeviceOptions how, const MachineProfile& 
       id(timeline->id()),
       fork_generation(sched::fork_generation()),
       simulated(options.mode == Mode::simulated),
-      runner(std::move(by)) {
+      runner(std::move(by)),
+      helpers(std::move(helped_by)) {
   timeline->set_runner(runner);
 }
 
@@ -59,19 +60,15 @@ void HardwareQueue::give(const TaskDevice& device, std::shared_ptr<HardwareQueue
   DeviceCore::in(device).late_ends()->have_hardware(std::move(queue));
 }
 
-DeviceCore::DeviceCore(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner)
-    : device_(*this, std::move(options), profile, std::move(runner.runner)),
+DeviceCore::DeviceCore(DeviceOptions options, const SchedulerProfile& profile, OwnedRunner runner,
+                       std::shared_ptr<Helpers> helpers)
+    : device_(*this, std::move(options), profile, std::move(runner.runner), std::move(helpers)),
       admission_(device_, summons_, control_),
       summons_(device_),
       control_(device_),
       consumer_(device_, admission_, summons_, control_, drain_),
       drain_(device_, admission_, summons_, control_, consumer_.running(),
              std::move(runner.owner)) {}
-
-Event DeviceCore::record() noexcept {
-  const std::uint64_t last = admission_.lane().tickets();
-  return last == 0 ? Event() : device_.timeline->event(last);
-}
 
 Status DeviceCore::await(Deadline deadline) noexcept {
   if (device_.inside_own_task()) return device_.own_task_refusal("await");

@@ -14,6 +14,7 @@
 #include "scheduler/device/control.hpp"
 #include "scheduler/device/drain.hpp"
 #include "scheduler/device/identity.hpp"
+#include "scheduler/device/running_parts.hpp"
 #include "scheduler/device/summons.hpp"
 #include "scheduler/observe/trace.hpp"
 
@@ -33,12 +34,14 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   using Clock = Event::Clock;
   using Deadline = Runner::Deadline;
 
-  DeviceCore(DeviceOptions options, const MachineProfile& profile, OwnedRunner runner);
+  DeviceCore(DeviceOptions options, const SchedulerProfile& profile, OwnedRunner runner,
+             std::shared_ptr<Helpers> helpers);
 
   /// Makes the handle that users hold; starts the worker where there is no `runner`. Throws
   /// Error(unavailable) when no thread can be started.
-  [[nodiscard]] static TaskDevice open(DeviceOptions options, const MachineProfile& profile,
-                                       OwnedRunner runner, std::shared_ptr<DeviceCore>* core);
+  [[nodiscard]] static TaskDevice open(DeviceOptions options, const SchedulerProfile& profile,
+                                       OwnedRunner runner, std::shared_ptr<Helpers> helpers,
+                                       std::shared_ptr<DeviceCore>* core);
   /// `device`: its handle is not empty.
   [[nodiscard]] static std::shared_ptr<DeviceCore> of(const TaskDevice& device) noexcept;
   /// The same, held by `device` alone; that handle is not empty.
@@ -74,7 +77,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   }
   [[nodiscard]] Admission& admission() noexcept { return admission_; }
 
-  Event record() noexcept;
+  Event record() noexcept { return admission_.record(); }
   Status await(Deadline deadline) noexcept;
   [[nodiscard]] bool is_idle() const noexcept { return admission_.drained(); }
   /// The same for a user who asks: what was submitted before counts as seen.
@@ -100,6 +103,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   // For the running task.
 
+  [[nodiscard]] const Identity& identity() const noexcept { return device_; }
+  [[nodiscard]] RunningParts& parts() noexcept { return parts_; }
   [[nodiscard]] TaskWaits& waits() noexcept { return consumer_.waits(); }
   /// Null unless the device has tasks in flight.
   [[nodiscard]] LateEnds* late_ends() noexcept { return consumer_.late_ends(); }
@@ -134,6 +139,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Control control_;
   Consumer consumer_;
   Drain drain_;
+  RunningParts parts_;
 };
 
 }  // namespace heddle::sched

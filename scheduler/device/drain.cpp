@@ -10,17 +10,17 @@
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
 #include "scheduler/observe/log.hpp"
+#include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
 
 bool Drain::may_shut_down() const noexcept {
-  return !device_.timeline->in_forked_child() && !device_.inside_own_task() && !is_told_here();
+  return !device_.timeline->in_forked_child() && !device_.inside_own_task() && !is_told_here() &&
+         !in_part();
 }
 
 /// What is left ends only after the callback that this is called in.
-bool Drain::is_told_here() const noexcept {
-  return sched::is_told_here(last());
-}
+bool Drain::is_told_here() const noexcept { return sched::is_told_here(last()); }
 
 Event Drain::last() const noexcept { return device_.timeline->event(admission_.lane().tickets()); }
 
@@ -34,6 +34,7 @@ Status Drain::close() noexcept {
   if (Status status = device_.forked(); !status.ok()) return status;
   close_lane();
   if (device_.inside_own_task()) return device_.own_task_refusal("shutdown");
+  if (in_part()) return part_refusal(fmt::format("shutdown of device '{}'", device_.name()));
   if (is_told_here()) {
     return Status(ErrorCode::failed_precondition, [&] {
       return fmt::format(
@@ -138,7 +139,7 @@ std::shared_ptr<DeviceCore> Drain::give_up() noexcept {
 std::shared_ptr<void> Drain::abandon() noexcept {
   // The worker does not exist in a forked child, and its locks may be held for ever.
   if (device_.timeline->in_forked_child()) return nullptr;
-  if (device_.inside_own_task() || is_told_here()) {
+  if (device_.inside_own_task() || is_told_here() || in_part()) {
     close_lane();
     abandon_inside();  // what fails until the timeline closes is told there
     return nullptr;

@@ -147,6 +147,11 @@ namespace {
 [[gnu::noinline]] void set_current_task(TaskContext* task) noexcept { innermost = task; }
 }  // namespace
 
+bool in_part() noexcept {
+  const TaskContext* const task = current_task();
+  return task != nullptr && task->in_part;
+}
+
 TaskScope::TaskScope(TaskContext& context) noexcept {
   context.outer = current_task();
   set_current_task(&context);

@@ -39,6 +39,8 @@ class Hooks {
                                           bool may_fail) noexcept = 0;
   /// The task of begin_task() has ended.
   virtual void end_task(DeviceCore& device, std::uint64_t ticket) noexcept = 0;
+  /// A number below `bound`, which is at least 1.
+  [[nodiscard]] virtual std::uint64_t draw(std::uint64_t bound) noexcept = 0;
   /// A host waits. `stopped`: nobody will end this.
   [[nodiscard]] virtual Waited wait(const Event& event,
                                     std::optional<Clock::time_point> deadline) noexcept = 0;

@@ -13,18 +13,26 @@
 
 namespace heddle::sched {
 
+class Helpers;
+
 struct Identity {
-  Identity(DeviceCore& device, DeviceOptions how, const MachineProfile& where,
-           std::shared_ptr<Runner> by);
+  Identity(DeviceCore& device, DeviceOptions how, const SchedulerProfile& where,
+           std::shared_ptr<Runner> by, std::shared_ptr<Helpers> helped_by);
 
   DeviceCore& core;  ///< for runners, which know whole devices
   const DeviceOptions options;
-  const MachineProfile profile;
+  const SchedulerProfile profile;
   const OwnedTimeline timeline;
   const std::uint64_t id;  ///< the timeline's
   const std::uint32_t fork_generation;
-  const bool simulated;                  ///< always careful, never plain
-  const std::shared_ptr<Runner> runner;  ///< null: a thread of its own
+  const bool simulated;                    ///< always careful, never plain
+  const std::shared_ptr<Runner> runner;    ///< null: a thread of its own
+  const std::shared_ptr<Helpers> helpers;  ///< with parts of tasks
+
+  /// Whether tasks run where the host says, and parts of them with no other thread.
+  [[nodiscard]] bool host_runs() const noexcept {
+    return simulated || options.mode == Mode::manual;
+  }
 
   [[nodiscard]] const std::string& name() const noexcept { return timeline->name(); }
   [[nodiscard]] std::chrono::nanoseconds spin() const noexcept;

@@ -34,6 +34,7 @@ Snapshot DeviceCore::snapshot() const {
   if (s.queued > 0) {
     s.running_ticket = completed + 1;
     consumer_.show(s);
+    if (!s.running.empty()) parts_.show(s, device_);
   }
   s.counters = counters();
   if (s.status = device_.forked(); s.status.ok()) control_.show(s);
@@ -66,6 +67,7 @@ std::string Snapshot::to_string() const {
   if (!running.empty()) {
     text += fmt::format(", runs '{}' (ticket {}) for {} ms", running, running_ticket,
                         std::chrono::duration_cast<std::chrono::milliseconds>(running_for).count());
+    if (!part.empty()) text += fmt::format(", in {}", part);
   }
   if (!waiting_for.empty()) {
     text +=

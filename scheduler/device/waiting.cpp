@@ -28,6 +28,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
                  std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
   run_put_off();  // this may be a callback that holds up the others of its event
   if (Timeline::has_ended(event)) return Waited::done;
+  if (in_part()) return Waited::refused;
   if (TaskContext* const task = current_task(); task != nullptr && task->ending == nullptr)
     return task->device->waits().in_task(event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
@@ -42,6 +43,15 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
   }
   return timeline.wait(event.device_id(), event.ticket(), deadline, spin) ? Waited::done
                                                                           : Waited::late;
+}
+
+Status part_refusal(const std::string& what) {
+  return Status(ErrorCode::failed_precondition, [&] {
+    return fmt::format(
+        "a part of task '{}': {} would hold up a thread that other parts need; do it before the "
+        "task (SubmitOptions::after) or in a task after it",
+        this_task::label(), what);
+  });
 }
 
 Status await_until(const Event& event, std::optional<Event::Clock::time_point> deadline) noexcept {
@@ -71,6 +81,7 @@ Status status_of(Waited waited, const Event& event) {
         return fmt::format("{} had not ended at the deadline", event.to_string());
       });
     case Waited::refused:
+      if (in_part()) return part_refusal("waiting for " + event.to_string());
       if (const TaskContext* const task = current_task();
           task != nullptr && task->ending == nullptr)
         return task->device->waits().take_refusal();

@@ -4,19 +4,21 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "heddle/scheduler.hpp"
 
 namespace heddle::sched {
 
 /// How a wait ended: the event is done, the deadline passed first, the waiting task was asked to
-/// stop, or would have waited for itself, or on a thread that may not wait.
+/// stop, or would have waited for itself, or on a thread or in a part that may not wait.
 enum class Waited : std::uint8_t { done, late, stopped, refused };
 
 /// Waits for `event` in the way that this thread can: a task on a fiber is suspended, a host of
 /// devices that nobody else runs runs them, all others spin for `spin` and sleep. A task that is
 /// asked to stop, or whose device was let go of drain_max ago, stops waiting if it `heeds_stop`. A
-/// thread that tells the ends of a completion domain waits for nothing without a deadline.
+/// thread that tells the ends of a completion domain waits for nothing without a deadline, and a
+/// part of a task for nothing.
 [[nodiscard]] Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                                std::chrono::nanoseconds spin, bool heeds_stop = true) noexcept;
 
@@ -26,6 +28,9 @@ enum class Waited : std::uint8_t { done, late, stopped, refused };
 /// Waits for `event` and tells how it ended; or why it is no use to wait here.
 [[nodiscard]] Status await_until(const Event& event,
                                  std::optional<Event::Clock::time_point> deadline) noexcept;
+
+/// Why `what`, which waits, is refused in a part of a task.
+[[nodiscard]] Status part_refusal(const std::string& what);
 
 /// The status of a wait that ended like this.
 [[nodiscard]] Status status_of(Waited waited, const Event& event);

@@ -122,6 +122,9 @@ void Pool::work(Sleepers::Place& place) noexcept {
 void Pool::run(DeviceCore& device) noexcept { push({device.shared_from_this(), nullptr}); }
 void Pool::look_later(DeviceCore& device) noexcept { device.look(); }
 void Pool::resume(std::shared_ptr<Fiber> fiber) noexcept { push({nullptr, std::move(fiber)}); }
+void Pool::send_to(std::shared_ptr<HelperPlace> place) noexcept {
+  push({.place = std::move(place)});
+}
 
 void Pool::push(Ready ready) noexcept {
   put_in_inbox(std::move(ready));
@@ -133,7 +136,9 @@ void Pool::push(Ready ready) noexcept {
 }
 
 void Pool::put_in_inbox(Ready ready) noexcept {
-  ReadyLink& link = ready.device ? ready.device->summons().ready_link() : ready.fiber->ready_link;
+  ReadyLink& link = ready.device  ? ready.device->summons().ready_link()
+                    : ready.fiber ? ready.fiber->ready_link
+                                  : ready.place->ready_link();
   link.self = std::move(ready);
   inbox_.push(link);
 }
@@ -220,6 +225,11 @@ bool Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexce
   if (ready.fiber) {
     const bool ended = ready.fiber->resume();
     leave_fiber(std::move(ready.fiber), ended);
+  } else if (ready.place) {
+    const auto nothing_else = [](const void* pool) noexcept {
+      return static_cast<const Pool*>(pool)->count_.empty();
+    };
+    if (!ready.place->visit(nothing_else, this)) push(std::move(ready));
   } else {
     const auto device = std::move(ready.device);
     const std::uint64_t before = device->at();

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "scheduler/device/helpers.hpp"
 #include "scheduler/device/runner.hpp"
 #include "scheduler/modes/sleepers.hpp"
 #include "scheduler/modes/timers.hpp"
@@ -26,7 +27,7 @@ namespace heddle::sched {
 
 class PoolDescriptor;
 
-class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
+class Pool final : public Runner, public VisitorSource, public std::enable_shared_from_this<Pool> {
  public:
   /// A pool that ends, with its workers, when the last holder of the result is gone. Throws
   /// Error(unavailable) when not one of `workers` threads can be started.
@@ -41,6 +42,9 @@ class Pool final : public Runner, public std::enable_shared_from_this<Pool> {
   std::uint64_t call_at(Clock::time_point when, std::function<void()> callback) override;
   void uncall(Clock::time_point when, std::uint64_t call) noexcept override;
   std::optional<bool> run_until(const Event& event, Deadline deadline) noexcept override;
+
+  // As a source of visitors: workers, as long as nothing else is ready.
+  void send_to(std::shared_ptr<HelperPlace> place) noexcept override;
 
   // For hosts of a pool without workers.
 

@@ -7,6 +7,9 @@
 #include "heddle/observe.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/empty_handle.hpp"
+#include "scheduler/device/helpers.hpp"
+#include "scheduler/modes/any_devices.hpp"
+#include "scheduler/modes/opening.hpp"
 #include "scheduler/modes/pool.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/observe/watchdog.hpp"
@@ -20,10 +23,26 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   const std::uint32_t fork_generation = sched::fork_generation();
   std::mutex mutex;  // guards what follows
   bool closed = false;
-  std::vector<std::weak_ptr<DeviceCore>> devices;
+  struct Opened {
+    std::weak_ptr<DeviceCore> core;
+    bool any = false;  // of submit_any()
+  };
+  std::vector<Opened> devices;
+  std::shared_ptr<AnyDevices> any;       // once something was submitted to any
   std::shared_ptr<Pool> pooled, manual;  // once there is a device for it
+  unsigned pool_workers = 0;             // of `pooled`
   std::shared_ptr<Runner> simulator;     // runs all devices, if there is one
+  std::shared_ptr<Helpers> helpers;      // once there is a device
 
+  /// What helps devices with parts of tasks. Under the lock. Throws std::bad_alloc.
+  [[nodiscard]] const std::shared_ptr<Helpers>& helpers_of_devices() {
+    if (!helpers) {
+      helpers = std::make_shared<Helpers>(
+          HelpersOptions{options.name, options.width,
+                         options.device.spin.value_or(options.profile.spin), options.pin_workers});
+    }
+    return helpers;
+  }
   /// What runs devices of this mode. Under the lock.
   OwnedRunner runner(Mode mode) {
     switch (mode) {
@@ -32,7 +51,11 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
       case Mode::inline_:
         return {inline_runner(), nullptr};
       case Mode::pooled:
-        if (!pooled) pooled = open_pool(options.workers.value_or(available_processors()));
+        if (!pooled) {
+          pool_workers = options.workers.value_or(available_processors());
+          pooled = open_pool(pool_workers);
+          helpers->be_visited(pooled->shared_from_this(), pool_workers);
+        }
         return {pooled->shared_from_this(), pooled};
       case Mode::manual:
         if (!manual) manual = open_pool(0);
@@ -51,6 +74,24 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   [[nodiscard]] std::shared_ptr<Pool> open_pool(unsigned workers) const {
     return Pool::open(options.name, workers, options.device.spin.value_or(options.profile.spin),
                       options.pin_workers);
+  }
+  /// Null after shutdown(). Throws std::bad_alloc.
+  [[nodiscard]] std::shared_ptr<AnyDevices> any_devices() {
+    const std::lock_guard lock(mutex);
+    if (closed) return nullptr;
+    if (!any) any = std::make_shared<AnyDevices>();
+    return any;
+  }
+  /// A device has one of these tasks at a time, but where there are more than any_devices_max.
+  [[nodiscard]] DeviceOptions options_of_any(std::size_t number) const {
+    DeviceOptions of;
+    of.name = fmt::format("{}/any {}", options.name, number);
+    of.mode = options.device.mode == Mode::threaded ? Mode::pooled : options.device.mode;
+    of.queue_size = tuning::any_queue_size;
+    of.full = options.device.full;
+    of.record_sites = options.device.record_sites;
+    of.drain_max = options.device.drain_max;
+    return of;
   }
   /// Threads and holders of locks are not in a forked child: nothing is done there.
   [[nodiscard]] bool forked() const noexcept { return sched::fork_generation() != fork_generation; }
@@ -71,18 +112,22 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   }
   std::unique_ptr<Watchdog> watchdog;  // once there is a device to watch
 
-  std::vector<std::shared_ptr<DeviceCore>> live() {
+  /// `resting`: devices of submit_any() too that have no task.
+  std::vector<std::shared_ptr<DeviceCore>> live(bool resting) {
     if (forked()) return {};
+    std::vector<std::shared_ptr<DeviceCore>> result, left_out;  // let go of without the lock
     const std::lock_guard lock(mutex);
-    std::vector<std::shared_ptr<DeviceCore>> result;
-    for (const auto& weak : devices) {
-      if (auto core = weak.lock()) result.push_back(std::move(core));
+    for (const auto& opened : devices) {
+      auto core = opened.core.lock();
+      if (!core) continue;
+      const bool rests = opened.any && !resting && core->is_idle();
+      (rests ? left_out : result).push_back(std::move(core));
     }
     return result;
   }
   [[nodiscard]] std::vector<Snapshot> snapshot() {
     std::vector<Snapshot> result;
-    for (const auto& device : live()) result.push_back(device->snapshot());
+    for (const auto& device : live(false)) result.push_back(device->snapshot());
     return result;
   }
 };
@@ -91,7 +136,26 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
 
 namespace heddle {
 
-Scheduler::Scheduler(SchedulerOptions options) {
+namespace {
+
+void check_width(const SchedulerOptions& options) {
+  if (!options.width) return;
+  const bool any = options.oversubscribed;
+  const unsigned most = any ? sched::width_max : std::min(available_processors(), sched::width_max);
+  if (*options.width >= 1 && *options.width <= most) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("scheduler '{}': width is {} (expected 1 to {} threads for the parts of a "
+                  "task{}; unset, as many as there are)",
+                  options.name, *options.width, most,
+                  any ? "" : ", as many as this process may use"));
+}
+
+}  // namespace
+
+Scheduler::Scheduler(SchedulerOptions options) : Scheduler(std::move(options), nullptr) {}
+
+Scheduler::Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator) {
   if (const auto workers = options.workers;
       workers && (*workers == 0 || *workers > sched::workers_max)) {
     throw Error(ErrorCode::invalid_argument,
@@ -110,16 +174,13 @@ Scheduler::Scheduler(SchedulerOptions options) {
                 fmt::format("scheduler '{}': profile.spin {} ns (expected 0 or more)", options.name,
                             options.profile.spin.count()));
   }
+  check_width(options);
   throw_if_failed(sched::read_log_level());
   const auto core = std::make_shared<sched::SchedulerCore>();
   core->options = std::move(options);
+  core->simulator = std::move(simulator);
   // The watchdog holds the core itself while it looks; handles of the scheduler hold what ends it.
   core_ = {core.get(), [core](sched::SchedulerCore*) { core->watchdog.reset(); }};
-}
-
-Scheduler::Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> simulator)
-    : Scheduler(std::move(options)) {
-  core_->simulator = std::move(simulator);
 }
 
 sched::SchedulerCore& Scheduler::core() const {
@@ -134,6 +195,11 @@ sched::TaskDevice Scheduler::new_named_device(std::string name) {
 }
 
 sched::TaskDevice Scheduler::new_device(sched::DeviceOptions options) {
+  return open(std::move(options), false);
+}
+
+sched::TaskDevice Scheduler::open(sched::DeviceOptions options, bool any,
+                                  std::shared_ptr<sched::Helpers> helpers) {
   if (Status status = core().refusal_if_forked(); !status.ok()) throw Error(std::move(status));
   const std::lock_guard lock(core_->mutex);
   if (core_->closed) {
@@ -152,12 +218,53 @@ sched::TaskDevice Scheduler::new_device(sched::DeviceOptions options) {
         core_->options.on_overdue);
   }
   std::shared_ptr<sched::DeviceCore> made;
+  const auto& own = core_->helpers_of_devices();
   auto runner = core_->runner(options.mode);
+  if (helpers && options.mode == sched::Mode::pooled)
+    helpers->be_visited(core_->pooled->shared_from_this(), core_->pool_workers);
   sched::TaskDevice device =
-      sched::DeviceCore::open(std::move(options), core_->options.profile, std::move(runner), &made);
-  std::erase_if(core_->devices, [](const auto& weak) { return weak.expired(); });
-  core_->devices.push_back(made);
+      sched::DeviceCore::open(std::move(options), core_->options.profile, std::move(runner),
+                              helpers ? std::move(helpers) : own, &made);
+  std::erase_if(core_->devices, [](const auto& opened) { return opened.core.expired(); });
+  core_->devices.push_back({made, any});
   return device;
+}
+
+sched::AnyGrant Scheduler::grant_any(sched::Label label, bool empty) {
+  const auto refuse = [](Status why) {
+    return sched::AnyGrant{{}, {}, sched::Timeline::refused(std::move(why))};
+  };
+  if (!core_) return refuse(sched::empty_handle("Scheduler"));
+  const auto refuse_task = [&](ErrorCode code, const char* why) {
+    return refuse(Status(code, [&] {
+      return fmt::format("scheduler '{}' task '{}': {}", core_->options.name, label.c_str(), why);
+    }));
+  };
+  if (Status status = core_->refusal_if_forked(); !status.ok()) return refuse(std::move(status));
+  if (empty) {
+    return refuse_task(ErrorCode::invalid_argument,
+                       "there is nothing to call, but an empty function or a null pointer");
+  }
+  try {
+    const auto any = core_->any_devices();
+    if (!any) {
+      return refuse_task(ErrorCode::unavailable,
+                         "the scheduler is shut down and takes no new tasks; make another");
+    }
+    if (auto grant = any->take()) return *std::move(grant);
+    const std::size_t number = any->size();
+    try {
+      if (number < sched::tuning::any_devices_max)
+        return any->add(open(core_->options_of_any(number), true));
+    } catch (const std::exception&) {
+      if (number == 0) throw;  // else the task comes after another one
+    }
+    return any->share();
+  } catch (const Error& error) {
+    return refuse(error.status());
+  } catch (const std::bad_alloc&) {
+    return refuse_task(ErrorCode::exhausted, "no memory for it");
+  }
 }
 
 bool Scheduler::poll(std::chrono::nanoseconds budget) {
@@ -184,10 +291,22 @@ Status Scheduler::shutdown(std::chrono::nanoseconds timeout) {
     const std::lock_guard lock(core_->mutex);
     core_->closed = true;
   }
-  const auto live = core_->live();
+  const auto live = core_->live(true);
   std::vector<sched::DeviceCore*> devices;
   for (const auto& device : live) devices.push_back(device.get());
   return sched::DeviceCore::shutdown(devices, timeout);
+}
+
+std::shared_ptr<sched::Helpers> sched::Opening::helpers_of(const Scheduler& scheduler) {
+  SchedulerCore& core = scheduler.core();
+  throw_if_failed(core.refusal_if_forked());
+  const std::lock_guard lock(core.mutex);
+  return core.helpers_of_devices();
+}
+
+sched::TaskDevice sched::Opening::open(Scheduler& scheduler, DeviceOptions options,
+                                       std::shared_ptr<Helpers> helpers) {
+  return scheduler.open(std::move(options), false, std::move(helpers));
 }
 
 std::vector<sched::Snapshot> Scheduler::snapshot() const { return core().snapshot(); }

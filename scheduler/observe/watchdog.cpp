@@ -40,17 +40,31 @@ bool OverdueFinder::look(std::vector<Snapshot>& devices, Clock::time_point now) 
   for (Snapshot& device : devices) {
     // Nobody has begun what is merely queued: a host may run a manual device when it likes.
     if (device.running.empty() && device.waiting_for.empty()) continue;
-    Seen mine{device.running_ticket, now, false};
+    Seen mine{device.running_ticket, now};
     if (const auto before = seen_.find(device.id);
         before != seen_.end() && before->second.ticket == mine.ticket) {
       mine = before->second;
     }
-    device.overdue = now - mine.since >= limit_;
-    any_new |= device.overdue && !mine.reported;
-    mine.reported |= device.overdue;
-    seen.emplace(device.id, mine);
+    any_new |= is_new(mine, device, now);
+    seen.emplace(device.id, std::move(mine));
   }
   seen_ = std::move(seen);
+  return any_new;
+}
+
+/// Marks the device if its task or that one's part is overdue; whether one of them was not before.
+bool OverdueFinder::is_new(Seen& mine, Snapshot& device, Clock::time_point now) const {
+  if (mine.part != device.part) {
+    mine.part = device.part;
+    mine.part_since = now;
+    mine.part_reported = false;
+  }
+  const bool late = now - mine.since >= limit_;
+  const bool part_late = !mine.part.empty() && now - mine.part_since >= limit_;
+  const bool any_new = (late && !mine.reported) || (part_late && !mine.part_reported);
+  mine.reported |= late;
+  mine.part_reported |= part_late;
+  device.overdue = late || part_late;
   return any_new;
 }
 

@@ -15,8 +15,9 @@
 
 namespace heddle::sched {
 
-/// Finds in successive snapshots the devices whose first task has been the same for too long. Knows
-/// no clock: what is too long is measured between looks. One thread at a time.
+/// Finds in successive snapshots the devices whose first task, or its earliest part, has been the
+/// same for too long. Knows no clock: what is too long is measured between looks. One thread at a
+/// time.
 class OverdueFinder {
  public:
   using Clock = Event::Clock;
@@ -30,7 +31,11 @@ class OverdueFinder {
     std::uint64_t ticket = 0;
     Clock::time_point since;
     bool reported = false;
+    std::string part{};  // of that task, if it has parts
+    Clock::time_point part_since{};
+    bool part_reported = false;
   };
+  [[nodiscard]] bool is_new(Seen& mine, Snapshot& device, Clock::time_point now) const;
 
   const std::chrono::nanoseconds limit_;
   std::map<std::uint64_t, Seen> seen_;  // by device

@@ -72,7 +72,7 @@ class Lane {
     alignas(16) std::byte callable[task_bytes_max];
   };
 
-  /// `slots_ahead`: see MachineProfile.
+  /// `slots_ahead`: see SchedulerProfile.
   explicit Lane(std::uint32_t capacity, std::uint32_t slots_ahead = 0)
       : capacity_(std::bit_ceil(capacity)),
         mask_(std::max(capacity_, std::uint64_t{1} << mark_from) - 1),

@@ -1,6 +1,8 @@
 // The public side of simulations.
 #include "heddle/simulation.hpp"
 
+#include <fmt/format.h>
+
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/simulation/simulator.hpp"
@@ -8,12 +10,18 @@
 namespace heddle {
 namespace {
 
-std::shared_ptr<sched::Simulator> make_simulator(SimulationOptions options) {
+std::shared_ptr<sched::Simulator> make_simulator(const SimulationOptions& options) {
   if (sched::hooks() != nullptr) {
     throw Error(ErrorCode::failed_precondition,
                 "this thread has a simulation already; end that one first, or use another thread");
   }
-  return std::make_shared<sched::Simulator>(std::move(options));
+  if (options.width == 0 || options.width > sched::width_max) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("SimulationOptions::width is {} (expected 1 to {} parts of a task that "
+                            "have begun at once)",
+                            options.width, sched::width_max));
+  }
+  return std::make_shared<sched::Simulator>(options);
 }
 
 }  // namespace
@@ -45,8 +53,9 @@ std::string_view name(SimulationFault fault) noexcept {
 }
 
 Simulation::Simulation(SimulationOptions options)
-    : simulator_(make_simulator(std::move(options))),
-      scheduler_({.name = "simulation"}, simulator_) {}
+    : simulator_(make_simulator(options)),
+      scheduler_({.name = "simulation", .width = options.width, .oversubscribed = true},
+                 simulator_) {}
 
 Simulation::~Simulation() {
   simulator_->end_faults();

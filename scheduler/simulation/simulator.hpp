@@ -37,7 +37,6 @@ class Simulator final : public Runner, public Hooks {
   void sleep_until(Clock::time_point time);
   void yield() noexcept;
   void fail(const std::string& why);
-  [[nodiscard]] std::uint64_t draw(std::uint64_t bound) noexcept { return choice_.draw(bound); }
 
   // As a runner.
   void run(DeviceCore& device) noexcept override;
@@ -59,6 +58,9 @@ class Simulator final : public Runner, public Hooks {
   [[nodiscard]] Status begin_task(DeviceCore& device, std::uint64_t ticket,
                                   bool may_fail) noexcept override;
   void end_task(DeviceCore& device, std::uint64_t ticket) noexcept override;
+  [[nodiscard]] std::uint64_t draw(std::uint64_t bound) noexcept override {
+    return choice_.draw(bound);
+  }
   [[nodiscard]] Waited wait(const Event& event, Deadline deadline) noexcept override;
 
  private:

@@ -10,7 +10,7 @@ namespace heddle::sched {
 namespace fork {
 extern std::atomic<std::uint32_t> generation;
 extern std::atomic<std::uint64_t> process;
-}
+}  // namespace fork
 
 /// From here on forks are counted. Before any is to be noticed; nothing happens before it.
 void watch_forks() noexcept;

@@ -34,10 +34,15 @@ struct TaskContext {
   /// The label of a task that has ended, where its callable is destroyed and its callbacks run, on
   /// whichever thread learnt of it (S23): a wait there is that thread's. Null: the task runs.
   const char* ending = nullptr;
+  /// A part of the task runs here, perhaps beside others: it waits for nothing.
+  bool in_part = false;
 };
 
 /// The innermost task of this thread; null outside tasks.
 [[nodiscard]] TaskContext* current_task() noexcept;
+
+/// Whether what runs here is a part of a task.
+[[nodiscard]] bool in_part() noexcept;
 
 /// Makes `context` the innermost task while it lives.
 class TaskScope {

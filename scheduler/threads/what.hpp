@@ -3,6 +3,8 @@
 
 #include <exception>
 
+#include "heddle/status.hpp"
+
 namespace heddle::sched {
 
 /// Never null, though what() may be.
@@ -10,5 +12,8 @@ namespace heddle::sched {
   const char* const text = e.what();
   return text != nullptr ? text : "an exception whose what() is null";
 }
+
+/// The failure of a task, or a part of one, that threw what is being handled.
+[[gnu::cold]] [[nodiscard]] Status failure_of_thrown() noexcept;
 
 }  // namespace heddle::sched

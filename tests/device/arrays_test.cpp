@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "heddle/array.hpp"
+#include "heddle/executor.hpp"
+#include "heddle/padding.hpp"
+#include "heddle/replay.hpp"
 #include "tests/device/backends.hpp"
 
 namespace heddle {
@@ -111,6 +114,89 @@ TEST_P(ArraysTest, TellWhatBecameOfThem) {
   EXPECT_THAT(text(failure([&] { static_cast<void>(array.to_host()); })), why);
   EXPECT_THAT(text(failure([&] { static_cast<void>(array.copy_to(other).to_host()); })), why);
   EXPECT_THAT(Array(device, 1.0F).values<float>(), ElementsAre(1));
+}
+
+// D9, S10: what is filled in an order that heddle does not know is read once its event says so, and
+// not at all where that failed
+TEST_P(ArraysTest, AreReadOnceTheirEventTellsSo) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Tensor x("x", f32, {2});
+  Program p("fill");
+  Index i;
+  p << (x(i) = embed(i) + 1.0F);
+  const Executor twice(device, [](Node each) { return each + each; });
+  twice(Array(device, std::vector<float>{0, 0})).wait();  // compiled by now
+  sched::ExternalTimeline sensor("sensor");
+  const Array memory = Array::zeros(device, {f32, {2}});
+  EXPECT_THAT(memory.values<float>(), ElementsAre(0, 0));
+  const Device third = backend.physical_device(0).new_virtual_device();
+  const Routine fill = Context(third).with(x, memory.view()).link(backend.compile(p));
+  const Array filled(device, memory.view(), sensor.next());
+  const Array doubled = twice(filled);
+  const Array there = filled.copy_to(other);
+  const Array longer = padded(filled, 0, {3});
+  Recording recording;
+  EXPECT_THAT(text(failure([&] { twice.record(recording, filled); })),
+              AllOf(HasSubstr("argument 0 of 1"), HasSubstr("wait() for it first")));
+  std::vector<float> read;
+  std::thread reader([&] { read = filled.values<float>(); });
+  EXPECT_FALSE(doubled.done());
+  EXPECT_FALSE(there.done());
+  EXPECT_FALSE(longer.done());
+  ASSERT_TRUE(fill.schedule({}, {.sync = Sync::manual}).wait().ok());
+  ASSERT_TRUE(sensor.signal(1).ok());
+  reader.join();
+  EXPECT_THAT(read, ElementsAre(1, 2));
+  EXPECT_THAT(doubled.values<float>(), ElementsAre(2, 4));
+  EXPECT_THAT(there.values<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(longer.values<float>(), ElementsAre(1, 2, 0));
+  EXPECT_NO_THROW(static_cast<void>(twice.record(recording, filled)));
+}
+
+TEST_P(ArraysTest, FailWithTheirEvent) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Executor twice(device, [](Node x) { return x + x; });
+  sched::ExternalTimeline sensor("sensor");
+  const Array memory = Array::zeros(device, {f32, {2}});
+  const Array filled(device, memory.view(), sensor.next());
+  const Array doubled = twice(filled);
+  const Array there = filled.copy_to(other);
+  ASSERT_TRUE(sensor.signal(1, Status(ErrorCode::device_failed, "unplugged")).ok());
+  const auto why = HasSubstr("unplugged");
+  EXPECT_THAT(text(doubled.wait()), why);
+  EXPECT_THAT(text(there.wait()), why);
+  EXPECT_THAT(text(failure([&] { static_cast<void>(filled.values<float>()); })), why);
+  EXPECT_THAT(text(failure([&] { twice(filled); })), why);
+  // The memory is well, and so is the device.
+  EXPECT_THAT(memory.values<float>(), ElementsAre(0, 0));
+  EXPECT_THAT(twice(memory).values<float>(), ElementsAre(0, 0));
+}
+
+// D13: what the buffers of a finalised device hold is there, and a read says how to get at it
+TEST_P(ArraysTest, OutliveTheirDevice) {
+  const Device other = backend.physical_device(0).new_virtual_device();
+  const Device gone = backend.physical_device(0).new_virtual_device();
+  const Array array(gone, std::vector<float>{1, 2});
+  gone.finalize();
+  EXPECT_THAT(text(failure([&] { static_cast<void>(array.to_host()); })),
+              AllOf(HasSubstr("was finalised"), HasSubstr("copy_to() another one reads it")));
+  EXPECT_THAT(array.copy_to(other).values<float>(), ElementsAre(1, 2));
+}
+
+// A copy is another array, of the values before what comes later
+TEST_P(ArraysTest, AreCopied) {
+  const Array array(device, std::vector<float>{1, 2});
+  const Array copy = array.copy();
+  EXPECT_EQ(copy.device(), device);
+  const std::vector<float> later{3, 4};
+  array.view().from_host(device, std::as_bytes(std::span(later))).wait();
+  EXPECT_THAT(copy.values<float>(), ElementsAre(1, 2));
+  const Buffer taken = array.view().buffer().donate();
+  for (const auto& copied : {std::function([&] { return array.copy(); }),
+                             std::function([&] { return array.copy_to(device); })}) {
+    EXPECT_THAT(text(failure([&] { static_cast<void>(copied()); })),
+                HasSubstr("was donated: taken in"));
+  }
 }
 
 // D2, D17: who donated the memory has an array no more

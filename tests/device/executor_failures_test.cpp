@@ -114,6 +114,34 @@ TEST_P(ExecutorFailuresTest, RecursionIsRefused) {
   EXPECT_EQ(inc.statistics().entries, 2U);
 }
 
+// S25: so is one that waits until what it is traced for is compiled
+TEST_P(ExecutorFailuresTest, WaitsForWhatIsTracedAreRefused) {
+  struct Waiting {
+    explicit Waiting(const Device& device)
+        : inc(device, [this](Node x) {
+            const auto pending = inc.compile_async(x.type());
+            if (polite) throw_if_failed(pending.wait_for(std::chrono::hours(1)));
+            static_cast<void>(pending.get());
+            return x + 1;
+          }) {}
+    std::atomic<bool> polite = false;
+    Executor<std::function<Node(Node)>> inc;
+  };
+  const auto waiting = std::make_shared<Waiting>(device);
+  for (const bool polite : {false, true}) {
+    waiting->polite = polite;
+    EXPECT_TRUE(ends_soon([waiting] {
+      EXPECT_THAT(text(waiting->inc.try_call(Values(1)).status),
+                  HasSubstr("or waits until that is compiled"));
+    }));
+    EXPECT_TRUE(ends_soon([waiting] {
+      EXPECT_THAT(refusal(ErrorCode::failed_precondition,
+                          [&] { waiting->inc.compile_async(Values(2)).wait(); }),
+                  HasSubstr("or waits until that is compiled"));
+    }));
+  }
+}
+
 // S25: threads that trace what the other one waits for are told, and do not wait for ever
 TEST_P(ExecutorFailuresTest, CyclesOfThreadsAreRefused) {
   struct Cycle {

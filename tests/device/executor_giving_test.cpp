@@ -50,7 +50,7 @@ TEST_P(ExecutorGivingTest, RefusedCallsTakeNothing) {
       refusal(ErrorCode::invalid_argument, [&] { add(donate(x), x); }),
       HasSubstr(
           "argument 0 of 2, 'left' f32[2] is donated, and is argument 1 of 2, 'arg1' f32[2] too; "
-          "pass a copy of one"));
+          "pass a copy() of one"));
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { add(donate(x), donate(x)); }),
               HasSubstr("donated again"));
   const Array whole = row({1, 2, 3, 4});

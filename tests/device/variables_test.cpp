@@ -325,6 +325,18 @@ TEST_P(VariablesTest, LoggersAreToldWhatIsMarked) {
   EXPECT_THAT(told, ElementsAre("plain#0"));
 }
 
+// F4: a logger that throws fails the call by name, and with what it threw
+TEST_P(VariablesTest, LoggersThatThrowAreNamed) {
+  const Executor marked(device, [](Node x) { return (x + 1).log("sum"); },
+                        {.name = "marked", .logger = [](const LoggedNodes&) {
+                           throw std::runtime_error("disk full");
+                         }});
+  const auto told = marked.try_call(row({1}));
+  EXPECT_THAT(text(told.status), AllOf(HasSubstr("executor 'marked'"),
+                                       HasSubstr("its logger failed"), HasSubstr("disk full")));
+  EXPECT_THROW(std::rethrow_exception(told.status.exception()), std::runtime_error);
+}
+
 // The default logger prints them, whole where that is asked for; without one nobody is told
 TEST_P(VariablesTest, MarkedNodesArePrinted) {
   const auto twice = [](Node x) {

@@ -14,16 +14,19 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "fuzz/static_values.hpp"
 #include "heddle/status.hpp"
 #include "jit/code/memory_plan.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/schedule/cut.hpp"
+#include "jit/schedule/parallel.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "support/loop_interpreter.hpp"
@@ -59,21 +62,15 @@ std::optional<Subject> make_subject(std::uint64_t seed) {
   try {
     Lowered after = optimize(before);
     const bool scheduled = seed % 2 == 0;
-    if (scheduled) after = schedule(std::move(after), native_target());
+    Target target = native_target();
+    // All that may run in parts is marked.
+    if (seed % 3 == 0) target.profile.part_bytes = target.sum_bytes = 1;
+    if (scheduled) after = schedule(std::move(after), target);
     return Subject{seed, std::move(random), std::move(before), std::move(after), scheduled};
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << "seed " << seed << error.what();
     return std::nullopt;
   }
-}
-
-std::vector<std::int64_t> statics_of(const Lowered& lowered, const RandomProgram& random) {
-  std::vector<std::int64_t> values;
-  for (const StaticIndex& index : lowered.statics) {
-    const auto at = std::ranges::find(random.statics, index, [](const auto& s) { return s.first; });
-    values.push_back(at->second);
-  }
-  return values;
 }
 
 bool is_merge(const Lowered& lowered, std::size_t k) {
@@ -234,9 +231,19 @@ TEST(FuzzTest, CompiledEqualsInterpreted) {
   EXPECT_GT(seen.known, seen.all * 9 / 10) << "most results should be looked at";
 }
 
-// J7: kernels cut wherever they may be do what the whole one does, bit for bit
+/// Two to five parts, in a random order.
+std::vector<std::int64_t> parts_in_disorder(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::int64_t> order(2 + seed % 4);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::shuffle(order, random);
+  return order;
+}
+
+// J7, S19: kernels cut wherever they may be do what the whole one does, bit for bit, also where the
+// parts of each run in any order
 TEST(FuzzTest, KernelsCutAreTheWhole) {
-  std::size_t cut = 0;
+  std::size_t cut = 0, shared_out = 0;
   const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 1);
   for (std::uint64_t seed = begin; seed < begin + test::seeds(2'000); ++seed) {
     const std::optional<Subject> subject = make_subject(seed);
@@ -259,12 +266,16 @@ TEST(FuzzTest, KernelsCutAreTheWhole) {
       std::vector<std::int64_t> values;
       for (const std::uint32_t entry : part.entries) buffers.push_back(parts[entry]);
       for (const std::uint32_t k : part.statics) values.push_back(statics[k]);
-      interpret(part.loop, buffers, values);
+      interpret_in_parts(part.loop, buffers, values, parts_in_disorder(seed));
+      if (parts_of(part.loop, 1) > 1) ++shared_out;
     }
-    for (std::size_t k = 0; k < whole.size(); ++k)
+    for (std::size_t k = 0; k < whole.size(); ++k) {
+      if (loop.buffers[k].role == Role::scratch) continue;
       ASSERT_TRUE(same_elements(parts[k], whole[k])) << "seed " << seed << ", t" << k;
+    }
   }
   EXPECT_GT(cut, test::seeds(2'000) / 4);
+  EXPECT_GT(shared_out, test::seeds(2'000) / 20);
 }
 
 }  // namespace

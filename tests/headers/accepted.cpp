@@ -35,6 +35,16 @@ namespace {
   static_cast<void>(sched::SubmitOptions{.contain = true});
 }
 
+[[maybe_unused]] void parts(Scheduler& scheduler, const sched::TaskDevice& device) {
+  const auto part = [](std::size_t /*from*/, std::size_t /*to*/) {};
+  device.submit_parallel("rows", 10, part);
+  device.submit_parallel("rows", 10, part, {.grain = 4});
+  const Event rows = device.submit_parallel(
+      "rows", 10, [](std::size_t from, std::size_t to) { return from < to ? Status() : Status(); });
+  device.submit_parallel("rows", 10, part, {.grain = 2, .submit = {.after = {rows}}});
+  scheduler.submit_any("any", [] {}, {.after = {rows}});
+}
+
 enum Row { first, second };
 
 [[maybe_unused]] Program numbers(std::size_t n, unsigned m, std::uint8_t k, std::int64_t s) {

@@ -89,3 +89,10 @@ void executors_of(const Device& device, const Array& x, const ArrayType& type, c
   inc(node);  // refused: (is called with Array[s]|checked_cal[l])
   inc(type);  // refused: (types have no value[s]|have_value[s])
 }
+void parts_of(const sched::TaskDevice& device) {
+  device.submit_parallel("rows", 3,  // refused: called as const: a mutabl[e]
+                         [k = 0](std::size_t, std::size_t) mutable { ++k; });
+  device.submit_parallel("rows", 3, [](std::size_t) {});  // refused: no match|no matching
+  device.submit_parallel("rows", 3,                       // refused: returns nothing or a heddl[e]
+                         [](std::size_t, std::size_t) { return true; });
+}

@@ -70,8 +70,8 @@ inline std::uint64_t depth(const char* name, std::uint64_t usual) {
   const char* const text = std::getenv(name);
   return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
 }
-inline unsigned context_bound() { return static_cast<unsigned>(depth("HEDDLE_MODEL_BOUND", 3)); }
-inline std::uint64_t random_schedules() { return depth("HEDDLE_MODEL_RANDOM", 500'000); }
+inline unsigned context_bound() { return static_cast<unsigned>(depth("HEDDLE_MODEL_BOUND", 2)); }
+inline std::uint64_t random_schedules() { return depth("HEDDLE_MODEL_RANDOM", 100'000); }
 
 /// Complete to the context bound (some scenarios are too large for it), and for many random
 /// schedules.
@@ -82,7 +82,7 @@ void expect_holds(int more_bound = 0) {
   if (random_schedules() > 0) random = explore<Scenario>(rl::sched_random, 0, random_schedules());
   ASSERT_TRUE(random.holds) << random.report;
   const unsigned bound =
-      static_cast<unsigned>(std::max(0, static_cast<int>(context_bound()) + more_bound));
+      static_cast<unsigned>(std::max(1, static_cast<int>(context_bound()) + more_bound));
   const Verdict bounded = explore<Scenario>(rl::sched_bound, bound, endless);
   EXPECT_TRUE(bounded.holds) << bounded.report;
   std::printf("%llu schedules to context bound %u, %llu random\n",

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "error_bounds.hpp"
+#include "jit/loop/own_scratch.hpp"
 #include "jit/value/element.hpp"
 #include "scalar_reference.hpp"
 
@@ -36,7 +39,28 @@ class Interpreter {
     for (const StmtPtr& stmt : body) statement(*stmt);
   }
 
+  /// What the kernel ABI has that part do.
+  void part(std::int64_t number, std::int64_t of) {
+    for (const StmtPtr& stmt : loop_.body) {
+      const bool assigns =
+          binds_variable(*stmt) || stmt->kind == StmtKind::zero || stmt->kind == StmtKind::store;
+      if (stmt->kind == StmtKind::loop && stmt->mark == LoopMark::parallel) {
+        const std::int64_t all = stmt->to - stmt->from;
+        iterations(*stmt, stmt->from + all * number / of, stmt->from + all * (number + 1) / of);
+      } else if (!assigns || number == 0) {
+        statement(*stmt);
+      }
+    }
+  }
+
  private:
+  void iterations(const Stmt& loop, std::int64_t from, std::int64_t to) {
+    for (std::int64_t k = from; k < to; ++k) {
+      vars_[loop.var] = k;
+      block(loop.body);
+    }
+  }
+
   void statement(const Stmt& stmt) {
     switch (stmt.kind) {
       case StmtKind::comment:
@@ -45,11 +69,7 @@ class Interpreter {
         if (stmt.next == Prefetch::store) static_cast<void>(offset(stmt.buffer, stmt.subscripts));
         return;
       case StmtKind::loop:
-        for (std::int64_t k = stmt.from; k < stmt.to; ++k) {
-          vars_[stmt.var] = k;
-          block(stmt.body);
-        }
-        return;
+        return iterations(stmt, stmt.from, stmt.to);
       case StmtKind::at:
         position(stmt);
         return;
@@ -226,6 +246,19 @@ class Interpreter {
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics) {
   Interpreter(loop, buffers, statics).block(loop.body);
+}
+
+void interpret_in_parts(const Loop& loop, std::span<const HostArray> buffers,
+                        std::span<const std::int64_t> statics,
+                        std::span<const std::int64_t> order) {
+  const std::set<BufferId> own = own_scratch(loop);
+  for (const std::int64_t part : order) {
+    for (const BufferId id : own) {
+      if (buffers[id].num_bytes() > 0)
+        std::memset(buffers[id].data(), 0xa5, buffers[id].num_bytes());
+    }
+    Interpreter(loop, buffers, statics).part(part, static_cast<std::int64_t>(order.size()));
+  }
 }
 
 ElementErrors interpret_bounded(const Loop& loop, std::span<const HostArray> buffers,

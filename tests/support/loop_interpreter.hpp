@@ -17,6 +17,11 @@ namespace heddle::jit::testing {
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics = {});
 
+/// The same in as many parts as `order` has, one after the other in that order, by the kernel ABI;
+/// scratch that parts have their own of holds garbage as each begins.
+void interpret_in_parts(const Loop& loop, std::span<const HostArray> buffers,
+                        std::span<const std::int64_t> statics, std::span<const std::int64_t> order);
+
 /// For each element of each buffer: how far from it results may be that take the sums of loops in
 /// another order, or round a product and its sum once: 0 where they have the same bits, infinite
 /// where that is not known.

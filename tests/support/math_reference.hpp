@@ -20,7 +20,7 @@ struct MathBound {
 };
 inline constexpr MathBound math_bounds[] = {
     {Op::exp, 1.0, 1.0},    {Op::exp2, 1.0, 1.0},  {Op::log, 1.0, 1.0},
-    {Op::log2, 1.25, 1.25}, {Op::sin, 1.5, 1.5},   {Op::cos, 1.5, 1.5},
+    {Op::log2, 1.25, 1.25}, {Op::sin, 1.5, 1.625}, {Op::cos, 1.5, 1.625},
     {Op::tanh, 1.5, 1.5},   {Op::erf, 1.25, 1.25}, {Op::pow, 0.75, 2.0},
 };
 

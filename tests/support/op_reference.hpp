@@ -68,6 +68,18 @@ T integer_reference(Op op, T x, T y, T z) {
     case Op::mul3:
       return wrap(static_cast<Wide>(static_cast<UnsignedWide>(a) * static_cast<UnsignedWide>(b) *
                                     static_cast<UnsignedWide>(c)));
+    case Op::dot2: {
+      Wide sum = c;
+      for (const int from : {0, 16})
+        sum += Wide{static_cast<std::int16_t>(a >> from)} * static_cast<std::int16_t>(b >> from);
+      return wrap(sum);
+    }
+    case Op::dot4: {
+      Wide sum = c;
+      for (const int from : {0, 8, 16, 24})
+        sum += Wide{static_cast<std::uint8_t>(a >> from)} * static_cast<std::int8_t>(b >> from);
+      return wrap(sum);
+    }
     case Op::trunc:
     case Op::floor:
     case Op::ceil:
@@ -174,6 +186,14 @@ R op_reference(Op op, T a, T b, T c) {
       return static_cast<R>(a == 0);
     case Op::where:
       return static_cast<R>(a != 0 ? b : c);
+    case Op::pair_bf16:
+      if constexpr (std::is_same_v<T, float>) {
+        std::uint32_t low{}, high{};
+        std::memcpy(&low, &a, sizeof low);
+        std::memcpy(&high, &b, sizeof high);
+        return static_cast<R>(static_cast<std::int32_t>(high / 65536 * 65536 + low / 65536));
+      }
+      throw std::logic_error("pairs are of f32");
     case Op::threefry:
     case Op::threefry_light:
       return static_cast<R>(threefry_reference(static_cast<std::uint64_t>(a),

@@ -14,7 +14,8 @@ class Maker {
   explicit Maker(std::uint64_t seed) : random_(seed) {}
 
   Program make() {
-    constexpr std::array types{f32, f32, f32, f64, i32, u32, i64, u64, f16, bf16, i8, u8, i16, u16};
+    constexpr std::array types{f32, f32, f32, f64,  i32, i32, i32, u32,
+                               i64, u64, f16, bf16, i8,  u8,  i16, u16};
     const DType type = types[below(types.size())];
     const std::int64_t rows = extent(), lanes = extent(), terms = extent(), batch = 1 + below(3);
     const bool batched = below(4) == 0;
@@ -34,13 +35,15 @@ class Maker {
     };
     const bool a_turned = flip(), b_turned = flip(), c_turned = below(4) == 0;
     const bool b_batched = batched && flip();
-    const Tensor a("a", type, dims(stride * (rows - 1) + window, terms, a_turned, batched));
-    const Tensor b("b", type, dims(terms * window, lanes, b_turned, b_batched));
+    const bool narrow = type == i32 && below(4) > 0;  // factors, so that terms may lie in words
+    const DType a_type = narrow ? few_bits() : type, b_type = narrow ? few_bits() : type;
+    const Tensor a("a", a_type, dims(stride * (rows - 1) + window, terms, a_turned, batched));
+    const Tensor b("b", b_type, dims(terms * window, lanes, b_turned, b_batched));
     const Tensor c("c", type, dims(rows, lanes, c_turned, batched));
     const Subscript row = window > 1 ? stride * Subscript(i) + w : stride * Subscript(i);
     const Subscript term = window > 1 ? window * Subscript(k) + w : Subscript(k);
-    const Expr product = factor(at(a, row, k, a_turned, batched), k) *
-                         factor(at(b, term, j, b_turned, b_batched), k);
+    const Expr product = cast(factor(at(a, row, k, a_turned, batched), k), type) *
+                         cast(factor(at(b, term, j, b_turned, b_batched), k), type);
     const Access target = at(c, i, j, c_turned, batched);
     Program p("contraction");
     switch (below(5)) {
@@ -71,6 +74,10 @@ class Maker {
  private:
   std::int64_t below(std::uint64_t n) { return static_cast<std::int64_t>(random_() % n); }
   bool flip() { return below(2) == 0; }
+  DType few_bits() {
+    constexpr std::array types{i8, i8, u8, i16, u16, bool_};
+    return types[below(types.size())];
+  }
   /// The element, or something computed from it and the term's number.
   Expr factor(const Expr& element, const Index& k) {
     switch (below(8)) {
@@ -260,6 +267,78 @@ HostArray small_numbers(const ArrayType& type, std::uint64_t seed) {
   HostArray array(type);
   for (std::int64_t k = 0; k < array.num_elements(); ++k)
     array.set(k, static_cast<double>(random() % 4));
+  return array;
+}
+
+namespace {
+
+Expr formed(FactorForm form, const Expr& element) {
+  const Expr wide = cast(element, i32);
+  switch (form) {
+    case FactorForm::shifted:
+      return wide - 128;
+    case FactorForm::doubled:
+      return wide * 2;
+    case FactorForm::negative:
+      return -max(wide, 0);
+    default:
+      return wide;
+  }
+}
+
+}  // namespace
+
+Program word_product(const WordFactors& of, std::int64_t rows, std::int64_t terms,
+                     std::int64_t lanes) {
+  const Tensor a("a", of.a, {rows, terms}), b("b", of.b, {terms, lanes}),
+      c("c", i32, {rows, lanes});
+  const Index i, j, k;
+  Program program("product");
+  program << (c(i, j) += formed(of.a_form, a(i, k)) * formed(of.b_form, b(k, j)));
+  return program;
+}
+
+Program random_word_product(std::uint64_t seed) {
+  constexpr DType types[] = {i8, u8, i16, bool_};
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  const auto form = [&] { return static_cast<FactorForm>(below(4)); };
+  const WordFactors of{types[below(4)], types[below(4)], form(), form()};
+  const std::int64_t rows = 1 + below(40), terms = 1 + below(90);
+  return word_product(of, rows, terms, 1 + below(80));
+}
+
+Program random_bf16_product(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  const std::int64_t rows = 1 + below(40), terms = 1 + below(90), lanes = 1 + below(80);
+  const bool a_across = below(2) == 0, b_across = below(2) == 0;
+  const Tensor a("a", bf16, a_across ? Dims{terms, rows} : Dims{rows, terms}),
+      b("b", bf16, b_across ? Dims{lanes, terms} : Dims{terms, lanes}), c("c", f32, {rows, lanes});
+  const Index i, j, k;
+  const Expr of_a = a_across ? a(k, i) : a(i, k), of_b = b_across ? b(j, k) : b(k, j);
+  Program program("product");
+  switch (below(3)) {
+    case 0:
+      program << (c(i, j) += of_a * of_b);
+      break;
+    case 1:
+      program << (c(i, j) = sum(-of_a * relu(of_b)));
+      break;
+    default:
+      program << (c(i, j) -= of_a * of_b);
+  }
+  return program;
+}
+
+HostArray any_bits(const ArrayType& type, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  HostArray array(type);
+  auto* const bytes = static_cast<std::uint8_t*>(array.data());
+  for (std::size_t k = 0; k < array.num_bytes(); ++k) {
+    const auto bits = static_cast<std::uint8_t>(random() >> 32);
+    bytes[k] = type.dtype == bool_ ? bits & 1U : bits;
+  }
   return array;
 }
 

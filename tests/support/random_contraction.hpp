@@ -26,6 +26,22 @@ namespace heddle::jit::testing {
 /// Small whole numbers: their sums are exact in any order.
 [[nodiscard]] HostArray small_numbers(const ArrayType& type, std::uint64_t seed);
 
+/// Factors of a product in i32, as users make them from what is loaded.
+enum class FactorForm { plain, shifted, doubled, negative };
+struct WordFactors {
+  DType a, b;
+  FactorForm a_form = FactorForm::plain, b_form = FactorForm::plain;
+};
+/// c(i, j) += a(i, k) b(k, j)
+[[nodiscard]] Program word_product(const WordFactors& of, std::int64_t rows, std::int64_t terms,
+                                   std::int64_t lanes);
+/// One of few bits, of any shape.
+[[nodiscard]] Program random_word_product(std::uint64_t seed);
+/// Sums in f32 of products of bf16, of any shape, read along rows or across them, some negated.
+[[nodiscard]] Program random_bf16_product(std::uint64_t seed);
+/// All bits at random; truth values are 0 or 1.
+[[nodiscard]] HostArray any_bits(const ArrayType& type, std::uint64_t seed);
+
 /// A processor with so little cache that small shapes are cut as large ones are.
 [[nodiscard]] Target tiny_target(Isa isa);
 

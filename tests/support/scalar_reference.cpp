@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
 #include <stdexcept>
 
 #include "cast_reference.hpp"
@@ -38,9 +42,35 @@ Scalar polynomial(const MathBound& bound, std::span<const Scalar> args) {
                                      op_info(bound.op).name, args[0].f, made.f, apart));
 }
 
+float without_subnormals(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.0F, x) : x; }
+
+/// Two bf16 as the words of pair_bf16 have them, the low one first.
+std::array<float, 2> parts_of(const Scalar& word) {
+  const auto bits = static_cast<std::uint32_t>(word.i);
+  return {std::bit_cast<float>(bits << 16), std::bit_cast<float>(bits >> 16 << 16)};
+}
+
+/// a * b + c where a result is 0 that is subnormal with 24 bits and any exponent: 2^30 times as
+/// large, which no subnormal number is then, it is rounded as that.
+float multiply_add(float a, float b, float c) {
+  const float large = std::fma(std::ldexp(a, 30), b, std::ldexp(c, 30));
+  return std::abs(large) < std::ldexp(FLT_MIN, 30) ? std::copysign(0.0F, std::fma(a, b, c))
+                                                   : std::fma(a, b, c);
+}
+
+Scalar dot_of_bf16(const Scalar& a, const Scalar& b, const Scalar& start) {
+  const auto [a_low, a_high] = parts_of(a);
+  const auto [b_low, b_high] = parts_of(b);
+  auto sum = without_subnormals(static_cast<float>(start.f));
+  sum = multiply_add(without_subnormals(a_high), without_subnormals(b_high), sum);
+  sum = multiply_add(without_subnormals(a_low), without_subnormals(b_low), sum);
+  return Scalar::of_float(DType::f32, static_cast<double>(sum));
+}
+
 }  // namespace
 
 Scalar reference_value(Op op, DType result, std::span<const Scalar> args) {
+  if (op == Op::dot_bf16) return dot_of_bf16(args[0], args[1], args[2]);
   const DType operands = args.back().dtype;
   return with_type(operands, [&](auto operand) -> Scalar {
     using T = decltype(operand);

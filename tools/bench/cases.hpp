@@ -21,6 +21,8 @@ void add_parked_rows(std::vector<Row>& rows);
 void add_hop_rows(std::vector<Row>& rows);
 /// One task, then one on each of eight devices, then one after them all.
 void add_fan_rows(std::vector<Row>& rows);
+/// A loop in parts, by two threads.
+void add_parallel_rows(std::vector<Row>& rows);
 /// Tasks on many devices that share few workers.
 void add_pooled_rows(std::vector<Row>& rows);
 /// Onto a fiber and back.
@@ -51,6 +53,8 @@ void add_training_rows(std::vector<Row>& rows);
 void add_touch_rows(std::vector<Row>& rows);
 /// Generated code for relu(a * b + c) * d, in cache and in memory.
 void add_elementwise_rows(std::vector<Row>& rows);
+/// Generated code for exp, sin and the like.
+void add_math_rows(std::vector<Row>& rows);
 /// Generated code for row and column sums, softmax, layernorm and the transpose of a large matrix.
 void add_sum_rows(std::vector<Row>& rows);
 void add_softmax_rows(std::vector<Row>& rows);
@@ -60,6 +64,8 @@ void add_transpose_rows(std::vector<Row>& rows);
 void add_matmul_rows(std::vector<Row>& rows);
 /// Generated code for other products, a convolution and a training step.
 void add_product_rows(std::vector<Row>& rows);
+/// Kernels through routines, on one processor and on all of them.
+void add_whole_rows(std::vector<Row>& rows);
 /// Generated code for graphs, against the same by statements, loops and frameworks.
 void add_graph_rows(std::vector<Row>& rows);
 /// Tracing and lowering a graph of many nodes.

@@ -26,7 +26,7 @@ namespace {
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::unavailable, what); }
 
 /// Runs a program to its good end, its output into `output`.
-void run(const std::vector<std::string>& command, const fs::path& output) {
+void run_command(const std::vector<std::string>& command, const fs::path& output) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -92,7 +92,7 @@ double BareUnits::compile(nanoseconds length) const {
       for (const std::string& word :
            {std::string("-o"), unit.library.string(), unit.source.string(), std::string("-lm")})
         command.push_back(word);
-      run(command, directory_.path() / "output");
+      run_command(command, directory_.path() / "output");
       load_one(unit.library, unit.symbols);
     }
   });
@@ -101,7 +101,8 @@ double BareUnits::compile(nanoseconds length) const {
 double BareUnits::compile_by_gccjit(nanoseconds length) const {
   const fs::path program = fs::canonical("/proc/self/exe").parent_path() / "bare-gccjit";
   const fs::path output = directory_.path() / "output";
-  run({program.string(), directory_.path().string(), std::to_string(length.count())}, output);
+  run_command({program.string(), directory_.path().string(), std::to_string(length.count())},
+              output);
   double ns = 0;
   if (!(std::ifstream(output) >> ns)) fail("bare-gccjit gave no time");
   return ns;

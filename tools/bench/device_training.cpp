@@ -19,8 +19,8 @@
 namespace heddle::bench {
 namespace {
 
-constexpr double rate = 0.01;       // by which the mean of the gradients moves the parameters
-constexpr std::size_t updates = 4;  // between two waits
+constexpr double rate = 0.01;             // by which the mean of the gradients moves the parameters
+constexpr std::size_t updates_timed = 4;  // between two waits
 
 /// Layers of a perceptron with ReLU and a softmax at the end, and the examples of an update.
 struct Shape {
@@ -144,7 +144,7 @@ class Trained {
     }
     driver_.emplace(contexts, options);
     perceptron.write_parameters(driver_->context());
-    for (std::size_t k = 0; k < updates; ++k) {
+    for (std::size_t k = 0; k < updates_timed; ++k) {
       for (std::int64_t each = 0; each < devices; ++each) batches_.push_back(each);
     }
     driver_->run(0, devices);
@@ -152,7 +152,7 @@ class Trained {
   }
 
   double time(nanoseconds length) {
-    return timed_loop(length, updates, [&](std::size_t) { driver_->run(batches_); });
+    return timed_loop(length, updates_timed, [&](std::size_t) { driver_->run(batches_); });
   }
   /// After the first update.
   [[nodiscard]] const std::vector<float>& bias() const { return bias_; }
@@ -178,7 +178,7 @@ class Apart {
     }
   }
   double time(nanoseconds length) {
-    return timed_loop(length, updates, [&](std::size_t count) {
+    return timed_loop(length, updates_timed, [&](std::size_t count) {
       for (std::size_t k = 0; k < count; ++k) {
         for (std::size_t device = 0; device < routines_.size(); ++device) {
           routines_[device][0].schedule({{batch_, device}});

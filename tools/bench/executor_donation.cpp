@@ -21,13 +21,13 @@ namespace heddle::bench {
 namespace {
 
 constexpr std::int64_t few = 4;
-constexpr std::int64_t many = std::int64_t{64} << 20 >> 2;  // 64 MiB
-constexpr std::size_t together = 4;                         // large updates between two waits
+constexpr std::int64_t large_elements = std::int64_t{64} << 20 >> 2;  // 64 MiB
+constexpr std::size_t updates_together = 4;  // large updates between two waits
 
-constexpr float a = 0.999F, b = 0.001F;
+constexpr float kept = 0.999F, added = 0.001F;
 
 struct Step {
-  Node operator()(const Node& x) const { return x * a + b; }
+  Node operator()(const Node& x) const { return x * kept + added; }
 };
 
 /// An executor's updates of an array of so many elements.
@@ -48,7 +48,7 @@ class Updates {
     return time_host_side(length, samples, device_, [this] { update(); });
   }
   [[nodiscard]] double time_to_end(nanoseconds length, Samples& samples) {
-    return timed_batches(length, together, samples, [this](std::size_t calls) {
+    return timed_batches(length, updates_together, samples, [this](std::size_t calls) {
       for (std::size_t k = 0; k < calls; ++k) update();
       device_.await();
     });
@@ -57,7 +57,7 @@ class Updates {
   [[nodiscard]] double new_bytes() {
     device_.await();
     const std::uint64_t before = device_.statistics().bytes_in_use;
-    for (std::size_t k = 0; k < 4 * together; ++k) update();
+    for (std::size_t k = 0; k < 4 * updates_together; ++k) update();
     device_.await();
     return static_cast<double>(device_.statistics().bytes_peak - before);
   }
@@ -79,7 +79,7 @@ class RoutineUpdates {
     return time_host_side(length, samples, device_, [this] { routine_.schedule(); });
   }
   [[nodiscard]] double time_to_end(nanoseconds length, Samples& samples) const {
-    return timed_batches(length, together, samples, [this](std::size_t calls) {
+    return timed_batches(length, updates_together, samples, [this](std::size_t calls) {
       for (std::size_t k = 0; k < calls; ++k) routine_.schedule();
       device_.await();
     });
@@ -89,7 +89,7 @@ class RoutineUpdates {
   [[nodiscard]] Routine link() const {
     Program program("step");
     const Index i;
-    program << (x_(i) = x_(i) * a + b);
+    program << (x_(i) = x_(i) * kept + added);
     const BufferView memory(Buffer::allocate(device_, x_.type()), x_.type());
     return Context(device_).with(x_, memory).link(device_.backend().compile(program));
   }
@@ -103,20 +103,20 @@ class RoutineUpdates {
 Contender plain_loop() {
   const auto values = std::make_shared<std::optional<HostArray>>();
   return {hand_written, Kind::limit, [values](nanoseconds length, Samples& samples) {
-            if (!*values) values->emplace(HostArray::uniform(ArrayType{f32, {many}}, 1));
+            if (!*values) values->emplace(HostArray::uniform(ArrayType{f32, {large_elements}}, 1));
             float* const x = (*values)->values<float>().data();
             return timed_on(worker_processor, [&] {
-              return timed_batches(length, together, samples, [&](std::size_t calls) {
+              return timed_batches(length, updates_together, samples, [&](std::size_t calls) {
                 for (std::size_t k = 0; k < calls; ++k)
-                  limit_update(static_cast<std::size_t>(many), a, b, x);
+                  limit_update(static_cast<std::size_t>(large_elements), kept, added, x);
               });
             });
           }};
 }
 
 template <std::int64_t count>
-void add_frameworks(Against& against, const MadeOnce<Updates<count>>& updates,
-                    const char* program) {
+void add_donating_frameworks(Against& against, const MadeOnce<Updates<count>>& updates,
+                             const char* program) {
   for (const Alternative& each : framework_alternatives()) {
     against(framework_contender(
         each, [program] { return call_setup(program, 1, {count}); },
@@ -141,12 +141,12 @@ void add_donation_rows(std::vector<Row>& rows) {
   of_few({"heddle, schedule", Kind::heddle, [small_routine](nanoseconds length, Samples& samples) {
             return small_routine->time_schedules(length, samples);
           }});
-  add_frameworks(of_few, small, "donated_call");
+  add_donating_frameworks(of_few, small, "donated_call");
   rows.push_back(
       Gauge{"donation", "donated update, 16 B, allocations", "call", "heddle", Unit::count,
             [small] { return allocations_per_call(small->device(), [&] { small->update(); }); }});
 
-  const MadeOnce<Updates<many>> large;
+  const MadeOnce<Updates<large_elements>> large;
   // Twice the memory would be found by nobody who looks at the time alone. Before the other rows:
   // they make more states on this device.
   rows.push_back(Gauge{"donation", "donated update, 64 MiB, new memory", "update", "heddle",
@@ -161,11 +161,11 @@ void add_donation_rows(std::vector<Row>& rows) {
                          {},
                          std::chrono::milliseconds(100)});
   of_many(plain_loop());
-  const MadeOnce<RoutineUpdates<many>> routine;
+  const MadeOnce<RoutineUpdates<large_elements>> routine;
   of_many({"heddle, routine", Kind::heddle, [routine](nanoseconds length, Samples& samples) {
              return routine->time_to_end(length, samples);
            }});
-  add_frameworks(of_many, large, "donated_update");
+  add_donating_frameworks(of_many, large, "donated_update");
 }
 
 }  // namespace heddle::bench

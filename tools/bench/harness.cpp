@@ -103,8 +103,11 @@ double gauge_scaling() {
 }
 
 Result head_of(const Case& which) {
-  return {which.name,         which.workload,    which.operation,
-          which.subject.name, which.anchor.name, which.anchor.kind};
+  Result head{which.name,         which.workload,    which.operation,
+              which.subject.name, which.anchor.name, which.anchor.kind};
+  head.line = which.line;
+  head.column = which.column;
+  return head;
 }
 
 Result head_of(const Gauge& which) {

@@ -65,6 +65,7 @@ struct Case {
   Contender subject;
   Contender anchor;
   nanoseconds slice = std::chrono::milliseconds(20);
+  std::string line{}, column{};  ///< of the table of ratios at the end; empty: not in it
 };
 
 enum class Unit : std::uint8_t { ns, bytes, percent, ratio, count };
@@ -101,6 +102,7 @@ struct Result {
   Figure ratio{};  ///< subject / anchor
   int pairs = 0, dropped = 0;
   Figure ping_pong{};  ///< the gauge while this ran, ns: the placement met; 0 with one processor
+  std::string line{}, column{};  ///< see Case
 };
 
 /// Round trip of a flag between two pinned spinning threads, ns: tells how far apart the two

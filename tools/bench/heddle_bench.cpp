@@ -39,6 +39,7 @@ struct Workload {
   const char* name;
   const char* group;
   void (*add_rows)(std::vector<Row>& rows);
+  const char* also = "";  ///< another group that it belongs to
 };
 constexpr Workload workloads[] = {
     {"idle", "scheduler", add_idle_rows},
@@ -48,6 +49,7 @@ constexpr Workload workloads[] = {
     {"parked", "scheduler", add_parked_rows},
     {"hop", "scheduler", add_hop_rows},
     {"fan", "scheduler", add_fan_rows},
+    {"parallel", "scheduler", add_parallel_rows, "kernels"},
     {"pooled", "scheduler", add_pooled_rows},
     {"fiber", "scheduler", add_fiber_rows},
     {"trace", "scheduler", add_trace_rows},
@@ -62,13 +64,15 @@ constexpr Workload workloads[] = {
     {"donation", "executor", add_donation_rows},
     {"spin", "tuning", add_spin_rows},
     {"touch", "tuning", add_touch_rows},
-    {"elementwise", "kernels", add_elementwise_rows},
-    {"sums", "kernels", add_sum_rows},
-    {"softmax", "kernels", add_softmax_rows},
-    {"layernorm", "kernels", add_layernorm_rows},
-    {"transpose", "kernels", add_transpose_rows},
-    {"matmul", "kernels", add_matmul_rows},
-    {"products", "kernels", add_product_rows},
+    {"whole", "kernels", add_whole_rows},
+    {"elementwise", "functions", add_elementwise_rows},
+    {"math", "functions", add_math_rows},
+    {"sums", "functions", add_sum_rows},
+    {"softmax", "functions", add_softmax_rows},
+    {"layernorm", "functions", add_layernorm_rows},
+    {"transpose", "functions", add_transpose_rows},
+    {"matmul", "functions", add_matmul_rows},
+    {"products", "functions", add_product_rows},
     {"graph", "graphs", add_graph_rows},
     {"tracing", "graphs", add_tracing_rows},
     {"layers", "graphs", add_layers_rows},
@@ -91,14 +95,15 @@ std::string groups_text() {
 }
 
 bool chosen(const Workload& workload, const std::string& name) {
-  return name == "all" || name == workload.group || name == workload.name;
+  return name == "all" || name == workload.group || name == workload.also || name == workload.name;
 }
 
 /// For CLI11: empty, or what is wrong with the name.
 std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
-  std::string known = "all, scheduler, runtime, executor, tuning, kernels, graphs, compile";
+  std::string known =
+      "all, scheduler, runtime, executor, tuning, kernels, functions, graphs, compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
@@ -123,8 +128,8 @@ void warn(const Options& options) {
   bool threads = false, kernels = false;
   for (const Workload& workload : chosen_workloads(options)) {
     const std::string_view group = workload.group;
-    (group == "kernels" || group == "compile" ? kernels : threads) = true;
-    if (group == "executor") kernels = true;
+    (group == "functions" || group == "compile" ? kernels : threads) = true;
+    if (group == "executor" || group == "kernels") kernels = true;
   }
   if (threads && processors().size() < 2) {
     fmt::print(stderr,
@@ -217,7 +222,7 @@ int run(const Options& options) {
   for (const Framework& each : frameworks()) {
     if (!each.version.empty()) machine.frameworks.push_back(each.version);
   }
-  fmt::print("{}", results_table(results, machine));
+  fmt::print("{}{}", results_table(results, machine), summary_table(results));
   if (!options.json.empty()) json << results_json(results, machine);
   return 0;
 }

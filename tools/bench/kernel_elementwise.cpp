@@ -8,6 +8,7 @@
 #include "tools/bench/compiled_kernel.hpp"
 #include "tools/bench/limit_kernels.hpp"
 #include "tools/bench/plain_kernels.hpp"
+#include "tools/bench/programs.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -21,20 +22,11 @@ constexpr Size sizes[] = {{"L1 (8 KiB arrays)", 2048, false},
                           {"L2 (128 KiB arrays)", 32768, false},
                           {"memory (64 MiB arrays)", 16 << 20, true}};
 
-KernelSetup setup(std::int64_t count) {
-  KernelSetup made{Program("elementwise"), {}, {}};
-  const Tensor a = made.add("a", {count}), b = made.add("b", {count}), c = made.add("c", {count}),
-               d = made.add("d", {count}), out = made.add("out", {count});
-  const Index i;
-  made.program << (out(i) = relu(a(i) * b(i) + c(i)) * d(i));
-  return made;
-}
-
 std::size_t count_of(const KernelSetup& made) {
   return static_cast<std::size_t>(made.arrays[0].num_elements());
 }
 
-void plain(const KernelSetup& made) {
+void plain_map(const KernelSetup& made) {
   plain_elementwise(count_of(made), made.data(0), made.data(1), made.data(2), made.data(3),
                     made.data(4));
 }
@@ -55,9 +47,9 @@ void add_elementwise_rows(std::vector<Row>& rows) {
                     {"elementwise",
                      fmt::format("relu(ab+c)d, {}", place),
                      calls,
-                     [n = count] { return setup(n); },
+                     [n = count] { return elementwise_of(n); },
                      {in_process(hand_written, Kind::limit, stream ? limit<true> : limit<false>),
-                      in_process("plain C++ loop", Kind::rival, plain)}});
+                      in_process("plain C++ loop", Kind::rival, plain_map)}});
   }
 }
 

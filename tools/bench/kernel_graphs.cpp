@@ -6,15 +6,14 @@
 #include "heddle/graph_ops.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compiled_kernel.hpp"
-#include "tools/bench/kernel_products.hpp"
-#include "tools/bench/kernel_rows.hpp"
 #include "tools/bench/plain_kernels.hpp"
+#include "tools/bench/programs.hpp"
 #include "tools/bench/transformer_block.hpp"
 
 namespace heddle::bench {
 namespace {
 
-constexpr std::int64_t n = 4096;
+constexpr std::int64_t graph_side = 4096;
 constexpr std::int64_t table_rows = 50'000, width = 64, looked_up = 16'384;
 constexpr std::int64_t added_rows = 1'000'000, sums = 50'000, added_width = 16;
 constexpr std::int64_t sorted = 1'000'000, best = 64;
@@ -24,7 +23,7 @@ constexpr const char* by_statements = "heddle, by statements";
 
 /// The program of a graph that is whole, with memory for its parameters; whole numbers below
 /// `below`.
-KernelSetup setup_of(const Graph& graph, const Node& result, std::int64_t below = 1) {
+KernelSetup graph_setup(const Graph& graph, const Node& result, std::int64_t below = 1) {
   graph.finish({result});
   const GraphProgram lowered = graph.program();
   KernelSetup made{lowered.program, {}, {}};
@@ -35,47 +34,48 @@ KernelSetup setup_of(const Graph& graph, const Node& result, std::int64_t below 
 
 KernelSetup softmax_graph() {
   const Graph g("softmax");
-  return setup_of(g, softmax(g.parameter("x", {f32, {n, n}})));
+  return graph_setup(g, softmax(g.parameter("x", {f32, {graph_side, graph_side}})));
 }
 
 KernelSetup layernorm_graph() {
   const Graph g("layernorm");
-  const Node x = g.parameter("x", {f32, {n, n}}), gain = g.parameter("gain", {f32, {n}}),
-             bias = g.parameter("bias", {f32, {n}});
-  return setup_of(g, layer_norm(x, gain, bias));
+  const Node x = g.parameter("x", {f32, {graph_side, graph_side}}),
+             gain = g.parameter("gain", {f32, {graph_side}}),
+             bias = g.parameter("bias", {f32, {graph_side}});
+  return graph_setup(g, layer_norm(x, gain, bias));
 }
 
 KernelSetup transpose_graph() {
   const Graph g("transpose");
-  return setup_of(g, transpose(g.parameter("x", {f32, {n, n}})));
+  return graph_setup(g, transpose(g.parameter("x", {f32, {graph_side, graph_side}})));
 }
 
 KernelSetup bias_and_relu_graph() {
   const Graph g("matmul_bias_relu");
   const Node a = g.parameter("a", {f32, {512, 512}}), b = g.parameter("b", {f32, {512, 512}}),
              bias = g.parameter("bias", {f32, {512}});
-  return setup_of(g, relu(matmul(a, b) + bias));
+  return graph_setup(g, relu(matmul(a, b) + bias));
 }
 
 KernelSetup convolution_graph() {
   const Graph g("conv2d");
   const Node x = g.parameter("x", {f32, {1, 64, 58, 58}}),
              w = g.parameter("w", {f32, {64, 64, 3, 3}});
-  return setup_of(g, conv(x, w));
+  return graph_setup(g, conv(x, w));
 }
 
 KernelSetup attention_graph() {
   const Graph g("attention");
   const ArrayType type{f32, {heads, tokens, depth}};
   const Node q = g.parameter("q", type), k = g.parameter("k", type), v = g.parameter("v", type);
-  return setup_of(g, attention(q, k, v));
+  return graph_setup(g, attention(q, k, v));
 }
 
 KernelSetup embedding_graph() {
   const Graph g("embedding");
   const Node table = g.parameter("table", {f32, {table_rows, width}}),
              rows = g.parameter("rows", {i64, {looked_up}});
-  return setup_of(g, take(table, rows), table_rows);
+  return graph_setup(g, take(table, rows), table_rows);
 }
 
 KernelSetup scatter_graph() {
@@ -83,22 +83,22 @@ KernelSetup scatter_graph() {
   const Node x = g.parameter("x", {f32, {sums, added_width}}),
              rows = g.parameter("rows", {i64, {added_rows}}),
              updates = g.parameter("updates", {f32, {added_rows, added_width}});
-  return setup_of(g, scatter(x, {rows}, updates, Scatter::add), sums);
+  return graph_setup(g, scatter(x, {rows}, updates, Scatter::add), sums);
 }
 
 KernelSetup sort_graph() {
   const Graph g("sort");
-  return setup_of(g, sort(g.parameter("x", {f32, {sorted}})));
+  return graph_setup(g, sort(g.parameter("x", {f32, {sorted}})));
 }
 
 KernelSetup top_graph() {
   const Graph g("top_k");
-  return setup_of(g, top_k(g.parameter("x", {f32, {sorted}}), best).values);
+  return graph_setup(g, top_k(g.parameter("x", {f32, {sorted}}), best).values);
 }
 
 KernelSetup block_graph() {
   const Graph g("transformer_block");
-  return setup_of(g, transformer_block(g, g.parameter("x", {f32, {block_tokens, block_width}})));
+  return graph_setup(g, transformer_block(g, g.parameter("x", {f32, {block_tokens, block_width}})));
 }
 
 void plain_rows(const KernelSetup& made) {
@@ -119,15 +119,16 @@ void add_graph_rows(std::vector<Row>& rows) {
                        std::vector<Alternative> others) {
     add_kernel_rows(rows, {"graph", workload, calls, make, std::move(others)});
   };
-  add("graph softmax, 4096x4096", 1, softmax_graph, {by_program(by_statements, softmax_of_rows)});
+  add("graph softmax, 4096x4096", 1, softmax_graph,
+      {by_program(by_statements, [] { return softmax_of(graph_side, graph_side); })});
   add("graph layernorm, 4096x4096", 1, layernorm_graph,
-      {by_program(by_statements, layernorm_of_rows)});
+      {by_program(by_statements, [] { return layernorm_of(graph_side, graph_side); })});
   add("graph transpose, 4096x4096", 1, transpose_graph,
-      {by_program(by_statements, transpose_of_rows)});
+      {by_program(by_statements, [] { return transpose_of(graph_side, graph_side); })});
   add("graph bias and relu, 512x512", 1, bias_and_relu_graph,
       {by_program(by_statements, [] { return with_bias_and_relu(512); })});
   add("graph conv2d 3x3, 64 to 64 channels, 56x56", 1, convolution_graph,
-      {by_program(by_statements, convolution)});
+      {by_program(by_statements, [] { return convolution_of(64, 64, 56, 56); })});
   add("attention, 8 heads, 512x64", 1, attention_graph, {});
   add("embedding, 16384 rows x 64 of 50000", 1, embedding_graph,
       {in_process("plain C++ loop", Kind::limit, plain_rows)});

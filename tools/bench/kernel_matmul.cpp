@@ -7,18 +7,11 @@
 #include "tools/bench/cases.hpp"
 #include "tools/bench/kernel_products.hpp"
 #include "tools/bench/plain_kernels.hpp"
+#include "tools/bench/programs.hpp"
 #include "tools/bench/rival_openblas.hpp"
 
 namespace heddle::bench {
 namespace {
-
-KernelSetup setup(std::int64_t n) {
-  KernelSetup made{Program("matmul"), {}, {}};
-  const Tensor a = made.add("a", {n, n}), b = made.add("b", {n, n}), c = made.add("c", {n, n});
-  const Index i, j, k;
-  made.program << (c(i, j) = sum(a(i, k) * b(k, j)));
-  return made;
-}
 
 void plain(const KernelSetup& made) {
   plain_matmul(static_cast<std::size_t>(made.tensors[0].dims()[0]), made.data(0), made.data(1),
@@ -35,7 +28,7 @@ void add_matmul_rows(std::vector<Row>& rows) {
     // The naive nest takes seconds where sizes grow.
     if (n == 128 || n == 512) others.push_back(in_process("plain C++ loop", Kind::rival, plain));
     add_kernel_rows(rows, {"matmul", fmt::format("matmul {0}x{0}", n), calls_for(count),
-                           [n] { return setup(n); }, others});
+                           [n] { return product_of({n, n, n}); }, others});
   }
 }
 

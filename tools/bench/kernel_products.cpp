@@ -7,28 +7,13 @@
 
 #include "tools/bench/cases.hpp"
 #include "tools/bench/limit_kernels.hpp"
+#include "tools/bench/programs.hpp"
 #include "tools/bench/rival_openblas.hpp"
 
 namespace heddle::bench {
 namespace {
 
-using Make = std::function<KernelSetup()>;
-
-KernelSetup product(const BlasProduct& p) {
-  std::string name = "matmul";
-  if (p.transposed_a || p.transposed_b) name += '_';
-  if (p.transposed_a) name += 't';
-  if (p.transposed_b) name += p.transposed_a ? "t" : "nt";
-  KernelSetup made{Program(name), {}, {}};
-  const Tensor a = made.add("a", p.transposed_a ? Dims{p.terms, p.rows} : Dims{p.rows, p.terms});
-  const Tensor b =
-      made.add("b", p.transposed_b ? Dims{p.columns, p.terms} : Dims{p.terms, p.columns});
-  const Tensor c = made.add("c", {p.rows, p.columns});
-  const Index i, j, k;
-  made.program << (c(i, j) = sum((p.transposed_a ? a(k, i) : a(i, k)) *
-                                 (p.transposed_b ? b(j, k) : b(k, j))));
-  return made;
-}
+using MakeSetup = std::function<KernelSetup()>;
 
 KernelSetup batched(const BlasProduct& p) {
   KernelSetup made{Program("matmul"), {}, {}};
@@ -45,21 +30,21 @@ constexpr std::int64_t image = 56;
 constexpr std::int64_t filter = 3;
 
 Alternative plain_product(int n) {
-  Alternative plain = by_program("heddle, plain product", [n] { return product({n, n, n}); });
+  Alternative plain = by_program("heddle, plain product", [n] { return product_of({n, n, n}); });
   plain.same_result = false;
   return plain;
 }
 
-void add_rows(std::vector<Row>& rows, const char* workload, std::int64_t multiply_adds,
-              const Make& make, std::vector<Alternative> others) {
+void add_product_rows(std::vector<Row>& rows, const char* workload, std::int64_t multiply_adds,
+                      const MakeSetup& make, std::vector<Alternative> others) {
   add_kernel_rows(rows, {"products", workload, calls_for(multiply_adds), make, std::move(others)});
 }
 
 void add_product_row(std::vector<Row>& rows, const char* workload, const BlasProduct& p,
-                     const Make& make, std::vector<Alternative> others = {}) {
+                     const MakeSetup& make, std::vector<Alternative> others = {}) {
   others.push_back(openblas(p));
-  add_rows(rows, workload, std::int64_t{p.rows} * p.columns * p.terms * p.batch, make,
-           std::move(others));
+  add_product_rows(rows, workload, std::int64_t{p.rows} * p.columns * p.terms * p.batch, make,
+                   std::move(others));
 }
 
 template <void (*run)(std::size_t)>
@@ -75,26 +60,6 @@ Alternative multiply_adds(const char* name, std::size_t rounds) {
 }
 
 }  // namespace
-
-KernelSetup with_bias_and_relu(std::int64_t n) {
-  KernelSetup made{Program("matmul_bias_relu"), {}, {}};
-  const Tensor a = made.add("a", {n, n}), b = made.add("b", {n, n}), bias = made.add("bias", {n}),
-               c = made.add("c", {n, n});
-  const Index i, j, k;
-  made.program << (c(i, j) = sum(a(i, k) * b(k, j))) << (c(i, j) = relu(c(i, j) + bias(j)));
-  return made;
-}
-
-KernelSetup convolution() {
-  KernelSetup made{Program("conv2d"), {}, {}};
-  const std::int64_t padded = image + filter - 1;
-  const Tensor x = made.add("x", {1, channels, padded, padded}),
-               w = made.add("w", {channels, channels, filter, filter}),
-               y = made.add("y", {1, channels, image, image});
-  const Index n, o, i, j, c, r, s;
-  made.program << (y(n, o, i, j) = sum(x(n, c, i + r, j + s) * w(o, c, r, s)));
-  return made;
-}
 
 KernelSetup training_step() {
   constexpr std::int64_t images = 128, inputs = 64, hidden = 64, classes = 10;
@@ -142,23 +107,25 @@ void add_product_rows(std::vector<Row>& rows) {
            std::pair{"wide, 64x64 by 64x4096", BlasProduct{64, 4096, 64}},
            std::pair{"flat, 64x4096 by 4096x64", BlasProduct{64, 64, 4096}},
        })
-    add_product_row(rows, name, p, [shape = p] { return product(shape); });
+    add_product_row(rows, name, p, [shape = p] { return product_of(shape); });
   constexpr int n = 512;
   for (const auto& [name, p] : {
            std::pair{"transposed a, 512x512", BlasProduct{n, n, n, true, false}},
            std::pair{"transposed b, 512x512", BlasProduct{n, n, n, false, true}},
            std::pair{"both transposed, 512x512", BlasProduct{n, n, n, true, true}},
        })
-    add_product_row(rows, name, p, [shape = p] { return product(shape); }, {plain_product(n)});
+    add_product_row(rows, name, p, [shape = p] { return product_of(shape); }, {plain_product(n)});
   const BlasProduct small{16, 16, 16, false, false, 256};
   add_product_row(rows, "batched, 256 of 16x16", small, [small] { return batched(small); });
-  add_rows(rows, "bias and relu, 512x512", std::int64_t{n} * n * n,
-           [] { return with_bias_and_relu(n); }, {plain_product(n)});
+  add_product_rows(rows, "bias and relu, 512x512", std::int64_t{n} * n * n,
+                   [] { return with_bias_and_relu(n); }, {plain_product(n)});
   const std::int64_t convolved = image * image * channels * channels * filter * filter;
-  add_rows(rows, "conv2d 3x3, 64 to 64 channels, 56x56", convolved, convolution,
-           multiply_add_limits(convolved));
-  add_rows(rows, "training step, 64-64-10 on 128 images", 128 * 64 * 64, training_step,
-           {by_program("heddle, unscheduled", training_step, Schedule::off)});
+  add_product_rows(
+      rows, "conv2d 3x3, 64 to 64 channels, 56x56", convolved,
+      [] { return convolution_of(channels, channels, image, image); },
+      multiply_add_limits(convolved));
+  add_product_rows(rows, "training step, 64-64-10 on 128 images", 128 * 64 * 64, training_step,
+                   {by_program("heddle, unscheduled", training_step, Schedule::off)});
 }
 
 }  // namespace heddle::bench

@@ -16,11 +16,6 @@ namespace heddle::bench {
 /// Between two looks at the clock, of kernels with so many multiply-adds.
 [[nodiscard]] std::size_t calls_for(std::int64_t multiply_adds);
 
-/// relu(a b + bias), n x n.
-[[nodiscard]] KernelSetup with_bias_and_relu(std::int64_t n);
-/// A convolution of 64 channels with 64 filters of 3x3, on an image of 58x58.
-[[nodiscard]] KernelSetup convolution();
-
 /// A step of gradient descent of a network 64-64-10 on 128 images, as `heddle demo digits` does on
 /// one device. The new weights have tensors of their own, so that each call does the same.
 [[nodiscard]] KernelSetup training_step();

@@ -23,6 +23,8 @@ struct Machine {
 /// A line for each row, with its goal.
 [[nodiscard]] std::string rows_list(std::span<const Result> rows);
 [[nodiscard]] std::string results_table(std::span<const Result> results, const Machine& machine);
+/// Lines and columns of results that have them, by anchor: ratios alone; empty without any.
+[[nodiscard]] std::string summary_table(std::span<const Result> results);
 [[nodiscard]] std::string results_json(std::span<const Result> results, const Machine& machine);
 
 }  // namespace heddle::bench

@@ -88,6 +88,7 @@ PROGRAMS = {
     "matmul_tt": lambda a, b: a.T @ b.T,
     "matmul_bias_relu": lambda a, b, bias: jnp.maximum(a @ b + bias, 0),
     "conv2d": conv2d,
+    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
     "attention": attention,
     "embedding": lambda table, rows: table[rows],
     "scatter_add": lambda x, rows, updates: x.at[rows].add(updates),

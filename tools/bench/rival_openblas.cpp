@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <utility>
 
 #include "heddle/status.hpp"
+#include "tools/bench/processors.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -19,18 +19,29 @@ constexpr int row_major = 101;
 constexpr int not_transposed = 111;
 constexpr int transposed = 112;
 
-Sgemm find() {
+using SetThreads = void (*)(int count);
+
+struct Library {
+  Sgemm sgemm = nullptr;
+  SetThreads set_threads = nullptr;
+};
+
+Library find() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
   if (openblas_core() != nullptr) setenv("OPENBLAS_CORETYPE", openblas_core(), 0);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  // Its threads look for work for 2^20 cycles, not 2^26: they would be there in heddle's slices.
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  return library == nullptr ? nullptr : reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm"));
+  if (library == nullptr) return {};
+  return {reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm")),
+          reinterpret_cast<SetThreads>(dlsym(library, "openblas_set_num_threads"))};
 }
 
 /// Throws unavailable.
-Sgemm sgemm() {
-  static const Sgemm found = find();
-  if (found == nullptr)
+const Library& blas() {
+  static const Library found = find();
+  if (found.sgemm == nullptr || found.set_threads == nullptr)
     throw Error(ErrorCode::unavailable, "there is no libopenblas.so.0: see tools/bench/rivals.txt");
   return found;
 }
@@ -41,9 +52,9 @@ void multiply(const BlasProduct& p, const float* a, const float* b, float* c) {
   const auto each_c = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.columns);
   const auto order = [](bool is_transposed) { return is_transposed ? transposed : not_transposed; };
   for (int k = 0; k < p.batch; ++k, a += each_a, b += each_b, c += each_c) {
-    sgemm()(row_major, order(p.transposed_a), order(p.transposed_b), p.rows, p.columns, p.terms, 1,
-            a, p.transposed_a ? p.rows : p.terms, b, p.transposed_b ? p.terms : p.columns, 0, c,
-            p.columns);
+    blas().sgemm(row_major, order(p.transposed_a), order(p.transposed_b), p.rows, p.columns,
+                 p.terms, 1, a, p.transposed_a ? p.rows : p.terms, b,
+                 p.transposed_b ? p.terms : p.columns, 0, c, p.columns);
   }
 }
 
@@ -56,15 +67,16 @@ const char* openblas_core() {
   return nullptr;
 }
 
-Alternative openblas(const BlasProduct& product) {
-  Alternative rival = in_process("OpenBLAS", Kind::rival, [product](const KernelSetup& made) {
-    multiply(product, made.data(0), made.data(1), made.data(made.arrays.size() - 1));
-  });
-  rival.prepare = [prepare = std::move(rival.prepare)](const KernelSetup& made) {
-    static_cast<void>(sgemm());
-    return prepare(made);
+Alternative openblas(const BlasProduct& product, int threads) {
+  const auto prepare = [product, threads](const KernelSetup& made) {
+    const Unpinned while_starting;  // its threads may run where this one may
+    blas().set_threads(threads);
+    return in_process([product, threads, &made] {
+      blas().set_threads(threads);
+      multiply(product, made.data(0), made.data(1), made.data(made.arrays.size() - 1));
+    });
   };
-  return rival;
+  return {"OpenBLAS", Kind::rival, prepare};
 }
 
 }  // namespace heddle::bench

@@ -12,9 +12,9 @@ struct BlasProduct {
   int batch = 1;  ///< products, one after another
 };
 
-/// With one thread and the kernels for AVX-512 where the processor has that: by itself version
+/// With so many threads and the kernels for AVX-512 where the processor has that: by itself version
 /// 0.3.21 does not know newer processors. Prepared without the library it is `unavailable`.
-[[nodiscard]] Alternative openblas(const BlasProduct& product);
+[[nodiscard]] Alternative openblas(const BlasProduct& product, int threads = 1);
 
 /// OPENBLAS_CORETYPE for this processor, where OpenBLAS by itself picks slower kernels; else null.
 [[nodiscard]] const char* openblas_core();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "heddle/status.hpp"
 #include "tools/bench/processors.hpp"
@@ -150,17 +152,44 @@ class Python {
   pid_t process_ = 0;
 };
 
-/// A framework's process, for one row.
-class FrameworkRow {
+/// A framework's process, for several rows in turn; started by the first.
+class FrameworkProcess {
  public:
-  FrameworkRow(Framework& framework, const KernelSetup& setup, int threads)
-      : framework_(framework), setup_(setup), python_(framework, threads) {
-    framework.version = python_.read_line();
-    if (!framework.version.starts_with(framework.module)) {
+  FrameworkProcess(Framework& framework, int threads) : framework_(framework), threads_(threads) {}
+
+  [[nodiscard]] const char* name() const { return framework_.name; }
+  /// Until its threads sleep: OpenMP's look for work for some milliseconds after each call, on
+  /// processors that the other side of a row is about to use.
+  void leave_processors() const {
+    if (threads_ > 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::string ask(const std::string& command) {
+    if (!python_) start();
+    return python_->ask(command);
+  }
+
+ private:
+  void start() {
+    auto python = std::make_unique<Python>(framework_, threads_);
+    framework_.version = python->read_line();
+    if (!framework_.version.starts_with(framework_.module)) {
       throw Error(ErrorCode::unavailable,
                   fmt::format("'{0}' has no {1}: install it there (pip install {2})",
-                              framework.python.string(), framework.name, framework.module));
+                              framework_.python.string(), framework_.name, framework_.module));
     }
+    python_ = std::move(python);
+  }
+
+  Framework& framework_;
+  int threads_;
+  std::unique_ptr<Python> python_;
+};
+
+/// What the process runs from here on, for one row.
+class FrameworkRow {
+ public:
+  FrameworkRow(std::shared_ptr<FrameworkProcess> process, const KernelSetup& setup)
+      : process_(std::move(process)), setup_(setup) {
     nlohmann::json command{{"program", setup.program.name()}, {"arrays", nlohmann::json::array()}};
     for (std::size_t k = 0; k < setup.arrays.size(); ++k) {
       const std::string file = directory_.file(k);
@@ -172,32 +201,32 @@ class FrameworkRow {
            {"dtype", setup.tensors[k].dtype() == DType::i64 ? "int64" : "float32"},
            {"shape", setup.tensors[k].dims()}});
     }
-    if (const std::string answer = python_.ask(command.dump()); answer != "ready")
-      throw Error(ErrorCode::unavailable, fmt::format("{}: {}", framework.name, answer));
+    if (const std::string answer = process_->ask(command.dump()); answer != "ready")
+      throw Error(ErrorCode::unavailable, fmt::format("{}: {}", process_->name(), answer));
   }
 
   double time(std::size_t count) {
-    const std::string answer = python_.ask(fmt::format("run {}", count));
+    const std::string answer = process_->ask(fmt::format("run {}", count));
+    process_->leave_processors();
     double ns = 0;
     const auto [end, error] = std::from_chars(answer.data(), answer.data() + answer.size(), ns);
     if (error != std::errc()) {
       throw Error(ErrorCode::internal,
-                  fmt::format("{} answered '{}', no time", framework_.name, answer));
+                  fmt::format("{} answered '{}', no time", process_->name(), answer));
     }
     return ns;
   }
   void fetch() {
-    static_cast<void>(python_.ask("fetch"));
+    static_cast<void>(process_->ask("fetch"));
     const HostArray& result = setup_.arrays.back();
     std::ifstream(directory_.file(setup_.arrays.size() - 1), std::ios::binary)
         .read(static_cast<char*>(result.data()), static_cast<std::streamsize>(result.num_bytes()));
   }
 
  private:
-  const Framework& framework_;
+  std::shared_ptr<FrameworkProcess> process_;
   const KernelSetup& setup_;
   Directory directory_;
-  Python python_;
 };
 
 void require_same(std::span<const float> ours, std::span<const float> theirs,
@@ -229,11 +258,11 @@ std::vector<Alternative> framework_alternatives(int threads) {
   std::vector<Alternative> found;
   for (Framework& each : frameworks()) {
     if (each.python.empty()) continue;
-    found.push_back({each.name, Kind::rival, [&each, threads](const KernelSetup& setup) {
-                       const auto process = std::make_shared<FrameworkRow>(each, setup, threads);
-                       return Prepared{
-                           [process](std::size_t count) { return process->time(count); },
-                           [process] { process->fetch(); }};
+    const auto process = std::make_shared<FrameworkProcess>(each, threads);
+    found.push_back({each.name, Kind::rival, [process](const KernelSetup& setup) {
+                       const auto row = std::make_shared<FrameworkRow>(process, setup);
+                       return Prepared{[row](std::size_t count) { return row->time(count); },
+                                       [row] { row->fetch(); }};
                      }});
   }
   return found;
@@ -249,7 +278,11 @@ Contender framework_contender(const Alternative& framework, std::function<Kernel
               auto running = std::make_unique<Running>(make());
               const std::vector<float> expected = ours(running->setup);
               running->prepared = framework.prepare(running->setup);
-              running->prepared.fetch();  // of its first run
+              if (running->prepared.fetch) {
+                running->prepared.fetch();  // of its first run
+              } else {
+                running->prepared.time(1);
+              }
               require_same(expected, running->setup.arrays.back().values<float>(), framework.name);
               running->prepared.time(1);
               running->ns = running->prepared.time(4);

@@ -25,7 +25,7 @@ struct Framework {
 [[nodiscard]] std::span<Framework> frameworks();
 /// One for each framework that has a Python. Programs that one has no words for, and pythons
 /// without it, are `unavailable` when they are prepared. `threads`: that it computes with, on as
-/// many processors.
+/// many processors. One process for all rows that an alternative is used for, one after another.
 [[nodiscard]] std::vector<Alternative> framework_alternatives(int threads = 1);
 
 /// What a framework makes of a program as the other side of a row, started by its first slice.

@@ -6,10 +6,10 @@ namespace heddle::bench {
 std::vector<Rival> rivals() {
   return {
 #ifdef HEDDLE_BENCH_TBB
-      tbb_arena_rival(), tbb_flow_rival(),
+      tbb_arena_rival(), tbb_flow_rival(),   tbb_for_rival(),
 #endif
 #ifdef HEDDLE_BENCH_OPENMP
-      openmp_rival(),
+      openmp_rival(),    openmp_for_rival(),
 #endif
 #ifdef HEDDLE_BENCH_ASIO
       asio_rival(),

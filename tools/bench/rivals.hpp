@@ -19,6 +19,7 @@ struct Rival {
   Contender posted_hop, awaited_hop;
   Contender fan;
   Contender open;
+  Contender empty_loop, meeting_loop, even_loop, uneven_loop;  ///< in parts, see row_loop.hpp
 };
 
 /// How long a rival's worker has nothing to do before the round trip in Rival::parked.
@@ -42,9 +43,11 @@ template <class Runtime>
 [[nodiscard]] Rival deque_rival();
 [[nodiscard]] Rival asio_rival();
 [[nodiscard]] Rival openmp_rival();
+[[nodiscard]] Rival openmp_for_rival();
 [[nodiscard]] Rival pocl_rival();
 [[nodiscard]] Rival starpu_rival();
 [[nodiscard]] Rival tbb_arena_rival();
 [[nodiscard]] Rival tbb_flow_rival();
+[[nodiscard]] Rival tbb_for_rival();
 
 }  // namespace heddle::bench

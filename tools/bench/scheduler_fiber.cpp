@@ -13,12 +13,12 @@
 namespace heddle::bench {
 namespace {
 
-constexpr std::size_t rounds = 1000;  // between two looks at the clock
+constexpr std::size_t resumes_timed = 1000;  // between two looks at the clock
 
 /// Both switches of a round alike, so half of it.
 template <class Round>
 double timed_rounds(nanoseconds length, Samples& samples, const Round& round) {
-  return 0.5 * timed_loop(length, rounds, [&](std::size_t count) {
+  return 0.5 * timed_loop(length, resumes_timed, [&](std::size_t count) {
            const auto start = Clock::now();
            for (std::size_t k = 0; k < count; ++k) round();
            samples.add(0.5 * ns_between(start, Clock::now()) / static_cast<double>(count));

@@ -12,7 +12,7 @@
 namespace heddle::bench {
 namespace {
 
-constexpr int devices = 16;
+constexpr int idle_devices = 16;
 constexpr auto rest = std::chrono::milliseconds(400);
 
 double process_ns() {
@@ -26,7 +26,7 @@ double at_rest(sched::Mode mode) {
   const Unpinned beside_the_host;
   Scheduler scheduler;
   std::vector<sched::TaskDevice> open;
-  for (int k = 0; k < devices; ++k) {
+  for (int k = 0; k < idle_devices; ++k) {
     sched::DeviceOptions options;
     options.mode = mode;
     open.push_back(scheduler.new_device(options));

@@ -61,7 +61,7 @@ class Devices {
   std::uint64_t submitted_ = 0;
 };
 
-Contender contender(const char* name, std::size_t count, sched::Mode mode) {
+Contender pooled_contender(const char* name, std::size_t count, sched::Mode mode) {
   return {name, Kind::heddle, [count, mode](nanoseconds length, Samples& samples) {
             constexpr std::size_t batch = 64 * 256;
             Devices devices(count, mode);
@@ -83,10 +83,10 @@ void add_pooled_rows(std::vector<Row>& rows) {
   Against against(rows, {"pooled",
                          "pooled, 64 devices",
                          "task",
-                         contender("heddle, 2 workers", pooled_devices, Mode::pooled),
+                         pooled_contender("heddle, 2 workers", pooled_devices, Mode::pooled),
                          {}});
-  against(contender("heddle, threaded", 1, Mode::threaded));
-  against(contender("heddle, 64 threads", pooled_devices, Mode::threaded));
+  against(pooled_contender("heddle, threaded", 1, Mode::threaded));
+  against(pooled_contender("heddle, 64 threads", pooled_devices, Mode::threaded));
 }
 
 }  // namespace heddle::bench

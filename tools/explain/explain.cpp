@@ -16,9 +16,10 @@
 #include "jit/loop/signature.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
+#include "jit/machine/rates.hpp"
 #include "jit/system/inside.hpp"
 #include "tools/explain/cost.hpp"
-#include "tools/explain/machine.hpp"
+#include "tools/tune_program.hpp"
 
 namespace heddle::tools {
 namespace {
@@ -90,8 +91,8 @@ std::string cost_text(const Cost& cost) {
 }
 
 std::string bound_text(const Cost& cost, const Measured& measured) {
-  const double peak = measure_peak_operations();
-  const double bandwidth = measure_read_bandwidth(cost.footprint());
+  const double peak = jit::measure_peak_operations();
+  const double bandwidth = jit::measure_read_bandwidth(cost.footprint());
   const double by_operations = cost.operations / peak;
   const double by_bytes = cost.bytes() / bandwidth;
   const double bound = std::max(by_operations, by_bytes);
@@ -137,6 +138,9 @@ std::string explain(const Backend& backend, const Program& program, const Explai
                               placement.provenance.empty() ? "as declared" : placement.provenance);
   }
   text += section("placements", placements);
+  if (const auto tuned = backend.tuned(program, compile_options)) {
+    text += section(fmt::format("tuned, as kept in {}", tuned->file), tuned_table(*tuned, false));
+  }
   text += section("signature", data.signature().serialize());
   if (options.source) text += section("source", code.source());
   text +=

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -93,7 +94,8 @@ class Parser {
 
  private:
   [[noreturn]] void fail(std::string_view what) const {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}:{}: {}", file_, line_, what));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}:{}: {}", file_, std::max<std::size_t>(line_, 1), what));
   }
   [[noreturn]] void expected(std::string_view what) const {
     fail(fmt::format("found '{}' (expected {})", words_->now().text, what));

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <stdexcept>
 #include <utility>
 
 #include "heddle/image.hpp"
@@ -15,21 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Its kernels are formulas.
-class PlayedModule final : public dev::Module {
- public:
-  explicit PlayedModule(const Image& image) {
-    for (const ImageKernel& kernel : image.kernels())
-      kernels_.push_back(runtime_programs().kernel(kernel.symbol));
-  }
-  [[nodiscard]] const RuntimeKernel& kernel(std::size_t number) const {
-    return *kernels_.at(number);
-  }
-
- private:
-  std::vector<const RuntimeKernel*> kernels_;
-};
-
+/// Its part of a formula.
 void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
              const heddle_kernel_args& args) {
   const Formula& formula = *kernel.formula;
@@ -42,7 +29,9 @@ void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
   std::uint64_t* const to = operands[static_cast<std::size_t>(formula.to)];
   if (operands[static_cast<std::size_t>(Operand::merged)] == to)
     hardware.fail("a kernel writes what it reads as the merge buffer");
-  for (std::size_t k = 0; k < cells_of(formula.to); ++k) {
+  const std::size_t cells = cells_of(formula.to);
+  for (std::size_t k = cells * args.part / args.num_parts;
+       k < cells * (args.part + 1) / args.num_parts; ++k) {
     if (formula.one_row && k != static_cast<std::size_t>(args.statics[0])) continue;
     std::uint64_t sum = formula.constant;
     for (std::size_t o = 0; o < num_operands; ++o) {
@@ -51,6 +40,45 @@ void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
     to[k] = sum;
   }
 }
+
+/// Kernels in parts are functions that know nothing but their arguments.
+template <std::size_t number>
+void compute_part(const heddle_kernel_args* args) {
+  PlayedHardware& hardware = PlayedHardware::here();
+  hardware.count();
+  if (args->num_parts > 1) {
+    hardware.count_part();
+  } else if (hardware.fails()) {  // what fails has written nothing, so no part alone does
+    *args->status = {1, 0};
+    return;
+  }
+  compute(hardware, runtime_programs().kernels[number].second, *args);
+}
+
+constexpr std::size_t kernels_max = 16;
+constexpr auto functions = []<std::size_t... number>(std::index_sequence<number...>) {
+  return std::array<heddle_kernel_function, kernels_max>{&compute_part<number>...};
+}(std::make_index_sequence<kernels_max>());
+
+/// Its kernels are formulas.
+class PlayedModule final : public dev::Module {
+ public:
+  explicit PlayedModule(const Image& image) {
+    for (const ImageKernel& kernel : image.kernels())
+      numbers_.push_back(runtime_programs().kernel(kernel.symbol));
+    if (runtime_programs().kernels.size() > kernels_max)
+      throw std::logic_error("there are more kernels than functions that play them");
+  }
+  [[nodiscard]] const RuntimeKernel& kernel(std::size_t number) const {
+    return runtime_programs().kernels.at(numbers_.at(number)).second;
+  }
+  [[nodiscard]] heddle_kernel_function host_function(std::size_t number) const noexcept override {
+    return functions[numbers_[number]];
+  }
+
+ private:
+  std::vector<std::size_t> numbers_;
+};
 
 struct Line;
 
@@ -226,6 +254,7 @@ class PlayedDevice final : public dev::PhysicalDevice {
     properties_.name = "played";
     if (kind.own_memory) properties_.memory_space = reinterpret_cast<std::uintptr_t>(this);
     properties_.completion_domain = reinterpret_cast<std::uintptr_t>(domain_.get());
+    properties_.parts_at_once = kind.in_parts && domain_ == nullptr;
   }
 
   const dev::Properties& properties() const noexcept override { return properties_; }
@@ -256,7 +285,19 @@ class PlayedDevice final : public dev::PhysicalDevice {
 
 }  // namespace
 
+namespace {
+
+PlayedHardware*& latest() noexcept {
+  static thread_local PlayedHardware* hardware = nullptr;
+  return hardware;
+}
+
+}  // namespace
+
+PlayedHardware& PlayedHardware::here() noexcept { return *latest(); }
+
 PlayedHardware::PlayedHardware(Simulation& simulation) : simulation_(simulation) {
+  latest() = this;
   // In most seeds nothing fails: what goes wrong often hides what goes wrong else.
   if (simulation_.random(3) == 0) one_failure_in_ = std::uint64_t{8} << simulation_.random(4);
 }

@@ -1,5 +1,6 @@
 // Physical devices of simulations: they compute what formulas say, in memory that is watched over,
-// at once or, where their queues run ahead, when the simulation lets them. One thread.
+// at once, perhaps in parts, or, where their queues run ahead, when the simulation lets them. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,12 @@ namespace heddle::stress {
 struct PlayedKind {
   bool own_memory = false;  ///< else the host's
   bool runs_ahead = false;
-  bool is_peer = false;  ///< its queues reach memory of other such devices
+  bool is_peer = false;   ///< its queues reach memory of other such devices
+  bool in_parts = false;  ///< its kernels may run in parts; not where it runs ahead
 };
 
-/// What the devices of a simulation share. Outlives them, and may outlive the simulation.
+/// What the devices of a simulation share. Outlives them, and may outlive the simulation. The
+/// latest one of a thread is that which its kernels in parts run on.
 class PlayedHardware {
  public:
   explicit PlayedHardware(Simulation& simulation);
@@ -38,11 +41,15 @@ class PlayedHardware {
     calm();
     over_ = true;
   }
+  /// The latest of this thread.
+  [[nodiscard]] static PlayedHardware& here() noexcept;
 
   /// Memory that devices have taken and not given back.
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_.size(); }
   /// Operations that devices have done, and that they failed.
   [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+  /// Parts of kernels that ran in several.
+  [[nodiscard]] std::uint64_t parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
   /// Waits of queues for each other.
   [[nodiscard]] std::uint64_t waits() const noexcept { return waits_; }
@@ -59,6 +66,7 @@ class PlayedHardware {
   /// Device memory that an operation touches: it must be some device's.
   void touch(const void* data, std::size_t bytes);
   void count() noexcept { ++operations_; }
+  void count_part() noexcept { ++parts_; }
   void count_wait(bool across) noexcept {
     ++waits_;
     if (across) ++waits_across_;
@@ -71,7 +79,7 @@ class PlayedHardware {
   Simulation& simulation_;
   bool over_ = false;
   std::uint64_t one_failure_in_ = 0;  // operations; 0: none fails
-  std::uint64_t operations_ = 0, failures_ = 0, waits_ = 0, waits_across_ = 0;
+  std::uint64_t operations_ = 0, failures_ = 0, waits_ = 0, waits_across_ = 0, parts_ = 0;
   std::map<const std::byte*, std::size_t> blocks_;
 };
 

@@ -32,6 +32,8 @@ std::uint64_t* cells_of(const Part& part) {
   return reinterpret_cast<std::uint64_t*>(buffer->data) + part.at;
 }
 
+bool is_reached(const Part& part) { return part.right->space == 0; }
+
 }  // namespace
 
 /// A tensor's, or some cells of an array.
@@ -75,10 +77,10 @@ void RuntimeHosts::share() {
   ++shared;
 }
 
-/// On some of what a launch may use whole.
+/// On some of what a launch may use whole, where the host reaches it.
 void RuntimeHosts::host_work() {
   auto to = any_part(), from = any_part();
-  if (!to || !from) return;
+  if (!to || !from || !is_reached(*to) || !is_reached(*from)) return;
   const std::size_t cells = 1 + draw(std::min(to->cells, from->cells));
   to = some_of(*to, cells);
   from = some_of(*from, cells);

@@ -79,6 +79,17 @@ Code doubled(const Code& code) {
   return Inside::make<Code>(std::move(data));
 }
 
+/// The same code, whose kernels say that they are worth so many parts.
+Code worth(const Code& code, std::uint32_t parts) {
+  auto data = std::make_shared<jit::CodeData>(*Inside::of(code));
+  auto core = std::make_shared<jit::Core>(*data->core);
+  for (jit::Step& step : core->steps) {
+    if (auto* const kernel = std::get_if<jit::KernelStep>(&step)) kernel->parts = parts;
+  }
+  data->core = std::move(core);
+  return Inside::make<Code>(std::move(data));
+}
+
 void note_kernels(RuntimePrograms& all, const RuntimeProgram& program) {
   const jit::CodeData& data = *Inside::of(program.code);
   for (const jit::Step& step : data.core->steps) {
@@ -95,7 +106,7 @@ void note_kernels(RuntimePrograms& all, const RuntimeProgram& program) {
 
 }  // namespace
 
-RuntimePrograms make_programs(const Backend& backend) {
+RuntimePrograms make_programs(const Backend& backend, std::uint32_t parts) {
   const HostArray host({i64, {num_cells}});
   RuntimePrograms all{{}, host, StaticIndex("row", num_cells), {}, {}};
   for (const char* const label : {"x", "y", "z"}) {
@@ -107,21 +118,22 @@ RuntimePrograms make_programs(const Backend& backend) {
   all.tensors.back().set_mode(MemoryMode::on_device);
   all.programs.reserve(std::size(formulas));  // kernels point there
   for (const Formula& formula : formulas) {
-    const Code code = backend.compile(described(all, formula));
+    Code code = backend.compile(described(all, formula));
+    if (parts > 1) code = worth(code, parts);
     all.programs.push_back({formula, formula.twice ? doubled(code) : code});
     note_kernels(all, all.programs.back());
   }
   return all;
 }
 
-const RuntimeKernel* RuntimePrograms::kernel(const std::string& symbol) const noexcept {
+std::size_t RuntimePrograms::kernel(const std::string& symbol) const noexcept {
   const auto at = std::ranges::find(kernels, symbol, &std::pair<std::string, RuntimeKernel>::first);
-  return at == kernels.end() ? nullptr : &at->second;
+  return static_cast<std::size_t>(at - kernels.begin());
 }
 
 const RuntimePrograms& runtime_programs() {
   static const RuntimePrograms* const programs =
-      new RuntimePrograms(make_programs(Backend::open("null")));  // never destroyed
+      new RuntimePrograms(make_programs(Backend::open("null"), num_cells));  // never destroyed
   return *programs;
 }
 

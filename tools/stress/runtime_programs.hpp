@@ -69,12 +69,13 @@ struct RuntimePrograms {
   HostArray host;               ///< storage of h
   StaticIndex row;
   std::vector<RuntimeProgram> programs;
-  /// The kernel of that symbol; null: there is none.
-  [[nodiscard]] const RuntimeKernel* kernel(const std::string& symbol) const noexcept;
+  /// The number of the kernel of that symbol, which there is.
+  [[nodiscard]] std::size_t kernel(const std::string& symbol) const noexcept;
   std::vector<std::pair<std::string, RuntimeKernel>> kernels;
 };
 
-[[nodiscard]] RuntimePrograms make_programs(const Backend& backend);
+/// `parts`: what its kernels say that they are worth; 0: what the compiler found.
+[[nodiscard]] RuntimePrograms make_programs(const Backend& backend, std::uint32_t parts = 0);
 /// For all simulations; made by the first call, which must be outside of one, by a compiler of
 /// nothing: a played device (played_device.hpp) computes.
 [[nodiscard]] const RuntimePrograms& runtime_programs();

@@ -58,11 +58,12 @@ class SimulatedStage final : public Stage {
   /// For the backend that is being opened.
   [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make_devices() {
     const bool peers = draw(2) == 0;
-    const bool all_run_ahead = draw(3) == 0;
+    const bool all_run_ahead = draw(3) == 0, in_parts = draw(3) == 0;
     std::vector<PlayedKind> kinds(1 + draw(2));
     for (PlayedKind& kind : kinds) {
       kind.own_memory = draw(2) == 0;
-      kind.runs_ahead = all_run_ahead || draw(2) == 0;
+      kind.in_parts = in_parts;
+      kind.runs_ahead = !in_parts && (all_run_ahead || draw(2) == 0);
       kind.is_peer = peers;
     }
     return hardware_.make(kinds);
@@ -97,6 +98,7 @@ void run_hosts(Simulation& simulation, SimulatedStage& stage, World& world, Runt
 
 SimulationOptions runtime_options(std::uint64_t seed) {
   SimulationOptions options = graph_options(seed);
+  options.width = static_cast<unsigned>(1 + seed % 5);
   options.faults[static_cast<std::size_t>(SimulationFault::task_throws)] = false;
   return options;
 }
@@ -115,6 +117,7 @@ GraphReport simulate_runtime(SimulationOptions options, Planted planted) {
   report.seen = {{"works accepted", world.accepted},
                  {"refused", world.refused},
                  {"operations of devices", hardware.operations()},
+                 {"parts of kernels", hardware.parts()},
                  {"failures of devices", hardware.failures()},
                  {"waits of queues", hardware.waits()},
                  {"waits across devices", hardware.waits_across()},

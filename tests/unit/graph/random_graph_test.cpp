@@ -127,7 +127,10 @@ TEST(RandomGraphTest, EveryOperationOccurs) {
     const auto kind = static_cast<NodeKind>(k);
     if (!has_op(kind)) expect(kind, Op::identity);
   }
-  for (std::size_t op = 0; op < op_count; ++op) expect(NodeKind::element, static_cast<Op>(op));
+  for (std::size_t k = 0; k < op_count; ++k) {
+    if (const auto op = static_cast<Op>(k); op_info(op).op_class != OpClass::words)
+      expect(NodeKind::element, op);
+  }
   for (const Op op : {Op::add, Op::mul, Op::max, Op::min, Op::and_, Op::or_})
     expect(NodeKind::reduce, op);
   for (const Op op : {Op::add, Op::max, Op::min}) expect(NodeKind::window, op);

@@ -139,7 +139,7 @@ TEST(ConvertTest, ConstantsAsByTheReference) {
 }
 
 class CastsTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, CastsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, CastsTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 TEST_P(CastsTest, ConvertEveryPairOfTypes) {
   // J1: the table of conversions; 16-bit floats exhaustively

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class CompileTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, CompileTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, CompileTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 const std::string matmul = R"(buffer t0 input f32[4,3]
 buffer t1 input f32[3,2]

@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "jit/system/process.hpp"
 #include "jit/toolchain/compiler.hpp"
+#include "tests/support/seeds.hpp"
 
 namespace heddle::jit::testing {
 
@@ -19,6 +21,13 @@ inline std::optional<std::string> second_compiler() {
     if (find_program(name, {})) return name;
   }
   return std::nullopt;
+}
+
+/// The CPU compilers of tests. Sanitizers find nothing in clang: it is another program, called as
+/// the system compiler is.
+inline std::vector<std::string> every_compiler() {
+  if (test::slower > 1) return {"cc", "gccjit"};
+  return {"cc", "clang", "gccjit"};
 }
 
 /// Each test runs on every CPU compiler.

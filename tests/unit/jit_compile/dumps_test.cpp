@@ -42,7 +42,7 @@ bool is_anonymous(heddle_kernel_function function) {
 }
 
 class DumpsTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, DumpsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, DumpsTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 TEST_P(DumpsTest, KeepLibrariesForDebuggers) {
   // J12: perf and gdb read names from the file that a function was loaded from

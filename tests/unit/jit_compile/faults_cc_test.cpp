@@ -199,7 +199,8 @@ TEST(CcFaultsTest, FewerInstructionsThanTheProcessorHasAreEnough) {
   // B3: vectors, the compiler's own and those of kernels, stay within what is asked for
   const Scratch scratch;
   ToolOptions options = scratch.options();
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa :
+       {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16}) {
     if (isa > native_target().isa) {
       EXPECT_THROW(static_cast<void>(narrowed_target(name(isa))), Error);
       continue;
@@ -210,6 +211,7 @@ TEST(CcFaultsTest, FewerInstructionsThanTheProcessorHasAreEnough) {
 #if defined(__x86_64__)
     const auto march = cc_flags(options)[1];
     EXPECT_EQ(march, isa == native_target().isa ? "-march=native"
+                     : isa >= Isa::avx512       ? "-march=x86-64-v4"
                      : isa == Isa::avx2         ? "-march=x86-64-v3"
                                                 : "-march=x86-64");
 #endif

@@ -6,7 +6,6 @@
 
 #include <bit>
 #include <random>
-#include <regex>
 
 #include "compilers.hpp"
 #include "disassembly.hpp"
@@ -24,15 +23,16 @@ std::string function_name(Op op, DType t) {
   return std::string(op_info(op).name) + "_" + std::string(name(t));
 }
 
-/// out[i] = op(a[i], b[i]) for a chunk of elements.
-KernelSource kernel_of(Op op, DType t) {
-  const ArrayType type{t, {chunk}};
+/// out[i] = op(a[i], b[i]) for so many elements.
+KernelSource kernel_of(Op op, DType t, std::int64_t elements = chunk,
+                       LoopMark mark = LoopMark::serial) {
+  const ArrayType type{t, {elements}};
   Loop loop;
   loop.buffers = {{Role::input, type}, {Role::input, type}, {Role::output, type}};
   std::vector<ValuePtr> args;
   for (BufferId k = 0; k < op_info(op).arity; ++k) args.push_back(make_load(k, t, {affine_var(0)}));
-  loop.body = {
-      make_loop(0, 0, chunk, {make_store(2, {affine_var(0)}, make_op(op, std::move(args)))})};
+  loop.body = {make_loop(0, 0, elements,
+                         {make_store(2, {affine_var(0)}, make_op(op, std::move(args)))}, mark)};
   KernelSource kernel;
   kernel.name = function_name(op, t);
   kernel.loop = VerifiedLoop(std::move(loop));
@@ -82,41 +82,14 @@ using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>
 std::vector<T> hard_values() {
   using L = std::numeric_limits<T>;
-  std::vector<T> centres{T(0),
-                         L::denorm_min(),
-                         L::min(),
-                         L::max(),
-                         L::infinity(),
-                         L::epsilon(),
-                         T(1),
-                         T(0.5),
-                         T(2),
-                         T(0.625),
-                         T(0.75),
-                         T(4),
-                         T(6),
-                         T(20),
-                         T(40),
-                         T(88.7228),
-                         T(103.972),
-                         T(709.783),
-                         T(745.133),
-                         T(128),
-                         T(1024),
-                         T(149),
-                         T(150),
-                         T(1074),
-                         T(1075),
-                         T(0.70710678118654752),
-                         T(1.4142135623730951),
-                         T(0x1p23),
-                         T(0x1p24),
-                         T(0x1p52),
-                         T(0x1p53),
-                         T(3),
-                         T(7),
-                         T(16367173.0 * 0x1p72),
-                         static_cast<T>(6381956970095103.0L * 0x1p797L)};
+  std::vector<T> centres{T(0), L::denorm_min(), L::min(), L::max(), L::infinity(), L::epsilon(),
+                         T(1), T(0.5), T(2), T(0.625), T(0.75), T(4), T(6), T(20), T(40),
+                         T(88.7228), T(103.972), T(709.783), T(745.133), T(128), T(1024), T(149),
+                         T(150), T(1074), T(1075), T(0.70710678118654752), T(1.4142135623730951),
+                         T(0x1p23), T(0x1p24), T(0x1p52), T(0x1p53), T(3), T(7),
+                         T(16367173.0 * 0x1p72), static_cast<T>(6381956970095103.0L * 0x1p797L),
+                         // Its cosine of f64 is 1.502 units off.
+                         static_cast<T>(9.4048530397495548e+162L)};
   for (int k = 1; k <= 64; ++k) {
     centres.push_back(static_cast<T>(k * 0.78539816339744830961566084581987572L));
     centres.push_back(static_cast<T>(std::ldexp(0.78539816339744830961566084581987572L, k)));
@@ -175,7 +148,7 @@ std::pair<std::vector<T>, std::vector<T>> samples(std::size_t count, std::uint64
 }
 
 class MathTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, MathTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, MathTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 template <class T>
 void check_bounds(const dev::Module& module, DType t, std::size_t count, std::uint64_t seed) {
@@ -243,7 +216,8 @@ TEST(PrimitivesTest, ScalingInOneInstructionKeepsEveryBit) {
   const auto check = [](DType t, const auto& samples) {
     for (const auto& bound : math_bounds) {
       if (op_info(bound.op).arity != 1) continue;
-      const PrimFunction plain = op_function(bound.op, t), scaling = op_function(bound.op, t, true);
+      const PrimFunction plain = op_function(bound.op, t),
+                         scaling = op_function(bound.op, t, Isa::avx512);
       for (const auto each : samples) {
         const Scalar argument[] = {Scalar::of_float(t, each)};
         const double expected = evaluate(plain, argument).f, found = evaluate(scaling, argument).f;
@@ -318,10 +292,23 @@ TEST_P(MathTest, LoopsBecomeVectorCode) {
   for (std::size_t k = 0; k < unit.kernels.size(); ++k) {
     const std::string code = disassembly(module->host_function(k));
     ASSERT_FALSE(code.empty()) << "objdump is part of binutils, as the assembler is";
-    EXPECT_FALSE(std::regex_search(code, std::regex("\\bcall\\b"))) << unit.kernels[k].name;
-    EXPECT_TRUE(std::regex_search(code, std::regex("vfn?madd[123]+p[sd] .*%[yz]mm")))
+    EXPECT_EQ(count_instructions(code, {"call"}), 0) << unit.kernels[k].name;
+    // Tables are looked up in lanes by what schedules make, and not by the compiler itself.
+    if (unit.kernels[k].name == "erf_f32") continue;
+    EXPECT_GT(count_instructions(code, {"vfmadd", "vfnmadd"}, {"%ymm", "%zmm"}), 0)
         << unit.kernels[k].name;
   }
+}
+
+// J9: a table is looked up in one instruction for all lanes
+TEST_P(MathTest, LanesLookTablesUp) {
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)
+    GTEST_SKIP() << "no vector instructions to look for";
+  CompileUnit unit{"lookup", {kernel_of(Op::erf, f32, 32, LoopMark::lanes)}};
+  const auto module = loaded(*make()->compile(unit));
+  const std::string code = disassembly(module->host_function(0));
+  EXPECT_GT(count_instructions(code, {"vpermps"}, {"%ymm", "%zmm"}), 0) << code;
+  EXPECT_EQ(count_instructions(code, {"vgather"}), 0) << code;
 }
 #endif
 

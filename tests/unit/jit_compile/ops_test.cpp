@@ -136,7 +136,7 @@ void check_case(const Case& c, heddle_kernel_function function) {
 }
 
 class OpsTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, OpsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, OpsTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 TEST_P(OpsTest, MeanTheSameAsTheReferenceForEveryType) {
   // J3, B3, O25 (a batch is one unit), O48, O49

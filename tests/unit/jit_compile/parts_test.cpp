@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 
 class PartsTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, PartsTest, ::testing::Values("cc", "clang", "gccjit"), param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, PartsTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 TEST_P(PartsTest, ShareOutParallelLoops) {
   // kernel ABI: the parts of a call together do each iteration once, and the rest once

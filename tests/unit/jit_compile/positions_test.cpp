@@ -16,7 +16,7 @@ namespace heddle::jit::testing {
 namespace {
 
 class PositionKernelsTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, PositionKernelsTest, ::testing::Values("cc", "clang", "gccjit"),
+INSTANTIATE_TEST_SUITE_P(Cpu, PositionKernelsTest, ::testing::ValuesIn(every_compiler()),
                          param_name);
 
 /// `count` floats between pages that nobody may touch: at the end of theirs, or at the beginning.

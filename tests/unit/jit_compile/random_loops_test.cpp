@@ -209,7 +209,7 @@ std::vector<std::vector<std::byte>> run(const Loop& loop, heddle_kernel_function
 
 TEST(RandomLoopsTest, AllCompilersAgreeToTheLastBit) {
   // B3: bit-equal results without reassociation
-  const std::uint64_t kernels = test::seeds(100);
+  const std::uint64_t kernels = test::seeds(60);
   CompileUnit unit;
   unit.name = "random";
   for (std::uint64_t seed = 0; seed < kernels; ++seed) {

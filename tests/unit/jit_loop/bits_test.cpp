@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "heddle/host_array.hpp"
+#include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "support/loop_interpreter.hpp"
@@ -53,6 +56,63 @@ TEST(BitsTest, OfRowsDoNotDependOnCaches) {
             << name(isa) << " seed " << seed << "\n"
             << program.to_string();
       }
+    }
+  }
+}
+
+/// Any that a backend takes: most of them fit no machine.
+KernelProfile random_profile(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto upto = [&](int bits) {
+    return std::int64_t{1} + static_cast<std::int64_t>(random() >> (64 - bits));
+  };
+  KernelProfile profile;
+  profile.terms_ahead = upto(6);
+  profile.lines_fetched = upto(4);
+  profile.lines_written = upto(4);
+  profile.lines_ahead = upto(8);
+  profile.rows_together = upto(4);
+  profile.unrolled_steps = upto(10);
+  profile.cached_bytes_max = upto(14);
+  profile.part_bytes = upto(static_cast<int>(1 + random() % 14));
+  check(profile);
+  return profile;
+}
+
+// W1, W2: the profile decides how kernels run, never in which order they add
+TEST(BitsTest, DoNotDependOnProfiles) {
+  std::size_t others = 0;
+  for (const auto make : {random_rows, random_transpose, random_contraction}) {
+    for (std::uint64_t seed = 1; seed <= test::seeds(60); ++seed) {
+      const Program program = make(seed);
+      Target target = tiny_target(seed % 2 == 0 ? Isa::avx2 : Isa::avx512_vnni);
+      const std::string usual = print(schedule(optimize(lower(program)), target).loop);
+      const auto expected = computed(program, target);
+      target.profile = random_profile(seed);
+      const std::string made = print(schedule(optimize(lower(program)), target).loop);
+      others += made != usual ? 1 : 0;
+      EXPECT_TRUE(same(expected, computed(program, target))) << "seed " << seed << "\n"
+                                                             << usual << made;
+    }
+  }
+  EXPECT_GT(others, test::seeds(60));
+}
+
+// W1, W2: where long sums are cut does not follow from the profile either
+TEST(BitsTest, OfLongSumsDoNotDependOnProfiles) {
+  const Tensor x("x", f32, {3000, 40}), all("all", f32, {}), flat("flat", f32, {120'000});
+  const Index i, k;
+  Program whole("whole"), long_row("long_row");
+  whole << (all() = sum(x(i, k)));
+  long_row << (all() = sum(flat(i)));
+  for (const Program& program : {whole, long_row}) {
+    const auto expected = computed(program, with_isa(Target{}, Isa::avx2));
+    const Loop usual = schedule(optimize(lower(program)), with_isa(Target{}, Isa::avx2)).loop;
+    EXPECT_NE(print(usual).find(", in 3 blocks"), std::string::npos) << print(usual);
+    for (const std::int64_t part_bytes : {1, 4096, 100'000, 1 << 24}) {
+      Target target = with_isa(Target{}, Isa::avx2);
+      target.profile.part_bytes = part_bytes;
+      EXPECT_TRUE(same(expected, computed(program, target))) << part_bytes;
     }
   }
 }

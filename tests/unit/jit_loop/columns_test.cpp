@@ -1,4 +1,5 @@
 // Sums along columns, and when they are read along rows.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,6 +37,57 @@ TEST(ColumnsTest, OtherWidthsAreReadAlongRows) {
   EXPECT_EQ(made(both).find("columns at once"), std::string::npos);
   carried << (chain(j + 1) = sum(cast(x(i, j), i64) + chain(j)));
   EXPECT_EQ(made(carried).find("columns at once"), std::string::npos);
+}
+
+/// What the schedule of a program fetches ahead: "tensor row ", at the place of each fetch.
+std::string fetched(const Program& program, std::int64_t l2_bytes) {
+  expect_unchanged(program);
+  Target target = tiny_target(Isa::avx2);
+  target.l2_bytes = l2_bytes;
+  const Lowered lowered = schedule(optimize(lower(program)), target);
+  std::string text;
+  walk(lowered.loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::prefetch) return;
+    text +=
+        fmt::format("{} {} ", lowered.tensors[stmt.buffer].label(), stmt.subscripts[0].constant);
+  });
+  return text;
+}
+
+std::string fetched(std::int64_t rows, std::int64_t columns, std::int64_t l2_bytes) {
+  const Tensor x("x", f32, {rows, columns}), sums("sums", f32, {columns});
+  const Index i, j;
+  Program program("sums");
+  program << (sums(j) = sum(x(i, j)));
+  return fetched(program, l2_bytes);
+}
+
+// J9: of a row of more than half the first-level cache a part is read at a time; what comes next
+// there is fetched, unless all is in the second-level cache already
+TEST(ColumnsTest, PartsOfRowsAreFetchedAhead) {
+  EXPECT_EQ(fetched(40, 256, 40'000), "x 4 x 5 x 6 x 7 ");
+  EXPECT_EQ(fetched(41, 256, 40'000), "x 4 x 5 x 6 x 7 ");  // after the last row there is none
+  EXPECT_EQ(fetched(40, 128, 4'000), "");
+  EXPECT_EQ(fetched(40, 256, 41'000), "");
+}
+
+// J9: of several terms those are fetched that go along the columns and change from row to row, as
+// far as they are not in the second-level cache
+TEST(ColumnsTest, OnlyRowsAreFetchedAhead) {
+  const Tensor x("x", f32, {40, 256}), weights("weights", f32, {40, 300}),
+      other("other", f32, {40, 256}), shifts("shifts", f32, {50, 256}), sums("sums", f32, {256});
+  const Index i, j;
+  const auto program = [&](const Expr& term) {
+    Program made("sums");
+    made << (sums(j) = sum(term));
+    return made;
+  };
+  const std::string rows = "x 4 x 5 x 6 x 7 ";
+  EXPECT_EQ(fetched(program(x(i, j) + weights(i, 7)), 40'000), rows) << "the same for all columns";
+  EXPECT_EQ(fetched(program(x(i, j) + shifts(3, j)), 40'000), rows) << "the same for all rows";
+  EXPECT_EQ(fetched(program(x(i, j) + x(i, j) * 2), 40'000), rows) << "once";
+  EXPECT_EQ(fetched(program(x(i, j) + other(i, j)), 40'000),
+            rows + "other 4 other 5 other 6 other 7 ");
 }
 
 // J9: comments are nothing that a sum of columns would stumble over

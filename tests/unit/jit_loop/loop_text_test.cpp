@@ -286,7 +286,7 @@ class LoopDraw {
       return make_at(var, 0, to, std::move(position), flip(), std::move(body));
     }
     const StmtPtr parallel = make_loop(var, 0, to, body, LoopMark::parallel);
-    if (flip() && broken_parallel_loop({parallel}).empty()) return parallel;
+    if (flip() && shared_by_iterations(*parallel, {}).empty()) return parallel;
     return make_loop(var, 0, to, std::move(body));
   }
 

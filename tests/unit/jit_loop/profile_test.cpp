@@ -41,15 +41,6 @@ bool decides(const Program& program, Isa isa, const std::function<void(KernelPro
   return print(made) != usual;
 }
 
-Program product_of_matrices(std::int64_t rows, std::int64_t terms, std::int64_t columns) {
-  const Tensor a("a", f32, {rows, terms}), b("b", f32, {terms, columns}),
-      c("c", f32, {rows, columns});
-  const Index i, j, k;
-  Program program("product");
-  program << (c(i, j) += a(i, k) * b(k, j));
-  return program;
-}
-
 Program transpose_of(std::int64_t rows, std::int64_t columns) {
   const Tensor x("x", f32, {columns, rows}), y("y", f32, {rows, columns});
   const Index i, j;
@@ -58,27 +49,13 @@ Program transpose_of(std::int64_t rows, std::int64_t columns) {
   return program;
 }
 
-// J9: products
-TEST(ProfileTest, DecidesTiles) {
-  const auto decide = [](const std::function<void(KernelProfile&)>& change) {
-    for (std::int64_t rows = 5; rows < 40; ++rows) {
-      if (decides(product_of_matrices(rows, 3, rows + 13), Isa::avx2, change)) return true;
-    }
-    return false;
-  };
-  EXPECT_TRUE(decide([](KernelProfile& of) { of.tile_start = 1; }));
-  EXPECT_TRUE(decide([](KernelProfile& of) { of.tile_sum = 10'000; }));
-  const Program large = product_of_matrices(60, 70, 80);
-  EXPECT_TRUE(decides(large, Isa::avx2, [](KernelProfile& of) { of.terms_ahead = 3; }));
-}
-
-// J9: sums that are turned before they are stored
-TEST(ProfileTest, DecidesTurning) {
-  const Tensor x("x", f32, {40, 60}), w("w", f32, {5, 60}), y("y", f32, {40, 5});
+// J9: copies of products' operands
+TEST(ProfileTest, DecidesTermsAhead) {
+  const Tensor a("a", f32, {60, 70}), b("b", f32, {70, 80}), c("c", f32, {60, 80});
   const Index i, j, k;
-  Program program("narrow");
-  program << (y(i, j) = sum(x(i, k) * w(j, k)));
-  EXPECT_TRUE(decides(program, Isa::avx2, [](KernelProfile& of) { of.tile_turn = 1 << 20; }));
+  Program product("product");
+  product << (c(i, j) += a(i, k) * b(k, j));
+  EXPECT_TRUE(decides(product, Isa::avx2, [](KernelProfile& of) { of.terms_ahead = 3; }));
 }
 
 // J9: lines of memory
@@ -94,13 +71,39 @@ TEST(ProfileTest, DecidesLines) {
   EXPECT_TRUE(decides(rows, Isa::avx2, [](KernelProfile& of) { of.cached_bytes_max = 64; }));
 }
 
+// J9: rows that sums of columns take together
+TEST(ProfileTest, DecidesRowsTogether) {
+  const Tensor x("x", f32, {40, 256}), sums("sums", f32, {256});
+  const Index i, j;
+  Program columns("columns");
+  columns << (sums(j) = sum(x(i, j)));
+  for (const std::int64_t rows : {1, 3, 64}) {
+    EXPECT_TRUE(
+        decides(columns, Isa::avx2, [rows](KernelProfile& of) { of.rows_together = rows; }))
+        << rows;
+  }
+}
+
+// J9: windows of convolutions, unrolled
+TEST(ProfileTest, DecidesUnrolledSteps) {
+  const Tensor image("image", f32, {8, 10, 34}), weights("weights", f32, {16, 8, 3, 3}),
+      out("out", f32, {16, 8, 32});
+  const Index o, y, x, c, v, u;
+  Program conv("conv");
+  conv << (out(o, y, x) = sum(image(c, y + v, x + u) * weights(o, c, v, u)));
+  EXPECT_TRUE(decides(conv, Isa::avx2, [](KernelProfile& of) { of.unrolled_steps = 1; }));
+}
+
 // J5: what decides a schedule is in the target's text
 TEST(ProfileTest, IsInTheText) {
   Target target = tiny_target(Isa::avx2);
-  target.profile.tile_sum = 7;
-  EXPECT_EQ(target.to_string(), "avx2 1024 4096 16384 120 7 8 16 4 8 16 33554432");
+  target.profile.lines_ahead = 7;
+  EXPECT_EQ(target.to_string(), "avx2 1024 4096 16384 131072 16 4 8 7 4 128 33554432 131072");
   EXPECT_EQ(Target::parse(target.to_string()), target);
-  EXPECT_EQ(Target::parse("avx2 1024 4096 16384 120 7"), std::nullopt);
+  Target blocks = tiny_target(Isa::avx2);
+  blocks.sum_bytes = 1;
+  EXPECT_EQ(Target::parse(blocks.to_string()), blocks);
+  EXPECT_EQ(Target::parse("avx2 1024 4096 16384 131072 16"), std::nullopt);
 }
 
 // What is no value is refused by name.

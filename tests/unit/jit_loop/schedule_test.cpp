@@ -1,6 +1,7 @@
 // Schedules against the loops they come from, both interpreted: whatever is cut, packed and
 // reordered, every element is computed from the same terms. HEDDLE_TEST_SEEDS=n looks at n
 // programs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ namespace heddle::jit::testing {
 namespace {
 
 using test::seeds;
+using ::testing::ElementsAre;
 
 std::vector<HostArray> inputs(const Loop& loop, std::uint64_t seed) {
   std::vector<HostArray> arrays;
@@ -47,7 +49,8 @@ void expect_equal_to_plain_loops(Program (*make)(std::uint64_t seed), std::uint6
     const Lowered before = optimize(lower(make(seed)));
     std::vector<HostArray> expected = inputs(before.loop, seed);
     interpret(before.loop, expected);
-    for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    for (const Isa isa :
+         {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16}) {
       const Lowered after = schedule(before, tiny_target(isa));
       ASSERT_TRUE(parse_loop(print(after.loop)) == after.loop) << print(after.loop);
       ASSERT_EQ(after.tensors.size(), after.loop.buffers.size());
@@ -101,6 +104,30 @@ TEST(ScheduleTest, SumsAreTurnedWhereLanesWouldIdle) {
     for (std::size_t n = 0; n < expected.size(); ++n)
       EXPECT_TRUE(same_elements(expected[n], found[n])) << print(after.loop);
   }
+}
+
+/// How many loops of `extent` are left, or are unrolled, of a convolution with such windows.
+std::array<int, 2> loops_over_windows(std::int64_t extent) {
+  const Tensor x("x", f32, {32, 40, 48}), w("w", f32, {36, 32, extent, extent}),
+      y("y", f32, {36, 24, 32});
+  const Index o, c, i, j, k, l;
+  Program program("windows");
+  program << (y(o, i, j) = sum(w(o, c, k, l) * x(c, i + k, j + l)));
+  std::array<int, 2> found{};
+  walk(schedule(optimize(lower(program)), tiny_target(Isa::avx2)).loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::loop || stmt.to != extent) return;
+    if (stmt.mark == LoopMark::serial) ++found[0];
+    if (stmt.mark == LoopMark::unroll) ++found[1];
+  });
+  return found;
+}
+
+// J9: the end of a loop of three terms costs as much as a term; so windows are unrolled, as long as
+// the code stays small
+TEST(ScheduleTest, SmallWindowsAreUnrolled) {
+  EXPECT_THAT(loops_over_windows(3), ElementsAre(0, 2));
+  EXPECT_THAT(loops_over_windows(9), ElementsAre(1, 1));
+  EXPECT_THAT(loops_over_windows(17), ElementsAre(2, 0));
 }
 
 // J9: a factor that several products share is copied once for all of them
@@ -244,7 +271,9 @@ TEST(ScheduleTest, StepsCanBeLeftOut) {
   EXPECT_NE(all.find("contraction"), std::string::npos);
   for (const ScheduleStep step : steps) EXPECT_NE(text({step}), all);
   EXPECT_EQ(text({ScheduleStep::contraction}).find("contraction"), std::string::npos);
-  EXPECT_EQ(text({std::begin(steps), std::end(steps)}), print(plain.loop));
+  std::vector<ScheduleStep> every(std::begin(steps), std::end(steps));
+  every.push_back(ScheduleStep::parallel);
+  EXPECT_EQ(text(every), print(plain.loop));
   EXPECT_EQ(text({ScheduleStep::stream}), all) << "nothing here is large";
   EXPECT_EQ(text({ScheduleStep::prefetch}), all) << "nor is it read twice";
 }

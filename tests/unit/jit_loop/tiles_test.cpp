@@ -33,7 +33,8 @@ TEST(TilesTest, SegmentsCoverTheirExtent) {
 
 // J9: the register tile uses the registers there are, and fits small results
 TEST(TilesTest, RegisterTilesFit) {
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa :
+       {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16}) {
     const Target target = tiny_target(isa);
     for (const std::int64_t n : {1, 3, 16, 100, 1024}) {
       const RegisterTile tile = choose_tile(n, n, n, f32, target).tile;

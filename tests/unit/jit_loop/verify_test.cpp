@@ -148,7 +148,8 @@ TEST(VerifyTest, OperationsAreTypedAndInComputeTypes) {
   EXPECT_THAT(refused(raw(Op::add, f32, {one(), one(i32)})),
               HasSubstr("operand 1 of 'add' is i32"));
   EXPECT_THAT(refused(raw(Op::add, f64, {one(), one()})), HasSubstr("result of 'add' is f64"));
-  EXPECT_THAT(refused(raw(Op::where, f32, {one(), one(), one()})), HasSubstr("condition"));
+  EXPECT_THAT(refused(raw(Op::where, f32, {one(), one(), one()})),
+              HasSubstr("operand 0 of 'where' is f32 (expected bool)"));
   EXPECT_THAT(refused(raw(Op::add, f32, {one()})), HasSubstr("no meaning"));
   Value cast;
   cast.kind = ValueKind::cast;

@@ -47,19 +47,19 @@ TEST_F(AsyncCompileTest, LinkWaitsForTheCompile) {
 
 // S14: no thread before the first use, none after the last handle
 TEST_F(AsyncCompileTest, ThreadsComeWithTheFirstUseAndGo) {
-  const int before = live_threads();
+  const LiveThreads before;
   std::optional<PendingCode> pending;  // outlives the backend
   {
     const Backend backend = Backend::open(options());
     static_cast<void>(backend.compile(adder("add", x_, 1)));
-    EXPECT_LE(live_threads(), before);
+    EXPECT_EQ(before.added(), 0);
     pending = backend.compile_async(adder("add", x_, 2));
     static_cast<void>(pending->get());
     backend.finalize();
     EXPECT_EQ(failure([&] { static_cast<void>(backend.compile_async(adder("a", x_, 1))); }).code(),
               ErrorCode::failed_precondition);
   }
-  EXPECT_TRUE(threads_end(before));
+  EXPECT_TRUE(before.others_end());
   EXPECT_EQ(pending->get().name(), "add");
 }
 
@@ -134,7 +134,7 @@ TEST_F(AsyncCompileTest, ResultsOutliveTheMemoryOfEvents) {
 
 // S10, S13: a failure that somebody was given is not told again; one that nobody saw is, once
 TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
-  const int before = live_threads();
+  const LiveThreads before;
   UnaskedFailures told;
   {
     const Backend backend = Backend::open(options());
@@ -159,7 +159,7 @@ TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
     }
     mend();
   }
-  EXPECT_TRUE(threads_end(before));
+  EXPECT_TRUE(before.others_end());
   EXPECT_EQ(told.lines(), 0);
   {
     const Backend backend = Backend::open(options());
@@ -171,13 +171,13 @@ TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
     EXPECT_EQ(told.lines(), 1);
     static_cast<void>(backend.compile_async(adder("bad_two", x_, 1)));
   }
-  EXPECT_TRUE(threads_end(before));
+  EXPECT_TRUE(before.others_end());
   EXPECT_EQ(told.lines(), 2);
 }
 
 // S13: a wait that does not ask how it ended has not seen it: a drain, a descriptor
 TEST_F(AsyncCompileTest, WaitersThatAskForNothingSeeNothing) {
-  const int before = live_threads();
+  const LiveThreads before;
   UnaskedFailures told;
   {
     const Backend backend = Backend::open(options());
@@ -187,7 +187,7 @@ TEST_F(AsyncCompileTest, WaitersThatAskForNothingSeeNothing) {
     static_cast<void>(backend.compile_async(adder("bad_two", x_, 1)));
     backend.finalize();
   }
-  EXPECT_TRUE(threads_end(before));
+  EXPECT_TRUE(before.others_end());
   EXPECT_EQ(told.lines(), 2);
 }
 

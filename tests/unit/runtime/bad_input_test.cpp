@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -178,6 +179,29 @@ TEST(BadBindingTest, NamesTheIndexAndWhatItIsBoundTo) {
   EXPECT_THAT(refusal(4), HasSubstr("bound to 4 (expected 0 to 3)"));
   run.schedule({{row, std::uint8_t{3}}});
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(0, 0, 0, 1));
+}
+
+// J9, W3, D6, bad input: options of no meaning are told by name, where nothing would come of them
+// too
+TEST(CompileOptionsTest, NumbersThatAreNoneAreRefused) {
+  const Backend backend = Backend::open("cc");
+  const Program program = increment(Tensor("x", f32, {4}), "increment");
+  const auto refusal = [&](const CompileOptions& options) {
+    const Status status = failure([&] { static_cast<void>(backend.compile(program, options)); });
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+    return std::string(status.message());
+  };
+  CompileOptions schedule, step, mode, merge, budget;
+  schedule.schedule = static_cast<Schedule>(9);
+  step.schedule_without = {static_cast<ScheduleStep>(200)};
+  mode.tune.mode = static_cast<Tune>(77);
+  merge.merge_mode = static_cast<MergeMode>(3);
+  budget.tune = {.mode = Tune::off, .budget = std::chrono::nanoseconds(-1)};
+  EXPECT_THAT(refusal(schedule), HasSubstr("CompileOptions::schedule is 9 (expected"));
+  EXPECT_THAT(refusal(step), HasSubstr("CompileOptions::schedule_without has 200 (expected"));
+  EXPECT_THAT(refusal(mode), HasSubstr("CompileOptions::tune.mode is 77 (expected"));
+  EXPECT_THAT(refusal(merge), HasSubstr("CompileOptions::merge_mode is 3 (expected"));
+  EXPECT_THAT(refusal(budget), HasSubstr("CompileOptions::tune.budget is -1 ns (expected"));
 }
 
 }  // namespace

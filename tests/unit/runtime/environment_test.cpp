@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -115,10 +116,13 @@ TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
 // S4, D3, bad input: what no device could work with is told before there is one
 TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
   const std::pair<std::string, std::function<void(BackendOptions&)>> cases[] = {
+      {"BackendOptions::tune is 9 ", [](BackendOptions& o) { o.tune = static_cast<Tune>(9); }},
       {"device.queue_size is 0 ", [](BackendOptions& o) { o.scheduling.device.queue_size = 0; }},
       {"device.queue_size is " + std::to_string(sched::queue_size_max + 1),
        [](BackendOptions& o) { o.scheduling.device.queue_size = sched::queue_size_max + 1; }},
       {"scheduling.workers is 0 ", [](BackendOptions& o) { o.scheduling.workers = 0; }},
+      {"scheduling.width or .oversubscribed is set",
+       [](BackendOptions& o) { o.scheduling.width = 2; }},
       {"scheduling.workers is 4000000000 (expected 1 to 4096)",
        [](BackendOptions& o) { o.scheduling.workers = 4'000'000'000; }},
       {"virtual_devices is 4097 (expected 1 to 4096)",
@@ -196,19 +200,20 @@ TEST(BackendChoiceTest, ACompileTimeoutThatIsNoneIsToldAtOpening) {
 // B1, O1: a backend that heddle knows, but does not have here, is no unknown one; lists say why
 TEST(BackendChoiceTest, AnAbsentBackendIsUnavailableAndSaysWhy) {
   const EnvironmentVariable set("HEDDLE_BACKEND", "CUDA");
+  const EnvironmentVariable nowhere("HEDDLE_CUDA_DRIVER", "/nowhere/libcuda.so");
   for (const auto& open : {+[] { static_cast<void>(Backend::open("Cuda")); },
                            +[] { static_cast<void>(Backend::open()); }}) {
     const Status status = failure(open);
     EXPECT_EQ(status.code(), ErrorCode::unavailable);
-    EXPECT_THAT(status.to_string(), AllOf(HasSubstr("'cuda'"), HasSubstr("built without"),
-                                          HasSubstr("use cc or gccjit")));
+    EXPECT_THAT(status.to_string(), AllOf(HasSubstr("'cuda'"), HasSubstr("there is no CUDA driver"),
+                                          HasSubstr("/nowhere/libcuda.so")));
   }
   int listed = 0;
   for (const BackendInfo& info : Backend::list()) {
     if (info.name != "cuda") continue;
     ++listed;
     EXPECT_EQ(info.status.code(), ErrorCode::unavailable);
-    EXPECT_THAT(info.status.to_string(), HasSubstr("built without"));
+    EXPECT_THAT(info.status.to_string(), HasSubstr("there is no CUDA driver"));
   }
   EXPECT_EQ(listed, 1);
   EXPECT_THAT(failure([] { static_cast<void>(Backend::open("opencl")); }).to_string(),
@@ -232,6 +237,30 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
                 AllOf(HasSubstr(name), HasSubstr(value), HasSubstr("expected")));
   }
   EXPECT_EQ(Backend::open("sync_cc").name(), "sync_cc");  // nothing of it stays
+}
+
+// S19, bad input: a width is a number of the processors that there are, or a word
+TEST(EnvironmentTest, WidthIsANumberOrAWord) {
+  const auto devices = [](const std::string& words) {
+    const EnvironmentVariable set("HEDDLE_WIDTH", words.c_str());
+    return Backend::open("sync_cc").num_physical_devices();
+  };
+  const int all = static_cast<int>(std::min(available_processors(), sched::width_max));
+  EXPECT_EQ(devices(""), all);
+  EXPECT_EQ(devices("auto"), all);
+  EXPECT_EQ(devices("1"), all);
+  EXPECT_EQ(devices("all"), 1);
+  EXPECT_EQ(devices(std::to_string(all)), 1);
+  for (const std::string bad : {"0", "-1", "2x", "many", "100000"}) {
+    EXPECT_THAT(failure([&] { devices(bad); }).to_string(),
+                AllOf(HasSubstr("HEDDLE_WIDTH='" + bad + "'"),
+                      HasSubstr("all, auto or a number from 1 to " + std::to_string(all))));
+  }
+  BackendOptions options;
+  options.name = "sync_cc";
+  options.width = width_all;
+  const EnvironmentVariable set("HEDDLE_WIDTH", "1");
+  EXPECT_EQ(Backend::open(options).num_physical_devices(), 1) << "options come first";
 }
 
 // J11, bad input: a cache is at one place, wherever the process happens to be, also the program's

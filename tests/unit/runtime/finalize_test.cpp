@@ -48,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Backends, TimedOutFinalizeTest, testing::Values("cc", "
 // until it ends, which is told once
 TEST_P(TimedOutFinalizeTest, HandlesGoAtOnce) {
   for (const bool whole_backend : {false, true}) {
-    const int threads = live_threads(), told_before = told();
+    const LiveThreads threads;
+    const int told_before = told();
     const auto released = std::make_shared<std::atomic<bool>>(false);
     std::optional<Backend> backend = Backend::open(GetParam());
     std::optional<Device> device = backend->physical_device(0).new_virtual_device();
@@ -79,7 +80,7 @@ TEST_P(TimedOutFinalizeTest, HandlesGoAtOnce) {
     EXPECT_EQ(released.use_count(), 2);
     released->store(true);
     EXPECT_EQ(queued.wait().code(), ErrorCode::cancelled);
-    EXPECT_TRUE(threads_end(threads));
+    EXPECT_TRUE(threads.others_end());
     EXPECT_EQ(released.use_count(), 1);
     EXPECT_EQ(told(), told_before + 1);
   }

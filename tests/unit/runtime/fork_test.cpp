@@ -1,5 +1,5 @@
-// Forked children of processes whose threads use heddle: no call hangs there. But for TSan, whose
-// own locks these threads may hold as their process is forked.
+// Forked children of processes whose threads use heddle: no call hangs there. But for sanitizers,
+// whose own locks these threads may hold as their process is forked.
 #include <gtest/gtest.h>
 
 #include <atomic>

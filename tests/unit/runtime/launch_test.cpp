@@ -24,6 +24,7 @@
 #include "scheduler/sanitizers.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/forked.hpp"
+#include "tests/support/seeds.hpp"
 #include "tests/unit/runtime/launch_cost.hpp"
 
 namespace heddle {
@@ -301,7 +302,7 @@ TEST(LaunchForkTest, ChildrenMayDonate) {
   std::thread waits([&] {  // again and again, by a lock
     while (!over) static_cast<void>(queued.wait_for(std::chrono::nanoseconds(500)));
   });
-  for (int k = 0; k < 300 && !testing::Test::HasFailure(); ++k) {
+  for (int k = 0; k < static_cast<int>(300 / test::slower) && !testing::Test::HasFailure(); ++k) {
     EXPECT_TRUE(in_forked_child([&] { return counting.buffer.donate().live(); })) << "fork " << k;
   }
   over = true;

@@ -173,6 +173,16 @@ TEST(PlacingTest, ThreadsAreBoundWhereAsked) {
       }
     }
   }
+  BackendOptions wide;
+  wide.name = "cc";
+  wide.scheduling.pin_workers = true;
+  wide.width = 2;
+  wide.oversubscribed = true;
+  const Backend pairs = Backend::open(wide);
+  for (int k = 0; k < pairs.num_physical_devices(); ++k) {
+    EXPECT_THAT(processors_of(pairs.physical_device(k).new_virtual_device()),
+                ElementsAre(allowed[static_cast<std::size_t>(2 * k) % allowed.size()]));
+  }
   BackendOptions one;
   one.name = "cc";
   one.scheduling.device.processor = static_cast<unsigned>(allowed.back());

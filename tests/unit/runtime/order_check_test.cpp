@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -140,6 +141,27 @@ TEST_F(OrderCheckTest, DevicesWaitForWhatHasEnded) {
   EXPECT_EQ(two.timeline().counters().submitted, before);
   read(two);
   EXPECT_THAT(told(), IsEmpty());
+}
+
+// D9: and so does what comes after that device, which may have had no task at all
+TEST_F(OrderCheckTest, WhatHasEndedPassesOn) {
+  const Event written = write(one);
+  while (one.timeline().snapshot().queued != 0) std::this_thread::yield();  // which is no order
+  three.wait(written);
+  read(two, {three.record()});
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_EQ(three.record().ticket(), three.record().ticket()) << "nothing is owed any more";
+}
+
+// D9, S10: looking at the order changes no event: a device that takes no task has the same ones
+TEST_F(OrderCheckTest, FailedDevicesRecordAsEver) {
+  const Event written = write(one);
+  const Event bad = three.submit("bad", [] { throw std::runtime_error("bad"); });
+  while (one.timeline().snapshot().queued != 0 || three.timeline().snapshot().queued != 0)
+    std::this_thread::yield();
+  three.wait(written);
+  EXPECT_EQ(three.record().ticket(), bad.ticket());
+  EXPECT_FALSE(bad.wait().ok());
 }
 
 // D9: what the host has seen end comes before what it submits, from whichever thread

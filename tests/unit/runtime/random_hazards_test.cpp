@@ -12,6 +12,7 @@
 #include "heddle/heddle.hpp"
 #include "runtime/hazards.hpp"
 #include "scheduler/protocol/lane.hpp"
+#include "tests/support/seeds.hpp"
 
 namespace heddle {
 namespace {
@@ -189,7 +190,7 @@ class Uses {
 
 // D9: of every byte its writes since it was overwritten, and none else, are heeded and refused
 TEST(RandomHazardsTest, EveryByteIsWhatItsWritesLeft) {
-  for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 20'000 / test::slower; ++seed) {
     ASSERT_EQ(Uses(seed).run(), "") << "seed " << seed;
   }
 }

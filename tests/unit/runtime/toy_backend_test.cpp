@@ -255,7 +255,7 @@ TEST(ToyBackendTest, NoMemoryNamesTensorBytesAndDevice) {
       Context(toy().physical_device(0).new_virtual_device()).link(toy().compile(increment(x)));
   EXPECT_TRUE(source.schedule().wait().ok());
   const auto reported = testing::AllOf(HasSubstr("'x'"), HasSubstr("4000 bytes"),
-                                   HasSubstr(device.name()), HasSubstr("the toy is full"));
+                                       HasSubstr(device.name()), HasSubstr("the toy is full"));
   full = true;
   const auto expect_refused = [&](const std::function<void()>& f) {
     try {

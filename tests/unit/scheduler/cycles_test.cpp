@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "heddle/scheduler.hpp"
+#include "tests/support/seeds.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -57,7 +58,7 @@ void expect_one_refused(const std::vector<Status>& ends, const std::vector<std::
 // S16, S25: tasks that await each other's events, round and round
 TEST_P(CyclesTest, TasksThatAwaitEachOther) {
   for (const std::size_t count : {2, 3, 20}) {
-    for (int round = 0; round < 50; ++round) {
+    for (int round = 0; round < 50 / static_cast<int>(test::slower); ++round) {
       ExternalTimeline start("start");
       const Event begin = start.next();
       std::vector<TaskDevice> devices;

@@ -60,8 +60,8 @@ bool is(const Status& status, std::initializer_list<ErrorCode> expected) {
   return std::ranges::find(expected, status.code()) != expected.end();
 }
 constexpr auto ok = ErrorCode::ok, exhausted = ErrorCode::exhausted,
-               failed = ErrorCode::device_failed, deadline = ErrorCode::deadline,
-               cancelled = ErrorCode::cancelled, unavailable = ErrorCode::unavailable,
+               has_failed = ErrorCode::device_failed, deadline = ErrorCode::deadline,
+               was_cancelled = ErrorCode::cancelled, unavailable = ErrorCode::unavailable,
                precondition = ErrorCode::failed_precondition;
 
 struct Large {
@@ -92,7 +92,7 @@ struct Call {
   void (*prepare)(Bench&);
   bool (*sensible)(Bench&);  // the call, and whether its outcome makes sense
 };
-const Call calls[] = {
+const Call every_call[] = {
     {"submit", none, [](Bench& b) { return is(b.device->submit("t", [] {}).status(), {ok}); }},
     {"submit a large callable", none,
      [](Bench& b) { return is(b.device->submit("t", Large()).wait(), {ok, exhausted}); }},
@@ -103,7 +103,7 @@ const Call calls[] = {
        const Event event = b.device->submit("t", [] {}, b.options);
        b.run_ready();
        b.signal();
-       return is(event.wait(), {ok, failed, exhausted});
+       return is(event.wait(), {ok, has_failed, exhausted});
      }},
     {"submit contained after an event",
      [](Bench& b) {
@@ -114,14 +114,30 @@ const Call calls[] = {
        const Event event = b.device->submit("t", [] {}, b.options);
        b.run_ready();
        b.signal();
-       return is(event.wait(), {ok, failed, exhausted}) && is(b.device->await(), {ok});
+       return is(event.wait(), {ok, has_failed, exhausted}) && is(b.device->await(), {ok});
+     }},
+    {"submit in parts", none,
+     [](Bench& b) {
+       const Event event = b.device->submit_parallel("t", 10, [](std::size_t, std::size_t) {});
+       return is(event.wait(), {ok, exhausted});
+     }},
+    {"a part fails", none,
+     [](Bench& b) {
+       const auto part = [](std::size_t from, std::size_t) {
+         return from == 1 ? fails() : Status();
+       };
+       return is(b.device->submit_parallel("t", 10, part).wait(), {has_failed, exhausted});
+     }},
+    {"submit to any worker", none,
+     [](Bench& b) {
+       return is(b.scheduler.submit_any("t", [] {}).wait(), {ok, exhausted, unavailable});
      }},
     {"submit to a full queue", gated,
      [](Bench& b) {
        for (int k = 0; k < 4; ++k) b.device->submit("t", [] {});
        const Event event = b.device->submit("t", [] {});
        // Without memory the wait before it may have failed.
-       const bool sensible = is(event.status(), {ok, exhausted, failed});
+       const bool sensible = is(event.status(), {ok, exhausted, has_failed});
        b.signal();
        return sensible;
      }},
@@ -130,14 +146,14 @@ const Call calls[] = {
        b.options.full = FullPolicy::deadline;
        for (int k = 0; k < 4; ++k) b.device->submit("t", [] {});
        const Event event = b.device->submit("t", [] {}, b.options);
-       const bool sensible = is(event.status(), {ok, exhausted, deadline, failed});
+       const bool sensible = is(event.status(), {ok, exhausted, deadline, has_failed});
        b.signal();
        return sensible;
      }},
     {"submit after shutdown", shut,
      [](Bench& b) { return is(b.device->submit("t", [] {}).status(), {unavailable}); }},
     {"submit after a failure", poisoned,
-     [](Bench& b) { return is(b.device->submit("t", [] {}).status(), {failed}); }},
+     [](Bench& b) { return is(b.device->submit("t", [] {}).status(), {has_failed}); }},
     {"submit to nothing", none,
      [](Bench& b) {
        const TaskDevice moved = std::move(*b.device);
@@ -146,48 +162,48 @@ const Call calls[] = {
        return sensible;
      }},
     {"a task throws", none,
-     [](Bench& b) { return is(b.device->submit("t", throws).wait(), {failed}); }},
+     [](Bench& b) { return is(b.device->submit("t", throws).wait(), {has_failed}); }},
     {"a task throws an int", none,
-     [](Bench& b) { return is(b.device->submit("t", [] { throw 1; }).wait(), {failed}); }},
+     [](Bench& b) { return is(b.device->submit("t", [] { throw 1; }).wait(), {has_failed}); }},
     {"a task throws bad_alloc", none,
      [](Bench& b) {
        const Event event = b.device->submit("t", [] { throw std::bad_alloc(); });
-       return is(event.wait(), {failed}) && is(b.device->await(), {failed});
+       return is(event.wait(), {has_failed}) && is(b.device->await(), {has_failed});
      }},
     {"a task has no memory", none,
      [](Bench& b) {
        const auto task = [] { static_cast<void>(std::string(1000, 'x')); };
-       return is(b.device->submit("t", task).wait(), {ok, failed});
+       return is(b.device->submit("t", task).wait(), {ok, has_failed});
      }},
     {"a task returns a failure", none,
-     [](Bench& b) { return is(b.device->submit("t", fails).wait(), {failed}); }},
+     [](Bench& b) { return is(b.device->submit("t", fails).wait(), {has_failed}); }},
     {"a contained failure", [](Bench& b) { b.options.contain = true; },
      [](Bench& b) {
        const Event event = b.device->submit("t", fails, b.options);
-       return is(event.wait(), {failed}) && is(b.device->submit("next", [] {}).wait(), {ok});
+       return is(event.wait(), {has_failed}) && is(b.device->submit("next", [] {}).wait(), {ok});
      }},
     {"record", gated,
      [](Bench& b) {
        const Event event = b.device->record();
        b.signal();
-       return is(event.wait(), {ok, failed, exhausted});
+       return is(event.wait(), {ok, has_failed, exhausted});
      }},
     {"a device waits", none,
      [](Bench& b) {
        const Event event = b.device->wait(b.gate);
        b.run_ready();
        b.signal();
-       return is(event.wait(), {ok, failed, exhausted});
+       return is(event.wait(), {ok, has_failed, exhausted});
      }},
     {"a device waits for a failure", none,
      [](Bench& b) {
        const Event bad = b.other->submit("t", throws);
        const Event wait = b.device->wait(bad);  // refused without memory
-       return is(wait.wait(), {failed, exhausted}) && is(bad.wait(), {failed});
+       return is(wait.wait(), {has_failed, exhausted}) && is(bad.wait(), {has_failed});
      }},
     {"await", none, [](Bench& b) { return is(b.device->await(), {ok}); }},
     {"await for a time", gated,
-     [](Bench& b) { return is(b.device->await_for(5ms), {deadline, failed, exhausted}); }},
+     [](Bench& b) { return is(b.device->await_for(5ms), {deadline, has_failed, exhausted}); }},
     {"wait for a time", none, [](Bench& b) { return is(b.gate.wait_for(5ms), {deadline}); }},
     {"recover", poisoned,
      [](Bench& b) {
@@ -199,7 +215,7 @@ const Call calls[] = {
        b.device->cancel_pending();
        b.run_ready();
        // Without memory the wait before it may have failed instead.
-       return is(b.one.wait(), {cancelled, failed, exhausted});
+       return is(b.one.wait(), {was_cancelled, has_failed, exhausted});
      }},
     {"shut down", gated, [](Bench& b) { return is(b.device->shutdown(5ms), {ok, deadline}); }},
     {"shut the scheduler down", gated,
@@ -238,8 +254,8 @@ const Call calls[] = {
        b.run_ready();
        b.signal();
        // At least one is told, unless there was no memory to begin.
-       return is(b.one.wait(), {ok, failed, exhausted}) &&
-              is(b.two.wait(), {ok, failed, exhausted});
+       return is(b.one.wait(), {ok, has_failed, exhausted}) &&
+              is(b.two.wait(), {ok, has_failed, exhausted});
      }},
     {"a task awaits", none,
      [](Bench& b) {
@@ -289,7 +305,7 @@ void starve(std::uint64_t granted) {
 // call ends, with a code that fits, and so does every task
 TEST_P(EveryCallTest, EndsWhereMemoryDoes) {
   set_log_hook([](LogLevel /*level*/, std::string_view /*text*/) {});
-  for (const Call& call : calls) {
+  for (const Call& call : every_call) {
     for (const std::uint64_t granted : {0, 1, 2, 3, 4, 6, 9}) {
       SCOPED_TRACE(std::string(call.name) + ", " + std::to_string(granted) + " allocations");
       Bench bench(GetParam());

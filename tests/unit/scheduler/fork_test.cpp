@@ -28,11 +28,15 @@ TEST_P(ForkTest, ChildGetsUnavailable) {
   const pid_t child = ::fork();
   if (child == 0) {
     const Event refused = device.submit("child", [] {});
-    const bool good = refused.status().code() == ErrorCode::unavailable &&
-                      text(refused.status()).find("forked") != std::string::npos &&
-                      device.await().code() == ErrorCode::unavailable &&
-                      pending.wait().code() == ErrorCode::unavailable &&
-                      pending.wait_for(1h).code() == ErrorCode::unavailable;
+    const bool good =
+        refused.status().code() == ErrorCode::unavailable &&
+        text(refused.status()).find("forked") != std::string::npos &&
+        device.submit_parallel("parts", 9, [](std::size_t, std::size_t) {}).status().code() ==
+            ErrorCode::unavailable &&
+        scheduler_.submit_any("any", [] {}).status().code() == ErrorCode::unavailable &&
+        device.await().code() == ErrorCode::unavailable &&
+        pending.wait().code() == ErrorCode::unavailable &&
+        pending.wait_for(1h).code() == ErrorCode::unavailable;
     ::_exit(good ? 0 : 1);
   }
   int status = 0;

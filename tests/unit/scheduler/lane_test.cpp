@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scheduler/protocol/lane.hpp"
+#include "tests/support/seeds.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -72,7 +73,7 @@ constexpr TaskOps number_ops{&Number::construct, &Number::run, &Number::destroy}
 // S22: one thread's submit takes a bounded number of steps whatever the consumer does, until the
 // queue is full
 TEST(LaneTest, OneProducerIsWaitFree) {
-  constexpr std::uint64_t count = 200'000;
+  constexpr std::uint64_t count = 200'000 / test::slower;
   constexpr std::uint64_t steps_max = 16;
   Lane<CountingEnv> lane(64);
   std::atomic<std::uint64_t> completed{0};
@@ -121,6 +122,7 @@ TEST(LaneTest, FullAndClosedLanesHandOutNothing) {
   EXPECT_EQ(lane.tickets(), 5u);
 }
 
+#ifndef HEDDLE_TSAN  // one thread, and millions of steps
 // S1: no slot passes for one of another lap: not before the first, nor when marks repeat
 TEST(LaneTest, SlotsAreTakenForTheirOwnTicketsOnly) {
   constexpr std::uint64_t marks = std::uint64_t{1} << (tuning::mark_from + 15);
@@ -149,6 +151,7 @@ TEST(LaneTest, SlotsAreTakenForTheirOwnTicketsOnly) {
   }
   EXPECT_TRUE(lane.note(3).contain);
 }
+#endif
 
 }  // namespace
 }  // namespace heddle::sched

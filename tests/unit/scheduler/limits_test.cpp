@@ -322,7 +322,7 @@ TEST(LifecycleTest, OpenAndCloseLeavesNothing) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
-  const int threads = live_threads();
+  const LiveThreads threads;
   const auto open_before = descriptors();
   for (int k = 0; k < cycles; ++k) {
     SchedulerOptions options;
@@ -332,7 +332,7 @@ TEST(LifecycleTest, OpenAndCloseLeavesNothing) {
     const TaskDevice device = scheduler.new_device("cycle");
     device.submit("one", [] {});
   }
-  EXPECT_TRUE(threads_end(threads));
+  EXPECT_TRUE(threads.others_end());
   EXPECT_EQ(descriptors(), open_before);
 }
 

@@ -17,6 +17,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "scheduler/threads/processors.hpp"
+#include "tests/support/seeds.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
 
@@ -79,7 +80,7 @@ TEST(PoolTest, WhatComesWhileOneLooksWakesTheOthersToo) {
 // S9, S15: what the workers' queue has no memory for gets its turn all the same
 TEST(PoolTest, DevicesGetTheirTurnWithoutMemory) {
   Scheduler scheduler = with_workers(1);
-  constexpr int count = 5000;
+  constexpr int count = 5000 / test::slower;
   std::vector<TaskDevice> devices;
   for (int k = 0; k < count; ++k)
     devices.push_back(open(scheduler, Mode::pooled, "d" + std::to_string(k), 2));
@@ -104,12 +105,12 @@ TEST(PoolTest, DevicesGetTheirTurnWithoutMemory) {
 
 // S15: ten thousand devices, two threads, each device in its order
 TEST(PoolTest, TenThousandDevicesShareTwoThreads) {
-  const int before = live_threads();
+  const LiveThreads before;
   Scheduler scheduler = with_workers(2);
   std::vector<TaskDevice> devices;
   for (int k = 0; k < 10'000; ++k)
     devices.push_back(open(scheduler, Mode::pooled, "d" + std::to_string(k), 8));
-  EXPECT_LE(live_threads(), before + 2);
+  EXPECT_LE(before.added(), 2);
   std::vector<std::vector<int>> seen(devices.size());
   for (int round = 0; round < 3; ++round) {
     for (std::size_t k = 0; k < devices.size(); ++k)
@@ -235,7 +236,7 @@ TEST(PoolTest, BusyDevicesGiveWay) {
 
 // S13, S14: devices may outlive their scheduler, and go inside a task; no thread is left
 TEST(PoolTest, WorkersEndWithTheLastDevice) {
-  const int before = live_threads();
+  const LiveThreads before;
   for (const bool inside : {false, true}) {
     for (int round = 0; round < 25; ++round) {
       auto scheduler = std::make_unique<Scheduler>(with_workers(2));
@@ -252,11 +253,11 @@ TEST(PoolTest, WorkersEndWithTheLastDevice) {
         EXPECT_TRUE(returned.signal(may_drop.ticket()).ok());
       } else {
         device.reset();
-        ASSERT_LE(live_threads(), before);
+        ASSERT_EQ(before.added(), 0);
       }
     }
   }
-  EXPECT_TRUE(threads_end(before));  // workers that were inside end by themselves
+  EXPECT_TRUE(before.others_end());  // workers that were inside end by themselves
 }
 
 // S19
@@ -319,7 +320,7 @@ TEST(PoolTest, WorkersHaveTheirBounds) {
 
 // S14, S15: where memory ends while workers start, those that did are not left over
 TEST(PoolTest, WorkersEndWhereOthersHaveNoMemory) {
-  const int before = live_threads();
+  const LiveThreads before;
   set_log_level(LogLevel::error);
   for (std::uint64_t granted = 0; granted < 100; ++granted) {
     Scheduler scheduler = with_workers(3);
@@ -339,7 +340,7 @@ TEST(PoolTest, WorkersEndWhereOthersHaveNoMemory) {
     }
   }
   set_log_level(LogLevel::warn);
-  EXPECT_TRUE(threads_end(before));
+  EXPECT_TRUE(before.others_end());
 }
 
 }  // namespace

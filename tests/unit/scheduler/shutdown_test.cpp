@@ -91,7 +91,7 @@ std::chrono::nanoseconds time_of(const Action& action) {
 
 // S13: destructors do not wait again for a task that a shutdown left; it is told once when it ends
 TEST_P(LeftTaskTest, HandlesGoAtOnceAndItsEndIsToldOnce) {
-  const int threads = live_threads();
+  const LiveThreads threads;
   std::optional<Scheduler> scheduler(std::in_place);
   std::optional<TaskDevice> device = scheduler->new_device(options("work"));
   std::optional<TaskDevice> idle = scheduler->new_device(options("idle"));
@@ -115,7 +115,7 @@ TEST_P(LeftTaskTest, HandlesGoAtOnceAndItsEndIsToldOnce) {
   task.release();
   EXPECT_TRUE(event.wait().ok());
   EXPECT_EQ(queued.wait().code(), ErrorCode::cancelled);
-  EXPECT_TRUE(threads_end(threads));
+  EXPECT_TRUE(threads.others_end());
   EXPECT_EQ(task.copies(), 1);
   EXPECT_EQ(lines_with(ended), 1);
   EXPECT_EQ(lines_with("'stubborn'"), 1);
@@ -123,7 +123,7 @@ TEST_P(LeftTaskTest, HandlesGoAtOnceAndItsEndIsToldOnce) {
 
 // S13: the same when the scheduler was shut down, with tasks left on several devices
 TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
-  const int threads = live_threads();
+  const LiveThreads threads;
   std::vector<Stubborn> tasks(3);
   {
     SchedulerOptions workers;
@@ -137,7 +137,7 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   }
   for (const Stubborn& task : tasks) task.release();
-  EXPECT_TRUE(threads_end(threads));
+  EXPECT_TRUE(threads.others_end());
   EXPECT_EQ(lines_with(ended), 3);
 }
 
@@ -145,7 +145,7 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
 // would take 3 seconds
 TEST_P(LeftTaskTest, ManyShareOneGrace) {
   constexpr unsigned count = 30;
-  const int threads = live_threads();
+  const LiveThreads threads;
   const std::vector<Stubborn> tasks(count);
   {
     SchedulerOptions workers;
@@ -156,7 +156,7 @@ TEST_P(LeftTaskTest, ManyShareOneGrace) {
     EXPECT_LT(time_of([&] { EXPECT_EQ(scheduler.shutdown(1ms).code(), ErrorCode::deadline); }), 2s);
   }
   for (const Stubborn& task : tasks) task.release();
-  EXPECT_TRUE(threads_end(threads));  // a thread that logs the ends looks at this test
+  EXPECT_TRUE(threads.others_end());  // a thread that logs the ends looks at this test
 }
 
 // S13: a second shutdown waits as long as it is told to

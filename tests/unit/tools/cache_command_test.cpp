@@ -62,7 +62,11 @@ TEST_F(CacheCommandTest, TendsTheCache) {
   EXPECT_EQ(json({"cache", "prune", "--bytes", "0", "--json"})["removed"].get<std::size_t>(),
             listed["entries"].size());
   fill();
-  EXPECT_GT(json({"cache", "clear", "--json"})["bytes"].get<int>(), 0);
+  std::ofstream(path_ / "cache" / "tuned-0") << "what was tuned";
+  const auto cleared = json({"cache", "clear", "--json"});
+  EXPECT_GT(cleared["bytes"].get<int>(), 0);
+  EXPECT_EQ(cleared["tuned"], 1);
+  EXPECT_FALSE(fs::exists(path_ / "cache" / "tuned-0"));
   EXPECT_TRUE(json({"cache", "list", "--json"})["entries"].empty());
   EXPECT_EQ(json({"info", "--json"})["cache"]["counters"]["compiled"].get<int>(), 0);
 }

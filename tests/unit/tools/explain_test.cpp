@@ -11,9 +11,9 @@
 #include "heddle/status.hpp"
 #include "heddle/trace.hpp"
 #include "jit/loop/text.hpp"
+#include "jit/machine/rates.hpp"
 #include "tests/unit/tools/run_program.hpp"
 #include "tools/explain/cost.hpp"
-#include "tools/explain/machine.hpp"
 #include "tools/explain/program_file.hpp"
 
 namespace heddle::tools {
@@ -89,7 +89,7 @@ TEST(ProgramFileTest, OperatorsBindAsInC) {
 
 TEST(ProgramFileTest, ErrorsNameTheLineAndWhatWasExpected) {
   const std::string head = "tensor a f32[4]\ntensor c f32[4]\n";
-  EXPECT_EQ(refusal(""), "p:0: no statement (expected at least one, such as y(i) = 2 * x(i))");
+  EXPECT_EQ(refusal(""), "p:1: no statement (expected at least one, such as y(i) = 2 * x(i))");
   EXPECT_EQ(refusal(head + "c(i) = b(i)"), "p:3: neither a tensor nor an operation: 'b'");
   EXPECT_EQ(refusal(head + "d(i) = a(i)"),
             "p:3: no tensor 'd' (expected a line 'tensor d f32[...]' before)");
@@ -131,9 +131,9 @@ kernel {
 }
 
 TEST(MachineTest, MeasuresSomethingPlausible) {
-  EXPECT_GT(measure_peak_operations(), 1e7);
-  EXPECT_GT(measure_read_bandwidth(1 << 16), 1e7);
-  EXPECT_GT(measure_read_bandwidth(0), 1e7);
+  EXPECT_GT(jit::measure_peak_operations(), 1e7);
+  EXPECT_GT(jit::measure_read_bandwidth(1 << 16), 1e7);
+  EXPECT_GT(jit::measure_read_bandwidth(0), 1e7);
 }
 
 class ExplainTest : public ::testing::Test {
@@ -165,6 +165,24 @@ TEST_F(ExplainTest, ShowsStagesCostAndLimits) {
     EXPECT_THAT(outcome.out, HasSubstr(std::string("== ") + title + "\n"));
   }
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("measured "), HasSubstr("% of the bound's speed")));
+}
+
+// The bound bounds: a product in registers is hardly faster than multiply-adds alone, whose code is
+// for this processor's vectors. Others may have disturbed them meanwhile; so it counts once.
+TEST_F(ExplainTest, NothingIsMuchFasterThanItsBound) {
+  const std::string percent_of = " % of the bound's speed at best";
+  double percent = 0;
+  for (int attempt = 0; attempt < 5 && (percent <= 0 || percent > 150); ++attempt) {
+    const Outcome outcome = explain(
+        "tensor a f32[256, 256]\ntensor b f32[256, 256]\ntensor c f32[256, 256]\n"
+        "c(i, j) += a(i, k) * b(k, j)\n");
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::size_t end = outcome.out.find(percent_of);
+    ASSERT_NE(end, std::string::npos) << outcome.out;
+    percent = std::stod(outcome.out.substr(outcome.out.rfind('\n', end) + 1));
+  }
+  EXPECT_GT(percent, 0);
+  EXPECT_LT(percent, 150);
 }
 
 // F1: the text of a graph, with its names and scopes

@@ -114,6 +114,22 @@ TEST(StressCommandTest, RunsTheRuntimeOnThreads) {
   EXPECT_EQ(run_heddle({"stress", "--runtime", "--backend", "loom"}).exit_code, 3);
 }
 
+// S19, D1: kernels in parts, with the bits of width 1, while devices are opened on the processors
+// that help, and processors leave the masks of the threads and come back
+TEST(StressCommandTest, RunsWideDevicesWhileProcessorsComeAndGo) {
+  const Outcome outcome = run_heddle({"stress", "--runtime", "--wide", "--backend", "cc", "--seed",
+                                      "7", "--seconds", "0", "--works", "300"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("seed 7, backend cc\n"), HasSubstr(" parts"),
+                    Not(HasSubstr(" 0 parts")), HasSubstr(" devices opened"),
+                    Not(HasSubstr(" 0 devices opened")), HasSubstr(" masks made smaller")));
+  const auto at = outcome.out.find(" results compared");
+  const auto line = outcome.out.rfind('\n', at) + 1;
+  EXPECT_GE(std::stoull(outcome.out.substr(line, at - line)), 300u);
+  EXPECT_EQ(run_heddle({"stress", "--wide"}).exit_code, 2) << "it is --runtime's";
+}
+
 TEST(StressCommandTest, MisuseExitsWithTwo) {
   const auto expect_misuse = [](const std::vector<std::string>& arguments, const char* word) {
     const Outcome outcome = run_heddle(arguments);

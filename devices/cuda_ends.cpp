@@ -1,0 +1,261 @@
+// See cuda_ends.hpp.
+#include "devices/cuda_ends.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace heddle::dev::cuda {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A thread that asks again and again hears of an end within a microsecond; one that naps leaves its
+// processor to others, and hears of it that much later.
+constexpr auto spins = 50us;
+constexpr auto nap = 50us;
+constexpr std::size_t cells_per_block = 256;
+
+}  // namespace
+
+Ends::Ends(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)), thread_([this] { run(); }) {}
+
+std::shared_ptr<Ends> Ends::make(std::shared_ptr<Gpu> gpu) {
+  return {new Ends(std::move(gpu)), &Ends::destroy};
+}
+
+void Ends::destroy(Ends* ends) noexcept {
+  const bool by_itself = ends->thread_.get_id() == std::this_thread::get_id();
+  {
+    const std::lock_guard lock(ends->mutex_);
+    ends->closed_ = true;
+    ends->detached_ = by_itself;
+    ends->changed_.notify_all();
+  }
+  if (by_itself) return ends->thread_.detach();
+  ends->thread_.join();
+  delete ends;
+}
+
+Ends::~Ends() {
+  const Gpu::Current current(*gpu_);
+  for (const Event event : events_) static_cast<void>(gpu_->driver().event_destroy(event));
+  for (KernelCell* const block : blocks_) static_cast<void>(gpu_->driver().host_release(block));
+}
+
+std::shared_ptr<Line> Ends::open(Completions& completions) {
+  auto line = std::make_shared<Line>();
+  line->told = &completions;
+  const std::lock_guard lock(mutex_);
+  return lines_.emplace_back(std::move(line));
+}
+
+void Ends::close(const std::shared_ptr<Line>& line) noexcept {
+  Lock lock(mutex_);
+  std::erase(lines_, line);
+  if (thread_.get_id() != std::this_thread::get_id())
+    changed_.wait(lock, [&] { return told_now_ != line; });
+  while (!line->marks.empty()) pop_first(*line);
+}
+
+Status Ends::take_cells(std::vector<KernelCell*>& cells) noexcept {
+  constexpr std::size_t at_once = 32;
+  const std::lock_guard lock(mutex_);
+  try {
+    cells.reserve(cells.size() + at_once);
+    if (cells_.empty()) {
+      const Gpu::Current current(*gpu_);
+      void* block = nullptr;
+      blocks_.reserve(blocks_.size() + 1);
+      cells_.reserve((blocks_.size() + 1) * cells_per_block);
+      Status s =
+          gpu_->status(gpu_->driver().host_allocate(&block, cells_per_block * sizeof(KernelCell),
+                                                    host_memory_portable),
+                       "cuMemHostAlloc", "making room for what kernels tell");
+      if (!s.ok()) return s;
+      blocks_.push_back(static_cast<KernelCell*>(block));
+      for (std::size_t k = 0; k < cells_per_block; ++k) cells_.push_back(blocks_.back() + k);
+    }
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "no host memory for what kernels tell");
+  }
+  for (std::size_t k = 0; k < at_once && !cells_.empty(); ++k) {
+    cells.push_back(cells_.back());
+    cells_.pop_back();
+  }
+  return {};
+}
+
+void Ends::give_back(std::span<KernelCell* const> cells) noexcept {
+  const std::lock_guard lock(mutex_);
+  cells_.insert(cells_.end(), cells.begin(), cells.end());
+}
+
+Status Ends::take_event(Event* event) noexcept {
+  if (!events_.empty()) {
+    *event = events_.back();
+    events_.pop_back();
+    return {};
+  }
+  try {
+    events_.reserve(++num_events_);  // so that all of them can come back
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "no host memory for a mark");
+  }
+  return gpu_->status(gpu_->driver().event_create(event, event_without_time), "cuEventCreate",
+                      "marking");
+}
+
+Status Ends::record(const std::shared_ptr<Line>& line, Stream stream, std::uint64_t number,
+                    std::vector<Launched>& launched) noexcept {
+  Lock lock(mutex_);
+  Event event = nullptr;
+  Status s = lost_;
+  if (s.ok()) s = take_event(&event);
+  if (s.ok()) {
+    s = gpu_->status(gpu_->driver().event_record(event, stream), "cuEventRecord", "marking");
+    if (!s.ok()) events_.push_back(event);
+  }
+  if (s.ok()) {
+    Line::Mark mark{number, event, std::exchange(launched, {})};
+    try {
+      line->marks.push_back(std::move(mark));
+      changed_.notify_all();
+      return {};
+    } catch (const std::bad_alloc&) {
+      launched = std::move(mark.launched);
+      events_.push_back(event);
+      s = Status(ErrorCode::exhausted, "no host memory for a mark");
+    }
+  }
+  // What was asked for ends first: its memory is whose it was only until then. Kernels may need the
+  // other thread for that, to hear that they are to stop.
+  lock.unlock();
+  static_cast<void>(gpu_->driver().stream_synchronize(stream));
+  lock.lock();
+  if (thread_.get_id() != std::this_thread::get_id())
+    changed_.wait(lock, [&] { return told_now_ != line; });
+  while (!line->marks.empty()) pop_first(*line);
+  for (const Launched& each : launched) cells_.push_back(each.cell);
+  launched.clear();
+  return s;
+}
+
+Status Ends::wait(Stream stream, const Line& line, std::uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::lower_bound(line.marks, number, {}, &Line::Mark::number);
+  if (at == line.marks.end()) return {};  // it was told of
+  return gpu_->status(gpu_->driver().stream_wait(stream, at->event, 0), "cuStreamWaitEvent",
+                      "waiting for another queue");
+}
+
+/// It tells what its kernels said.
+void Ends::pop_first(Line& line) noexcept {
+  Line::Mark& mark = line.marks.front();
+  for (const Launched& each : mark.launched) {
+    if (each.told != nullptr) *each.told = each.cell->status;
+    cells_.push_back(each.cell);
+  }
+  events_.push_back(mark.event);
+  line.marks.pop_front();
+}
+
+void Ends::tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status status,
+                Lock& lock) noexcept {
+  told_now_ = line;
+  lock.unlock();
+  line->told->ended(number, std::move(status));
+  lock.lock();
+  told_now_ = nullptr;
+  changed_.notify_all();
+}
+
+/// What befalls a GPU that no call gets over: each later one answers the same.
+Status Ends::lost_by(Result result) noexcept {
+  const Launched* oldest = nullptr;
+  for (const auto& line : lines_) {
+    for (const Line::Mark& mark : line->marks) {
+      for (const Launched& each : mark.launched)
+        if (oldest == nullptr || each.number < oldest->number) oldest = &each;
+    }
+  }
+  Status cause = gpu_->status(result, "cuEventQuery", "looking for what ended");
+  if (oldest == nullptr) return cause;
+  return Status(
+      ErrorCode::device_failed,
+      [&] {
+        return fmt::format(
+            "{} failed; the oldest kernel there that has not ended is '{}', launch {}",
+            gpu_->name(), *oldest->name, oldest->number);
+      },
+      std::move(cause));
+}
+
+void Ends::pass_stops_on(const Line::Mark& mark) noexcept {
+  for (const Launched& each : mark.launched) {
+    if (each.stop == nullptr) continue;
+    const std::atomic_ref asked(const_cast<std::uint32_t&>(*each.stop));
+    const std::atomic_ref told(each.cell->stop);
+    // relaxed, both: the words say nothing else, and what a kernel writes then is incomplete.
+    told.store(asked.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+}
+
+bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
+  std::uint64_t number = 0;
+  while (!line->marks.empty()) {
+    const Line::Mark& first = line->marks.front();
+    if (lost_.ok()) {
+      const Result result = gpu_->driver().event_query(first.event);
+      // Those that ended well are told first.
+      if (result == not_ready || (result != success && number != 0)) break;
+      if (result != success) lost_ = lost_by(result);
+    }
+    number = first.number;
+    pop_first(*line);
+  }
+  if (!line->marks.empty()) pass_stops_on(line->marks.front());
+  if (number == 0) return false;
+  tell(line, number, lost_, lock);
+  return true;
+}
+
+bool Ends::look(Lock& lock) noexcept {
+  const Gpu::Current current(*gpu_);
+  // Others come and go while one is told; those are looked at the next time.
+  bool any = false;
+  for (std::size_t k = 0; k < lines_.size(); ++k) {
+    const std::shared_ptr<Line> line = lines_[k];
+    any = look_at(line, lock) || any;
+  }
+  return any;
+}
+
+void Ends::run() noexcept {
+  Lock lock(mutex_);
+  auto since = std::chrono::steady_clock::now();
+  const auto none = [&] {
+    return std::ranges::all_of(lines_, [](const auto& line) { return line->marks.empty(); });
+  };
+  while (!closed_) {
+    if (none()) {
+      changed_.wait(lock, [&] { return closed_ || !none(); });
+      since = std::chrono::steady_clock::now();
+    } else if (look(lock)) {
+      since = std::chrono::steady_clock::now();
+    } else if (std::chrono::steady_clock::now() - since < spins) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    } else {
+      changed_.wait_for(lock, nap);
+    }
+  }
+  const bool detached = detached_;
+  lock.unlock();
+  if (detached) delete this;
+}
+
+}  // namespace heddle::dev::cuda

@@ -1,0 +1,126 @@
+// See emit/cuda_dialect.hpp.
+#include "jit/emit/cuda_dialect.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "heddle/kernel.h"
+#include "jit/value/int128.hpp"
+
+namespace heddle::jit {
+namespace {
+
+std::uint64_t count_of(const Stmt& loop) {
+  return static_cast<std::uint64_t>(loop.to) - static_cast<std::uint64_t>(loop.from);
+}
+
+/// Iterations of all loops together; as many as 64 bits count, if there are more.
+std::uint64_t product(std::span<const Stmt* const> loops) {
+  Int128 all = 1;
+  for (const Stmt* const loop : loops)
+    all = std::min<Int128>(all * count_of(*loop), std::numeric_limits<std::uint64_t>::max());
+  return static_cast<std::uint64_t>(all);
+}
+
+}  // namespace
+
+void CudaDialect::begin_kernel(const KernelSource& kernel) {
+  meets_ =
+      std::ranges::any_of(loop_.body, [](const StmtPtr& nest) { return group_needs(nest).meets; });
+  out_ += fmt::format("\nextern \"C\" __global__ void {}(\n", kernel_symbol(kernel.name));
+  for (std::size_t k = 0; k < loop_.buffers.size(); ++k) parameter(kernel, k);
+  for (std::size_t k = 0; k < loop_.statics.size(); ++k)
+    line("  const i64 s{},{}", k, name_comment(kernel.names.statics, k));
+  line("  heddle_kernel_status* const status,");
+  line("  const volatile u32* const stop) {{");
+  for (std::size_t k = 0; k < loop_.buffers.size(); ++k) {
+    if (const auto address = embedded_address(kernel, k)) {
+      const std::string_view type = storage_type(loop_.buffers[k].type.dtype);
+      line("{0}* const t{1} = ({0}*){2:#x}ull;", type, k, *address);
+    }
+  }
+}
+
+/// A buffer whose address is embedded has its word all the same.
+void CudaDialect::parameter(const KernelSource& kernel, std::size_t k) {
+  const BufferDecl& decl = loop_.buffers[k];
+  if (embedded_address(kernel, k)) return line("  const u64 unused{},", k);
+  const bool read_only = decl.role == Role::input || decl.role == Role::merge;
+  line("  {}{}* const t{},  // {}{}", read_only ? "const " : "", storage_type(decl.type.dtype), k,
+       decl.type.to_string(),
+       k < kernel.names.buffers.size() ? " " + comment_text(kernel.names.buffers[k]) : "");
+}
+
+/// Where threads wait for each other they end together, where all of them look. One that is in a
+/// loop of its own leaves that.
+void CudaDialect::check_stop() {
+  if (meets_ && in_thread_) {
+    if (thread_loops_ == 0) return;
+    line("if (*stop != 0) {{");
+    inner([&] {
+      line("status->code = {};", HEDDLE_KERNEL_STOPPED);
+      line("break;");
+    });
+    return;
+  }
+  line("if ({}) {{", meets_ ? "__syncthreads_or(*stop != 0)" : "*stop != 0");
+  inner([&] {
+    line("status->code = {};", HEDDLE_KERNEL_STOPPED);
+    line("return;");
+  });
+}
+
+void CudaDialect::begin_groups(std::span<const Stmt* const> loops) {
+  line("for (u64 group = blockIdx.x; group < {}ull; group += gridDim.x) {{", product(loops));
+}
+
+/// The last loop's iterations are neighbours.
+void CudaDialect::bind_groups(std::span<const Stmt* const> loops) {
+  if (loops.size() > 1) line("u64 rest = group;");
+  for (std::size_t k = loops.size(); k-- > 0;) {
+    const Stmt& loop = *loops[k];
+    const std::string of = loops.size() == 1 ? "group"
+                           : k == 0          ? "rest"
+                                             : fmt::format("rest % {}ull", count_of(loop));
+    line("const i64 {} = {} + (i64)({});", variable(loop.var), number(loop.from), of);
+    if (k > 0) line("rest /= {}ull;", count_of(loop));
+  }
+}
+
+void CudaDialect::begin_threads(std::span<const Stmt* const> loops) {
+  line("if (threadIdx.x < {}u) {{", product(loops));
+}
+
+void CudaDialect::bind_threads(std::span<const Stmt* const> loops) {
+  std::uint64_t inside = 1;
+  for (std::size_t k = loops.size(); k-- > 0;) {
+    const Stmt& loop = *loops[k];
+    std::string at = inside == 1 ? "threadIdx.x" : fmt::format("threadIdx.x / {}u", inside);
+    if (k > 0) at = fmt::format("({}) % {}u", at, count_of(loop));
+    line("const i64 {} = {} + (i64)({});", variable(loop.var), number(loop.from), at);
+    inside *= count_of(loop);
+  }
+}
+
+void CudaDialect::zero_buffer(BufferId buffer) {
+  each_element(*loop_.buffers[buffer].type.num_elements(),
+               [&](const Made& at) { store(buffer, at, "0"); });
+}
+
+void CudaDialect::declare_array(LocalId local, const ArrayType& type, const Made& start) {
+  const std::int64_t count = *type.num_elements();
+  const bool is_shared = group_ != nullptr && !in_thread_ && group_->shared.contains(local);
+  if (!is_shared) {
+    line("{} x{}[{}];  // {}", c_type(type.dtype), local, count, type.to_string());
+    line("#pragma unroll");
+    line("for (i64 at = 0; at < {}; ++at) x{}[at] = {};", count, local, c_bare(start));
+    return;
+  }
+  if (since_barrier_ == Since::threads) line("__syncthreads();");
+  since_barrier_ = Since::fill;
+  line("SHARED({}, x{}, {});  // {}", c_type(type.dtype), local, count, type.to_string());
+  line("for (u32 at = threadIdx.x; at < {}u; at += blockDim.x) x{}[at] = {};", count, local,
+       c_bare(start));
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,113 @@
+// A kernel as CUDA C++ text: C (emit/c_dialect.hpp), but for what groups of threads share out. A
+// parallel loop's iterations are groups, those of block loops are their threads; what is in neither
+// is done by one thread. Not thread-safe: one object per kernel being emitted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/emit/c_dialect.hpp"
+#include "jit/loop/group_body.hpp"
+
+namespace heddle::jit {
+
+class CudaDialect : public CDialect {
+ public:
+  using CDialect::CDialect;
+
+  /// Asks the walk for each_group() and each_thread(), in place of slice().
+  static constexpr bool runs_in_groups = true;
+
+  void begin_kernel(const KernelSource& kernel);
+  /// NVRTC takes no sum apart: nothing has to be hidden.
+  void declare_zero() { line("const u64 zero = 0;"); }
+  void declare_stop() {}
+  void check_stop();
+  void end_stops() {}
+  void leave_to_first_part() { line("if (blockIdx.x != 0 || threadIdx.x != 0) return;"); }
+  template <class Body>
+  void by_first_part(const Body& body) {
+    line("if (blockIdx.x == 0 && threadIdx.x == 0) {{");
+    by_one_thread(body);
+  }
+  void end_streams() {}
+
+  /// `body` for each iteration of these nested loops, in whichever group.
+  template <class Body>
+  void each_group(std::span<const Stmt* const> loops, const GroupBody& group, const Body& body) {
+    begin_groups(loops);
+    inner([&] {
+      group_ = &group;
+      bind_groups(loops);
+      // The group before had the same memory.
+      since_barrier_ = group.shared.empty() ? Since::nothing : Since::threads;
+      body();
+      group_ = nullptr;
+    });
+  }
+  /// Once in the group.
+  template <class Body>
+  void by_first_thread(const Body& body) {
+    line("if (threadIdx.x == 0) {{");
+    by_one_thread(body);
+  }
+  /// `body` for each iteration of nested block loops, by a thread of its own.
+  template <class Body>
+  void each_thread(std::span<const Stmt* const> loops, const Body& body) {
+    if (since_barrier_ != Since::nothing) line("__syncthreads();");
+    since_barrier_ = Since::threads;
+    begin_threads(loops);
+    by_one_thread([&] {
+      bind_threads(loops);
+      body();
+    });
+  }
+  template <class Body>
+  void stop_loop(VarId var, const Made& from, const Made& to, std::int64_t period,
+                 const Body& body) {
+    ++thread_loops_;
+    pieces(var, from, to, period, [this] { check_stop(); }, body);
+    --thread_loops_;
+  }
+  template <class Body>
+  void loop(VarId var, const Made& from, const Made& to, bool /*stays*/, const Body& body) {
+    // In a later iteration, threads have been at work in the one before.
+    if (group_ != nullptr && group_->meets && !in_thread_) since_barrier_ = Since::threads;
+    ++thread_loops_;
+    CDialect::loop(var, from, to, false, body);
+    --thread_loops_;
+  }
+  void zero_buffer(BufferId buffer);
+  void declare_array(LocalId local, const ArrayType& type, const Made& start);
+  void prefetch(const PrefetchGroup& /*group*/) {}
+  void empty_asm() {}
+  [[nodiscard]] Made hidden(DType type, const Made& value) { return named("value", type, value); }
+
+ private:
+  template <class Body>
+  void by_one_thread(const Body& body) {
+    in_thread_ = true;
+    const int outside = std::exchange(thread_loops_, 0);
+    inner(body);
+    thread_loops_ = outside;
+    in_thread_ = false;
+  }
+  void begin_groups(std::span<const Stmt* const> loops);
+  void bind_groups(std::span<const Stmt* const> loops);
+  void begin_threads(std::span<const Stmt* const> loops);
+  void bind_threads(std::span<const Stmt* const> loops);
+  void parameter(const KernelSource& kernel, std::size_t k);
+
+  bool meets_ = false;    ///< somewhere in the kernel, threads of a group wait for each other
+  int thread_loops_ = 0;  ///< of a thread, around what comes now
+  const GroupBody* group_ = nullptr;  ///< at hand
+  bool in_thread_ = false;            ///< in a block loop of it
+  /// What threads may have done since they last waited for each other.
+  enum class Since : std::uint8_t { nothing, fill, threads };
+  Since since_barrier_ = Since::nothing;
+};
+
+}  // namespace heddle::jit

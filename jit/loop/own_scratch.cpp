@@ -1,0 +1,104 @@
+// See own_scratch.hpp.
+#include "jit/loop/own_scratch.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/interface.hpp"
+#include "jit/loop/rewrite.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// Calls `visit` with each buffer that a statement touches, and its subscripts; hints do not count.
+template <class Visit>
+void each_touch(const StmtPtr& stmt, const Visit& visit) {
+  static const std::vector<Affine> all;
+  walk(Block{stmt}, [&](const Stmt& inner) {
+    if (inner.value) {
+      walk(*inner.value, [&](const Value& v) {
+        if (v.kind == ValueKind::load) visit(v.buffer, v.subscripts);
+      });
+    }
+    if (inner.kind == StmtKind::store) visit(inner.buffer, inner.subscripts);
+    if (inner.kind == StmtKind::zero) visit(inner.buffer, all);
+  });
+}
+
+bool moves_with(const std::vector<Affine>& subscripts, VarId var) {
+  return std::ranges::any_of(subscripts, [&](const Affine& index) {
+    return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
+      return term.kind == AffineTerm::Kind::loop && term.id == var;
+    });
+  });
+}
+
+Block first_iteration(const Stmt& nest) {
+  Substitution first;
+  first.vars[nest.var] = {nest.from, {}};
+  Block body;
+  for (const StmtPtr& stmt : nest.body) body.push_back(substitute(stmt, first));
+  return body;
+}
+
+bool touches_move(const StmtPtr& nest, BufferId id) {
+  bool moves = false;
+  each_touch(nest, [&](BufferId touched, const std::vector<Affine>& at) {
+    moves = moves || (touched == id && moves_with(at, nest->var));
+  });
+  return moves;
+}
+
+/// Loops that touch the same elements of a buffer again and again are as their first iteration: if
+/// that reads none before it has written it, so does each.
+Block without_repeats(const Block& body, BufferId id) {
+  Block once;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::loop && stmt->from < stmt->to && !touches_move(stmt, id)) {
+      for (const StmtPtr& inner : without_repeats(first_iteration(*stmt), id))
+        once.push_back(inner);
+    } else {
+      once.push_back(stmt);
+    }
+  }
+  return once;
+}
+
+Interface interface_of(const Loop& loop, Block body) {
+  return read_interface({loop.buffers, loop.statics, std::move(body)});
+}
+
+}  // namespace
+
+std::set<BufferId> own_scratch(const Loop& loop) {
+  std::set<BufferId> own;
+  for (BufferId id = 0; id < loop.buffers.size(); ++id) {
+    if (loop.buffers[id].role == Role::scratch) own.insert(id);
+  }
+  for (const StmtPtr& stmt : loop.body) {
+    if (own.empty()) break;
+    const bool is_nest = stmt->kind == StmtKind::loop;
+    std::set<BufferId> touched;
+    each_touch(stmt, [&](BufferId id, const std::vector<Affine>& at) {
+      if (!own.contains(id)) return;
+      touched.insert(id);
+      if (!is_nest || moves_with(at, stmt->var)) own.erase(id);
+    });
+    std::erase_if(touched, [&](BufferId id) { return !own.contains(id); });
+    if (touched.empty()) continue;
+    const Block iteration = first_iteration(*stmt);
+    const Interface as_it_is = interface_of(loop, iteration);
+    const auto reads_first = [](const Interface& interface, BufferId id) {
+      return interface.buffers[id].reads_before_writing;
+    };
+    for (const BufferId id : touched) {
+      if (reads_first(as_it_is, id) &&
+          reads_first(interface_of(loop, without_repeats(iteration, id)), id))
+        own.erase(id);
+    }
+  }
+  return own;
+}
+
+}  // namespace heddle::jit

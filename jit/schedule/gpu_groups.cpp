@@ -1,0 +1,224 @@
+// See gpu_groups.hpp.
+#include "jit/schedule/gpu_groups.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/group_body.hpp"
+#include "jit/loop/rewrite.hpp"
+#include "jit/loop/verify.hpp"
+#include "jit/schedule/contraction.hpp"
+#include "jit/schedule/fuse.hpp"
+#include "jit/schedule/gpu_contraction.hpp"
+#include "jit/schedule/gpu_rows.hpp"
+#include "jit/schedule/gpu_sums.hpp"
+#include "jit/schedule/gpu_transpose.hpp"
+#include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/terms.hpp"
+#include "jit/schedule/tiles.hpp"
+#include "jit/schedule/transpose.hpp"
+
+namespace heddle::jit {
+namespace {
+
+bool shares_nothing(const Stmt& stmt) {
+  return stmt.kind == StmtKind::loop && stmt.mark == LoopMark::serial &&
+         shared_by_iterations(stmt, {}).empty();
+}
+
+class Groups {
+ public:
+  Groups(Scheduling& in, const std::function<bool(ScheduleStep)>& takes)
+      : in_(in), takes_(takes), loop_(in.lowered.loop), fresh_(in.fresh) {}
+
+  Block run() {
+    const Block body = loop_.body;
+    Block result;
+    for (std::size_t k = 0; k < body.size();) {
+      const std::size_t end = end_of_scalars(body, k);
+      const Block row(body.begin() + static_cast<std::ptrdiff_t>(k),
+                      body.begin() + static_cast<std::ptrdiff_t>(end));
+      std::optional<Block> made;
+      if (end - k > 1) made = rows({}, row);
+      if (!made) {
+        made.emplace();
+        for (const StmtPtr& stmt : row) append(*made, nest(stmt));
+      }
+      append(result, *made);
+      k = end;
+    }
+    return result;
+  }
+
+ private:
+  /// Behind the last statement that uses a scalar which is declared from `begin` on, without one in
+  /// between that uses none.
+  static std::size_t end_of_scalars(const Block& body, std::size_t begin) {
+    std::size_t end = begin + 1;
+    for (std::size_t k = begin; k < end; ++k) {
+      if (body[k]->kind != StmtKind::declare || !body[k]->dims.empty()) continue;
+      for (std::size_t at = k + 1; at < body.size(); ++at) {
+        if (uses(body[at], body[k]->local)) end = std::max(end, at + 1);
+      }
+    }
+    return end;
+  }
+  static bool uses(const StmtPtr& stmt, LocalId local) {
+    bool found = false;
+    walk(Block{stmt}, [&](const Stmt& each) {
+      found = found || (each.kind == StmtKind::assign && each.local == local);
+    });
+    walk_values({stmt}, [&](const Value& v) {
+      found = found || (v.kind == ValueKind::local && v.local == local);
+    });
+    return found;
+  }
+
+  std::optional<Block> rows(const std::vector<StmtPtr>& loops, const Block& body) {
+    if (!takes_(ScheduleStep::reduction)) return std::nullopt;
+    return that_fits([&] { return schedule_rows_on_gpu(in_, loops, body); });
+  }
+
+  /// What `make` gives, unless threads of a group would share more than there is room for: then
+  /// nothing, and no scratch.
+  template <class Make>
+  std::optional<Block> that_fits(const Make& make) {
+    const std::size_t buffers = loop_.buffers.size();
+    std::optional<Block> made = make();
+    if (made && std::ranges::all_of(*made, [](const StmtPtr& nest) {
+          return group_needs(nest).shared_bytes <= group_bytes_max;
+        }))
+      return made;
+    in_.drop_scratch(buffers);
+    return std::nullopt;
+  }
+
+  Block nest(const StmtPtr& stmt) {
+    if (stmt->kind == StmtKind::zero) return nest(zeroing(stmt->buffer));
+    if (stmt->kind != StmtKind::loop || stmt->from >= stmt->to) return {stmt};
+    std::optional<Block> made;
+    if (takes_(ScheduleStep::contraction))
+      made = that_fits([&] { return schedule_contraction_on_gpu(in_, stmt); });
+    if (!made && takes_(ScheduleStep::transpose))
+      made = that_fits([&] { return schedule_transpose_on_gpu(in_, stmt); });
+    std::vector<StmtPtr> loops = independent(stmt);
+    if (!made && !loops.empty()) made = rows(loops, loops.back()->body);
+    if (made) return *std::move(made);
+    if (loops.empty()) loops = independent(exchanged(*stmt));
+    return grouped(stmt, std::move(loops));
+  }
+
+  /// Stores of 0 in all elements. A buffer without axes has one.
+  StmtPtr zeroing(BufferId buffer) {
+    const ArrayType& type = loop_.buffers[buffer].type;
+    std::vector<Affine> at;
+    for (std::size_t axis = 0; axis < type.dims.size(); ++axis)
+      at.push_back(affine_var(fresh_.var()));
+    const Scalar zero =
+        is_floating(type.dtype) ? Scalar::of_float(type.dtype, 0) : Scalar::of_int(type.dtype, 0);
+    StmtPtr stmt = make_store(buffer, at, make_constant(zero));
+    for (std::size_t axis = type.dims.size(); axis-- > 0;)
+      stmt = make_loop(at[axis].terms[0].id, 0, type.dims[axis], {stmt});
+    return stmt;
+  }
+
+  /// The nest's outermost loops, each alone in the one around it, as far as their iterations share
+  /// nothing.
+  static std::vector<StmtPtr> independent(const StmtPtr& nest) {
+    std::vector<StmtPtr> loops;
+    StmtPtr next = nest;
+    while (next != nullptr && shares_nothing(*next) && next->from < next->to) {
+      loops.push_back(next);
+      next = next->body.size() == 1 ? next->body[0] : nullptr;
+    }
+    return loops;
+  }
+
+  /// Of two loops, one alone in the other, whose outer one has an order: the inner one outside, if
+  /// its iterations then share nothing. Null: they are no such loops.
+  static StmtPtr exchanged(const Stmt& nest) {
+    if (nest.body.size() != 1) return nullptr;
+    const Stmt& inner = *nest.body[0];
+    if (inner.kind != StmtKind::loop || inner.mark != LoopMark::serial) return nullptr;
+    return with_body(inner, {with_body(nest, inner.body)});
+  }
+
+  /// The axes whose elements may be the threads', the best one first: an innermost one with fewer
+  /// elements than threads run together leaves the rest of these idle.
+  static std::vector<std::size_t> axes_of_threads(const std::vector<StmtPtr>& loops) {
+    const auto longest = std::ranges::max_element(
+        loops, {}, [](const StmtPtr& loop) { return iterations_of(*loop); });
+    const auto at = static_cast<std::size_t>(longest - loops.begin());
+    if (iterations_of(*loops.back()) >= warp_threads) return {loops.size() - 1, at};
+    return {at, loops.size() - 1};
+  }
+
+  /// Where the loops are in another order, or in pieces, it may be harder to see that iterations
+  /// share nothing: then fewer of them are shared out.
+  Block grouped(const StmtPtr& nest, std::vector<StmtPtr> loops) {
+    for (; !loops.empty(); loops.pop_back()) {
+      for (const std::size_t axis : axes_of_threads(loops)) {
+        Block made = grouped_along(loops, *loops[axis]);
+        if (std::ranges::all_of(made, shared_out_loops_share_nothing)) return made;
+      }
+    }
+    return {nest};
+  }
+
+  Block grouped_along(const std::vector<StmtPtr>& loops, const Stmt& axis) {
+    Block result{make_comment(fmt::format("groups of {} threads along i{}",
+                                          std::min(group_threads, iterations_of(axis)), axis.var))};
+    for (const Segment& segment : whole_tiles(iterations_of(axis), group_threads)) {
+      Substitution by;
+      for (const StmtPtr& loop : loops) by.loops[loop->var] = fresh_.var();
+      const VarId group = fresh_.var(), thread = fresh_.var();
+      Affine at{axis.from + segment.offset, {}};
+      if (segment.count > 1) at = affine_add(at, affine_var(group, segment.size));
+      by.loops.erase(axis.var);
+      by.vars[axis.var] = affine_add(at, affine_var(thread));
+      Block body = with_own_names(fresh_, loops.back()->body, by);
+      StmtPtr made = make_loop(thread, 0, segment.size, std::move(body), LoopMark::block);
+      if (segment.count > 1 || loops.size() == 1)
+        made = make_loop(group, 0, segment.count, {made}, LoopMark::parallel);
+      for (std::size_t k = loops.size(); k-- > 0;) {
+        if (loops[k].get() == &axis) continue;
+        made = make_loop(by.loops.at(loops[k]->var), loops[k]->from, loops[k]->to, {made},
+                         LoopMark::parallel);
+      }
+      result.push_back(std::move(made));
+    }
+    return result;
+  }
+
+  Scheduling& in_;
+  const std::function<bool(ScheduleStep)>& takes_;
+  const Loop& loop_;
+  Fresh& fresh_;
+};
+
+}  // namespace
+
+Lowered schedule_on_gpu(Lowered lowered, const Target& target,
+                        const std::function<bool(ScheduleStep)>& takes,
+                        const std::optional<ContractionTile>& tile) {
+  lowered.loop.body = with_whole_terms(lowered.loop.body);
+  // One launch, and what one statement makes is at hand for the next; where all rows are at work.
+  const auto stays_alone = [&](const StmtPtr& nest) {
+    return iterations_of(*nest) < gpu_groups_wanted ||
+           find_contraction(lowered.loop, nest).has_value() || is_transpose(lowered.loop, nest);
+  };
+  const auto becomes_vectors = [](const StmtPtr&) { return false; };
+  if (takes(ScheduleStep::fuse))
+    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone, becomes_vectors);
+  Scheduling in{lowered, target, Fresh(lowered.loop), tile};
+  lowered.loop.body = renumbered(Groups(in, takes).run());
+  lowered.verified = verified_after("schedule", lowered.loop, lowered.verified);
+  return lowered;
+}
+
+}  // namespace heddle::jit

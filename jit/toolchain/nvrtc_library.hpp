@@ -1,0 +1,15 @@
+// NVRTC, NVIDIA's compiler of CUDA C++, as heddle-compile loads it. One thread.
+#pragma once
+
+#include <string>
+
+#include "jit/toolchain/helper_wire.hpp"
+
+namespace heddle::jit {
+
+/// Fills in the reply: the binary for the card that the options name, or the compiler's words; of a
+/// request without a source version and file.
+void compile_by_nvrtc(const wire::NvrtcRequest& request, const std::string& unit_name,
+                      wire::CompileReply& reply);
+
+}  // namespace heddle::jit

@@ -1,0 +1,222 @@
+// A stand-in for NVRTC, for machines without it: the text that it is given is compiled as C++ by
+// the system's compiler, and its "CUBIN" is the library, whose kernels are StandinKernel. One
+// thread.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+/// What CUDA C++ has besides C++, and how kernels are called.
+constexpr const char* before = R"(
+#define __device__
+#define __forceinline__ inline
+extern "C" {
+float fabsf(float); double fabs(double); float fmaf(float, float, float);
+double fma(double, double, double); float sqrtf(float); double sqrt(double); float rintf(float);
+double rint(double); float fmodf(float, float); double fmod(double, double);
+}
+static inline float __int_as_float(int v) { float f; __builtin_memcpy(&f, &v, 4); return f; }
+static inline double __longlong_as_double(long long v) {
+  double f; __builtin_memcpy(&f, &v, 8); return f;
+}
+struct standin_axis { unsigned x; };
+struct standin_meeting {
+  int (*wait)(standin_meeting*, unsigned, int);
+  void (*accuse)(standin_meeting*, const char*, unsigned long long, unsigned, unsigned);
+  unsigned long long epoch;
+};
+struct standin_place { unsigned group, groups, thread, threads; standin_meeting* meeting; };
+static __thread const standin_place* standin_now;
+static inline int standin_wait(unsigned line, int vote) {
+  const standin_place* const self = standin_now;
+  const int votes = self->meeting->wait(self->meeting, line, vote);
+  standin_now = self;
+  return votes;
+}
+#define __syncthreads() standin_wait(__LINE__, 0)
+#define __syncthreads_or(vote) standin_wait(__LINE__, vote)
+template <class T> struct standin_element {
+  T value;
+  unsigned long long written, read;
+  unsigned writer, reader;
+};
+template <class T> struct standin_access {
+  standin_element<T>& at;
+  const char* name;
+  unsigned long long number;
+  void accuse(unsigned other) const {
+    standin_now->meeting->accuse(standin_now->meeting, name, number, standin_now->thread, other);
+  }
+  operator T() const {
+    const unsigned long long now = standin_now->meeting->epoch;
+    const unsigned self = standin_now->thread;
+    if (at.written == now && at.writer != self) accuse(at.writer);
+    if (at.read != now) at.reader = self;
+    else if (at.reader != self) at.reader = ~0u;
+    at.read = now;
+    return at.value;
+  }
+  T operator=(T value) const {
+    const unsigned long long now = standin_now->meeting->epoch;
+    const unsigned self = standin_now->thread;
+    if (at.written == now && at.writer != self) accuse(at.writer);
+    if (at.read == now && at.reader != self) accuse(at.reader);
+    at.written = now;
+    at.writer = self;
+    return at.value = value;
+  }
+  T operator=(const standin_access& other) const { return *this = (T)other; }
+};
+template <class T, unsigned N> struct standin_shared {
+  standin_element<T>* elements;
+  const char* name;
+  standin_access<T> operator[](unsigned long long number) const {
+    if (number >= N) standin_now->meeting->accuse(standin_now->meeting, name, number,
+                                                   standin_now->thread, standin_now->thread);
+    return {elements[number < N ? number : 0], name, number};
+  }
+};
+#define SHARED(type, name, count) \
+  static __thread standin_element<type> name##_elements[count]; \
+  const standin_shared<type, count> name{name##_elements, #name}
+template <class T> T standin_word(unsigned long long word) { return (T)word; }
+template <unsigned... K> struct standin_numbers {};
+template <unsigned N, unsigned... K> struct standin_count : standin_count<N - 1, N - 1, K...> {};
+template <unsigned... K> struct standin_count<0, K...> { using type = standin_numbers<K...>; };
+template <class... A, unsigned... K>
+void standin_call(void (*kernel)(standin_axis, standin_axis, standin_axis, standin_axis, A...),
+                  const unsigned long long* words, const standin_place& at, standin_numbers<K...>) {
+  kernel({at.group}, {at.thread}, {at.groups}, {at.threads}, standin_word<A>(words[K])...);
+}
+template <class... A>
+int standin_run(void (*kernel)(standin_axis, standin_axis, standin_axis, standin_axis, A...),
+                const unsigned long long* words, const standin_place* at) {
+  standin_now = at;
+  standin_call(kernel, words, *at, typename standin_count<sizeof...(A)>::type());
+  return 0;
+}
+#line 1
+)";
+constexpr const char* head = "extern \"C\" __global__ void ";
+constexpr const char* options =
+    " -std=c++17 -O0 -shared -fPIC -nostdlib -nostartfiles -ffp-contract=off -fno-strict-aliasing"
+    " -fvisibility=hidden -w ";
+
+struct Program {
+  std::string source, log, cubin;
+};
+
+/// The kernels as functions that are told where they are, and behind them what calls them.
+std::string as_cpp(const std::string& source) {
+  std::string text = before, calls;
+  std::size_t done = 0;
+  for (std::size_t at; (at = source.find(head, done)) != std::string::npos;) {
+    const std::size_t begin = at + std::strlen(head), end = source.find('(', begin);
+    const std::string name = source.substr(begin, end - begin);
+    text += source.substr(done, at - done) + "static void standin_" + name +
+            "(const standin_axis blockIdx, const standin_axis threadIdx, const standin_axis "
+            "gridDim, const standin_axis blockDim,";
+    calls += "extern \"C\" __attribute__((visibility(\"default\"))) int " + name +
+             "(const unsigned long long* words, const standin_place* at) {\n  return standin_run(" +
+             "standin_" + name + ", words, at);\n}\n";
+    done = end + 1;
+  }
+  text += source.substr(done) + calls;
+  // In kernels; what comes before them defines it.
+  const auto has = [&](const char* what) { return source.find(what) != std::string::npos; };
+  if (has("__syncthreads") || has("  SHARED("))
+    text += "extern \"C\" __attribute__((visibility(\"default\"))) const int standin_meets = 1;\n";
+  return text;
+}
+
+/// Addresses of a GPU's memory in the text are what the driver makes of them.
+std::string with_addresses(std::string text) {
+  const std::string begin = "*)0x", end = "ull;";
+  for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos; at += begin.size()) {
+    text.insert(text.find(end, at) + end.size() - 1, " & ~(1ull << 47))");
+    text.insert(at + 2, "(");
+  }
+  return text;
+}
+
+/// Without one of its barriers, where HEDDLE_TEST_NVRTC_DROPS says which.
+std::string without_barrier(std::string text) {
+  const char* const drops = std::getenv("HEDDLE_TEST_NVRTC_DROPS");
+  const std::string barrier = "__syncthreads();";
+  std::size_t at = drops == nullptr ? std::string::npos : text.find(barrier);
+  for (int left = drops == nullptr ? 0 : std::atoi(drops); at != std::string::npos && left > 0;
+       --left)
+    at = text.find(barrier, at + 1);
+  if (at != std::string::npos) text.erase(at, barrier.size());
+  return text;
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return (std::ostringstream() << file.rdbuf()).str();
+}
+
+}  // namespace
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+int nvrtcVersion(int* major, int* minor) {
+  *major = 13;
+  *minor = 0;
+  return 0;
+}
+const char* nvrtcGetErrorString(int result) {
+  return result == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_SUCCESS";
+}
+int nvrtcCreateProgram(Program** program, const char* source, const char* /*name*/,
+                       int /*num_headers*/, const char* const* /*headers*/,
+                       const char* const* /*names*/) {
+  *program = new Program{source, {}, {}};
+  return 0;
+}
+int nvrtcDestroyProgram(Program** program) {
+  delete *program;
+  *program = nullptr;
+  return 0;
+}
+int nvrtcCompileProgram(Program* program, int /*count*/, const char* const* /*options*/) {
+  if (const char* const says = std::getenv("HEDDLE_TEST_NVRTC_SAYS")) {
+    program->log = says;
+    return 6;
+  }
+  const std::filesystem::path folder = std::filesystem::temp_directory_path();
+  const std::string unit = (folder / "standin").string();
+  std::ofstream(unit + ".cpp") << as_cpp(without_barrier(with_addresses(program->source)));
+  const std::string command =
+      "c++" + std::string(options) + unit + ".cpp -o " + unit + ".so 2> " + unit + ".log";
+  const int result = std::system(command.c_str());  // NOLINT: as heddle-compile's own helper
+  program->log = content(unit + ".log");
+  if (result == 0) program->cubin = content(unit + ".so");
+  for (const char* const each : {".cpp", ".so", ".log"}) std::remove((unit + each).c_str());
+  return result == 0 ? 0 : 6;
+}
+int nvrtcGetProgramLogSize(Program* program, std::size_t* bytes) {
+  *bytes = program->log.size() + 1;
+  return 0;
+}
+int nvrtcGetProgramLog(Program* program, char* text) {
+  std::strcpy(text, program->log.c_str());
+  return 0;
+}
+int nvrtcGetCUBINSize(Program* program, std::size_t* bytes) {
+  *bytes = program->cubin.size();
+  return 0;
+}
+int nvrtcGetCUBIN(Program* program, char* bytes) {
+  std::memcpy(bytes, program->cubin.data(), program->cubin.size());
+  return 0;
+}
+
+#pragma GCC visibility pop
+}

@@ -1,0 +1,159 @@
+// Random programs on a GPU that stands in for one, against the interpreter: every bit of the loops
+// that a GPU gets. And what NVRTC says of their kernels, where there is one. HEDDLE_TEST_SEEDS=n
+// looks at n programs instead of 200, HEDDLE_TEST_SEED=s at those from s on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fuzz/random_runs.hpp"
+#include "fuzz/static_values.hpp"
+#include "jit/code/kernels.hpp"
+#include "jit/schedule/cut.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "jit/toolchain/compiler.hpp"
+#include "support/loop_interpreter.hpp"
+#include "support/random_contraction.hpp"
+#include "support/seeds.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+constexpr std::uint64_t programs_at_once = 50;
+
+/// The seeds' programs, and of each tenth one a chain of elementwise statements and reductions,
+/// sums of products, and what reads across memory.
+std::vector<Drawn> drawn_from(std::uint64_t first, std::uint64_t end) {
+  std::vector<Drawn> drawn = programs_from(first, end);
+  for (std::uint64_t seed = first; seed < end; seed += 10) {
+    drawn.push_back({seed + 1'000'000'000, {random_rows(seed), {}}});
+    drawn.push_back({seed + 2'000'000'000, {random_contraction(seed), {}}});
+    drawn.push_back({seed + 3'000'000'000, {random_transpose(seed), {}}});
+  }
+  return drawn;
+}
+
+/// What the loops of a kernel compute from the arrays that a run began with. Scratch is garbage.
+std::vector<HostArray> arrays_before(const Lowered& lowered, const Left& run, std::uint64_t seed) {
+  std::vector<HostArray> arrays;
+  for (std::size_t k = 0; k < lowered.tensors.size(); ++k) {
+    const auto at = std::ranges::find(run.tensors, lowered.tensors[k]) - run.tensors.begin();
+    arrays.push_back(
+        random_array(lowered.loop.buffers[k].type, seed + static_cast<std::uint64_t>(at)));
+  }
+  return arrays;
+}
+
+/// Whether a run on a GPU left what the loops that it was scheduled as say, to the bit, and what
+/// those before say, as near as sums in another order are.
+void expect_as_interpreted(const Left& left, const Drawn& drawn, const Lowered& plain,
+                           const Lowered& scheduled) {
+  std::vector<HostArray> before = arrays_before(plain, left, drawn.seed);
+  const ElementErrors errors =
+      interpret_bounded(plain.loop, before, statics_of(plain, drawn.random));
+  std::vector<HostArray> expected = arrays_before(scheduled, left, drawn.seed);
+  interpret(scheduled.loop, expected, statics_of(scheduled, drawn.random));
+  for (std::size_t n = 0; n < left.tensors.size(); ++n) {
+    const auto at = static_cast<std::size_t>(std::ranges::find(scheduled.tensors, left.tensors[n]) -
+                                             scheduled.tensors.begin());
+    if (at == scheduled.tensors.size()) continue;
+    ASSERT_TRUE(same_elements(expected[at], left.arrays[n]))
+        << "seed " << drawn.seed << ", tensor " << n << "\n"
+        << drawn.random.program.to_string() << print(scheduled.loop);
+    ASSERT_TRUE(near_elements(before[at], left.arrays[n], errors[at]))
+        << "seed " << drawn.seed << ", tensor " << n << "\n"
+        << drawn.random.program.to_string() << print(scheduled.loop);
+  }
+}
+
+// B3, B4, J9: groups of threads compute what their loops say, to the bit, and what programs say
+TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
+  BackendOptions options;
+  options.name = "cuda";
+  options.cuda_driver = HEDDLE_CUDA_STANDIN;
+  options.nvrtc = HEDDLE_NVRTC_STANDIN;
+  options.cache = false;
+  const Backend gpus = Backend::open(options);
+  const Device gpu = gpus.physical_device(0).new_virtual_device();
+  const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 7'000'001);
+  const std::uint64_t end = begin + test::seeds(200);
+  std::uint64_t ran = 0, in_groups = 0, in_rows = 0, in_tiles = 0, turned = 0;
+  for (std::uint64_t first = begin; first < end; first += programs_at_once) {
+    const std::vector<Drawn> drawn = drawn_from(first, std::min(end, first + programs_at_once));
+    std::vector<Program> programs;
+    BatchOptions batch;
+    for (const Drawn& each : drawn) {
+      programs.push_back(each.random.program);
+      batch.names.push_back("seed" + std::to_string(each.seed));
+    }
+    const CodeBatch on_gpu = gpus.compile_batch(programs, batch);
+    for (std::size_t k = 0; k < drawn.size(); ++k) {
+      const Lowered plain = optimize(lower(programs[k]));
+      const Left left = run(gpu, *on_gpu[k], drawn[k].random, drawn[k].seed);
+      expect_as_interpreted(left, drawn[k], plain, schedule(plain, gpu_target(90)));
+      if (::testing::Test::HasFatalFailure()) return;
+      ++ran;
+      const std::string text = on_gpu[k]->loop_text();
+      if (text.find("block ") != std::string::npos) ++in_groups;
+      if (text.find("# rows: ") != std::string::npos) ++in_rows;
+      if (text.find("# contraction: tiles") != std::string::npos) ++in_tiles;
+      if (text.find("# transpose: tiles") != std::string::npos) ++turned;
+    }
+  }
+  EXPECT_GT(ran, (end - begin) / 3);
+  EXPECT_GT(in_groups, ran / 2);
+  EXPECT_GT(in_rows, ran / 20);
+  EXPECT_GE(in_tiles, ran / 50);
+  EXPECT_GE(turned, ran / 50);
+}
+
+/// The kernels of a program for a GPU, as one unit.
+CompileUnit unit_of(const Drawn& drawn, const Target& target) {
+  const Lowered made = schedule(optimize(lower(drawn.random.program)), target);
+  CompileUnit unit;
+  unit.name = "seed" + std::to_string(drawn.seed);
+  for (const KernelPart& part : cut_kernels(made.loop, kernel_nodes_max, ScratchOf::all_parts)) {
+    KernelSource kernel;
+    kernel.name = "part" + std::to_string(unit.kernels.size());
+    kernel.loop = verified_after("cut", part.loop, {});
+    unit.kernels.push_back(std::move(kernel));
+  }
+  return unit;
+}
+
+// B4: NVIDIA's compiler takes the kernels, for all generations that it makes code for
+TEST(CudaProgramsTest, NvrtcTakesTheirKernels) {
+  std::vector<std::shared_ptr<const Compiler>> compilers;
+  for (const int sm : {80, 90, 100}) {
+    ToolOptions tools;
+    tools.target = gpu_target(sm);
+    if (const char* const named = std::getenv("HEDDLE_TEST_NVRTC")) tools.nvrtc = named;
+    compilers.push_back(make_nvrtc_compiler(tools));
+  }
+  try {
+    static_cast<void>(compilers[0]->describe());
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::unavailable) GTEST_SKIP() << "there is no NVRTC here";
+    throw;
+  }
+  const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 7'000'001);
+  std::size_t compiled = 0, in_groups = 0;
+  for (const Drawn& drawn : drawn_from(begin, begin + test::seeds(200) / 5)) {
+    for (const std::shared_ptr<const Compiler>& compiler : compilers) {
+      const auto made = compiler->compile(unit_of(drawn, compiler->target()));
+      EXPECT_FALSE(made->image.bytes().empty());
+      EXPECT_EQ(made->image.kind(), "cubin-sm-" + std::to_string(compiler->target().sm));
+      ++compiled;
+      if (made->source.find("if (threadIdx.x < ") != std::string::npos) ++in_groups;
+    }
+  }
+  EXPECT_GT(in_groups, compiled / 2);
+  EXPECT_GT(compiled, test::seeds(200) / 5);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing

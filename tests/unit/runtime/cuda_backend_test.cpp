@@ -1,0 +1,254 @@
+// The cuda backend on stand-ins for driver and compiler: how it is found, what it compiles and
+// keeps, and what it says where a part is missing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "heddle/heddle.hpp"
+#include "tests/cuda_standin/standin.hpp"
+#include "tests/support/failure.hpp"
+#include "tests/support/temp_directory.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CudaBackendTest : public testing::Test {
+ protected:
+  /// Backends with a cache of the test's own.
+  [[nodiscard]] BackendOptions options() const {
+    BackendOptions options;
+    options.name = "cuda";
+    options.cuda_driver = HEDDLE_CUDA_STANDIN;
+    options.nvrtc = HEDDLE_NVRTC_STANDIN;
+    options.cache = true;
+    options.cache_dir = (directory_.path() / "cache").string();
+    return options;
+  }
+  [[nodiscard]] static Program increment(const Tensor& x, float amount = 1) {
+    const Index i;
+    Program program("increment");
+    program << (x(i) += amount);
+    return program;
+  }
+
+  const TempDirectory directory_;
+  const Tensor x_{"x", f32, {1000}};
+};
+
+// B4: programs are compiled for the GPU that is here, and run on it
+TEST_F(CudaBackendTest, ComputesWhatProgramsSay) {
+  const Backend backend = Backend::open(options());
+  EXPECT_EQ(backend.num_physical_devices(), 2);
+  const Device device = backend.physical_device(1).new_virtual_device();
+  const Code code = backend.compile(increment(x_));
+  EXPECT_THAT(code.loop_text(), AllOf(HasSubstr("parallel i0"), HasSubstr("block i1")));
+  const Routine run = Context(device).link(code);
+  std::vector<float> values(1000);
+  for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(k);
+  run.context().write(x_, values);
+  for (int times = 0; times < 3; ++times) run.schedule();
+  const std::vector<float> found = run.context().read<float>(x_);
+  for (std::size_t k = 0; k < found.size(); ++k)
+    ASSERT_EQ(found[k], static_cast<float>(k + 3)) << k;
+}
+
+// J10, B4: binaries are kept, and found by later backends
+TEST_F(CudaBackendTest, KernelsAreKept) {
+  static_cast<void>(Backend::open(options()).compile(increment(x_)));
+  const Backend later = Backend::open(options());
+  const Code code = later.compile(increment(x_));
+  EXPECT_EQ(later.compile_counters().compiled, 0u);
+  EXPECT_EQ(later.compile_counters().disk_hits, 1u);
+  const Routine run = Context(later.physical_device(0).new_virtual_device()).link(code);
+  run.context().write(x_, std::vector<float>(1000, 1));
+  run.schedule();
+  EXPECT_EQ(run.context().read<float>(x_)[999], 2);
+}
+
+// B3: a result of a CPU goes to the GPU, and what that makes of it comes back
+TEST_F(CudaBackendTest, CopiesGoToCpusAndBack) {
+  const Backend gpus = Backend::open(options()), cpus = Backend::open("sync_cc");
+  const Routine there =
+      Context(gpus.physical_device(0).new_virtual_device()).link(gpus.compile(increment(x_)));
+  const Routine here =
+      Context(cpus.physical_device(0).new_virtual_device()).link(cpus.compile(increment(x_)));
+  here.context().write(x_, std::vector<float>(1000, 1));
+  here.schedule();
+  there.context().write(x_, here.context().read<float>(x_));
+  there.schedule();
+  here.context().write(x_, there.context().read<float>(x_));
+  here.schedule();
+  EXPECT_EQ(here.context().read<float>(x_)[500], 4);
+}
+
+// D3, B4: groups are at several statements at once: what these use has memory of its own
+TEST_F(CudaBackendTest, StatementsAtOnceHaveScratchOfTheirOwn) {
+  const Tensor a("a", f32, {300, 4}), b("b", f32, {300, 64}), c("c", f32, {300, 4}),
+      d("d", f32, {300, 64}), s("s", f32, {300}), t("t", f32, {300}), y("y", f32, {300, 64}),
+      z("z", f32, {300, 64});
+  s.set_mode(MemoryMode::local);
+  t.set_mode(MemoryMode::local);
+  const Index i, j, k;
+  Program program("both");
+  program << (s(i) = sum(a(i, k))) << (y(i, j) = b(i, j) - s(i)) << (t(i) = sum(c(i, k)))
+          << (z(i, j) = d(i, j) - t(i));
+  const Backend backend = Backend::open(options());
+  const Routine run =
+      Context(backend.physical_device(0).new_virtual_device()).link(backend.compile(program));
+  std::vector<float> rows(1200);
+  for (std::size_t at = 0; at < rows.size(); ++at) rows[at] = static_cast<float>(at / 4);
+  run.context().write(a, rows);
+  run.context().write(c, std::vector<float>(1200, 1));
+  run.context().write(b, std::vector<float>(300 * 64, 0));
+  run.context().write(d, std::vector<float>(300 * 64, 0));
+  run.schedule();
+  const std::vector<float> first = run.context().read<float>(y),
+                           other = run.context().read<float>(z);
+  for (std::size_t at = 0; at < first.size(); ++at) {
+    ASSERT_EQ(first[at], -4 * static_cast<float>(at / 64)) << at;
+    ASSERT_EQ(other[at], -4) << at;
+  }
+}
+
+// B4: no driver, no compiler: which file, and what to do
+TEST_F(CudaBackendTest, MissingPartsAreTold) {
+  BackendOptions without = options();
+  without.cuda_driver = "/nowhere/libcuda.so";
+  const Status driver = failure([&] { static_cast<void>(Backend::open(without)); });
+  EXPECT_EQ(driver.code(), ErrorCode::unavailable);
+  EXPECT_THAT(driver.to_string(),
+              AllOf(HasSubstr("backend 'cuda' cannot be used here"),
+                    HasSubstr("there is no CUDA driver"), HasSubstr("/nowhere/libcuda.so")));
+  without = options();
+  without.nvrtc = "/nowhere/libnvrtc.so";
+  const Backend backend = Backend::open(without);
+  const Status compiler = failure([&] { static_cast<void>(backend.compile(increment(x_))); });
+  EXPECT_EQ(compiler.code(), ErrorCode::unavailable);
+  EXPECT_THAT(compiler.to_string(),
+              AllOf(HasSubstr("NVRTC cannot be loaded"), HasSubstr("/nowhere/libnvrtc.so"),
+                    HasSubstr("set HEDDLE_NVRTC")));
+  const std::string text = (directory_.path() / "text.so").string();
+  std::ofstream(text) << "no library";
+  without.nvrtc = text;
+  EXPECT_THAT(failure([&] {
+                static_cast<void>(Backend::open(without).compile(increment(x_)));
+              }).to_string(),
+              AllOf(HasSubstr("NVRTC cannot be loaded"), HasSubstr(text)));
+  without.nvrtc = HEDDLE_CUDA_STANDIN;
+  EXPECT_THAT(failure([&] {
+                static_cast<void>(Backend::open(without).compile(increment(x_)));
+              }).to_string(),
+              AllOf(HasSubstr("is no NVRTC: it lacks nvrtcVersion")));
+}
+
+// B4: what the compiler refuses is told in its words, with the text that it was given
+TEST_F(CudaBackendTest, CompilersAreQuoted) {
+  ASSERT_EQ(setenv("HEDDLE_TEST_NVRTC_SAYS", "no such luck", 1), 0);
+  const Status status =
+      failure([&] { static_cast<void>(Backend::open(options()).compile(increment(x_))); });
+  unsetenv("HEDDLE_TEST_NVRTC_SAYS");
+  EXPECT_EQ(status.code(), ErrorCode::compile_failed);
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("nvrtc could not compile unit 'increment'"),
+                                        HasSubstr("NVRTC_ERROR_COMPILATION"),
+                                        HasSubstr("no such luck"), HasSubstr(".cu")));
+}
+
+// B4: threads of a group wait for each other where one reads what another wrote: without one of the
+// barriers that join their sums, the stand-in finds two that touch one element at once
+TEST_F(CudaBackendTest, BarriersAreNeeded) {
+  const Tensor rows("rows", f32, {3, 1000}), sums("sums", f32, {3});
+  const Index i, j;
+  Program program("sums");
+  program << (sums(i) = sum(rows(i, j)));
+  const std::string source = Backend::open(options()).compile(program).source();
+  const std::string barrier = "__syncthreads();";
+  int barriers = 0, needed = 0;
+  for (std::size_t at = 0; (at = source.find(barrier, at)) != std::string::npos; ++at) ++barriers;
+  for (int dropped = 0; dropped <= barriers; ++dropped) {
+    BackendOptions with = options();
+    with.cache = false;
+    // Errors of a GPU stay with its driver.
+    const std::string file =
+        (directory_.path() / ("driver" + std::to_string(dropped) + ".so")).string();
+    std::filesystem::copy(HEDDLE_CUDA_STANDIN, file);
+    with.cuda_driver = file;
+    ASSERT_EQ(setenv("HEDDLE_TEST_NVRTC_DROPS", std::to_string(dropped).c_str(), 1), 0);
+    const Backend backend = Backend::open(with);
+    const Code code = backend.compile(program);
+    unsetenv("HEDDLE_TEST_NVRTC_DROPS");
+    const Routine run = Context(backend.physical_device(0).new_virtual_device()).link(code);
+    run.context().write(rows, std::vector<float>(3000, 1));
+    const Status ended = run.schedule().wait();
+    void* const driver = ::dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    const auto* const gpu =
+        static_cast<const cuda_standin::Controls*>(::dlsym(driver, "cuda_standin"));
+    if (ended.ok()) {
+      EXPECT_THAT(run.context().read<float>(sums), ElementsAre(1000, 1000, 1000));
+    } else {
+      EXPECT_THAT(ended.to_string(), HasSubstr("CUDA_ERROR_LAUNCH_FAILED"));
+      EXPECT_THAT(gpu->fault(), HasSubstr("without a barrier in between"));
+      EXPECT_LT(dropped, barriers) << "all are there";
+      ++needed;
+      gpu->reset();  // frees what it is asked to again
+    }
+    ::dlclose(driver);
+  }
+  EXPECT_GE(needed, 8) << "256 sums are joined in 8 steps";
+}
+
+// O57, B4: kernels of a GPU tell no values yet, and say so
+TEST_F(CudaBackendTest, TracesAreRefused) {
+  CompileOptions traced;
+  traced.trace_values = true;
+  const Status status =
+      failure([&] { static_cast<void>(Backend::open(options()).compile(increment(x_), traced)); });
+  EXPECT_EQ(status.code(), ErrorCode::unavailable);
+  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("traces values"), HasSubstr("CPU backend")));
+}
+
+// S11, B4: a kernel that is asked to stop says so, and the device goes on; one whose threads wait
+// for each other, too
+TEST_F(CudaBackendTest, LongKernelsStopWhenAsked) {
+  const Backend backend = Backend::open(options());
+  const Device device = backend.physical_device(0).new_virtual_device();
+  // The stand-in starts each thread of each group, after a stop too: of groups that meet, few.
+  const Tensor x("x", f64, {1'000'000}), s("s", f64, {100'000}), y("y", f64, {100'000}),
+      few("few", f64, {2000}), z("z", f64, {2000});
+  const Index i, j;
+  Program products("products"), sums("sums");
+  products << (z(i) += sin(x(j) * few(i)) * exp(x(j)));
+  sums << (y(i) = sum(sin(x(j)) + s(i)));
+  for (const Program& minutes : {products, sums}) {
+    const Code code = backend.compile(minutes);
+    const bool meets = code.source().find("SHARED(f64, ") != std::string::npos;
+    EXPECT_EQ(meets, minutes.name() == "products") << "each kind once";
+    EXPECT_EQ(code.source().find("__syncthreads_or") != std::string::npos, meets);
+    const Routine run = Context(device).link(code);
+    const auto start = std::chrono::steady_clock::now();
+    const Event event = run.schedule();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    device.cancel_pending();
+    const Status ended = event.wait();
+    EXPECT_EQ(ended.code(), ErrorCode::cancelled) << ended.to_string();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << "minutes";
+    bool ran = false;
+    EXPECT_TRUE(device.submit("after", [&ran] { ran = true; }).wait().ok());
+    EXPECT_TRUE(ran);
+  }
+}
+
+}  // namespace
+}  // namespace heddle
