@@ -2,7 +2,7 @@
 """Breaks the runtime's checks one by one, and lists those that no test notices.
 
 usage: ./dev mutate [--list] [--only PATTERN] [--sample N] [--jobs N] [--suites a,b]
-                    [--programs PATTERN]
+                    [--tier quick | all] [--programs PATTERN]
 
 The checks of SOURCES are found by their form: an if that refuses, one operand of its condition, a
 return before a refusal, a call of a function that refuses. Rules that refuse nothing, as those of
@@ -28,7 +28,9 @@ import sys
 import tempfile
 import time
 
+import tiers
 from mutate_source import Rewriter, read_rules
+from tiers import introspect, targets_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutate"
@@ -111,13 +113,8 @@ def holds_mutants(program):
     return b"MUTANTS_SEEN" in data or b"libheddle.so" in data
 
 
-def introspect(folder, what):
-    return json.loads(subprocess.run(["meson", "introspect", folder, what], text=True, check=True,
-                                     stdout=subprocess.PIPE).stdout)
-
-
-def build(suites, pattern):
-    """Builds what the chosen tests need; returns their programs: arguments and environment each."""
+def build(suites, tier, pattern):
+    """Builds what the chosen tests need; returns their programs: command and environment each."""
     folder = WORK / "build"
     if not (folder / "build.ninja").exists():
         subprocess.run(["meson", "setup", folder, WORK / "source", "--buildtype=plain",
@@ -127,21 +124,22 @@ def build(suites, pattern):
     chosen = [test for test in introspect(folder, "--tests")
               if test["protocol"] == "gtest" and fnmatch.fnmatchcase(test["name"], pattern) and
               any(suite.split(":")[-1] in suites for suite in test["suite"])]
-    files = {target["id"]: target["filename"][0] for target in introspect(folder, "--targets")}
-    needed = {os.path.relpath(files[name], folder) for test in chosen for name in test["depends"]}
-    subprocess.run(["nice", "ninja", "-C", folder, *sorted(needed)], check=True)
+    names = tiers.chosen([test["name"] for test in chosen], "plain", tier,
+                         tiers.read_budgets(tiers.BUDGETS.read_text(encoding="utf-8")), ())
+    chosen = [test for test in chosen if test["name"] in names]
+    subprocess.run(["nice", "ninja", "-C", folder, *targets_of(folder, chosen)], check=True)
     programs = {}
     for test in chosen:
-        program, *arguments = test["cmd"]
-        if holds_mutants(program):
+        if holds_mutants(test["cmd"][0]):
             env = {k: v for k, v in test["env"].items() if not k.startswith("GTEST_")}
-            programs[program] = arguments, env
+            # Halves of a program, which a variable of GoogleTest tells apart, are one here.
+            programs.setdefault((*test["cmd"], *sorted(env.items())), (test["cmd"], env))
     return programs
 
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    program: str
+    program: tuple
     name: str
 
 
@@ -155,7 +153,8 @@ class Runner:
         env = os.environ | {"HEDDLE_CACHE": "off"} | self.programs[program][1] | env
         with tempfile.TemporaryDirectory(prefix="heddle-mutant-") as folder:
             child = subprocess.Popen(
-                [program, f"--gtest_filter={':'.join(tests)}", "--gtest_fail_fast"], cwd=folder,
+                [self.programs[program][0][0], f"--gtest_filter={':'.join(tests)}",
+                 "--gtest_fail_fast"], cwd=folder,
                 env=env | {"TMPDIR": folder}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL, start_new_session=True)
             try:
@@ -170,7 +169,7 @@ class Runner:
                 child.wait()
 
     def tests_of(self, program):
-        listed = subprocess.run([program, *self.programs[program][0], "--gtest_list_tests"],
+        listed = subprocess.run([*self.programs[program][0], "--gtest_list_tests"],
                                 text=True, check=True, stdout=subprocess.PIPE).stdout
         suite = ""
         for line in listed.splitlines():
@@ -228,7 +227,7 @@ def explanation(mutant, explained):
 
 
 def run_all(mutants, chosen, options):
-    runner = Runner(build(options.suites.split(","), options.programs), mutants)
+    runner = Runner(build(options.suites.split(","), options.tier, options.programs), mutants)
     tests = [test for program in runner.programs for test in runner.tests_of(program)
              if any(mutant.may_be_killed_by(test.name) for mutant in chosen)]
     print(f"{len(chosen)} of {len(mutants)} mutants, {len(tests)} tests", flush=True)
@@ -253,6 +252,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--suites", default="unit,device", help="meson suites whose tests run")
+    parser.add_argument("--tier", default="all", choices=("quick", "all"),
+                        help="the tier whose tests run (tests/budgets.txt)")
     parser.add_argument("--programs", default="*", help="meson tests whose name this matches")
     options = parser.parse_args()
     mutants = make_copy()

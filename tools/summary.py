@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Prints 'N passed, N failed, N skipped' over the single tests of a meson test log, and each
 skipped one with its reason: GoogleTest's own where a program is one of its, else one a program.
-Names the programs that took longer than tests/budgets.txt gives them.
+Names the programs that took longer than tests/budgets.txt gives them, and those without a budget.
 usage: summary.py testlog.json [plain | asan | tsan]
 
 Exits with 1 when a test failed, none ran at all, or, where the variable CI is set, one was skipped
-that tests/skips.txt does not expect to be skipped on this machine, or has no budget."""
+that tests/skips.txt does not expect to be skipped on this machine, or a program has no budget or
+went beyond it."""
 import ctypes.util
 import fnmatch
 import json
@@ -16,10 +17,9 @@ import shutil
 import subprocess
 import sys
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent / "tests"
-SKIPS = TESTS / "skips.txt"
-BUDGETS = TESTS / "budgets.txt"
-BUILDS = ("plain", "asan", "tsan")
+from tiers import BUDGETS, budget_of, read_budgets
+
+SKIPS = BUDGETS.parent / "skips.txt"
 LARGE_TEST_BYTES = 9 << 30
 
 
@@ -112,31 +112,18 @@ def is_expected(name, reason, rules):
                if any(fnmatch.fnmatchcase(name, test) for test in tests))
 
 
-def read_budgets(text):
-    """{pattern of programs: {build: seconds, None where it does not run}}"""
-    rows = [[part.strip() for part in line.split("|")] for line in text.splitlines()
-            if line.strip() and not line.startswith("#")]
-    return {name: {build: None if seconds == "-" else float(seconds)
-                   for build, seconds in zip(BUILDS, times, strict=True)} for name, *times in rows}
-
-
-def budget_of(program, build, budgets):
-    name = program.split(" / ")[-1]
-    return next((times[build] for pattern, times in budgets.items()
-                 if fnmatch.fnmatchcase(name, pattern)), None)
-
-
 def tell_budgets(tests, build, budgets) -> int:
-    """How many programs have no budget. One that took longer is told, as machines may be busy."""
-    without = 0
+    """How many programs have no budget, or went beyond it."""
+    wrong = 0
     for test in sorted(tests, key=lambda test: test["name"]):
         budget = budget_of(test["name"], build, budgets)
         if budget is None:
-            without += 1
+            wrong += 1
             print(f"no budget: {test['name']}: give it a row in tests/budgets.txt")
-        elif test.get("duration", 0) > budget:
-            print(f"over budget: {test['name']}: {test['duration']:.0f} s of {budget:.0f} s")
-    return without
+        elif test.get("duration", 0) > budget[1]:
+            wrong += 1
+            print(f"over budget: {test['name']}: {test['duration']:.0f} s of {budget[1]:.0f} s")
+    return wrong
 
 
 def main(log, rules, strict, build="plain", budgets=None) -> int:
@@ -149,13 +136,13 @@ def main(log, rules, strict, build="plain", budgets=None) -> int:
     for name, reason in left_out:
         mark = " (not expected here: see tests/skips.txt)" if (name, reason) in unexpected else ""
         print(f"skipped: {name}: {reason.splitlines()[0]}{mark}")
-    without = tell_budgets(tests, build, budgets) if budgets is not None else 0
+    beyond = tell_budgets(tests, build, budgets) if budgets is not None else 0
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     if strict and (unexpected or len(told) != skipped):
         print(f"CI is set; {len(unexpected)} skipped tests were not expected to be, and "
               f"{skipped - len(told)} do not say which they are")
         return 1
-    return 1 if failed or not passed or (strict and without) else 0
+    return 1 if failed or not passed or (strict and beyond) else 0
 
 
 if __name__ == "__main__":

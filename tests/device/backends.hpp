@@ -16,19 +16,9 @@ namespace heddle {
 
 inline std::vector<std::string> backends_under_test() {
   const char* const asked = std::getenv("HEDDLE_TEST_BACKENDS");
-  if (asked == nullptr) {
-// HEDDLE_SANITIZED is 1 under AddressSanitizer, 2 under ThreadSanitizer, and else not defined.
-// Sanitizers see nothing new where the same tasks run another compiler's code, AddressSanitizer
-// little where they run in other threads.
-#if HEDDLE_SANITIZED == 1
-    return {"cc", "gccjit", "asynchronous"};
-#elif HEDDLE_SANITIZED == 2
-    return {"cc", "pooled_cc", "asynchronous", "pooled_asynchronous"};
-#else
+  if (asked == nullptr)
     return {"cc",        "gccjit",        "sync_cc",      "sync_gccjit",
             "pooled_cc", "pooled_gccjit", "asynchronous", "pooled_asynchronous"};
-#endif
-  }
   std::vector<std::string> names;
   std::string rest = asked;
   for (std::size_t comma = 0; comma != std::string::npos;) {

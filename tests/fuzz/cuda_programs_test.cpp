@@ -19,6 +19,7 @@
 #include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/seeds.hpp"
+#include "tests/support/paths.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -74,8 +75,8 @@ void expect_as_interpreted(const Left& left, const Drawn& drawn, const Lowered& 
 TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
   BackendOptions options;
   options.name = "cuda";
-  options.cuda_driver = HEDDLE_CUDA_STANDIN;
-  options.nvrtc = HEDDLE_NVRTC_STANDIN;
+  options.cuda_driver = test::cuda_standin;
+  options.nvrtc = test::nvrtc_standin;
   options.cache = false;
   const Backend gpus = Backend::open(options);
   const Device gpu = gpus.physical_device(0).new_virtual_device();

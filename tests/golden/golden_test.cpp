@@ -16,6 +16,7 @@
 #include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/schedule/schedule.hpp"
+#include "tests/support/paths.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -241,7 +242,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {};
 // J4, J5, J9, O26
 TEST_P(GoldenTest, StagesReadAsRecorded) {
   const auto file =
-      std::filesystem::path(HEDDLE_GOLDEN_DIR) / (std::string(GetParam().name) + ".txt");
+      std::filesystem::path(test::source_root) / "tests/golden" / (std::string(GetParam().name) + ".txt");
   const std::string found = stages(GetParam().describe());
   if (std::getenv("HEDDLE_TEST_UPDATE") != nullptr) {
     std::ofstream(file) << found;

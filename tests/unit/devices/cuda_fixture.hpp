@@ -19,6 +19,7 @@
 
 #include "devices/cuda_device.hpp"
 #include "tests/cuda_standin/standin.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temp_directory.hpp"
 
 namespace heddle::dev {
@@ -27,7 +28,7 @@ namespace heddle::dev {
 class CudaTest : public testing::Test {
  protected:
   CudaTest() {
-    std::filesystem::copy(HEDDLE_CUDA_STANDIN, file);
+    std::filesystem::copy(test::cuda_standin, file);
     library_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     gpu = static_cast<const cuda_standin::Controls*>(::dlsym(library_, "cuda_standin"));
   }
@@ -56,7 +57,7 @@ class CudaTest : public testing::Test {
   /// The stand-in's kernels, for a GPU that has them in this shape.
   [[nodiscard]] static Image kernels(const LaunchShape& shape = {},
                                      const char* kind = "cubin-sm-90") {
-    std::ifstream in(HEDDLE_STANDIN_KERNELS, std::ios::binary);
+    std::ifstream in(test::standin_kernels, std::ios::binary);
     const std::string read(std::istreambuf_iterator<char>(in), {});
     const auto bytes = std::as_bytes(std::span(read));
     return Image(kind, {bytes.begin(), bytes.end()}, checksum(bytes),

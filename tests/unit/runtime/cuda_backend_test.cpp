@@ -16,6 +16,7 @@
 #include "heddle/heddle.hpp"
 #include "tests/cuda_standin/standin.hpp"
 #include "tests/support/failure.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temp_directory.hpp"
 
 namespace heddle {
@@ -31,8 +32,8 @@ class CudaBackendTest : public testing::Test {
   [[nodiscard]] BackendOptions options() const {
     BackendOptions options;
     options.name = "cuda";
-    options.cuda_driver = HEDDLE_CUDA_STANDIN;
-    options.nvrtc = HEDDLE_NVRTC_STANDIN;
+    options.cuda_driver = test::cuda_standin;
+    options.nvrtc = test::nvrtc_standin;
     options.cache = true;
     options.cache_dir = (directory_.path() / "cache").string();
     return options;
@@ -147,7 +148,7 @@ TEST_F(CudaBackendTest, MissingPartsAreTold) {
                 static_cast<void>(Backend::open(without).compile(increment(x_)));
               }).to_string(),
               AllOf(HasSubstr("NVRTC cannot be loaded"), HasSubstr(text)));
-  without.nvrtc = HEDDLE_CUDA_STANDIN;
+  without.nvrtc = test::cuda_standin;
   EXPECT_THAT(failure([&] {
                 static_cast<void>(Backend::open(without).compile(increment(x_)));
               }).to_string(),
@@ -183,7 +184,7 @@ TEST_F(CudaBackendTest, BarriersAreNeeded) {
     // Errors of a GPU stay with its driver.
     const std::string file =
         (directory_.path() / ("driver" + std::to_string(dropped) + ".so")).string();
-    std::filesystem::copy(HEDDLE_CUDA_STANDIN, file);
+    std::filesystem::copy(test::cuda_standin, file);
     with.cuda_driver = file;
     ASSERT_EQ(setenv("HEDDLE_TEST_NVRTC_DROPS", std::to_string(dropped).c_str(), 1), 0);
     const Backend backend = Backend::open(with);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/seeds.hpp"
 
 namespace heddle {
@@ -73,8 +74,8 @@ void go_round(const Tensor& x, const std::vector<Place>& places, std::uint64_t s
 TEST(CudaMixedTest, ValuesGoRoundCpusAndGpus) {
   BackendOptions options;
   options.name = "cuda";
-  options.cuda_driver = HEDDLE_CUDA_STANDIN;
-  options.nvrtc = HEDDLE_NVRTC_STANDIN;
+  options.cuda_driver = test::cuda_standin;
+  options.nvrtc = test::nvrtc_standin;
   options.cache = false;
   const Backend gpus = Backend::open(options), cpus = Backend::open("cc"),
                 pooled = Backend::open("pooled_cc");

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/paths.hpp"
 #include "tests/support/temp_directory.hpp"
 #include "tests/unit/tools/run_program.hpp"
 
@@ -76,7 +77,7 @@ TEST(CommandTest, OutputThatCannotBeWrittenIsAFailure) {
   for (const std::string command :
        {"env", "info", "--version", "--help", "stress --sim 1", "stress --replay 1"}) {
     for (const std::string to : {"> /dev/full", ">&-"}) {
-      const std::string line = HEDDLE_PROGRAM_PATH " " + command + " 2> " + err + " " + to;
+      const std::string line = std::string(test::heddle_program) + " " + command + " 2> " + err + " " + to;
       const int status = std::system(line.c_str());
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << line << ": " << status;
       std::ifstream file(err);

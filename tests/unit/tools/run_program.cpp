@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/paths.hpp"
 #include "tests/support/temp_directory.hpp"
 
 extern char** environ;  // NOLINT: POSIX
@@ -41,13 +42,13 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 int spawn(const std::vector<std::string>& arguments, const Environment& environment,
           const posix_spawn_file_actions_t& actions) {
-  std::vector<std::string> words{HEDDLE_PROGRAM_PATH};
+  std::vector<std::string> words{test::heddle_program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> entries = merged_environment(environment);
   pid_t child = -1;
-  const int error = posix_spawn(&child, HEDDLE_PROGRAM_PATH, &actions, nullptr,
+  const int error = posix_spawn(&child, test::heddle_program, &actions, nullptr,
                                 pointers(words).data(), pointers(entries).data());
-  EXPECT_EQ(error, 0) << "cannot start " << HEDDLE_PROGRAM_PATH;
+  EXPECT_EQ(error, 0) << "cannot start " << test::heddle_program;
   return error == 0 ? child : -1;
 }
 

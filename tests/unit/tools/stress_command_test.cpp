@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/paths.hpp"
 #include "tests/support/temp_directory.hpp"
 #include "tests/unit/tools/run_program.hpp"
 
@@ -165,7 +166,7 @@ TEST(StressCommandTest, SmallLimitsEndItWithAnError) {
   for (const std::string& limit : limits) {
     // A shell that redirects one command alone needs descriptors itself.
     const std::string command = "exec > /dev/null 2> " + err + "; ulimit " + limit +
-                                "; exec " HEDDLE_PROGRAM_PATH " stress --seconds 1 --seed 5";
+                                "; exec " + test::heddle_program + " stress --seconds 1 --seed 5";
     const int status = std::system(command.c_str());
     ASSERT_TRUE(WIFEXITED(status)) << limit;
     std::ifstream file(err);
@@ -178,8 +179,8 @@ TEST(StressCommandTest, SmallLimitsEndItWithAnError) {
 }
 
 TEST(StressCommandTest, GoesOnUntilInterrupted) {
-  const std::string command = "timeout --preserve-status --signal=INT 1 " HEDDLE_PROGRAM_PATH
-                              " stress --seconds 0 > /dev/null";
+  const std::string command = std::string("timeout --preserve-status --signal=INT 1 ") +
+                              test::heddle_program + " stress --seconds 0 > /dev/null";
   const int status = std::system(command.c_str());
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -61,10 +61,11 @@ def outcome(tests, lacking, strict=True, rules=RULES, **budgets):
 
 
 def tell_budgets():
-    """A slow program is told and no failure; one without a budget fails in CI."""
-    budgets = summary.read_budgets("# a comment\nx *| 2 | 8 | -\n")
+    """A program that is slower than its budget is told, and fails in CI, as one without does."""
+    budgets = summary.read_budgets("# a comment\nx *| quick 2 | long 8 | -\n")
     slow = {"name": "heddle:unit / x 1", "result": "OK", "stdout": "", "duration": 3.2}
-    for build, strict, status, said in (("plain", True, 0, "over budget: heddle:unit / x 1: 3 s"),
+    for build, strict, status, said in (("plain", True, 1, "over budget: heddle:unit / x 1: 3 s"),
+                                        ("plain", False, 0, "over budget: heddle:unit / x 1: 3 s"),
                                         ("asan", True, 0, ""), ("tsan", True, 1, "no budget: "),
                                         ("tsan", False, 0, "no budget: ")):
         ended = outcome([slow], (), strict=strict, build=build, budgets=budgets)

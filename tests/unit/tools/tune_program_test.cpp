@@ -12,6 +12,7 @@
 #include "jit/lower/lower.hpp"
 #include "jit/tune/candidates.hpp"
 #include "jit/vector/target.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/temp_directory.hpp"
 #include "tests/unit/tools/run_program.hpp"
@@ -133,7 +134,7 @@ TEST_F(TuneProgramTest, BadInputIsTold) {
 // W3: programs that show what tuning gains are read, and have other schedules near the model's
 TEST(TunedProgramsTest, HaveCandidates) {
   std::size_t programs = 0;
-  for (const auto& each : fs::directory_iterator(HEDDLE_TUNED_PROGRAMS)) {
+  for (const auto& each : fs::directory_iterator(fs::path(test::source_root) / "tests/tuned")) {
     if (each.path().extension() != ".heddle") continue;
     ++programs;
     std::ifstream in(each.path());
