@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "jit/emit/emit.hpp"
-#include "jit/loop/group_body.hpp"
 #include "jit/emit/lane_walk.hpp"
 #include "jit/emit/workarounds.hpp"
 #include "jit/loop/address.hpp"
+#include "jit/loop/group_body.hpp"
 #include "jit/loop/position.hpp"
 #include "jit/lower/stop_checks.hpp"
 #include "jit/system/limits.hpp"

@@ -241,8 +241,8 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {};
 
 // J4, J5, J9, O26
 TEST_P(GoldenTest, StagesReadAsRecorded) {
-  const auto file =
-      std::filesystem::path(test::source_root) / "tests/golden" / (std::string(GetParam().name) + ".txt");
+  const auto file = std::filesystem::path(test::source_root) / "tests/golden" /
+                    (std::string(GetParam().name) + ".txt");
   const std::string found = stages(GetParam().describe());
   if (std::getenv("HEDDLE_TEST_UPDATE") != nullptr) {
     std::ofstream(file) << found;

@@ -2,9 +2,9 @@
 """Models whose result is known: a model says the same as long as its sources are the same, and
 verified.txt has a line for each that passed: a hash of its sources, how deep it looked, when.
 
-usage: verified.py changed              names the models whose sources are not those of their line
-       verified.py record TESTLOG       writes a line for each model that passed in a log of meson
-       verified.py files NAME           names the sources of a model
+usage: verified.py changed         names the models whose sources are not those of their line
+       verified.py record TESTLOG  writes a line for each model that passed in a log of meson
+       verified.py files NAME      names the sources of a model
 The sources of a model are its file, what that includes from this project, and, of Spin's, its check
 and the list of its mutants."""
 import datetime
@@ -19,10 +19,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 VERIFIED = HERE / "verified.txt"
 PREFIXES = ("model_", "spin_")
-HEADER = """# Models that passed, and what they are a function of: written by `./dev test --all` (verified.py).
-# MODEL | hash of its sources | preemptions | random schedules | schedules or states | date
+HEADER = """# Models that passed, each with a hash of its sources (verified.py writes this file).
+# MODEL | hash of sources | preemptions | random schedules | schedules or states | date
 """
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+SEEN = {"model_": r"^(\d+) schedules to context bound", "spin_": r"holds, (\d+) states"}
 
 
 def roots(name):
@@ -69,9 +70,10 @@ def changed(names):
 
 
 def all_models():
-    return sorted(f"model_{path.stem}" for path in HERE.glob("*_test.cpp")) + sorted(
-        f"spin_{path.stem}" for path in (HERE / "spin").glob("*.pml")
-        if "active" in path.read_text(encoding="utf-8") or "init" in path.read_text(encoding="utf-8"))
+    models = [f"model_{path.stem}" for path in HERE.glob("*_test.cpp")]
+    spin = (HERE / "spin" / "meson.build").read_text(encoding="utf-8")
+    models += [f"spin_{name}" for name in re.findall(r"^    '(\w+)': \[", spin, re.MULTILINE)]
+    return sorted(models)
 
 
 def usual(name):
@@ -93,12 +95,9 @@ def record(log):
         if not name.startswith(PREFIXES) or test["result"] != "OK":
             continue
         out = test.get("stdout", "") or ""
-        if name.startswith("model_"):
-            depth = [bound[0], random[0]]
-            seen = sum(map(int, re.findall(r"^(\d+) schedules to context bound", out, re.MULTILINE)))
-        else:
-            depth = ["-", "-"]
-            seen = sum(map(int, re.findall(r"holds, (\d+) states", out)))
+        kind = name.split("_")[0] + "_"
+        depth = [bound[0], random[0]] if kind == "model_" else ["-", "-"]
+        seen = sum(map(int, re.findall(SEEN[kind], out, re.MULTILINE)))
         lines[name] = [hash_of(name), *depth, str(seen), today]
     known = {name: rest for name, rest in lines.items() if all(p.is_file() for p in roots(name))}
     VERIFIED.write_text(HEADER + "".join(

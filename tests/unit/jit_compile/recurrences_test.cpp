@@ -13,8 +13,7 @@ namespace heddle::jit::testing {
 namespace {
 
 class RecurrencesTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, RecurrencesTest, ::testing::ValuesIn(every_compiler()),
-                         param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, RecurrencesTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 /// p[i + 1, j + 1] = f(p[i, j]) over an n by n square, as text; `T` is the type.
 constexpr std::string_view diagonals = R"(buffer t0 inout T[N,N]

@@ -17,8 +17,7 @@ namespace heddle::jit::testing {
 namespace {
 
 class WorkaroundsTest : public CompilerTest {};
-INSTANTIATE_TEST_SUITE_P(Cpu, WorkaroundsTest, ::testing::ValuesIn(every_compiler()),
-                         param_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, WorkaroundsTest, ::testing::ValuesIn(every_compiler()), param_name);
 
 TEST_P(WorkaroundsTest, ZeroMinusZeroIsPositive) {
   // J3: GCC 12 folds these to negations

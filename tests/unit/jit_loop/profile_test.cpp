@@ -78,8 +78,7 @@ TEST(ProfileTest, DecidesRowsTogether) {
   Program columns("columns");
   columns << (sums(j) = sum(x(i, j)));
   for (const std::int64_t rows : {1, 3, 64}) {
-    EXPECT_TRUE(
-        decides(columns, Isa::avx2, [rows](KernelProfile& of) { of.rows_together = rows; }))
+    EXPECT_TRUE(decides(columns, Isa::avx2, [rows](KernelProfile& of) { of.rows_together = rows; }))
         << rows;
   }
 }

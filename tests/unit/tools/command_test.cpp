@@ -77,7 +77,8 @@ TEST(CommandTest, OutputThatCannotBeWrittenIsAFailure) {
   for (const std::string command :
        {"env", "info", "--version", "--help", "stress --sim 1", "stress --replay 1"}) {
     for (const std::string to : {"> /dev/full", ">&-"}) {
-      const std::string line = std::string(test::heddle_program) + " " + command + " 2> " + err + " " + to;
+      const std::string line =
+          std::string(test::heddle_program) + " " + command + " 2> " + err + " " + to;
       const int status = std::system(line.c_str());
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << line << ": " << status;
       std::ifstream file(err);

@@ -115,8 +115,8 @@ def main():
         header.write_text(mutate.HEADER % len(names), encoding="utf-8")
         source.write_text(f'#include "{header}"\n{text}{MAIN}', encoding="utf-8")
         subprocess.run([*compiler, "-std=c++20", "-DPROGRAM", source, "-o", program], check=True)
-        runner = mutate.Runner({str(program): ([], {})}, rewriter.mutants)
-        tests = list(runner.tests_of(str(program)))
+        runner = mutate.Runner({(program,): ([program], {})}, rewriter.mutants)
+        tests = list(runner.tests_of((program,)))
         assert [test.name for test in tests] == [f"Check.{n}" for n in (1, 2, 3, 4, 7, 100, 9)]
         for test in tests:
             runner.learn(test)

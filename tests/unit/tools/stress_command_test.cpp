@@ -165,8 +165,8 @@ TEST(StressCommandTest, SmallLimitsEndItWithAnError) {
   const std::string err = (folder.path() / "err").string();
   for (const std::string& limit : limits) {
     // A shell that redirects one command alone needs descriptors itself.
-    const std::string command = "exec > /dev/null 2> " + err + "; ulimit " + limit +
-                                "; exec " + test::heddle_program + " stress --seconds 1 --seed 5";
+    const std::string command = "exec > /dev/null 2> " + err + "; ulimit " + limit + "; exec " +
+                                test::heddle_program + " stress --seconds 1 --seed 5";
     const int status = std::system(command.c_str());
     ASSERT_TRUE(WIFEXITED(status)) << limit;
     std::ifstream file(err);
