@@ -57,7 +57,7 @@ class StopTest : public testing::TestWithParam<std::string> {
 // S12, S15: cancel_pending() ends a kernel while it runs; the device goes on
 TEST_P(StopTest, CancelPendingEndsARunningKernel) {
   const Event event = run([this] { device.cancel_pending(); });
-  EXPECT_LT(took, 10s)
+  EXPECT_LT(took, 1min)
       << "milliseconds, on a machine that has nothing else to do; all of it, half an hour";
   EXPECT_EQ(event.status().code(), ErrorCode::cancelled);
   EXPECT_THAT(event.status().to_string(), HasSubstr("routine 'minutes'"));
@@ -77,7 +77,7 @@ TEST_P(StopTest, FinalizeEndsARunningKernelAtItsDeadline) {
     }
   });
   EXPECT_GE(took, 250ms);
-  EXPECT_LT(took, 10s);
+  EXPECT_LT(took, 1min);
   EXPECT_EQ(event.status().code(), ErrorCode::cancelled) << event.status().to_string();
 }
 
