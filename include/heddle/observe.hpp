@@ -30,7 +30,9 @@ using LogHook = std::function<void(LogLevel level, std::string_view text)>;
 /// variable.
 void set_log_level(LogLevel level) noexcept;
 [[nodiscard]] LogLevel log_level() noexcept;
-/// Replaces the sink; an empty hook restores the default, stderr. Never stdout.
+/// Replaces the sink; an empty hook restores the default, stderr. Never stdout. Another thread may
+/// still be in the hook that is replaced when this returns: what a hook uses must live as long as
+/// its copies do.
 void set_log_hook(LogHook hook);
 /// Sends a line to the hook when `level` is on. Never throws: what a hook throws is dropped.
 void log(LogLevel level, std::string_view text) noexcept;

@@ -14,6 +14,7 @@
 #include "heddle/heddle.hpp"
 #include "scheduler/sanitizers.hpp"
 #include "tests/support/failure.hpp"
+#include "tests/support/logged.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/runtime/async_fixture.hpp"
 
@@ -77,23 +78,6 @@ TEST_F(AsyncCompileTest, ErrorsAreThoseOfTheCompile) {
   EXPECT_EQ(failure([&] { device.await(); }).root().code(), ErrorCode::compile_failed);
 }
 
-/// How often the log said that nobody had asked for a failure.
-class UnaskedFailures {
- public:
-  UnaskedFailures() {
-    set_log_hook([this](LogLevel /*level*/, std::string_view line) {
-      if (line.find("nobody asked") != std::string_view::npos) ++lines_;
-    });
-  }
-  ~UnaskedFailures() { set_log_hook({}); }
-  UnaskedFailures(const UnaskedFailures&) = delete;
-  UnaskedFailures& operator=(const UnaskedFailures&) = delete;
-  [[nodiscard]] int lines() const { return lines_; }
-
- private:
-  std::atomic<int> lines_{0};
-};
-
 // J10, S7: events, callbacks and waits are told what get() throws: its code and its words
 TEST_F(AsyncCompileTest, EventsFailAsTheCompileDid) {
   const Backend backend = Backend::open(options());
@@ -135,7 +119,7 @@ TEST_F(AsyncCompileTest, ResultsOutliveTheMemoryOfEvents) {
 // S10, S13: a failure that somebody was given is not told again; one that nobody saw is, once
 TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
   const LiveThreads before;
-  UnaskedFailures told;
+  const test::Logged log;
   {
     const Backend backend = Backend::open(options());
     const Program bad = adder("bad_one", x_, 1);
@@ -160,25 +144,25 @@ TEST_F(AsyncCompileTest, OnlyFailuresThatNobodySawAreTold) {
     mend();
   }
   EXPECT_TRUE(before.others_end());
-  EXPECT_EQ(told.lines(), 0);
+  EXPECT_EQ(log.count("nobody asked"), 0);
   {
     const Backend backend = Backend::open(options());
     {
       const PendingCode ended = backend.compile_async(adder("bad_one", x_, 1));
       while (!ended.done()) std::this_thread::yield();
-      EXPECT_EQ(told.lines(), 0) << "somebody may still ask";
+      EXPECT_EQ(log.count("nobody asked"), 0) << "somebody may still ask";
     }
-    EXPECT_EQ(told.lines(), 1);
+    EXPECT_EQ(log.count("nobody asked"), 1);
     static_cast<void>(backend.compile_async(adder("bad_two", x_, 1)));
   }
   EXPECT_TRUE(before.others_end());
-  EXPECT_EQ(told.lines(), 2);
+  EXPECT_EQ(log.count("nobody asked"), 2);
 }
 
 // S13: a wait that does not ask how it ended has not seen it: a drain, a descriptor
 TEST_F(AsyncCompileTest, WaitersThatAskForNothingSeeNothing) {
   const LiveThreads before;
-  UnaskedFailures told;
+  const test::Logged log;
   {
     const Backend backend = Backend::open(options());
     const FileDescriptor readable = backend.compile_async(adder("bad_one", x_, 1)).event().fd();
@@ -188,7 +172,7 @@ TEST_F(AsyncCompileTest, WaitersThatAskForNothingSeeNothing) {
     backend.finalize();
   }
   EXPECT_TRUE(before.others_end());
-  EXPECT_EQ(told.lines(), 2);
+  EXPECT_EQ(log.count("nobody asked"), 2);
 }
 
 // J10: a deadline for one call

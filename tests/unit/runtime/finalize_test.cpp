@@ -6,7 +6,6 @@
 #include <chrono>
 #include <latch>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "heddle/heddle.hpp"
 #include "heddle/observe.hpp"
 #include "tests/support/failure.hpp"
+#include "tests/support/logged.hpp"
 #include "tests/support/threads.hpp"
 
 namespace heddle {
@@ -25,21 +25,10 @@ using testing::HasSubstr;
 /// On backends that have threads, of their devices or of a pool.
 class TimedOutFinalizeTest : public testing::TestWithParam<const char*> {
  protected:
-  TimedOutFinalizeTest() {
-    set_log_hook([this](LogLevel, std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      ended_ += line.find("has ended") != std::string_view::npos ? 1 : 0;
-    });
-  }
-  ~TimedOutFinalizeTest() override { set_log_hook({}); }
-  int told() {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-  }
+  [[nodiscard]] int told() const { return log_.count("has ended"); }
 
  private:
-  std::mutex mutex_;
-  int ended_ = 0;
+  const test::Logged log_;
 };
 INSTANTIATE_TEST_SUITE_P(Backends, TimedOutFinalizeTest, testing::Values("cc", "pooled_gccjit"),
                          [](const auto& backend) { return std::string(backend.param); });

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "scheduler/sanitizers.hpp"
+#include "tests/support/logged.hpp"
 #include "tests/unit/scheduler/in_flight_fixture.hpp"
 
 namespace heddle {
@@ -137,10 +137,7 @@ TEST_P(AsyncTaskTest, ShutdownWaitsForWhatIsInFlight) {
 // S23, S13: one that does not end in time is left to end by itself; it keeps what it uses, and the
 // log says when it has ended.
 TEST_P(AsyncTaskTest, ShutdownLeavesWhatDoesNotEnd) {
-  std::atomic<bool> told{false};
-  set_log_hook([&told](LogLevel, std::string_view line) {
-    if (line.find("has ended") != std::string_view::npos) told = true;
-  });
+  const test::Logged log;
   Begun begun;
   const auto kept = std::make_shared<int>(7);
   Event last;
@@ -156,8 +153,7 @@ TEST_P(AsyncTaskTest, ShutdownLeavesWhatDoesNotEnd) {
   EXPECT_TRUE(begun.end(0).ok());
   EXPECT_TRUE(last.wait().ok());
   EXPECT_EQ(kept.use_count(), 1);
-  until([&] { return told.load(); });
-  set_log_hook({});
+  until([&] { return log.count("has ended") > 0; });
 }
 
 // S23, S13: the last handle may go in the callbacks of a task that was in flight, on any thread:

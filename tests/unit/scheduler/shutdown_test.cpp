@@ -4,21 +4,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <latch>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
+#include "tests/support/logged.hpp"
 #include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
@@ -32,23 +30,8 @@ using testing::HasSubstr;
 /// The modes with threads, which tasks can hold up.
 class LeftTaskTest : public DeviceTest {
  protected:
-  LeftTaskTest() {
-    set_log_hook([this](LogLevel, std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(line);
-    });
-  }
-  ~LeftTaskTest() override { set_log_hook({}); }
-  int lines_with(const std::string& part) {
-    const std::lock_guard lock(mutex_);
-    return static_cast<int>(std::ranges::count_if(
-        lines_, [&](const std::string& line) { return line.find(part) != std::string::npos; }));
-  }
   static constexpr const char* ended = "has ended";
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
+  const test::Logged log;
 };
 INSTANTIATE_TEST_SUITE_P(Modes, LeftTaskTest,
                          testing::Values(sched::Mode::threaded, sched::Mode::pooled),
@@ -110,15 +93,15 @@ TEST_P(LeftTaskTest, HandlesGoAtOnceAndItsEndIsToldOnce) {
             }),
             10s);  // drain_max is a minute
   EXPECT_FALSE(event.done());
-  EXPECT_EQ(lines_with(ended), 0);
+  EXPECT_EQ(log.count(ended), 0);
   EXPECT_EQ(task.copies(), 2);  // the task has what it uses
   task.release();
   EXPECT_TRUE(event.wait().ok());
   EXPECT_EQ(queued.wait().code(), ErrorCode::cancelled);
   EXPECT_TRUE(threads.others_end());
   EXPECT_EQ(task.copies(), 1);
-  EXPECT_EQ(lines_with(ended), 1);
-  EXPECT_EQ(lines_with("'stubborn'"), 1);
+  EXPECT_EQ(log.count(ended), 1);
+  EXPECT_EQ(log.count("'stubborn'"), 1);
 }
 
 // S13: the same when the scheduler was shut down, with tasks left on several devices
@@ -138,7 +121,7 @@ TEST_P(LeftTaskTest, SchedulersMayBeShutDownAndGo) {
   }
   for (const Stubborn& task : tasks) task.release();
   EXPECT_TRUE(threads.others_end());
-  EXPECT_EQ(lines_with(ended), 3);
+  EXPECT_EQ(log.count(ended), 3);
 }
 
 // S13: all are asked to stop at once, rather than each when the one before was given up, which

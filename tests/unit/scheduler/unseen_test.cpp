@@ -2,12 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +14,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "heddle/simulation.hpp"
+#include "tests/support/logged.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -27,33 +26,6 @@ using sched::TaskDevice;
 using testing::HasSubstr;
 
 constexpr int rounds = 50;
-
-/// What the log is told while this lives.
-class Log {
- public:
-  Log() {
-    set_log_hook([this](LogLevel, std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(line);
-    });
-  }
-  ~Log() { set_log_hook({}); }
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
-
-  [[nodiscard]] std::vector<std::string> with(const std::string& text) const {
-    const std::lock_guard lock(mutex_);
-    std::vector<std::string> found;
-    std::ranges::copy_if(lines_, std::back_inserter(found), [&](const std::string& line) {
-      return line.find(text) != std::string::npos;
-    });
-    return found;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
 
 class UnseenTest : public DeviceTest {
  protected:
@@ -75,7 +47,7 @@ class UnseenTest : public DeviceTest {
   }
   static std::string name(int round) { return "unseen " + std::to_string(round) + "."; }
 
-  Log log_;
+  test::Logged log_;
 };
 HEDDLE_DEVICE_SUITE(UnseenTest);
 
@@ -255,7 +227,7 @@ TEST_P(UnseenTest, FailureAtProcessExit) {
 
 // S10, S13: a task that outlived its device's shutdown, and every handle
 TEST(UnseenLateTest, FailureOfATaskThatWasLeftToEnd) {
-  const Log log;
+  const test::Logged log;
   std::atomic<bool> begun{false}, go{false};
   {
     Scheduler scheduler;
@@ -280,7 +252,7 @@ TEST(UnseenLateTest, FailureOfATaskThatWasLeftToEnd) {
 // S10, S13, S18: the same in a simulation, whichever way a device ends
 TEST(UnseenSimulatedTest, FailuresAreToldOnce) {
   for (int round = 0; round < rounds; ++round) {
-    const Log log;
+    const test::Logged log;
     SimulationOptions options;
     options.seed = static_cast<std::uint64_t>(round);
     options.faults = {};
@@ -316,7 +288,7 @@ TEST(UnseenSimulatedTest, FailuresAreToldOnce) {
 // S21: a level that is none is taken for the one that tells most
 TEST(LogTest, LevelsThatAreNoneAreTrace) {
   const LogLevel before = log_level();
-  const Log told;
+  const test::Logged told;
   set_log_level(LogLevel(99));
   EXPECT_EQ(log_level(), LogLevel::trace);
   set_log_level(LogLevel::info);

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <fstream>
 #include <latch>
@@ -12,6 +11,8 @@
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "scheduler/observe/watchdog.hpp"
+#include "tests/support/logged.hpp"
+#include "tests/support/threads.hpp"
 #include "tests/unit/scheduler/device_fixture.hpp"
 
 namespace heddle {
@@ -140,31 +141,9 @@ class Reports {
   std::vector<std::vector<Snapshot>> reports_;
 };
 
-/// Keeps what is logged while it lives.
-class LogCapture {
- public:
-  LogCapture() {
-    set_log_hook([this](LogLevel, std::string_view text) {
-      const std::lock_guard lock(mutex_);
-      text_ += std::string(text) + "\n";
-    });
-  }
-  ~LogCapture() { set_log_hook({}); }
-  LogCapture(const LogCapture&) = delete;
-  LogCapture& operator=(const LogCapture&) = delete;
-  std::string text() {
-    const std::lock_guard lock(mutex_);
-    return text_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::string text_;
-};
-
 // S17: a forgotten foreign signal
 TEST(WatchdogTest, NamesAForgottenSignal) {
-  LogCapture log;
+  const test::Logged log;
   Reports reports;
   sched::ExternalTimeline sensor("sensor");
   SchedulerOptions options;
@@ -197,37 +176,27 @@ TEST(WatchdogTest, NamesAForgottenSignal) {
   }
 }
 
-int threads_now() {
-  std::ifstream file("/proc/self/status");
-  std::string word;
-  while (file >> word && word != "Threads:") {
-  }
-  int count = 0;
-  file >> count;
-  return count;
-}
-
 // S17, S14: off by default, no thread before the first device, none left behind
 TEST(WatchdogTest, HasAThreadOnlyWhileThereAreDevices) {
-  const int before = threads_now();
+  const LiveThreads before;
   sched::DeviceOptions inline_device;
   inline_device.mode = sched::Mode::inline_;
   SchedulerOptions options;
   {
     Scheduler off(options);
     const TaskDevice device = off.new_device(inline_device);
-    EXPECT_EQ(threads_now(), before);
+    EXPECT_EQ(before.added(), 0);
     options.watchdog = 1h;
     Scheduler on(options);
-    EXPECT_EQ(threads_now(), before);
+    EXPECT_EQ(before.added(), 0);
     const TaskDevice watched = on.new_device(inline_device);
-    EXPECT_EQ(threads_now(), before + 1);
+    EXPECT_EQ(before.added(), 1);
   }
-  EXPECT_EQ(threads_now(), before);
+  EXPECT_EQ(before.added(), 0);
 }
 
 TEST(WatchdogTest, ItsReportMayThrowAndMayDropTheScheduler) {
-  LogCapture log;
+  const test::Logged log;
   std::latch dropped(1);
   std::latch release(1);
   auto scheduler = std::make_shared<std::optional<Scheduler>>();
