@@ -38,6 +38,8 @@ EXPLAINED = ROOT / "tests" / "mutants.txt"
 RULES = ROOT / "tests" / "rules.txt"
 SOURCES = ("runtime/*.cpp", "runtime/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code/*.cpp",
            "jit/loop/verify*.cpp", "jit/loop/signature.cpp")
+# Tests that take minutes each, and look for what no single check keeps.
+TEDIOUS = ("soak", "large", "fuzz long", "random * long", "tools long")
 HEADER = """#pragma once
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -126,7 +128,8 @@ def build(suites, tier, pattern):
               any(suite.split(":")[-1] in suites for suite in test["suite"])]
     names = tiers.chosen([test["name"] for test in chosen], "plain", tier,
                          tiers.read_budgets(tiers.BUDGETS.read_text(encoding="utf-8")), ())
-    chosen = [test for test in chosen if test["name"] in names]
+    chosen = [test for test in chosen if test["name"] in names and not any(
+        fnmatch.fnmatchcase(test["name"], tedious) for tedious in TEDIOUS)]
     subprocess.run(["nice", "ninja", "-C", folder, *targets_of(folder, chosen)], check=True)
     programs = {}
     for test in chosen:
@@ -169,8 +172,9 @@ class Runner:
                 child.wait()
 
     def tests_of(self, program):
-        listed = subprocess.run([*self.programs[program][0], "--gtest_list_tests"],
-                                text=True, check=True, stdout=subprocess.PIPE).stdout
+        command, env = self.programs[program]
+        listed = subprocess.run([*command, "--gtest_list_tests"], text=True, check=True,
+                                env=os.environ | env, stdout=subprocess.PIPE).stdout
         suite = ""
         for line in listed.splitlines():
             name = line.split("#")[0].strip()

@@ -3,10 +3,13 @@
 verified.txt has a line for each that passed: a hash of its sources, how deep it looked, when.
 
 usage: verified.py changed         names the models whose sources are not those of their line
-       verified.py record TESTLOG  writes a line for each model that passed in a log of meson
+       verified.py hashes          says what the sources of each are now
+       verified.py record TESTLOG HASHES
+                                   writes a line for each model that passed in a log of meson, and
+                                   whose sources are still those of before the run
        verified.py files NAME      names the sources of a model
-The sources of a model are its file, what that includes from this project, and, of Spin's, its check
-and the list of its mutants."""
+The sources of a model are its file, what that includes from this project, the list of the models
+and how they are compiled, and, of Spin's, its check."""
 import datetime
 import hashlib
 import json
@@ -23,6 +26,7 @@ HEADER = """# Models that passed, each with a hash of its sources (verified.py w
 # MODEL | hash of sources | preemptions | random schedules | schedules or states | date
 """
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+ONE_BY_ONE = ("HEDDLE_MODEL_MUTANT", "HEDDLE_MODEL_ACCESSES", "GTEST_FILTER")
 SEEN = {"model_": r"^(\d+) schedules to context bound", "spin_": r"holds, (\d+) states"}
 
 
@@ -30,7 +34,7 @@ def roots(name):
     """The files that a model begins with."""
     kind, stem = name.split("_", maxsplit=1)
     if kind == "model":
-        return [HERE / f"{stem}.cpp", ROOT / "scheduler" / "barrier.cpp"]
+        return [HERE / f"{stem}.cpp", HERE / "meson.build", ROOT / "scheduler" / "barrier.cpp"]
     return [HERE / "spin" / file for file in (f"{stem}.pml", "check.py", "meson.build")]
 
 
@@ -83,8 +87,11 @@ def usual(name):
     return os.environ.get(name, found), found
 
 
-def record(log):
-    """Writes the lines of the models that passed, unless they looked less deep than usual."""
+def record(log, before):
+    """Writes the lines of the models that passed, unless they looked less deep than usual, or at a
+    part alone: one mutant, or what a filter left."""
+    if any(name in os.environ for name in ONE_BY_ONE):
+        return
     bound, random = usual("HEDDLE_MODEL_BOUND"), usual("HEDDLE_MODEL_RANDOM")
     if any(int(asked) < int(found) for asked, found in (bound, random)):
         return
@@ -98,7 +105,8 @@ def record(log):
         kind = name.split("_")[0] + "_"
         depth = [bound[0], random[0]] if kind == "model_" else ["-", "-"]
         seen = sum(map(int, re.findall(SEEN[kind], out, re.MULTILINE)))
-        lines[name] = [hash_of(name), *depth, str(seen), today]
+        if seen > 0 and before.get(name) == hash_of(name):
+            lines[name] = [hash_of(name), *depth, str(seen), today]
     known = {name: rest for name, rest in lines.items() if all(p.is_file() for p in roots(name))}
     VERIFIED.write_text(HEADER + "".join(
         f"{name:<24} | {' | '.join(rest)}\n" for name, rest in sorted(known.items())),
@@ -108,7 +116,10 @@ def record(log):
 def main():
     what, *rest = sys.argv[1:]
     if what == "record":
-        record(pathlib.Path(rest[0]))
+        before = pathlib.Path(rest[1]).read_text(encoding="utf-8").splitlines()
+        record(pathlib.Path(rest[0]), dict(line.split() for line in before))
+    elif what == "hashes":
+        print("\n".join(f"{name} {hash_of(name)}" for name in all_models()))
     elif what == "files":
         print("\n".join(sources(rest[0])))
     else:

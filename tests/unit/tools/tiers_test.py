@@ -50,7 +50,8 @@ def run_models_again():
         for path, text in (("tests/model/explore.hpp", 'depth("HEDDLE_MODEL_BOUND", 2)'
                             ' depth("HEDDLE_MODEL_RANDOM", 100\'000)'),
                            ("tests/model/a_test.cpp", '#include "scheduler/a.hpp"\n'),
-                           ("tests/model/b_test.cpp", ""), ("scheduler/barrier.cpp", ""),
+                           ("tests/model/b_test.cpp", ""), ("tests/model/meson.build", ""),
+                           ("scheduler/barrier.cpp", ""),
                            ("scheduler/a.hpp", '#include "b.hpp"\n'), ("scheduler/b.hpp", "")):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")
@@ -63,7 +64,10 @@ def run_models_again():
                        '"7 schedules to context bound 2, 5 random"}\n'
                        '{"name": "heddle:model / model_b_test", "result": "FAIL"}\n',
                        encoding="utf-8")
-        verified.record(log)
+        before = {name: verified.hash_of(name) for name in names}
+        verified.record(log, before | {"model_a_test": "changed meanwhile"})
+        assert verified.changed(names) == set(names)
+        verified.record(log, before)
         assert verified.changed(names) == {"model_b_test"}
         assert "| 2 | 100000 | 7 |" in verified.VERIFIED.read_text(encoding="utf-8")
         (root / "scheduler" / "b.hpp").write_text("\n", encoding="utf-8")
