@@ -1,4 +1,4 @@
-// What heddle logs while this lives. Any thread.
+// Keeps the lines that heddle logs. Any thread.
 #pragma once
 
 #include <algorithm>
