@@ -42,7 +42,7 @@ std::string SimulateResult::to_string() const {
 SimulateResult simulate(const SimulateOptions& options) {
   SimulateResult result;
   const auto start = Clock::now();
-  auto next_line = start + progress_pause;
+  std::chrono::duration<double> next_line = progress_pause;
   for (std::uint64_t k = 0; k < options.seeds && result.broken.ok(); ++k) {
     if (options.stop != nullptr && options.stop->load()) break;
     const GraphReport report = simulate_one(options, options.seed + k);
@@ -61,7 +61,7 @@ SimulateResult simulate(const SimulateOptions& options) {
       result.faults[kind] += report.faults[kind];
     if (report.status.ok() && report.seed % repeat_every == 0) repeat(result, options, report);
     result.time = Clock::now() - start;
-    if (options.progress && Clock::now() >= next_line) {
+    if (options.progress && result.time >= next_line) {
       next_line += progress_pause;
       options.progress(fmt::format("{:6.0f} s  {} seeds, {:.0f} seeds/s", result.time.count(),
                                    result.seeds,

@@ -74,11 +74,11 @@ SoakResult soak(const SoakOptions& options) {
   SoakResult result;
   MemoryBound memory(slack_bytes);
   const auto start = Clock::now();
-  auto next_line = start + progress_pause;
+  std::chrono::duration<double> next_line = progress_pause;
   const auto over = [&] {
     if (!result.broken.empty() || (options.stop != nullptr && options.stop->load())) return true;
     if (options.rounds_max != 0 && result.tally[Count::rounds] >= options.rounds_max) return true;
-    return options.length && Clock::now() - start >= *options.length;
+    return options.length && result.time >= *options.length;
   };
   RoundOptions round;
   round.trace = options.trace;
@@ -94,7 +94,7 @@ SoakResult soak(const SoakOptions& options) {
     const std::uint64_t resident = resident_bytes();
     std::string grown = memory.look(resident, result.tally[Count::devices]);
     if (!grown.empty()) result.broken.push_back(std::move(grown));
-    if (options.progress && Clock::now() >= next_line) {
+    if (options.progress && result.time >= next_line) {
       next_line += progress_pause;
       options.progress(fmt::format("{:6.0f} s  {}, {} tasks, seed {}, {} MiB", result.time.count(),
                                    speed(result.tally, result.time), result.tally[Count::tasks],

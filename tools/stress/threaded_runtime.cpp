@@ -212,11 +212,11 @@ ThreadedResult run_threaded(const Backend& backend, const ThreadedOptions& optio
   ThreadedResult result;
   const auto programs = std::make_shared<const RuntimePrograms>(make_programs(backend));
   const auto start = Clock::now();
-  auto next_line = start + progress_pause;
+  std::chrono::duration<double> next_line = progress_pause;
   const auto over = [&] {
     if (options.stop != nullptr && options.stop->load()) return true;
     if (options.works_max != 0 && result.works() >= options.works_max) return true;
-    return options.length && Clock::now() - start >= *options.length;
+    return options.length && result.time >= *options.length;
   };
   for (std::uint64_t seed = options.seed; !over(); ++seed) {
     const auto round = std::make_shared<ThreadedRound>(options, backend, programs, seed);
@@ -234,7 +234,7 @@ ThreadedResult run_threaded(const Backend& backend, const ThreadedOptions& optio
     result.broken = round->broken();
     if (!result.broken.empty()) break;
     if (result.warm_bytes == 0 && result.time >= options.warm) result.warm_bytes = bytes_used();
-    if (options.progress && Clock::now() >= next_line) {
+    if (options.progress && result.time >= next_line) {
       next_line += progress_pause;
       options.progress(fmt::format("{:6.0f} s  {} works in {} rounds, seed {}, {}",
                                    result.time.count(), result.works(), result.rounds, seed,

@@ -326,11 +326,11 @@ WideResult run_wide(const WideOptions& options) {
   WideResult result;
   const auto works = std::make_shared<const WideWorks>(options.backend);
   const auto start = Clock::now();
-  auto next_line = start + progress_pause;
+  std::chrono::duration<double> next_line = progress_pause;
   const auto over = [&] {
     if (options.stop != nullptr && options.stop->load()) return true;
     if (options.works_max != 0 && result.compared() >= options.works_max) return true;
-    return options.length && Clock::now() - start >= *options.length;
+    return options.length && result.time >= *options.length;
   };
   for (std::uint64_t seed = options.seed; !over(); ++seed) {
     const auto round = std::make_shared<WideRound>(options.backend, works, seed);
@@ -348,7 +348,7 @@ WideResult run_wide(const WideOptions& options) {
       result.seen[k] = {more[k].what, result.seen[k].times + more[k].times};
     result.broken = round->broken();
     if (!result.broken.empty()) break;
-    if (options.progress && Clock::now() >= next_line) {
+    if (options.progress && result.time >= next_line) {
       next_line += progress_pause;
       options.progress(fmt::format("{:6.0f} s  {} results in {} rounds, seed {}",
                                    result.time.count(), result.compared(), result.rounds, seed));
