@@ -194,7 +194,7 @@ CDialect::Place CDialect::pointer(std::string array, const Affine& at) {
 
 CDialect::Made CDialect::load_lanes(DType type, const Place& from, const LanePart& part) {
   const std::string vector = vectors_.use(type);
-  const char* const of = type == DType::f16 ? "_half" : "";
+  const char* const of = type == DType::f16 ? "_half" : type == DType::bf16 ? "_bf16" : "";
   return part.whole ? fmt::format("{}_load{}({})", vector, of, from)
                     : fmt::format("{}_load{}_part({}, {})", vector, of, from, part.count);
 }

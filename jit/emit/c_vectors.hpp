@@ -32,14 +32,16 @@ class CVectors {
  private:
   [[nodiscard]] std::string define(DType type) const;
   [[nodiscard]] std::string define_transpose(DType type) const;
-  [[nodiscard]] std::string define_half() const;
+  /// What loads elements of 16 bits as f32, and stores them; by two instructions.
+  [[nodiscard]] std::string define_16_bits(std::initializer_list<std::string_view> parts,
+                                           std::string_view first, std::string_view second) const;
   std::string define(const PrimFunction& function, const std::string& name, DType word);
   std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
                      const std::vector<std::string>& args);
 
   Target target_;
   std::set<DType> used_, streamed_, transposed_;
-  bool uses_half_ = false;
+  bool uses_half_ = false, uses_bf16_ = false;
   std::map<std::string, std::string> functions_;  // name -> definition
 };
 

@@ -141,7 +141,7 @@ class GccjitDialect {
   [[nodiscard]] Made load_lanes(DType type, Place from, const LanePart& part);
   void store_lanes(DType type, Place to, Made value, const LanePart& part);
   [[nodiscard]] Made round_to_half(Made value) {
-    return widened(narrowed(value), lane_constraint(DType::f32, target_));
+    return widened(DType::f16, narrowed(value), lane_constraint(DType::f32, target_));
   }
   void stream_lanes(DType type, Place to, Made value);
   void declare_lanes(const std::string& name, DType type, Made value) {
@@ -238,7 +238,8 @@ class GccjitDialect {
   void copy_bytes(Made to, Made from, std::int64_t bytes);
   /// f32 in lanes to as many f16 in a narrower vector, and back from where `constraint` says.
   Made narrowed(Made value);
-  Made widened(Made half, const char* constraint);
+  Made widened(DType t, Made halves, const char* constraint);
+  Made raised(DType t, gcc_jit_lvalue* words);
   /// An instruction of a primitive function on vectors; `values` are those before it.
   void compute(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
                const std::vector<Made>& values);

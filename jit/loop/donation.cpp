@@ -167,7 +167,8 @@ bool Donations::is_before(const Use& read, const Use& write) {
 
 /// Whether no element is read and written in such iterations.
 bool Donations::are_apart(const Use& read, const Use& write, Iterations iterations) {
-  if (write.subscripts == nullptr) return false;
+  if (write.subscripts == nullptr || write.subscripts->size() != read.subscripts->size())
+    return false;  // everything, or flat
   const auto [same, next] = iterations;
   const Stmt* const loop = next == Order::equal ? nullptr : read.around[same];
   if (loop != nullptr && loop->to - loop->from < 2) return true;  // there is but one

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "jit/loop/address.hpp"
 #include "jit/loop/boxes.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/loop/slices.hpp"
@@ -161,7 +162,9 @@ class Reader {
 
   /// Whether all that it may read was written by the statements before this one.
   [[nodiscard]] bool is_covered(const Value& load) const {
+    const Dims& dims = loop_.buffers[load.buffer].type.dims;
     if (covers_[load.buffer].is_empty()) return false;
+    if (is_flat(dims, load.subscripts)) return covers_[load.buffer].is_whole(dims);
     Box box;
     for (const Affine& a : load.subscripts) {
       using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
@@ -178,6 +181,7 @@ class Reader {
   void bound(BufferId id, const std::vector<Affine>& subscripts) {
     if (empty_) return;
     const Dims& dims = loop_.buffers[id].type.dims;
+    if (is_flat(dims, subscripts)) return;  // by loops alone
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       for (const AffineTerm& term : subscripts[axis].terms) {
         if (term.kind == AffineTerm::Kind::static_index)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "jit/loop/address.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/system/limits.hpp"
@@ -52,6 +53,7 @@ void Slices::value(const Value& v) {
 
 void Slices::access(BufferId id, const std::vector<Affine>& subscripts) {
   Part& part = parts_[id];
+  part.whole = part.whole || is_flat(loop_.buffers[id].type.dims, subscripts);
   if (part.whole) return;
   const bool first = part.box.empty();
   for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {

@@ -8,6 +8,7 @@
 
 #include "jit/value/int128.hpp"
 
+#include "jit/loop/address.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/system/limits.hpp"
 
@@ -99,7 +100,11 @@ class Verifier {
         return;
       case StmtKind::prefetch:
         if (stmt.next == Prefetch::store) writable(stmt.buffer, "prefetchw");
-        buffer_subscripts(stmt.buffer, stmt.subscripts, stmt.next == Prefetch::store ? 0 : 1);
+        if (stmt.next == Prefetch::store) {
+          buffer_subscripts(stmt.buffer, stmt.subscripts);
+        } else {
+          load_subscripts(stmt.buffer, stmt.subscripts, 1);
+        }
         return;
       case StmtKind::store:
         writable(stmt.buffer, "store");
@@ -157,8 +162,15 @@ class Verifier {
     }
   }
 
-  void buffer_subscripts(BufferId id, const std::vector<Affine>& at, int beyond = 0) const {
-    subscripts('t', id, known(id).type, at, beyond);
+  void load_subscripts(BufferId id, const std::vector<Affine>& at, int beyond) const {
+    const ArrayType& type = known(id).type;
+    if (!is_flat(type.dims, at)) return subscripts('t', id, type, at, beyond);
+    affine(at[0]);
+    inside('t', id, {type.dtype, {*type.num_elements()}}, 0, at[0], beyond);
+  }
+
+  void buffer_subscripts(BufferId id, const std::vector<Affine>& at) const {
+    subscripts('t', id, known(id).type, at);
   }
 
   /// They may be so many extents beyond either end of their axes.
@@ -235,7 +247,7 @@ class Verifier {
           broken("constant is no value of {}", name(v.dtype));
         return;
       case ValueKind::load:
-        buffer_subscripts(v.buffer, v.subscripts);
+        load_subscripts(v.buffer, v.subscripts, 0);
         same_type(v.dtype, loop_.buffers[v.buffer].type.dtype, "load from", 't', v.buffer);
         return;
       case ValueKind::local: {

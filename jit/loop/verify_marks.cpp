@@ -30,6 +30,7 @@ std::int64_t coefficient(const Affine& a, VarId var) {
 /// Different iterations of the lanes loop touch different elements: on some axis both move with
 /// the lane, alike, and either start at the same place or so far apart that they never meet.
 bool apart(const Access& a, const Access& b, const Stmt& lanes) {
+  if (a.subscripts->size() != b.subscripts->size()) return false;  // one is flat
   for (std::size_t axis = 0; axis < a.subscripts->size(); ++axis) {
     const Affine& x = (*a.subscripts)[axis];
     const Affine& y = (*b.subscripts)[axis];

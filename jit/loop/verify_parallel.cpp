@@ -142,6 +142,7 @@ class Iterations {
   /// On some axis two iterations are further apart than what inner loops may add, or always nearer
   /// than what is between the accesses, or than the multiples that inner loops add.
   bool apart(const Touch& a, const Touch& b) const {
+    if (a.subscripts.size() != b.subscripts.size()) return false;  // one is flat
     for (std::size_t axis = 0; axis < a.subscripts.size(); ++axis) {
       const Reach& x = a.subscripts[axis];
       const Reach& y = b.subscripts[axis];

@@ -9,6 +9,7 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/lanes.hpp"
+#include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/tiles.hpp"
 #include "jit/vector/lanes.hpp"
@@ -215,7 +216,8 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
   const Block after = after_sums(nest);
   const DType type = r->declare->value->dtype;
   const std::int64_t width = in.target.lanes(type);
-  if (width < 2 || nest->to < width) return std::nullopt;
+  if (width < 2) return std::nullopt;
+  if (nest->to < width) return schedule_narrow_columns(in, nest, *r, after);
   // All of it as one iteration's straight-line code: may that run in lanes?
   const VarId trial = in.fresh.var();
   Block straight{r->declare,

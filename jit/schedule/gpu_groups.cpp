@@ -19,6 +19,7 @@
 #include "jit/schedule/gpu_sums.hpp"
 #include "jit/schedule/gpu_transpose.hpp"
 #include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
 #include "jit/schedule/tiles.hpp"
 #include "jit/schedule/transpose.hpp"
@@ -216,7 +217,9 @@ Lowered schedule_on_gpu(Lowered lowered, const Target& target,
   if (takes(ScheduleStep::fuse))
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone, becomes_vectors);
   Scheduling in{lowered, target, Fresh(lowered.loop), tile};
-  lowered.loop.body = renumbered(Groups(in, takes).run());
+  Block after = Groups(in, takes).run();
+  if (takes(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);
+  lowered.loop.body = renumbered(after);
   lowered.verified = verified_after("schedule", lowered.loop, lowered.verified);
   return lowered;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "jit/loop/address.hpp"
 #include "jit/loop/cost.hpp"
 #include "jit/loop/own_scratch.hpp"
 #include "jit/loop/rewrite.hpp"
@@ -152,6 +153,7 @@ void Touched::statement(const Stmt& stmt) {
 
 void Touched::touch(Parts& parts, BufferId id, const std::vector<Affine>& subscripts) {
   Part part;
+  part.whole = is_flat(loop_->buffers[id].type.dims, subscripts);
   for (const Affine& index : subscripts) {
     const auto reached = reach(index, [this](const AffineTerm& term) {
       return term.kind == AffineTerm::Kind::loop ? std::optional(vars_.at(term.id)) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "jit/loop/address.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/vector/lanes.hpp"
 #include "jit/vector/value_cost.hpp"
@@ -148,7 +149,8 @@ class RowsAhead {
     const std::int64_t row = step(rows);
     if (read > row || row > 2 * read || row > target_.l2_bytes / l2_share / bytes)
       return std::nullopt;
-    if (pass.part > type.dims[axis] ||
+    const bool flat = is_flat(type.dims, v.subscripts);
+    if (pass.part > (flat ? *type.num_elements() : type.dims[axis]) ||
         pass.part * bytes > target_.profile.lines_ahead * cache_line_bytes)
       pass.parts = nullptr;
     return pass;

@@ -4,41 +4,72 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "jit/loop/rewrite.hpp"
-#include "jit/schedule/lanes.hpp"
+#include "jit/schedule/joined_loops.hpp"
 #include "jit/schedule/tiles.hpp"
+#include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
 namespace {
 
+/// A row whose elements belong to a few columns in turn: a sum for each.
+struct Columns {
+  std::int64_t count = 1;
+  VarId var = 0;     ///< of the loop over them, in what follows
+  Block after{};     ///< what is done with the sum of each
+  VarId place = 0;   ///< stands for the element's place among those of all sums, in the term
+  Block repeated{};  ///< fills blocks with what is the same for all rows, as often as it is read
+};
+
 class RowReduction {
  public:
   RowReduction(Scheduling& in, const Reduction& r)
-      : in_(in), r_(r), type_(r.declare->value->dtype), width_(in.target.lanes(type_)) {}
+      : in_(in), r_(r), type_(r.declare->value->dtype), width_(in.target.lanes(type_)) {
+    sums_ = std::min(sums_max, row() / std::max<std::int64_t>(1, width_));
+    while ((sums_ & (sums_ - 1)) != 0) --sums_;
+  }
+  /// So many sums that each lane of them has elements of one column.
+  RowReduction(Scheduling& in, const Reduction& r, Columns columns, std::int64_t sums)
+      : in_(in),
+        r_(r),
+        type_(r.declare->value->dtype),
+        width_(in.target.lanes(type_)),
+        sums_(sums),
+        columns_(std::move(columns)) {}
 
   std::optional<Block> build() {
-    const Stmt& row = *r_.loops.back();
-    const std::int64_t extent = row.to;
-    if (width_ < 2 || extent < 2 * width_) return std::nullopt;
-    sums_ = std::min(sums_max, extent / width_);
-    while ((sums_ & (sums_ - 1)) != 0) --sums_;
-    if (!is_vector()) return std::nullopt;
+    if (width_ < 2 || row() < std::max<std::int64_t>(2, sums_) * width_ || !is_vector())
+      return std::nullopt;
     const LocalId sums = in_.fresh.local();
     std::string about = fmt::format("reduction: {} x {} at once", sums_, width_);
-    if (const std::int64_t blocks = blocks_of(extent); blocks > 1) {
+    if (columns_) about += fmt::format(", for {} columns", columns_->count);
+    if (const std::int64_t blocks = blocks_of(row()); blocks > 1) {
       about += fmt::format(", in {} blocks", blocks);
       return in_blocks(blocks, sums, about);
     }
-    Block body{comment(about), r_.declare,
-               make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_})};
-    body.push_back(around(all_terms(sums, extent)));
-    fold_vectors(sums, body);
-    fold_lanes(sums, body);
+    Block body{comment(about)};
+    begin(sums, body);
+    body.push_back(around(all_terms(sums, row())));
+    fold(sums, body);
     return body;
   }
 
  private:
+  [[nodiscard]] std::int64_t row() const { return r_.loops.back()->to; }
+
+  /// Declares what the sum begins with, if it is one, and the sums.
+  void begin(LocalId sums, Block& body) {
+    if (!columns_) body.push_back(r_.declare);
+    body.push_back(make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_}));
+    repeat(body);
+  }
+  void repeat(Block& body) {
+    if (columns_) append(body, columns_->repeated);
+  }
+
   [[nodiscard]] std::int64_t step() const { return sums_ * width_; }
 
   /// What it says decides in which order terms are taken, too.
@@ -50,18 +81,25 @@ class RowReduction {
     return make_op(r_.op, r_.term_first ? std::vector{term, sum} : std::vector{sum, term});
   }
 
-  ValuePtr term_at(const Affine& at) const {
+  /// `place`: of the element among those of all sums.
+  ValuePtr term_at(const Affine& at, const Affine& place) const {
     Substitution by;
     by.vars[r_.loops.back()->var] = at;
+    if (columns_) by.vars[columns_->place] = place;
     return substitute(r_.term, by);
   }
 
   bool is_vector() {
     const VarId lane = in_.fresh.var();
     const LocalId sum = in_.fresh.local();
+    // What is repeated is of the sum's type, and read lane by lane: it decides nothing.
+    const ValuePtr term = rebuild(term_at(affine_var(lane), affine_var(lane)), [this](ValuePtr v) {
+      const bool repeated = v->kind == ValueKind::local && !v->subscripts.empty() && columns_;
+      return repeated ? make_constant(*neutral(r_.op, v->dtype)) : v;
+    });
     const StmtPtr trial =
         make_loop(lane, 0, width_,
-                  {make_declare(sum, term_at(affine_var(lane))),
+                  {make_declare(sum, term),
                    make_assign(sum, join(make_local(sum, type_), make_local(sum, type_)))},
                   LoopMark::lanes);
     return runs_as_vectors(in_, trial);
@@ -80,7 +118,8 @@ class RowReduction {
   StmtPtr into(LocalId sums, const Affine& vector, std::int64_t count, const Affine& from) {
     const VarId lane = in_.fresh.var();
     const std::vector<Affine> place{vector, affine_var(lane)};
-    const ValuePtr term = term_at(affine_add(from, affine_var(lane)));
+    const ValuePtr term = term_at(affine_add(from, affine_var(lane)),
+                                  affine_add(affine_scale(vector, width_), affine_var(lane)));
     return make_loop(lane, 0, count,
                      {make_assign(sums, join(make_local(sums, type_, place), term), place)},
                      LoopMark::lanes);
@@ -98,10 +137,11 @@ class RowReduction {
   }
 
   /// What is left behind whole steps: whole vectors into the first sums, then single terms; these
-  /// into lanes of the first sum, or into the scalar.
+  /// into lanes of the next sum, or into the scalar.
   void rest_of(LocalId sums, std::int64_t extent, bool into_lanes, Block& body) {
     std::int64_t done = extent / step() * step();
-    if (const std::int64_t vectors = (extent - done) / width_; vectors > 0) {
+    const std::int64_t vectors = (extent - done) / width_;
+    if (vectors > 0) {
       const VarId v = in_.fresh.var();
       const Affine from = affine_add(affine_var(v, width_), Affine{done, {}});
       body.push_back(
@@ -109,15 +149,15 @@ class RowReduction {
       done += vectors * width_;
     }
     if (done == extent) return;
-    if (into_lanes) {
-      body.push_back(into(sums, Affine{}, extent - done, Affine{done, {}}));
+    if (into_lanes || columns_) {
+      body.push_back(into(sums, Affine{vectors, {}}, extent - done, Affine{done, {}}));
       return;
     }
     const VarId rest = in_.fresh.var();
     const Affine from = affine_add(affine_var(rest), Affine{done, {}});
     const ValuePtr sum = make_local(r_.declare->local, type_);
     body.push_back(make_loop(rest, 0, extent - done,
-                             {make_assign(r_.declare->local, join(sum, term_at(from)))}));
+                             {make_assign(r_.declare->local, join(sum, term_at(from, {})))}));
   }
 
   Block all_terms(LocalId sums, std::int64_t extent) {
@@ -161,8 +201,7 @@ class RowReduction {
       body.push_back(
           make_loop(b, 0, segment.count, block_of(first, segment.size, partial, number)));
     }
-    body.push_back(r_.declare);
-    body.push_back(make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_}));
+    begin(sums, body);
     const VarId b = in_.fresh.var();
     const VarId v = in_.fresh.var();
     const VarId l = in_.fresh.var();
@@ -173,8 +212,7 @@ class RowReduction {
         LoopMark::lanes);
     body.push_back(make_loop(b, 0, blocks, {make_loop(v, 0, sums_, {lanes}, LoopMark::unroll)}));
     if (r_.loops.size() == 1) rest_of(sums, extent, false, body);
-    fold_vectors(sums, body);
-    fold_lanes(sums, body);
+    fold(sums, body);
     return body;
   }
 
@@ -182,6 +220,7 @@ class RowReduction {
     const std::int64_t extent = r_.loops.back()->to;
     const LocalId sums = in_.fresh.local();
     Block body{make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_})};
+    repeat(body);
     if (r_.loops.size() == 1) {
       body.push_back(steps(sums, first, count));
     } else {
@@ -204,7 +243,34 @@ class RowReduction {
                               make_local(sums, type_, {affine_var(v), affine_var(l)}))},
                   LoopMark::lanes);
     body.push_back(make_loop(v, 0, sums_, {lanes}, LoopMark::unroll));
-    return body;
+    return with_own_names(in_.fresh, body, {});  // what is repeated is, in each block
+  }
+
+  void fold(LocalId sums, Block& body) {
+    if (columns_) return fold_columns(sums, body);
+    fold_vectors(sums, body);
+    fold_lanes(sums, body);
+  }
+
+  /// for each column { what it begins with, and its elements in order; what is done with it }
+  void fold_columns(LocalId sums, Block& body) {
+    const LocalId all = in_.fresh.local();
+    const VarId v = in_.fresh.var();
+    const VarId l = in_.fresh.var();
+    body.push_back(make_declare(all, make_constant(*neutral(r_.op, type_)), {step()}));
+    const ValuePtr sum = make_local(sums, type_, {affine_var(v), affine_var(l)});
+    const Affine at = affine_add(affine_var(v, width_), affine_var(l));
+    const StmtPtr lanes = make_loop(l, 0, width_, {make_assign(all, sum, {at})}, LoopMark::lanes);
+    body.push_back(make_loop(v, 0, sums_, {lanes}, LoopMark::unroll));
+    const VarId row = in_.fresh.var();
+    const ValuePtr element = make_local(
+        all, type_, {affine_add(affine_var(row, columns_->count), affine_var(columns_->var))});
+    Block column{r_.declare,
+                 make_loop(row, 0, step() / columns_->count,
+                           {make_assign(r_.declare->local,
+                                        join(make_local(r_.declare->local, type_), element))})};
+    append(column, columns_->after);
+    body.push_back(make_loop(columns_->var, 0, columns_->count, std::move(column)));
   }
 
   /// Pairwise, to the first vector.
@@ -248,15 +314,67 @@ class RowReduction {
   const DType type_;
   const std::int64_t width_;
   std::int64_t sums_ = 1;
+  std::optional<Columns> columns_;
 };
 
+/// Loads of the term that move with `column`, but with none of the reduced loops, become elements
+/// of blocks, which `columns` fills; false where one is of another type than the sum.
+bool repeat_what_rows_share(Scheduling& in, Reduction& r, const Stmt& column, std::int64_t elements,
+                            Columns& columns) {
+  const Loop& loop = in.lowered.loop;
+  bool same_type = true;
+  r.term = rebuild(r.term, [&](ValuePtr v) {
+    const auto moves_with = [&](const StmtPtr& each) {
+      return stride(loop, v->buffer, v->subscripts, each->var) != 0;
+    };
+    if (v->kind != ValueKind::load || stride(loop, v->buffer, v->subscripts, column.var) == 0 ||
+        std::ranges::any_of(r.loops, moves_with))
+      return v;
+    same_type = same_type && v->dtype == r.declare->value->dtype;
+    const LocalId block = in.fresh.local();
+    const VarId row = in.fresh.var();
+    const VarId of = in.fresh.var();
+    Substitution by;
+    by.vars[column.var] = affine_var(of);
+    const Affine at = affine_add(affine_var(row, column.to), affine_var(of));
+    const StmtPtr copy = make_assign(block, substitute(v, by), {at});
+    columns.repeated.push_back(
+        make_declare(block, make_constant(*neutral(Op::add, v->dtype)), {elements}));
+    columns.repeated.push_back(
+        make_loop(row, 0, elements / column.to, {make_loop(of, 0, column.to, {copy})}));
+    return make_local(block, v->dtype, {affine_var(columns.place)});
+  });
+  return same_type;
+}
+
 }  // namespace
+
+std::optional<Block> schedule_narrow_columns(Scheduling& in, const StmtPtr& nest, Reduction r,
+                                             Block after) {
+  const DType type = r.declare->value->dtype;
+  const std::int64_t width = in.target.lanes(type);
+  if (!neutral(r.op, type) || nest->to < 2 || nest->to >= width) return std::nullopt;
+  const std::int64_t vectors = nest->to / std::gcd(nest->to, width);
+  const std::int64_t sums = vectors * std::max<std::int64_t>(1, sums_max / vectors);
+  Columns columns{nest->to, nest->var, std::move(after), in.fresh.var()};
+  r = with_joined_loops(in.lowered.loop, std::move(r));
+  if (!repeat_what_rows_share(in, r, *nest, sums * width, columns)) return std::nullopt;
+  const Stmt& rows = *r.loops.back();
+  if (!may_join(in.lowered.loop, *r.term, rows, *nest)) return std::nullopt;
+  const VarId element = in.fresh.var();
+  r.term = joined_term(in.lowered.loop, r.term, rows);
+  Substitution by;
+  by.vars[nest->var] = affine_var(element);
+  r.term = substitute(r.term, by);
+  r.loops.back() = make_loop(element, 0, rows.to * nest->to, {});
+  return RowReduction(in, r, std::move(columns), sums).build();
+}
 
 std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
                                             const StmtPtr& nest) {
   const std::optional<Reduction> found = match_reduction(declare, nest);
   if (!found || !neutral(found->op, declare->value->dtype)) return std::nullopt;
-  return RowReduction(in, *found).build();
+  return RowReduction(in, with_joined_loops(in.lowered.loop, *found)).build();
 }
 
 }  // namespace heddle::jit

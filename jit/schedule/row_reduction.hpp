@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "jit/schedule/lanes.hpp"
 #include "jit/schedule/scheduling.hpp"
 
 namespace heddle::jit {
@@ -10,5 +11,10 @@ namespace heddle::jit {
 /// `declare` and the loops after it that sum into it: several vectors of sums, folded pairwise.
 [[nodiscard]] std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
                                                           const StmtPtr& nest);
+
+/// The sums of the columns of `nest`, fewer than a vector has lanes, that lie next to one another:
+/// each lane of some vectors has terms of one column.
+[[nodiscard]] std::optional<Block> schedule_narrow_columns(Scheduling& in, const StmtPtr& nest,
+                                                           Reduction r, Block after);
 
 }  // namespace heddle::jit

@@ -18,6 +18,7 @@
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/stream.hpp"
+#include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
 #include "jit/schedule/transpose.hpp"
 #include "jit/vector/lanes.hpp"
@@ -142,6 +143,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   Block after = scheduled(in, steps, lowered.loop.body, true);
   if (hoists) after = share_values(in.fresh, hoist_values(in.fresh, after));
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
+  if (steps.take(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);
   lowered.loop.body = renumbered(after);
   if (steps.take(ScheduleStep::parallel))
     lowered.loop.body = mark_parallel(lowered.loop, target.profile.part_bytes);

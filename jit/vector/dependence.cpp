@@ -39,7 +39,7 @@ class Meeting {
       : loop_(loop), outer_(outer), own_(own) {}
 
   bool operator()(const Access& a, const Access& b) const {
-    if (a.whole || b.whole) return true;
+    if (a.whole || b.whole || a.at.size() != b.at.size()) return true;  // of sizes, one is flat
     const auto [first, last] = own_.at(loop_);
     const Int128 most = static_cast<Int128>(last) - first;
     Distances common{-most, most};

@@ -16,16 +16,20 @@ namespace heddle::jit {
 [[nodiscard]] bool is_lane_type(DType t);
 
 /// Whether f16 and f32 are converted in lanes (F16C): to the same bits as by
-/// value/primitives_cast.cpp, NaN included. In lanes f16 is the f32 of the same value.
+/// value/primitives_cast.cpp, NaN included; and whether bf16 becomes f32 in lanes. There both are
+/// the f32 of the same value.
 [[nodiscard]] inline bool has_half(const Target& target) noexcept {
   return target.isa >= Isa::avx2;
 }
 /// %0 becomes %1 converted: from f16, in memory or half a register, and to f16, to nearest even.
 inline constexpr const char* widen_half = "vcvtph2ps %1, %0";
 inline constexpr const char* narrow_to_half = "vcvtps2ph $0, %1, %0";
+/// %0 becomes %1, bf16 likewise, as the low half of words; then these become f32.
+inline constexpr const char* widen_bf16 = "vpmovzxwd %1, %0";
+inline constexpr const char* raise_bf16 = "vpslld $16, %1, %0";
 /// What values of a type are in lanes.
 [[nodiscard]] constexpr DType in_lanes(DType t) noexcept {
-  return t == DType::f16 ? DType::f32 : t;
+  return t == DType::f16 || t == DType::bf16 ? DType::f32 : t;
 }
 
 enum class LaneForm : std::uint8_t {

@@ -14,9 +14,10 @@ namespace {
 
 bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
 
-bool assigns(const Block& body) {
-  return std::ranges::any_of(body,
-                             [](const StmtPtr& stmt) { return stmt->kind == StmtKind::assign; });
+/// Gives a local a value of 16 bits, or any value of bf16, which no vector is rounded to.
+bool rounds_in_place(const Stmt& stmt) {
+  return stmt.value && (stmt.value->dtype == DType::bf16 ||
+                        (stmt.kind == StmtKind::assign && stmt.value->dtype == DType::f16));
 }
 
 class Planner {
@@ -112,11 +113,11 @@ class Planner {
     std::set<LocalId> own;
     const std::optional<DType> of = lane_type(loop.body);
     if (!of || !is_lane_type(*of)) return false;
-    // What assigns may be a sum: those of f16 keep the order of plain loops.
-    const bool halves = uses_half(loop.body);
-    if (halves && (!has_half(target_) || assigns(loop.body))) return false;
+    if (uses_half(loop.body) && !has_half(target_)) return false;
     for (const StmtPtr& stmt : loop.body) {
       if (!stmt->value) continue;
+      // What is assigned may be a sum: those of f16 keep the order of plain loops.
+      if (rounds_in_place(*stmt)) return false;
       const DType type = in_lanes(stmt->value->dtype);
       const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
       if (!is_mask && (!is_lane_type(type) || size_of(type) != size_of(*of))) return false;
@@ -223,7 +224,9 @@ const PrimFunction& lane_function(const Value& v, const Target& target) {
 
 bool uses_half(const Block& body) {
   bool found = false;
-  walk_values(body, [&found](const Value& v) { found = found || v.dtype == DType::f16; });
+  walk_values(body, [&found](const Value& v) {
+    found = found || v.dtype == DType::f16 || v.dtype == DType::bf16;
+  });
   return found;
 }
 
@@ -235,7 +238,8 @@ bool is_half_cast(const Value& v) {
 }
 
 bool is_half_load(const Value& v) {
-  return is_half_cast(v) && v.dtype == DType::f32 && v.args[0]->kind == ValueKind::load;
+  return v.kind == ValueKind::cast && v.dtype == DType::f32 && v.args[0]->kind == ValueKind::load &&
+         (v.args[0]->dtype == DType::f16 || v.args[0]->dtype == DType::bf16);
 }
 
 bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {

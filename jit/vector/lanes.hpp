@@ -40,8 +40,9 @@ struct LanePlan {
 /// What an operation or a conversion does in each lane.
 [[nodiscard]] const PrimFunction& lane_function(const Value& v, const Target& target);
 
-/// A conversion between f16 and f32; one to f32 of an element of a buffer. In vector code, elements
-/// of f16 are only loaded so: f32 would not keep all bits of a NaN that is copied.
+/// A conversion between f16 and f32; one to f32 of an element of a buffer, of f16 or bf16. In
+/// vector code, elements of f16 are only loaded so: f32 would not keep all bits of a NaN that is
+/// copied.
 [[nodiscard]] bool is_half_cast(const Value& v);
 [[nodiscard]] bool is_half_load(const Value& v);
 [[nodiscard]] bool uses_half(const Block& body);

@@ -55,6 +55,34 @@ TEST_P(GraphsTest, GiveWhatLoopsGive) {
   EXPECT_EQ(found[6], (Integers{6, 8, 6, 8}));
 }
 
+// W4: sums over short axes, over neighbouring ones, over others' order and of 16 bits neither stop
+// growing nor drift: one float sum of as many terms in order is wrong by some thousandths
+TEST_P(GraphsTest, LongSumsStayExact) {
+  constexpr std::int64_t many = 1 << 18;
+  const Graph g("sums");
+  const Node image = g.parameter("image", {f32, {512, 512, 3}});
+  const Node halves = g.parameter("halves", {f16, {many, 2}});
+  const Node shorts = g.parameter("shorts", {bf16, {2 * many}});
+  g.finish({sum(image), sum(transpose(image)), sum(image, {1, 2}), sum(image, {0, 1}),
+            sum(image * image, {0}), sum(cast(halves, f32), {0}), sum(cast(shorts, f32)),
+            mean(image)});
+  const GraphProgram lowered = g.program();
+  const Routine routine = Context(device).link(backend.compile(lowered.program));
+  routine.context().write(lowered.parameters[0], std::vector<float>(3 * many, 0.1F));
+  routine.context().write(lowered.parameters[1], std::vector<Float16>(2 * many, Float16(0.1F)));
+  routine.context().write(lowered.parameters[2], std::vector<BFloat16>(2 * many, BFloat16(0.1F)));
+  routine.schedule();
+  const double single = 0.1F, half = static_cast<float>(Float16(0.1F)),
+               brief = static_cast<float>(BFloat16(0.1F));
+  const double expected[] = {
+      3 * many * single,     3 * many * single, 3 * 512 * single, many * single,
+      512 * single * single, many * half,       2 * many * brief, single};
+  for (std::size_t k = 0; k < std::size(expected); ++k) {
+    for (const float found : routine.context().read<float>(lowered.results[k]))
+      EXPECT_NEAR(found / expected[k], 1, 1e-5) << "result " << k;
+  }
+}
+
 // F3, J13: places that are computed, and updates in their order
 TEST_P(GraphsTest, ComputedPlaces) {
   const Graph g("places");

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "error_bounds.hpp"
+#include "jit/loop/address.hpp"
 #include "jit/loop/own_scratch.hpp"
 #include "jit/value/element.hpp"
 #include "scalar_reference.hpp"
@@ -174,7 +175,9 @@ class Interpreter {
   }
 
   std::size_t offset(BufferId buffer, const std::vector<Affine>& subscripts) const {
-    return offset(loop_.buffers[buffer].type.dims, subscripts, 't', buffer);
+    const ArrayType& type = loop_.buffers[buffer].type;
+    return is_flat(type.dims, subscripts) ? offset({*type.num_elements()}, subscripts, 't', buffer)
+                                          : offset(type.dims, subscripts, 't', buffer);
   }
 
   std::size_t offset(const Dims& dims, const std::vector<Affine>& subscripts, char prefix,

@@ -68,12 +68,13 @@ kernel {
   EXPECT_TRUE(plan_lanes(loop, Target()).in_registers.empty());
 }
 
-// J5: f16 is in lanes where it is converted: not where it is copied, which keeps all bits of NaN,
-// nor in sums, whose order stays
+// J5: f16 is in lanes where it is converted, bf16 where it becomes f32: not where it is copied,
+// which keeps all bits of NaN, nor in sums that are rounded to it term by term
 TEST(LanePlanTest, HalvesAreConvertedInLanes) {
   const Loop loop = parsed(R"(buffer t0 input f16[64]
 buffer t1 output f16[64]
 buffer t2 output f32[64]
+buffer t3 output bf16[64]
 kernel {
   lanes i0 in 0..64 {
     let x0: f16 = f16(mul.f32(f32(t0[i0]), 3:f32))
@@ -94,10 +95,21 @@ kernel {
   lanes i4 in 0..16 {
     t2[i4] = f32(t0[2*i4])
   }
+  lanes i5 in 0..64 {
+    let x2: f16 = f16(f32(t0[i5]))
+    x2 = f16(add.f32(f32(x2), t2[i5]))
+    t2[i5] = f32(x2)
+  }
+  lanes i6 in 0..64 {
+    t2[i6] = add.f32(f32(t3[i6]), 1:f32)
+  }
+  lanes i7 in 0..64 {
+    t3[i7] = bf16(t2[i7])
+  }
 }
 )");
-  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx512)).vectors, std::set<VarId>{0});
-  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx2)).vectors, std::set<VarId>{0});
+  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx512)).vectors, (std::set<VarId>{0, 2, 6}));
+  EXPECT_EQ(plan_lanes(loop, tiny_target(Isa::avx2)).vectors, (std::set<VarId>{0, 2, 6}));
   EXPECT_TRUE(plan_lanes(loop, tiny_target(Isa::portable)).vectors.empty());
 }
 

@@ -80,6 +80,24 @@ TEST(VerifyTest, SubscriptsMatchTheRank) {
               HasSubstr("takes 1 subscripts, got 2"));
 }
 
+// J5: one subscript of a load counts elements, and stays inside them; stores have one for each axis
+TEST(VerifyTest, LoadsMayBeFlat) {
+  const BufferDecl matrix{Role::input, {f32, {3, 4}}}, written{Role::output, {f32, {3, 4}}},
+      row{Role::output, {f32, {13}}};
+  const auto nest = [&](StmtPtr stmt) {
+    return Loop{{matrix, written, row}, {}, {make_loop(0, 0, 12, {std::move(stmt)})}};
+  };
+  const auto copy = [&](std::int64_t from) {
+    return make_store(2, {affine_var(0)}, make_load(0, f32, {affine_add(affine_var(0), at(from))}));
+  };
+  EXPECT_EQ(refusal(nest(copy(0))), "");
+  EXPECT_THAT(refusal(nest(copy(1))), HasSubstr("from 1 to 12"));
+  EXPECT_EQ(refusal(nest(make_prefetch(0, {affine_add(affine_var(0), at(12))}, Prefetch::load))),
+            "");
+  EXPECT_THAT(refusal(nest(make_store(1, {affine_var(0)}, one()))),
+              HasSubstr("takes 2 subscripts, got 1"));
+}
+
 // J5, D3
 TEST(VerifyTest, SubscriptsStayInsideForAllLoopValues) {
   const auto nest = [](std::int64_t to, Affine index) {
