@@ -27,6 +27,7 @@ namespace {
 
 using files::errno_text;
 using files::FileDescriptor;
+using files::loader_text;
 
 /// Held by whoever changes or walks the dynamic linker's list of libraries, whose lock fork()
 /// leaves as it is. constinit: kernels may be loaded during exit.
@@ -109,7 +110,7 @@ void keep_library(const Image& image, const std::string& path) {
   std::filesystem::rename(temporary, path, error);
   if (error)
     throw Error(ErrorCode::unavailable,
-                fmt::format("cannot keep library '{}': {}", path, error.message()));
+                fmt::format("cannot keep library '{}': {}", path, errno_text(error.value())));
 }
 
 /// The same file under a number that this process will hardly use again. Debuggers open what a
@@ -172,7 +173,7 @@ LibraryHandle open_library(const std::string& path, const Image& image,
     return LibraryHandle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   }();
   if (handle) return handle;
-  const std::string said = dlerror();
+  const std::string said = loader_text();
   if (const std::string why = obstacle(path); !why.empty())
     throw Error(ErrorCode::unavailable, why);
   if (const std::uint64_t bytes = files::memory_bytes(image.bytes()); lacks_memory(bytes, said)) {
@@ -247,7 +248,7 @@ std::shared_ptr<const Module> load(const Image& image, const LoadOptions& option
   std::vector<heddle_kernel_function> functions;
   for (const ImageKernel& kernel : image.kernels()) {
     void* symbol = dlsym(handle.get(), kernel.symbol.c_str());
-    if (symbol == nullptr) refuse(options, dlerror());
+    if (symbol == nullptr) refuse(options, loader_text());
     functions.push_back(reinterpret_cast<heddle_kernel_function>(symbol));
   }
   std::unique_ptr<const DebugNames> names;

@@ -1,5 +1,6 @@
 // See cuda_driver.hpp.
 #include "devices/cuda_driver.hpp"
+#include "files/descriptor.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -60,11 +61,8 @@ Status initialise(Driver& driver) {
 Status open(Driver& driver) {
   std::unique_ptr<void, int (*)(void*)> library(
       ::dlopen(driver.file.c_str(), RTLD_NOW | RTLD_LOCAL), &::dlclose);
-  if (!library) {
-    const char* const said = ::dlerror();
-    return unavailable(
-        fmt::format("there is no CUDA driver: {}", said != nullptr ? said : "it cannot be loaded"));
-  }
+  if (!library)
+    return unavailable(fmt::format("there is no CUDA driver: {}", files::loader_text()));
   const auto version_of =
       reinterpret_cast<GetVersion>(::dlsym(library.get(), "cuDriverGetVersion"));
   if (version_of == nullptr || version_of(&driver.version) != success) {

@@ -1,12 +1,14 @@
 // See files/descriptor.hpp.
 #include "files/descriptor.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <clocale>
 #include <csignal>
+#include <cstring>
 #include <ctime>
-#include <system_error>
 
 namespace heddle::files {
 namespace {
@@ -45,8 +47,21 @@ class NoFileSizeSignal {
 }  // namespace
 
 std::string errno_text(int error) {
-  return std::generic_category().message(error) +
-         (error == EFBIG ? " (raise the limit of file sizes: ulimit -f)" : "");
+  const char* const text = strerrordesc_np(error);
+  return (text != nullptr ? text : "Unknown error " + std::to_string(error)) +
+         std::string(error == EFBIG ? " (raise the limit of file sizes: ulimit -f)" : "");
+}
+
+std::string signal_text(int signal) {
+  const char* const text = sigdescr_np(signal);
+  return text != nullptr ? text : "Real-time signal";
+}
+
+std::string loader_text() {
+  const locale_t before = uselocale(newlocale(LC_ALL_MASK, "C", nullptr));
+  const char* const text = dlerror();
+  uselocale(before);
+  return text != nullptr ? text : "it cannot be loaded";
 }
 
 int write_all(int fd, std::span<const std::byte> bytes) noexcept {

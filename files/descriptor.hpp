@@ -34,8 +34,14 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// What the system says, in English, whatever the host's locale: compilers are asked to speak so
+// too.
 /// The text of an errno value. That of a file that may not be so large names the limit.
 [[nodiscard]] std::string errno_text(int error);
+/// "Killed".
+[[nodiscard]] std::string signal_text(int signal);
+/// Why dlopen() or dlsym() of this thread failed last.
+[[nodiscard]] std::string loader_text();
 
 /// Writes all, from where the file stands. Returns errno's value, 0 when all is written. What is
 /// beyond the process's limit of file sizes is EFBIG, and never SIGXFSZ, which ends the process.

@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
-#include <sstream>
 
+#include "files/ascii.hpp"
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "jit/vector/target.hpp"
@@ -102,7 +101,7 @@ std::optional<bool> switched(const char* name) {
 std::optional<std::vector<std::string>> words(const char* name) {
   const auto text = get(name);
   if (!text) return std::nullopt;
-  std::istringstream in(*text);
+  files::WordStream in(*text);
   return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
 }
 
@@ -298,7 +297,7 @@ namespace rt {
 
 std::string lower(std::string_view text) {
   std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : result) c = files::lower(c);
   return result;
 }
 

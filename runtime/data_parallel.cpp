@@ -30,6 +30,7 @@
 #include "runtime/giving.hpp"
 #include "runtime/statics.hpp"
 #include "runtime/updating.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle {
 namespace rt {
@@ -321,6 +322,7 @@ void DataParallelState::submit_one(const Replay& replay, BindingsView bindings,
 }
 
 double DataParallelState::read_loss(const Tensor& loss) const {
+  const sched::DefaultFloating floating;
   return loss.type().dtype == f32 ? static_cast<double>(contexts_[0].read<float>(loss)[0])
                                   : contexts_[0].read<double>(loss)[0];
 }

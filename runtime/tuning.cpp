@@ -18,6 +18,7 @@
 #include "runtime/compiling.hpp"
 #include "runtime/trial.hpp"
 #include "runtime/tuned.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -283,6 +284,7 @@ TunedSchedule tune(const std::shared_ptr<BackendState>& state, const Program& pr
                 "nothing can be measured in a simulation, whose time is its own; tune with a "
                 "backend that has a scheduler of its own");
   }
+  const sched::DefaultFloating floating;  // of what is estimated and compared
   return Tuning(state, program, options, tools).tune();
 }
 

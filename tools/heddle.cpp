@@ -21,6 +21,7 @@
 #include <random>
 #include <string>
 
+#include "files/descriptor.hpp"
 #include "heddle/heddle.hpp"
 #include "tools/command_line.hpp"
 #include "tools/explain/explain.hpp"
@@ -367,10 +368,10 @@ int after_writing(int code) {
   const bool flushed = std::fflush(stdout) == 0;
   const int error = errno;
   if (flushed && std::ferror(stdout) == 0 && std::cout) return code;
-  return std::max(
-      code, complain(Exit::failed,
-                     fmt::format("standard output could not be written: {}",
-                                 error != 0 ? std::strerror(error) : "an earlier write failed")));
+  return std::max(code,
+                  complain(Exit::failed, fmt::format("standard output could not be written: {}",
+                                                     error != 0 ? files::errno_text(error)
+                                                                : "an earlier write failed")));
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 
+#include "files/ascii.hpp"
 #include "heddle/scheduler.hpp"
 #include "heddle/status.hpp"
 #include "tools/cache.hpp"
@@ -37,7 +37,7 @@ std::vector<std::string> cpu_features() {
                                "avx512_bf16", "avx512_fp16", "amx_tile", "asimd",
                                "asimdhp",     "sve",         "sve2",     "bf16"};
   const std::string flags = cpuinfo("flags");
-  std::istringstream words(flags.empty() ? cpuinfo("Features") : flags);
+  files::WordStream words(flags.empty() ? cpuinfo("Features") : flags);
   std::vector<std::string> features;
   for (std::string word; words >> word;) {
     if (std::ranges::find(telling, word) != telling.end()) features.push_back(word);

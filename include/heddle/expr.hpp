@@ -173,12 +173,13 @@ class Expr {
   template <Number T>
   static Node literal(T constant) {
     if constexpr (std::same_as<T, bool>) return bool_literal(constant);
-    if constexpr (std::floating_point<T>) return float_literal(static_cast<double>(constant));
+    if constexpr (std::floating_point<T>) return float_literal(constant);
     if constexpr (std::unsigned_integral<T>) return unsigned_literal(constant);
     return signed_literal(static_cast<std::int64_t>(constant));
   }
   static Node bool_literal(bool constant);
   static Node float_literal(double constant);
+  static Node float_literal(float constant);
   static Node signed_literal(std::int64_t constant);
   static Node unsigned_literal(std::uint64_t constant);
 

@@ -182,7 +182,7 @@ class Traced : public TracedGraph {
 
 namespace tracing {
 
-/// How trace() builds a graph.
+/// How trace() builds a graph. While it lives, its thread computes as kernels do.
 class Tracer {
  public:
   explicit Tracer(const TraceName& name);
@@ -229,6 +229,7 @@ class Tracer {
   [[noreturn]] void fail() const;
   TracedGraph finish(TreeDef results, std::vector<Node> leaves);
 
+  std::shared_ptr<const void> floating_;  // what the thread computes with
   std::source_location where_;
   Graph graph_;
   std::vector<std::string> names_;  // of the first arguments
@@ -253,6 +254,11 @@ auto build(const TraceName& name, Function& function, const Types&... types) {
 /// "mlp#3", and so on, also where one failed. A function without a name is "graph", and errors do
 /// not tell where it was traced. The names of parameters are "arg0", "arg1", and inside of trees
 /// "arg0/layers/3/weight". Names are no part of the graph's hash.
+///
+/// The function runs with the floating-point environment of kernels, whatever the calling thread
+/// has: its numbers are rounded to nearest, nothing is flushed to zero, and nothing traps. So the
+/// graph is the same on whichever thread it is traced; the thread's own environment is back when
+/// this returns.
 ///
 /// What the function throws is thrown as an Error that names the function and the last node that it
 /// made, with it as the cause: the code is that of an Error, exhausted for std::bad_alloc, else

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <unordered_map>
 
+#include "files/ascii.hpp"
 #include "heddle/status.hpp"
 #include "jit/cache/program_key.hpp"
 #include "jit/code/about.hpp"
@@ -27,7 +27,6 @@
 #include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
 #include "jit/system/process.hpp"
-#include "scheduler/threads/floating.hpp"
 
 namespace heddle {
 namespace {
@@ -84,7 +83,7 @@ LoopNames names_of(const NumberedLoop& numbered, const CodeData& code) {
 
 std::string symbol(const std::string& name) {
   std::string text;
-  for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  for (const char c : name) text += is_letter_or_digit(c) ? c : '_';
   return text.substr(0, 200);
 }
 
@@ -170,7 +169,6 @@ Draft draft_code(const Program& program, std::string name, const CompileOptions&
   code.compiler = compiler;
   const auto start = std::chrono::steady_clock::now();
   const CompileLimits own = with_own_time(limits, *compiler, {});
-  const sched::DefaultFloating floating;  // of what is folded
   LimitedWork work(code.name, own);
   work.begin("lower");
   ProgramForm form = form_of(program);

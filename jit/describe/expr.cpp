@@ -13,6 +13,7 @@
 #include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
 #include "jit/value/literal.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle {
 namespace {
@@ -50,7 +51,10 @@ NodePtr with_args(ExprNode node) {
 
 NodePtr cast_to(const NodePtr& arg, DType to) {
   if (arg->dtype == to && !arg->weak) return arg;
-  if (arg->kind == ExprKind::constant) return make_literal(jit::convert(arg->scalar, to), false);
+  if (arg->kind == ExprKind::constant) {
+    const sched::DefaultFloating floating;
+    return make_literal(jit::convert(arg->scalar, to), false);
+  }
   ExprNode node;
   node.kind = ExprKind::cast;
   node.dtype = to;
@@ -237,6 +241,10 @@ Expr::Node Expr::bool_literal(bool constant) {
 }
 Expr::Node Expr::float_literal(double constant) {
   return make_literal(Scalar::of_float(DType::f64, constant), true);
+}
+Expr::Node Expr::float_literal(float constant) {
+  const sched::DefaultFloating floating;
+  return float_literal(static_cast<double>(constant));
 }
 Expr::Node Expr::signed_literal(std::int64_t constant) {
   return make_literal(Scalar::of_int(DType::i64, constant), true);

@@ -13,11 +13,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "files/descriptor.hpp"
 #include "heddle/host_memory.hpp"
 #include "heddle/status.hpp"
 #include "jit/describe/host_storage.hpp"
 #include "jit/value/element.hpp"
 #include "jit/value/threefry.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle {
 namespace {
@@ -91,6 +93,7 @@ HostArray HostArray::fill(ArrayType type, std::span<const double> values, bool s
   }
   auto memory = allocate(type, false);
   HostArray array(std::move(type), std::move(memory));
+  const sched::DefaultFloating floating;
   for (std::size_t k = 0; k < count; ++k) {
     jit::store_element(array.type_.dtype, array.data(), k,
                        jit::Scalar::of_float(DType::f64, values[k % values.size()]));
@@ -101,6 +104,7 @@ HostArray HostArray::fill(ArrayType type, std::span<const double> values, bool s
 HostArray HostArray::range(ArrayType type) {
   HostArray array(std::move(type));
   const std::int64_t count = array.num_elements();
+  const sched::DefaultFloating floating;
   for (std::int64_t k = 0; k < count; ++k) {
     jit::store_element(array.type_.dtype, array.data(), static_cast<std::size_t>(k),
                        jit::Scalar::of_int(DType::i64, k));
@@ -117,6 +121,7 @@ HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
   }
   HostArray array(std::move(type));
   const std::int64_t count = array.num_elements();
+  const sched::DefaultFloating floating;
   // As many bits as the type holds exactly, so that no value rounds up to 1.
   const DType dtype = array.type_.dtype;
   const int bits = dtype == DType::f64   ? 53
@@ -141,7 +146,7 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
   if (fd < 0) {
     throw Error(ErrorCode::not_found,
                 fmt::format("cannot open '{}' for host array {}: {}", path.string(),
-                            type.to_string(), std::strerror(errno)));
+                            type.to_string(), files::errno_text(errno)));
   }
   struct stat file{};
   const bool known = ::fstat(fd, &file) == 0;
@@ -162,7 +167,7 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
   ::close(fd);
   if (data == MAP_FAILED) {
     throw Error(ErrorCode::exhausted, fmt::format("cannot map '{}' ({} bytes): {}", path.string(),
-                                                  bytes, std::strerror(error)));
+                                                  bytes, files::errno_text(error)));
   }
   return {std::move(type), std::shared_ptr<void>(data, [bytes](void* p) { ::munmap(p, bytes); })};
 }
@@ -175,6 +180,7 @@ void HostArray::look(bool writes, const std::source_location& where) const noexc
 double HostArray::at(std::int64_t k, std::source_location where) const {
   require_index(type_, k);
   look(false, where);
+  const sched::DefaultFloating floating;
   const auto value = jit::load_element(type_.dtype, data(), static_cast<std::size_t>(k));
   return jit::convert(value, DType::f64).f;
 }
@@ -182,6 +188,7 @@ double HostArray::at(std::int64_t k, std::source_location where) const {
 void HostArray::set(std::int64_t k, double value, std::source_location where) const {
   require_index(type_, k);
   look(true, where);
+  const sched::DefaultFloating floating;
   jit::store_element(type_.dtype, data(), static_cast<std::size_t>(k),
                      jit::Scalar::of_float(DType::f64, value));
 }
@@ -271,6 +278,7 @@ class Renderer {
 
 std::string render_array(const ArrayType& type, const void* data, int edge) {
   static_cast<void>(bytes_of(type));
+  const sched::DefaultFloating floating;
   return Renderer(type, data, edge).render();
 }
 

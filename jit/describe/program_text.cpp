@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <unordered_map>
 
+#include "files/ascii.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/system/inside.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -214,6 +215,7 @@ class ProgramPrinter {
   /// The text of a literal that has met no type tells it from an integer: exp(1.0) is of f64,
   /// exp(1) of f32.
   static std::string fraction(const ExprNode& node) {
+    const sched::DefaultFloating floating;
     std::string text = fmt::format("{}", node.scalar.f);
     if (node.weak && text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
     return text;
@@ -283,8 +285,7 @@ class ProgramPrinter {
 std::string identifier(const std::string& comment) {
   std::string text;
   for (const char c : comment) {
-    const bool keep = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (keep) {
+    if (files::is_letter_or_digit(c)) {
       text += c;
     } else if (!text.empty() && text.back() != '_') {
       text += '_';

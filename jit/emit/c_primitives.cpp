@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -13,12 +15,19 @@
 namespace heddle::jit {
 namespace {
 
+/// "0x1.8p+0": fmt 9 has the C library print that, with the host's decimal point.
+std::string hexadecimal(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), value, std::chars_format::hex).ptr;
+  return fmt::format("0x{}", std::string_view(digits.begin(), end));
+}
+
 std::string float_literal(DType type, double value) {
   const char* suffix = type == DType::f32 ? "f" : "";
   if (std::isnan(value)) return fmt::format("__builtin_nan{}(\"\")", suffix);
   const char* sign = std::signbit(value) ? "-" : "";
   const std::string magnitude = std::isinf(value) ? fmt::format("__builtin_inf{}()", suffix)
-                                                  : fmt::format("{:a}{}", std::fabs(value), suffix);
+                                                  : hexadecimal(std::fabs(value)) + suffix;
   return *sign != 0 ? fmt::format("({}{})", sign, magnitude) : magnitude;
 }
 

@@ -11,10 +11,12 @@
 
 #include "heddle/graph.hpp"
 #include "jit/graph/state.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::jit {
 
-/// Lives as long as the operation does, on the thread that builds the graph.
+/// Lives as long as the operation does, on the thread that builds the graph, which computes as
+/// kernels do meanwhile.
 class Called {
  public:
   /// `operands`: Node, Operand (numbers count for nothing), ranges of them; or the graph. Throws
@@ -65,6 +67,7 @@ class Called {
 
   static constinit thread_local const Called* on_finished_;
 
+  const sched::DefaultFloating floating_;  // of the numbers that the operation makes
   std::string what_;
   std::source_location where_;
   std::vector<NodeId> operands_;

@@ -16,6 +16,7 @@
 #include "heddle/status.hpp"
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
+#include "scheduler/threads/floating.hpp"
 #include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/threads/what.hpp"
 
@@ -91,11 +92,16 @@ void TracedGraph::require_arguments(std::vector<TreeDef> found) const {
 namespace tracing {
 
 Tracer::Tracer(const TraceName& name)
-    : where_(name.where()), graph_(numbered(name.text()), name.where()) {}
+    : floating_(std::make_shared<const sched::DefaultFloating>()),
+      where_(name.where()),
+      graph_(numbered(name.text()), name.where()) {}
 
 Tracer::Tracer(std::string graph, std::vector<std::string> arguments,
                const std::source_location& where)
-    : where_(where), graph_(std::move(graph), where), names_(std::move(arguments)) {
+    : floating_(std::make_shared<const sched::DefaultFloating>()),
+      where_(where),
+      graph_(std::move(graph), where),
+      names_(std::move(arguments)) {
   Inside::of(graph_)->takes_variables = true;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "heddle/status.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -114,6 +115,7 @@ Scalar Scanner::scalar() {
   at_ = start;  // for messages
   Scalar scalar;
   if (is_floating(t)) {
+    const sched::DefaultFloating floating;
     double number = 0;
     if (!read(digits, number)) fail(fmt::format("a {} constant", name(t)));
     scalar = Scalar::of_float(t, number);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <sstream>
 
+#include "files/ascii.hpp"
 #include "heddle/status.hpp"
 #include "jit/loop/signature.hpp"
 #include "jit/value/int128.hpp"
@@ -21,19 +21,19 @@ constexpr std::string_view roles[] = {"input", "output", "inout", "merge", "scra
 }
 
 template <class T>
-T read(std::istringstream& words, std::size_t line, std::string_view expected) {
+T read(files::WordStream& words, std::size_t line, std::string_view expected) {
   T value{};
   if (!(words >> value)) refuse(line, expected, words.str());
   return value;
 }
 
-bool read_flag(std::istringstream& words, std::size_t line) {
+bool read_flag(files::WordStream& words, std::size_t line) {
   const auto text = read<std::string>(words, line, "0 or 1");
   if (text != "0" && text != "1") refuse(line, "0 or 1", text);
   return text == "1";
 }
 
-std::uint32_t read_count(std::istringstream& words, std::size_t line, std::string_view expected) {
+std::uint32_t read_count(files::WordStream& words, std::size_t line, std::string_view expected) {
   const auto count = read<std::int64_t>(words, line, expected);
   if (count < 0 || count > 0xffff'ffff) refuse(line, expected, std::to_string(count));
   return static_cast<std::uint32_t>(count);
@@ -45,7 +45,7 @@ ArrayType parse_type(const std::string& text, std::size_t line) {
   if (!t || open == std::string::npos || !text.ends_with(']'))
     refuse(line, "a type such as f32[2,3]", text);
   ArrayType type{*t, {}};
-  std::istringstream extents(text.substr(open + 1, text.size() - open - 2));
+  files::WordStream extents(text.substr(open + 1, text.size() - open - 2));
   std::string extent;
   while (std::getline(extents, extent, ',')) {
     const bool digits = !extent.empty() && extent.size() < 19 &&
@@ -65,7 +65,7 @@ MemoryMode parse_mode(const std::string& text, std::size_t line) {
   refuse(line, "a memory mode", text);
 }
 
-Slice parse_slice(std::istringstream& words, std::size_t line, const ArrayType& type) {
+Slice parse_slice(files::WordStream& words, std::size_t line, const ArrayType& type) {
   Slice slice;
   slice.begin = read<std::int64_t>(words, line, "where the slice begins");
   slice.end = read<std::int64_t>(words, line, "where the slice ends");
@@ -79,7 +79,7 @@ Slice parse_slice(std::istringstream& words, std::size_t line, const ArrayType& 
   return slice;
 }
 
-SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
+SignatureEntry parse_entry(files::WordStream& words, std::size_t line) {
   SignatureEntry entry;
   const auto role = read<std::string>(words, line, "a role");
   const auto* const at = std::find(std::begin(roles), std::end(roles), role);
@@ -115,7 +115,7 @@ SignatureEntry parse_entry(std::istringstream& words, std::size_t line) {
   return entry;
 }
 
-void parse_header(Signature& signature, std::istringstream& words, std::size_t line) {
+void parse_header(Signature& signature, files::WordStream& words, std::size_t line) {
   signature.version = read<std::uint32_t>(words, line, "a version");
   if (signature.version != signature_version) {
     refuse(line, fmt::format("version {}", signature_version), std::to_string(signature.version));
@@ -125,7 +125,7 @@ void parse_header(Signature& signature, std::istringstream& words, std::size_t l
   signature.effects = read<std::uint32_t>(words, line, "effects");
 }
 
-void add_entry(Signature& signature, std::istringstream& words, std::size_t line) {
+void add_entry(Signature& signature, files::WordStream& words, std::size_t line) {
   signature.entries.push_back(parse_entry(words, line));
   if (signature.entries.back().role != Role::merge) return;
   if (signature.merge) refuse(line, "at most one merge entry", words.str());
@@ -159,12 +159,12 @@ std::string Signature::serialize() const {
 
 Signature Signature::parse(std::string_view text) {
   Signature signature;
-  std::istringstream lines{std::string(text)};
+  files::WordStream lines{std::string(text)};
   std::string row;
   std::size_t line = 0;
   while (std::getline(lines, row)) {
     ++line;
-    std::istringstream words(row);
+    files::WordStream words(row);
     const auto kind = read<std::string>(words, line, "'heddle-signature', 'entry' or 'static'");
     if (line == 1) {
       if (kind != "heddle-signature") refuse(line, "'heddle-signature'", kind);

@@ -9,6 +9,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/system/limits.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -226,6 +227,7 @@ class LoopPrinter {
 }  // namespace
 
 std::string print(const Scalar& scalar) {
+  const sched::DefaultFloating floating;
   std::string number;
   if (is_floating(scalar.dtype)) {
     number = std::isnan(scalar.f)         ? "nan"

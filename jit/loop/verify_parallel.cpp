@@ -33,10 +33,10 @@ struct Touch {
 };
 
 /// A buffer, or a local block that is declared around the loop.
-struct Place {
+struct TouchedMemory {
   bool is_local = false;
   std::uint32_t id = 0;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const TouchedMemory&) const = default;
 };
 
 class Iterations {
@@ -111,9 +111,9 @@ class Iterations {
   }
   /// A group of threads has the blocks around its block loops in common.
   void touch_block(LocalId local, const std::vector<Affine>& at, bool writes) {
-    if (!own_.contains(local)) touch(Place{true, local}, at, writes);
+    if (!own_.contains(local)) touch(TouchedMemory{true, local}, at, writes);
   }
-  void touch(Place place, const std::vector<Affine>& at, bool writes) {
+  void touch(TouchedMemory place, const std::vector<Affine>& at, bool writes) {
     Touch access{{}, writes};
     for (const Affine& subscript : at) access.subscripts.push_back(reach(subscript));
     accesses_[place].push_back(std::move(access));
@@ -166,7 +166,7 @@ class Iterations {
   const std::set<BufferId>& apart_;
   std::map<VarId, const Stmt*> inner_;
   std::set<LocalId> own_;
-  std::map<Place, std::vector<Touch>> accesses_;
+  std::map<TouchedMemory, std::vector<Touch>> accesses_;
   std::string shared_;
 };
 

@@ -63,7 +63,7 @@ class Nodes {
 };
 
 template <class Id>
-void meet(std::map<Id, Id>& names, Id id) {
+void meet_part(std::map<Id, Id>& names, Id id) {
   names.try_emplace(id, static_cast<Id>(names.size()));
 }
 
@@ -72,7 +72,7 @@ class Uses {
  public:
   explicit Uses(std::span<const StmtPtr> stmts) {
     for (const StmtPtr& stmt : stmts) statement(*stmt);
-    for (const StaticId id : statics_) meet(by.statics, id);
+    for (const StaticId id : statics_) meet_part(by.statics, id);
   }
 
   Substitution by;
@@ -90,10 +90,10 @@ class Uses {
 
   void statement(const Stmt& stmt) {
     count_step();
-    if (binds_variable(stmt)) meet(by.loops, stmt.var);
-    if (stmt.kind == StmtKind::declare) meet(by.locals, stmt.local);
+    if (binds_variable(stmt)) meet_part(by.loops, stmt.var);
+    if (stmt.kind == StmtKind::declare) meet_part(by.locals, stmt.local);
     const bool writes = stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero;
-    if (writes || stmt.kind == StmtKind::prefetch) meet(by.buffers, stmt.buffer);
+    if (writes || stmt.kind == StmtKind::prefetch) meet_part(by.buffers, stmt.buffer);
     if (writes) written.insert(stmt.buffer);
     affines(stmt.subscripts);
     if (stmt.value) value(stmt.value);
@@ -102,7 +102,7 @@ class Uses {
 
   void value(const ValuePtr& v) {
     if (!met_.insert(v.get()).second) return;
-    if (v->kind == ValueKind::load) meet(by.buffers, v->buffer);
+    if (v->kind == ValueKind::load) meet_part(by.buffers, v->buffer);
     affines(v->subscripts);
     affine(v->index);
     for (const ValuePtr& arg : v->args) value(arg);

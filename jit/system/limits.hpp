@@ -9,6 +9,8 @@
 #include <stop_token>
 #include <string_view>
 
+#include "scheduler/threads/floating.hpp"
+
 namespace heddle::jit {
 
 /// What bounds one compile, besides ToolOptions::compile_timeout.
@@ -42,7 +44,8 @@ inline constexpr std::string_view out_of_time_advice =
     "allow more (CompileOptions::timeout; BackendOptions::compile_timeout, or "
     "HEDDLE_COMPILE_TIMEOUT) or split the program";
 
-/// While it lives, steps of this thread heed `limits`. The inner one of two counts.
+/// While it lives, steps of this thread heed `limits`, and it computes as kernels do. The inner one
+/// of two counts.
 class LimitedWork {
  public:
   /// `program` and `limits` outlive it.
@@ -61,6 +64,7 @@ class LimitedWork {
   const CompileLimits& limits_;
   LimitedWork* const outer_;
   std::string_view stage_ = "its beginning";
+  const sched::DefaultFloating floating_;  // of what is folded, chosen and printed
 };
 
 /// The stage of the limited work at hand, if there is any: for passes, whose list has their names.

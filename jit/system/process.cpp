@@ -22,8 +22,7 @@
 #include <system_error>
 
 #include "heddle/status.hpp"
-
-extern char** environ;
+#include "jit/system/programs.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -67,9 +66,6 @@ class SpawnPlan {
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
   void place(int fd, int target) { posix_spawn_file_actions_adddup2(&actions_, fd, target); }
-  void open_null(int target) {
-    posix_spawn_file_actions_addopen(&actions_, target, "/dev/null", O_RDONLY, 0);
-  }
   int spawn(pid_t* pid, const Command& command, std::vector<std::string>& environment) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     posix_spawn_file_actions_addclosefrom_np(&actions_, 3);  // what the host opened without care
@@ -97,20 +93,13 @@ FileDescriptor above_standard(int fd) {
   return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-bool names(std::string_view entry, std::string_view name) {
-  return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
-}
-
-std::vector<std::string> child_environment(const std::vector<std::string>& overrides) {
-  std::vector<std::string> all;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::string_view name = text.substr(0, text.find('='));
-    if (std::ranges::none_of(overrides, [&](const auto& o) { return names(o, name); }))
-      all.emplace_back(text);
-  }
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return all;
+/// A pipe whose other end is closed: at its end from the beginning, as /dev/null, which a sandbox
+/// may lack.
+FileDescriptor nothing_to_read(const Command& command) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) cannot_start(command, "pipe", errno);
+  const FileDescriptor writer(ends[1]);
+  return above_standard(ends[0]);
 }
 
 }  // namespace
@@ -153,7 +142,7 @@ std::string Exit::describe() const {
     case Kind::exited:
       return fmt::format("exit status {}", value);
     case Kind::signalled:
-      return fmt::format("killed by signal {} ({})", value, strsignal(value));
+      return fmt::format("killed by signal {} ({})", value, signal_text(value));
     case Kind::unknown:
       break;
   }
@@ -166,20 +155,20 @@ Child::Child(const Command& command, Channel channel) {
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) cannot_start(command, "pipe", errno);
   output_pipe_ = above_standard(pipe_fds[0]);
   FileDescriptor output_end = above_standard(pipe_fds[1]);
-  FileDescriptor channel_end;
+  FileDescriptor input;
   SpawnPlan plan;
   if (channel == Channel::socket) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
       cannot_start(command, "socketpair", errno);
     channel_ = above_standard(pair[0]);
-    channel_end = above_standard(pair[1]);
-    if (!channel_ || !channel_end) cannot_start(command, "descriptor", errno);
-    plan.place(channel_end.get(), 0);
+    input = above_standard(pair[1]);
+    if (!channel_) cannot_start(command, "descriptor", errno);
   } else {
-    plan.open_null(0);
+    input = nothing_to_read(command);
   }
-  if (!output_pipe_ || !output_end) cannot_start(command, "descriptor", errno);
+  if (!input || !output_pipe_ || !output_end) cannot_start(command, "descriptor", errno);
+  plan.place(input.get(), 0);
   plan.place(output_end.get(), 1);
   plan.place(output_end.get(), 2);
   std::vector<std::string> environment = child_environment(command.environment);
@@ -343,38 +332,6 @@ RunResult run_command(const Command& command, const Patience& patience) {
 
 RunResult run_command(const Command& command, std::chrono::milliseconds timeout) {
   return run_command(command, Patience(deadline_after(timeout)));
-}
-
-std::optional<std::string> child_variable(const std::vector<std::string>& overrides,
-                                          std::string_view name) {
-  for (const std::string& entry : overrides) {
-    if (names(entry, name)) return entry.substr(name.size() + 1);
-  }
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    if (names(*entry, name)) return std::string(*entry + name.size() + 1);
-  }
-  return std::nullopt;
-}
-
-std::optional<std::filesystem::path> find_program(const std::string& program,
-                                                  const std::vector<std::string>& overrides) {
-  const auto executable = [](const std::filesystem::path& path) {
-    std::error_code error;
-    return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-  };
-  if (program.empty()) return std::nullopt;
-  if (program.find('/') != std::string::npos) {
-    return executable(program) ? std::optional(std::filesystem::absolute(program)) : std::nullopt;
-  }
-  const std::string path = child_variable(overrides, "PATH").value_or("/usr/bin:/bin");
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find(':', at), path.size());
-    const std::filesystem::path directory = path.substr(at, end - at);
-    at = end + 1;
-    // An empty or relative entry would run whatever lies in the current directory.
-    if (directory.is_absolute() && executable(directory / program)) return directory / program;
-  }
-  return std::nullopt;
 }
 
 }  // namespace heddle::jit

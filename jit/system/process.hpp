@@ -87,7 +87,7 @@ struct Command {
   std::vector<std::string> environment;  ///< "NAME=value", over what the host's environment says
 };
 
-/// A running child: stdin is a socket (when asked for) or /dev/null, stdout and stderr are one
+/// A running child: stdin is a socket (when asked for) or at its end, stdout and stderr are one
 /// pipe. One thread at a time. Destruction kills the group and reaps.
 class Child {
  public:
@@ -145,12 +145,5 @@ struct RunResult {
 /// Runs a command with stdin closed. Throws Error(unavailable) when it cannot be started.
 [[nodiscard]] RunResult run_command(const Command& command, const Patience& patience);
 [[nodiscard]] RunResult run_command(const Command& command, std::chrono::milliseconds timeout);
-
-/// The value of `name` for a child: from `overrides`, else from this process's environment.
-[[nodiscard]] std::optional<std::string> child_variable(const std::vector<std::string>& overrides,
-                                                        std::string_view name);
-/// The executable file that `program` means, looked up on the child's PATH when it has no slash.
-[[nodiscard]] std::optional<std::filesystem::path> find_program(
-    const std::string& program, const std::vector<std::string>& overrides);
 
 }  // namespace heddle::jit

@@ -4,12 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
+#include "files/ascii.hpp"
 #include "files/temp_dir.hpp"
 #include "jit/emit/c.hpp"
 #include "jit/emit/emit.hpp"
 #include "jit/system/limits.hpp"
+#include "jit/system/programs.hpp"
 #include "jit/toolchain/link.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
@@ -26,7 +27,7 @@ std::vector<std::string> split_command(const std::string& command) {
   std::error_code error;
   if (command.find('/') != std::string::npos && std::filesystem::exists(command, error))
     return {command};
-  std::istringstream words(command);
+  WordStream words(command);
   std::vector<std::string> argv;
   for (std::string word; words >> word;) argv.push_back(word);
   return argv;
@@ -140,8 +141,7 @@ class CcToolchain final : public Toolchain {
 
   std::string where_searched() const {
     if (words_[0].find('/') != std::string::npos) return "";
-    return fmt::format(" on PATH={}",
-                       child_variable(options_.environment, "PATH").value_or("(unset)"));
+    return " on " + searched_path(options_.environment);
   }
 
   /// Messages in one language, whatever the user's.
@@ -228,11 +228,12 @@ class CcToolchain final : public Toolchain {
                                   const RunResult& result, const Status& cause) const {
     throw Error(
         code,
-        fmt::format("cc could not compile unit '{:.200}': {}{}\n  command: {}\n  {}\n  output: {}",
-                    unit.name, what, lacks_room(result.output) ? files::temp_dir_advice : "",
-                    fmt::join(command.argv, " "),
-                    keep_source(options_.temp_dir, unit.name, "c", source),
-                    result.output.empty() ? "(none)" : result.output),
+        fmt::format(
+            "cc could not compile unit '{:.200}': {}{}{}\n  command: {}\n  {}\n  output: {}",
+            unit.name, what, lacks_room(result.output) ? files::temp_dir_advice : "",
+            missing_program_advice(result.output, options_.environment),
+            fmt::join(command.argv, " "), keep_source(options_.temp_dir, unit.name, "c", source),
+            result.output.empty() ? "(none)" : result.output),
         cause);
   }
 

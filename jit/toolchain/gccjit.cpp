@@ -4,6 +4,7 @@
 
 #include "files/temp_dir.hpp"
 #include "jit/emit/emit.hpp"
+#include "jit/system/programs.hpp"
 #include "jit/toolchain/helper.hpp"
 #include "jit/toolchain/toolchain.hpp"
 
@@ -122,7 +123,8 @@ class GccjitToolchain final : public Toolchain {
   [[noreturn]] void fail(const CompileUnit& unit, const std::string& source, ErrorCode code,
                          std::string_view what, const Status& cause) const {
     throw Error(code,
-                fmt::format("gccjit could not compile unit '{:.200}': {}\n  {}", unit.name, what,
+                fmt::format("gccjit could not compile unit '{:.200}': {}{}\n  {}", unit.name, what,
+                            missing_program_advice(what, options_.environment),
                             keep_source(options_.temp_dir, unit.name, "loop", source)),
                 cause);
   }

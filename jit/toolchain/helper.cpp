@@ -13,6 +13,7 @@
 
 #include "jit/cache/key.hpp"
 #include "jit/system/limits.hpp"
+#include "jit/system/programs.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 
 namespace heddle::jit {

@@ -1,5 +1,6 @@
 // See nvrtc_library.hpp.
 #include "jit/toolchain/nvrtc_library.hpp"
+#include "files/descriptor.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ struct Nvrtc {
 void* open_library(const std::string& asked, std::uint32_t cuda_major, std::string& why) {
   if (!asked.empty()) {
     void* const library = ::dlopen(asked.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) why = ::dlerror();
+    if (library == nullptr) why = files::loader_text();
     return library;
   }
   // A driver may refuse what a later NVRTC makes.
@@ -51,7 +52,7 @@ void* open_library(const std::string& asked, std::uint32_t cuda_major, std::stri
   if (void* const library = ::dlopen(first.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   for (const char* const name : names) {
     if (void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-    why += fmt::format("{}{}", why.empty() ? "" : "; ", ::dlerror());
+    why += fmt::format("{}{}", why.empty() ? "" : "; ", files::loader_text());
   }
   return nullptr;
 }

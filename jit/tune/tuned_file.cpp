@@ -13,6 +13,7 @@
 
 #include "heddle/status.hpp"
 #include "jit/cache/kept_text.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle {
 namespace {
@@ -115,6 +116,7 @@ std::string to_text(const TunedSchedule& report, const TunedFor& whose) {
 }
 
 std::variant<TunedSchedule, std::string> parse_tuned(std::string_view text, const TunedFor& whose) {
+  const sched::DefaultFloating floating;
   TunedReader lines(text);
   const auto format = lines.line("heddle-tuned");
   if (!format) return "it is damaged (it does not begin as a tuning file)";

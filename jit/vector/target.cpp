@@ -6,8 +6,8 @@
 
 #include <array>
 #include <charconv>
-#include <sstream>
 
+#include "files/ascii.hpp"
 #include "heddle/status.hpp"
 
 namespace heddle::jit {
@@ -88,7 +88,7 @@ std::string Target::to_string() const {
 }
 
 std::optional<Target> Target::parse(std::string_view text) {
-  std::istringstream words{std::string(text)};
+  files::WordStream words{std::string(text)};
   std::string isa_name;
   Target target;
   words >> isa_name >> target.l1_bytes >> target.l2_bytes >> target.l3_bytes;

@@ -96,7 +96,7 @@ FileDescriptor Event::fd() const {
   const auto eventfd_or_throw = [](int fd) {
     if (fd < 0) {
       throw Error(ErrorCode::exhausted,
-                  fmt::format("no descriptor for an event: {}", std::strerror(errno)));
+                  fmt::format("no descriptor for an event: {}", strerrordesc_np(errno)));
     }
     return fd;
   };

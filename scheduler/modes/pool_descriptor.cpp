@@ -17,7 +17,7 @@ namespace {
 FileDescriptor owned(int fd) {
   if (fd < 0) {
     throw Error(ErrorCode::exhausted,
-                fmt::format("no descriptor for a scheduler: {}", std::strerror(errno)));
+                fmt::format("no descriptor for a scheduler: {}", strerrordesc_np(errno)));
   }
   return FileDescriptor(fd);
 }
@@ -27,7 +27,7 @@ void watch(int epoll, int fd) {
   readable.events = EPOLLIN;
   if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &readable) != 0) {
     throw Error(ErrorCode::exhausted,
-                fmt::format("cannot watch a descriptor: {}", std::strerror(errno)));
+                fmt::format("cannot watch a descriptor: {}", strerrordesc_np(errno)));
   }
 }
 

@@ -64,8 +64,9 @@ class Writer {
   Writer(const Trace& trace, std::ostream& out) : trace_(trace), out_(out) {}
 
   void write() {
-    out_ << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"heddle\",\"dropped\":"
-         << trace_.dropped << "},\"traceEvents\":[";
+    // Text alone: numbers would go by the stream's locale.
+    out_ << R"({"displayTimeUnit":"ns","otherData":{"producer":"heddle","dropped":)"
+         << fmt::to_string(trace_.dropped) << R"(},"traceEvents":[)";
     metadata("process_name", R"("pid":1)", "devices");
     metadata("process_name", R"("pid":2)", "threads");
     for (const auto& [track, name] : trace_.names) metadata("thread_name", place(track), name);
@@ -153,7 +154,7 @@ void Trace::write_chrome_json(const std::string& path) const {
   file.close();
   if (!file) {
     throw Error(ErrorCode::unavailable,
-                fmt::format("trace: '{}' cannot be written ({})", path, std::strerror(errno)));
+                fmt::format("trace: '{}' cannot be written ({})", path, strerrordesc_np(errno)));
   }
 }
 

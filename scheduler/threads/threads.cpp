@@ -63,7 +63,7 @@ void bind_to(const std::vector<unsigned long>& mask) {
                                            reinterpret_cast<const cpu_set_t*>(mask.data()));
   if (error != 0)
     log(LogLevel::warn,
-        fmt::format("a thread runs unbound, on any processor: {}", std::strerror(error)));
+        fmt::format("a thread runs unbound, on any processor: {}", strerrordesc_np(error)));
 }
 
 }  // namespace

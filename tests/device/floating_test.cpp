@@ -1,28 +1,19 @@
-// What a host's floating operations are like is nothing to kernels and compiles.
-#include <immintrin.h>
-
+// What a host's floating operations are like is nothing to kernels and compiles. A program of these
+// alone is built with -ffast-math, too: it flushes what is tiny from its start.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "heddle/executor.hpp"
 #include "tests/device/backends.hpp"
+#include "tests/device/host_floating.hpp"
 
 namespace heddle {
 namespace {
 
 using testing::ElementsAre;
-
-/// A host that rounds up, takes what is tiny for zero and flushes it.
-class UnusualHost {
- public:
-  UnusualHost() : before_(_mm_getcsr()) { _mm_setcsr(unusual); }
-  ~UnusualHost() { _mm_setcsr(before_); }
-  UnusualHost(const UnusualHost&) = delete;
-  UnusualHost& operator=(const UnusualHost&) = delete;
-  [[nodiscard]] static bool is_as_before() { return (_mm_getcsr() & ~0x3fU) == unusual; }
-
- private:
-  static constexpr unsigned unusual = 0x1f80 | _MM_ROUND_UP | 0x8040;
-  const unsigned before_;
-};
 
 /// Others have arithmetic of their own.
 std::vector<std::string> cpu_rows_under_test() {
@@ -36,12 +27,21 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FloatingTest);
 INSTANTIATE_TEST_SUITE_P(Backends, FloatingTest, testing::ValuesIn(cpu_rows_under_test()),
                          [](const auto& backend) { return backend.param; });
 
-// J3, D10: threads of a backend that such a host opens compute as all others do, as does the host
-// itself where tasks run on it; what a compiler folds is the same; the host stays as it is
+std::vector<std::uint32_t> bits_of(std::span<const float> values) {
+  std::vector<std::uint32_t> bits;
+  for (const float& value : values) {
+    bits.emplace_back();
+    std::memcpy(&bits.back(), &value, sizeof value);
+  }
+  return bits;
+}
+
+// J3, J14, D10: threads of a backend that such a host opens compute as all others do, as does the
+// host itself where tasks run on it; what a compiler folds is the same; the host stays as it is
 TEST_P(FloatingTest, IsNotTheHosts) {
   const float tiny = std::numeric_limits<float>::min();
   const std::vector<float> values{tiny, 5.0F};
-  const UnusualHost host;
+  const UnusualHost host(host_floatings.back());
   const Backend backend = Backend::open(GetParam());
   const Tensor x("x", f32, {2}), halves("halves", f32, {2}), thirds("thirds", f32, {2}),
       folded("folded", f32, {2});
@@ -53,11 +53,48 @@ TEST_P(FloatingTest, IsNotTheHosts) {
       Context(backend.physical_device(0).new_virtual_device()).link(backend.compile(program));
   run.context().write(x, values);
   run.schedule();
-  EXPECT_THAT(run.context().read<float>(halves), ElementsAre(0x1p-127F, 2.5F));
+  EXPECT_THAT(bits_of(run.context().read<float>(halves)), ElementsAre(0x00400000U, 0x40200000U));
   for (const Tensor& third : {thirds, folded})
-    EXPECT_EQ(run.context().read<float>(third)[1], 0x1.aaaaaap0F) << third.label();
-  EXPECT_TRUE(UnusualHost::is_as_before());
+    EXPECT_EQ(bits_of(run.context().read<float>(third))[1], 0x3fd55555U) << third.label();
+  EXPECT_TRUE(host.is_as_before());
 }
+
+/// What is folded, rounded, tiny, infinite or no number, as a row.
+Node numbers(const Graph& graph, const Node& x) {
+  const auto one = [&](double number, DType dtype = f32) { return graph.constant(number, dtype); };
+  return stack({x * 0.1, x * 0 + 1e-40F, cast(one(1e300, f64), f32), cast(one(0.1, f64), f32),
+                cast(cast(one(70000), f16), f32), cast(cast(one(1e20), i32), f32), one(3e38) * 2,
+                one(1) / 0, exp(one(1000)), log(one(0)), pow(one(0), -1), max(one(-1), x),
+                sqrt(one(-1)), one(0) / 0, x + std::numeric_limits<float>::quiet_NaN()});
+}
+
+// J14, F1: what executors trace, compilers fold and kernels compute has the same bits in each
+// host, and stops none; texts of arrays too
+TEST_P(FloatingTest, ExecutorsComputeTheSame) {
+  for (const HostFloating& floating : {host_floatings.front(), host_floatings.back()}) {
+    SCOPED_TRACE(floating.name);
+    const UnusualHost host(floating);
+    const Backend backend = Backend::open(GetParam());
+    const Executor executor(backend.physical_device(0).new_virtual_device(), numbers);
+    const Array result = executor(1.0F);
+    std::vector<std::uint32_t> bits = bits_of(result.values<float>());
+    const std::string text = result.to_string();
+    EXPECT_TRUE(host.is_as_before());
+    constexpr std::uint32_t infinity = 0x7f800000, nan_from = 0x7f800001, sign = 0x80000000;
+    for (std::uint32_t& each : bits) {
+      if ((each & ~sign) >= nan_from) each = nan_from;
+    }
+    EXPECT_THAT(bits, ElementsAre(0x3dcccccdU, 0x000116c2U, infinity, 0x3dcccccdU, infinity,
+                                  0x4f000000U, infinity, infinity, infinity, infinity | sign,
+                                  infinity, 0x3f800000U, nan_from, nan_from, nan_from));
+    EXPECT_THAT(text, testing::HasSubstr("[0.1, 9.99995e-41, inf, ..., "));
+  }
+}
+
+#ifdef __FAST_MATH__
+// J14: the tests of this program say something
+TEST(FastMathTest, FlushesFromItsStart) { EXPECT_EQ(_mm_getcsr() & 0x8040U, 0x8040U); }
+#endif
 
 }  // namespace
 }  // namespace heddle

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "files/ascii.hpp"
 #include "heddle/status.hpp"
 #include "tools/explain/operations.hpp"
 
@@ -40,22 +40,19 @@ class Words {
 
  private:
   void next() {
-    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0])) != 0)
-      rest_.remove_prefix(1);
+    while (!rest_.empty() && files::is_space(rest_[0])) rest_.remove_prefix(1);
     now_ = {};
     if (rest_.empty()) return;
-    const auto is_word = [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-    };
+    const auto is_word = [](char c) { return files::is_letter_or_digit(c) || c == '_'; };
     std::size_t length = 0;
     Word::Kind kind = Word::Kind::symbol;
-    if (std::isdigit(static_cast<unsigned char>(rest_[0])) != 0) {
+    if (files::is_digit(rest_[0])) {
       kind = Word::Kind::integer;
       for (; length < rest_.size(); ++length) {
         const char c = rest_[length];
         const bool sign = (c == '+' || c == '-') && (rest_[length - (length > 0)] | 0x20) == 'e';
         if (!is_word(c) && c != '.' && !sign) break;
-        if (std::isdigit(static_cast<unsigned char>(c)) == 0) kind = Word::Kind::number;
+        if (!files::is_digit(c)) kind = Word::Kind::number;
       }
     } else if (is_word(rest_[0])) {
       kind = Word::Kind::name;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/system/process.hpp"
+#include "jit/system/programs.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "tests/support/seeds.hpp"
 

@@ -55,6 +55,8 @@ struct Fault {
 const Fault faults[] = {
     {"ExitsOne", "echo 'unit.c:1: error: no such luck' >&2; exit 1", ErrorCode::compile_failed,
      "no such luck"},
+    {"HasNoTools", "cc=$(command -v cc); PATH=/dev/null/nowhere; exec $cc \"$@\"",
+     ErrorCode::compile_failed, "install binutils there"},
     {"ExitStatus", "exit 42", ErrorCode::compile_failed, "exit status 42"},
     {"Killed", "kill -9 $$", ErrorCode::compile_failed, "signal 9"},
     {"Crashes", "kill -SEGV $$", ErrorCode::compile_failed, "signal 11"},
@@ -83,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(All, CcFaultTest, ::testing::ValuesIn(faults),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(CcFaultTest, IsAnErrorAndTheNextCompileWorks) {
-  // J10, O48
+  // J10, J14, O48
   const Fault& fault = GetParam();
   std::string script = fault.script;
   if (const auto at = script.find("OUT "); at != std::string::npos)

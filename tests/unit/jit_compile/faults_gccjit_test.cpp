@@ -39,7 +39,7 @@ struct ToolFault {
 };
 
 const ToolFault tool_faults[] = {
-    {"AsMissing", "as", "", ErrorCode::compile_failed, "'as'"},
+    {"AsMissing", "as", "", ErrorCode::compile_failed, "install binutils there"},
     {"AsFails", "as", "echo 'as: no such luck' >&2; exit 1", ErrorCode::compile_failed,
      "no such luck"},
     {"AsKilled", "as", "kill -9 $$", ErrorCode::compile_failed, "unit 'bad'"},
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, GccjitFaultTest, ::testing::ValuesIn(tool_faults),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(GccjitFaultTest, IsAnErrorAndTheNextCompileWorks) {
-  // J10, O49: never the host's end
+  // J10, J14, O49: never the host's end
   const ToolFault& fault = GetParam();
   const Scratch scratch;
   const auto flag = scratch.path() / "broken";

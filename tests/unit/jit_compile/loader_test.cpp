@@ -19,6 +19,7 @@
 #include "jit/cache/library.hpp"
 #include "jit/emit/c.hpp"
 #include "jit/system/process.hpp"
+#include "jit/system/programs.hpp"
 #include "jit/toolchain/link.hpp"
 #include "kernel_runner.hpp"
 #include "scratch.hpp"

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "heddle/status.hpp"
+#include "jit/system/programs.hpp"
 #include "scratch.hpp"
 
 namespace heddle::jit::testing {

@@ -19,6 +19,7 @@
 #include "cached.hpp"
 #include "files/temp_dir.hpp"
 #include "jit/system/process.hpp"
+#include "jit/system/programs.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -65,12 +66,13 @@ bool deny(int number) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// Gives this process a view of its own in which /proc is empty.
-bool hide_proc() {
+/// Gives this process a view of its own in which that folder is empty.
+bool hide(const char* folder) {
   return unshare(CLONE_NEWNS) == 0 &&
          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("none", "/proc", "tmpfs", 0, "size=4k") == 0;
+         mount("none", folder, "tmpfs", 0, "size=4k") == 0;
 }
+bool hide_proc() { return hide("/proc"); }
 
 TEST(SandboxTest, DeadlinesHoldWithoutFcntl) {
   // J10: a compiler that hangs is ended in time, and its words are kept
@@ -137,6 +139,23 @@ TEST(SandboxTest, LoadsFromAFileWithoutProc) {
   if (outcome == Outcome::not_possible_here) GTEST_SKIP() << "cannot mount here";
   EXPECT_EQ(outcome, Outcome::good);
   EXPECT_THAT(here.entries(), SizeIs(3));
+}
+
+TEST(SandboxTest, CompilesWithoutDevices) {
+  // J14: nobody needs /dev/null
+  const CacheScratch here;
+  const Outcome outcome =
+      in_child([] { return hide("/dev"); }, [&] { EXPECT_EQ(here.use(7).stored, 1u); });
+  if (outcome == Outcome::not_possible_here) GTEST_SKIP() << "cannot mount here";
+  EXPECT_EQ(outcome, Outcome::good);
+}
+
+TEST(SandboxTest, CompilesWithoutAPath) {
+  // J14: compilers find assembler and linker where they were found themselves
+  const CacheScratch here;
+  const Outcome outcome =
+      in_child([] { return unsetenv("PATH") == 0; }, [&] { EXPECT_EQ(here.use(7).stored, 1u); });
+  EXPECT_EQ(outcome, Outcome::good);
 }
 
 TEST(SandboxTest, WhereNothingCanBeLoadedTheSystemIsNamedAndEntriesStay) {

@@ -15,6 +15,7 @@
 
 #include "devices/device.hpp"
 #include "heddle/heddle.hpp"
+#include "runtime/config.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/temp_directory.hpp"
 
@@ -52,6 +53,7 @@ TEST(BackendChoiceTest, WordsAreTakenInAnyCase) {
   const EnvironmentVariable cache("HEDDLE_CACHE", "OFF"), map("HEDDLE_PERF_MAP", "Off"),
       isa("HEDDLE_ISA", "Portable"), log("HEDDLE_LOG", "Error");
   EXPECT_EQ(Backend::open("Sync_cc").name(), "sync_cc");
+  EXPECT_EQ(rt::lower("GCCJIT"), "gccjit");
   BackendOptions options;
   options.name = "SYNC_CC";
   options.isa = "PORTABLE";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
+#include <locale>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -245,6 +246,20 @@ TEST_P(TraceTest, FullBuffersDropAndCount) {
   EXPECT_EQ(tasks[0].ticket, 1u);
   EXPECT_GE(trace.events.size() + trace.dropped, 1000u);
   EXPECT_EQ(parsed(trace)["otherData"]["dropped"], trace.dropped);
+}
+
+// J14: whatever the stream's locale
+TEST(TraceJsonTest, NumbersHaveNoSeparators) {
+  struct Grouped : std::numpunct<char> {
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  Trace trace;
+  trace.dropped = 12'345;
+  std::ostringstream text;
+  text.imbue(std::locale(text.getloc(), new Grouped));
+  trace.write_chrome_json(text);
+  EXPECT_EQ(nlohmann::json::parse(text.str())["otherData"]["dropped"], 12'345);
 }
 
 TEST(TraceStateTest, StartsOnceAndStopsOnce) {

@@ -1,0 +1,88 @@
+// See system/programs.hpp.
+#include "jit/system/programs.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+extern char** environ;
+
+namespace heddle::jit {
+namespace {
+
+/// Where programs are looked for, as shells do, in a host without PATH.
+constexpr std::string_view usual_path = "/usr/bin:/bin";
+
+bool names(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+}
+
+}  // namespace
+
+std::vector<std::string> child_environment(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (std::ranges::none_of(overrides, [&](const auto& o) { return names(o, name); }))
+      all.emplace_back(text);
+  }
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  // Compilers look for assemblers and linkers where they were found themselves.
+  if (std::ranges::none_of(all, [](const auto& entry) { return names(entry, "PATH"); }))
+    all.push_back(fmt::format("PATH={}", usual_path));
+  return all;
+}
+
+std::optional<std::string> child_variable(const std::vector<std::string>& overrides,
+                                          std::string_view name) {
+  for (const std::string& entry : overrides) {
+    if (names(entry, name)) return entry.substr(name.size() + 1);
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (names(*entry, name)) return std::string(*entry + name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::string searched_path(const std::vector<std::string>& overrides) {
+  if (const auto path = child_variable(overrides, "PATH"))
+    return fmt::format("PATH={} (absolute folders of it)", *path);
+  return fmt::format("{}, as PATH is unset", usual_path);
+}
+
+std::string missing_program_advice(std::string_view output,
+                                   const std::vector<std::string>& overrides) {
+  for (const std::string_view said : {"cannot execute '", "cannot find 'ld'", "Executable \"ld"}) {
+    if (output.find(said) == std::string_view::npos) continue;
+    return fmt::format(
+        "\n  it looked for assembler and linker on {}; install binutils there, or have PATH name "
+        "their folder",
+        searched_path(overrides));
+  }
+  return {};
+}
+
+std::optional<std::filesystem::path> find_program(const std::string& program,
+                                                  const std::vector<std::string>& overrides) {
+  const auto executable = [](const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+  };
+  if (program.empty()) return std::nullopt;
+  if (program.find('/') != std::string::npos) {
+    return executable(program) ? std::optional(std::filesystem::absolute(program)) : std::nullopt;
+  }
+  const std::string path = child_variable(overrides, "PATH").value_or(std::string(usual_path));
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    const std::filesystem::path directory = path.substr(at, end - at);
+    at = end + 1;
+    // An empty or relative entry would run whatever lies in the current directory.
+    if (directory.is_absolute() && executable(directory / program)) return directory / program;
+  }
+  return std::nullopt;
+}
+
+}  // namespace heddle::jit
