@@ -121,7 +121,6 @@ HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
   }
   HostArray array(std::move(type));
   const std::int64_t count = array.num_elements();
-  const sched::DefaultFloating floating;
   // As many bits as the type holds exactly, so that no value rounds up to 1.
   const DType dtype = array.type_.dtype;
   const int bits = dtype == DType::f64   ? 53

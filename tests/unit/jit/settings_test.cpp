@@ -91,13 +91,20 @@ TEST(SettingsTest, NumbersOfTheHostAreRoundedToNearest) {
   }
 }
 
+// J14: integers beyond what f32 has exactly
+TEST(SettingsTest, LongRangesAreRoundedToNearest) {
+  const UnusualHost host(host_floatings[1]);
+  const HostArray range = HostArray::range({f32, {16'777'218}});
+  EXPECT_EQ(range.values<float>().back(), 16'777'216.0F);
+}
+
 /// Of a program with literals that are converted, tiny and huge.
 std::string program_text() {
   const Tensor x("x", f32, {4}), y("y", f64, {4}), z("z", f16, {4});
   const Index i;
   Program program("numbers");
   const volatile float tiny = 1e-40F;
-  program << (y(i) = x(i) * 0.1 + tiny + cast(Expr(1e300), f32) + 1e-300)
+  program << (y(i) = x(i) * 0.1 + tiny + cast(Expr(1e300), f32) + 1e-310)
           << (z(i) = cast(Expr(0.1), f16) + x(i) * 16777217);
   return program.to_string();
 }
