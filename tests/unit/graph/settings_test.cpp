@@ -17,12 +17,12 @@ namespace {
 
 /// Operations that make numbers of their own, and constants of each type.
 std::vector<Node> numbers(const Graph& graph, const Node& x) {
-  const double inf = std::numeric_limits<double>::infinity();
+  const double boundless = std::numeric_limits<double>::infinity();
   const volatile float tiny = 1e-40F;
   const Node key = graph.constant(std::uint64_t{7}, u64);
   std::vector<Node> made{x * 0.1,
                          x + tiny,
-                         x - inf,
+                         x - boundless,
                          max(x, std::nan("")),
                          pow(x, -1.1),
                          x + graph.constant(3e38F) * 2,
