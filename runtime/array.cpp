@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "jit/system/inside.hpp"
 #include "jit/value/element.hpp"
@@ -111,14 +112,26 @@ HostArray Array::to_host(std::source_location where) const {
                             text_of(device(), type())),
                 closed);
   }
+  throw_if_failed(status());
   // The copy keeps it: a wait that is refused, or cancelled, ends before the copy does.
   const auto values = std::make_shared<const HostArray>(type());
   rt::SubmitOptions options = rt::without_events(where);
   options.after = state_->awaited();
-  throw_if_failed(rt::submit_to_host(*Inside::of(device()), view(),
-                                     {values->data(), values->num_bytes(), values}, nullptr,
-                                     options)
-                      .wait());
+  const auto read_by = [&](const Device& reader) {
+    return rt::submit_to_host(*Inside::of(reader), view(),
+                              {values->data(), values->num_bytes(), values}, nullptr, options);
+  };
+  Event end;
+  std::optional<Device> other;
+  try {
+    end = read_by(device());
+  } catch (const Error&) {
+    // A device that failed runs nothing until it recovers, but what came before that is there.
+    if (!done() || device().timeline().status().ok()) throw;
+    options.sync = Sync::automatic;
+    end = read_by(other.emplace(device().physical_device().new_virtual_device()));
+  }
+  throw_if_failed(end.wait());
   return *values;
 }
 
@@ -145,6 +158,7 @@ Array Array::copy_to(const Device& device, std::source_location where) const {
 Array Array::copy(std::source_location where) const { return copied_to(device(), where); }
 
 Array Array::copied_to(const Device& device, const std::source_location& where) const {
+  throw_if_failed(status());
   BufferView copy = memory_for(device, type(), dev::LastUses::ordered);
   rt::SubmitOptions options = rt::without_events(where);
   options.sync = Sync::automatic;

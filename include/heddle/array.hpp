@@ -92,9 +92,9 @@ class Array {
   /// false once its memory was donated.
   [[nodiscard]] bool live() const noexcept { return view().buffer().live(); }
 
-  /// A copy in host memory, once it is there. Throws Error with what became of it where it did not
-  /// come, failed_precondition naming the taker where it was donated, and inside a task of its
-  /// device.
+  /// A copy in host memory, once it is there. What came before its device failed is read all the
+  /// same, before Device::recover() too. Throws Error with what became of it where it did not come,
+  /// failed_precondition naming the taker where it was donated, and inside a task of its device.
   [[nodiscard]] HostArray to_host(
       std::source_location where = std::source_location::current()) const;
   /// The elements, row-major, as to_host(). Throws invalid_argument where T is not the dtype.

@@ -1,7 +1,10 @@
 // Arrays: values on devices, while they come, once they are there, and where they do not come.
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heddle/array.hpp"
@@ -41,6 +44,22 @@ class ArraysTest : public Conformance {
   };
 };
 HEDDLE_CONFORMANCE_SUITE(ArraysTest);
+
+// S11: what came before its device failed is read, also before that recovers; what did not is not
+TEST_P(ArraysTest, AreReadWhileTheirDeviceHasFailed) {
+  const Array there = computed(1);
+  static_cast<void>(there.wait());
+  std::optional<Gate> gate(std::in_place, device);
+  const Event failed = device.submit("sensor", [] { throw std::runtime_error("unplugged"); });
+  const Array missing = there.copy();
+  gate.reset();
+  EXPECT_FALSE(failed.wait().ok());
+  EXPECT_THAT(there.values<float>(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(text(failure([&] { static_cast<void>(missing.to_host()); })), HasSubstr("unplugged"));
+  EXPECT_EQ(device.timeline().status().code(), ErrorCode::device_failed);
+  device.recover();
+  EXPECT_THAT(there.values<float>(), ElementsAre(1, 2, 3));
+}
 
 // What is given is copied, whatever it is, and comes back
 TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
