@@ -46,18 +46,32 @@ void ExecutorCall::run(executors::Sink& sink) {
 /// Pairs each donated argument with a result that may have its memory. A call that frees some, or
 /// hands over what is to be seen to before, is not plain.
 void ExecutorCall::plan_donation() {
+  // A variable's stays its own: where the call is skipped, it has its old value there.
+  const auto is_updated = [&](std::size_t k) {
+    const auto& update = graph_.parameters[k].update;
+    return given_[k].donated && update && graph_.may_take(*update, k);
+  };
+  for (std::size_t k = graph_.num_arguments; k < given_.size(); ++k) {
+    if (!is_updated(k)) continue;
+    pairs_.pair(k, *graph_.parameters[k].update);
+    add_gift(k, *graph_.parameters[k].update);
+  }
   for (std::size_t k = 0; k < given_.size(); ++k) {
-    if (given_[k].donated && !given_[k].ours) plan_gift(k);
+    if (given_[k].donated && !given_[k].ours && !is_updated(k)) plan_gift(k);
   }
   // What was made here, and nobody else has, comes last.
   for (std::size_t k = 0; k < given_.size(); ++k) {
-    if (given_[k].donated && given_[k].ours) plan_gift(k);
+    if (given_[k].donated && given_[k].ours && !is_updated(k)) plan_gift(k);
   }
 }
 
-void ExecutorCall::plan_gift(std::size_t k) {
+void ExecutorCall::add_gift(std::size_t k, std::size_t result) {
   given_[k].gift = static_cast<std::uint32_t>(gifts_.size());
-  gifts_.push_back({k, pairs_.pair(k).value_or(no_result)});
+  gifts_.push_back({k, result});
+}
+
+void ExecutorCall::plan_gift(std::size_t k) {
+  add_gift(k, pairs_.pair(k).value_or(no_result));
   if (gifts_.back().result != no_result) return;
   plain_ = small_ = false;
   if (!given_[k].ours) tell_in_vain(k);
@@ -146,7 +160,20 @@ void ExecutorCall::keep_updates() {
     const auto updated =
         std::span(arrays_.data(), arrays_.size()).subspan(*use.first_result, count);
     updates_.push_back({use.variable.get(), executors::Result::copies(updated)});
+    for (std::size_t k = 0; k < count; ++k)
+      keep_value(*use.variable, use.first_parameter + k, *use.first_result + k);
   }
+}
+
+/// Where the call is skipped, the variable has its value from before.
+void ExecutorCall::keep_value(VariableState& variable, std::size_t parameter, std::size_t result) {
+  const Given& given = given_[parameter];
+  CallRecord::Kept kept{&variable, given.array->event, given.ours, {}};
+  if (pairs_.giver(result) != parameter) {
+    kept.move = plan_move(execution_, place_of(given.array->view), place_of(states_[result]->view),
+                          graph_.results[result].bytes, "update");
+  }
+  record_->kept.push_back(std::move(kept));
 }
 
 /// At the moment at which the call is accepted, variables are still those that it took.
@@ -161,8 +188,10 @@ bool ExecutorCall::hold() noexcept {
 }
 
 bool ExecutorCall::is_outdated() noexcept {
-  const bool same = hold();
-  if (same) release(nullptr);
+  if (!hold()) return true;
+  bool same = true;
+  for (const Seen& each : seen_) same = !each.variable->recall() && same;
+  release(nullptr);
   return !same;
 }
 

@@ -87,6 +87,7 @@ class ExecutorCall final : private Condition {
   [[nodiscard]] bool tells_nodes() const;
   void keep_marked();
   void keep_updates();
+  void keep_value(VariableState& variable, std::size_t parameter, std::size_t result);
   [[nodiscard]] bool hold() noexcept override;
   void release(const Event* taken) noexcept override;
   [[nodiscard]] std::shared_ptr<const Recorded> recorded();
@@ -99,6 +100,7 @@ class ExecutorCall final : private Condition {
   void ask_hook(SideParameters& sides) const;
   void plan_donation();
   void plan_gift(std::size_t k);
+  void add_gift(std::size_t k, std::size_t result);
   [[nodiscard]] ResultCell& begin_cell(std::size_t result);
   [[nodiscard]] bool is_plain_gift(std::size_t k);
   [[nodiscard]] const std::string& text_of(const Gift& gift) const;

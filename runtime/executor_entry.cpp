@@ -70,9 +70,9 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
     if (use.updated) made.first_result = results.size();
     for (std::size_t k = 0; k < variable->types.size(); ++k) {
       is_variable[use.first_parameter + k] = true;
-      if (use.updated)
-        add_result(lowered.results[results.size()],
-                   fmt::format("variable '{}'", variable->path(k)));
+      if (!use.updated) continue;
+      parameters[use.first_parameter + k].update = results.size();
+      add_result(lowered.results[results.size()], fmt::format("variable '{}'", variable->path(k)));
     }
     variables.push_back(std::move(made));
   }

@@ -35,6 +35,8 @@ struct CompiledGraph {
     std::size_t bytes;
     std::optional<std::uint32_t> entry;  ///< of the signature; none: nothing of it is needed
     bool may_be_taken = false;           ///< some result may have its memory
+    /// Of a variable that calls update: the result that it is from then on.
+    std::optional<std::size_t> update{};
   };
   struct Result {
     std::string name;

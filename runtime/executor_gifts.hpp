@@ -33,6 +33,11 @@ class Gifts {
     }
     return {};
   }
+  /// The same of that result, which has no other's yet, and may have this one's memory.
+  void pair(std::size_t parameter, std::size_t result) {
+    givers_.resize(graph_.results.size(), nobody);
+    givers_[result] = static_cast<std::uint32_t>(parameter);
+  }
   /// The parameter whose memory that result has, if it has any's.
   [[nodiscard]] std::optional<std::size_t> giver(std::size_t result) const noexcept {
     if (givers_.empty() || givers_[result] == nobody) return {};

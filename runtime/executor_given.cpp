@@ -86,6 +86,7 @@ void ExecutorCall::see_variables() {
   std::ranges::sort(seen, std::less<>(), &Seen::variable);
   for (Seen& each : seen) {
     each.lock = each.variable->lock();
+    static_cast<void>(each.variable->recall());
     each.changes = each.variable->changes;
     each.looks = each.variable->looks;
   }
@@ -97,9 +98,10 @@ void ExecutorCall::see_variables() {
       const auto& buffer = Inside::of(state->view.buffer());
       const bool alone = state.use_count() == 1 && buffer.use_count() == 1;
       const bool whole = array.num_bytes() == buffer->bytes;
-      const bool donated = use.first_result.has_value() && alone && whole && !buffer->borrowed &&
-                           buffer->constant.empty();
-      others_[use.first_parameter + k - given_.size()] = {array, donated};
+      const std::size_t parameter = use.first_parameter + k;
+      const bool donated = use.first_result && graph_.may_take(*use.first_result + k, parameter) &&
+                           alone && whole && !buffer->borrowed && buffer->constant.empty();
+      others_[parameter - given_.size()] = {array, donated};
       if (donated) std::ranges::find(seen, use.variable.get(), &Seen::variable)->donated = true;
     }
   }

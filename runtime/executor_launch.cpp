@@ -172,7 +172,7 @@ void ExecutorCall::add_accesses(Accesses& accesses) const {
       access.use = Use::change;
       access.taker = gift.taker;
       access.taker_text = &text_of(gift);
-    } else if (!graph_.parameters[k].entry) {
+    } else if (!graph_.parameters[k].entry && !graph_.parameters[k].update) {
       continue;
     }
     accesses.add(access);

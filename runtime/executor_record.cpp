@@ -1,6 +1,7 @@
 // See executor_record.hpp.
 #include "runtime/executor_record.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <new>
 #include <span>
@@ -8,6 +9,8 @@
 #include "jit/system/inside.hpp"
 #include "runtime/buffer_state.hpp"
 #include "runtime/execution.hpp"
+#include "runtime/variable_state.hpp"
+#include "scheduler/device/timeline.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
 
 namespace heddle::rt {
@@ -68,18 +71,39 @@ void CallRecord::accepted() noexcept { site_.launches.begin(); }
 
 Status CallRecord::run(Execution& execution) {
   execution.count_launches(1);
-  if (const auto plain = plain_kernel(execution, site_.loaded, tables))
-    return run_plain(execution, site_.loaded.code, *plain, {});
-  return run_.emplace(execution, site_.loaded, tables, no_inputs(), room_).all();
+  const auto plain = plain_kernel(execution, site_.loaded, tables);
+  Status status = plain ? run_plain(execution, site_.loaded.code, *plain, {})
+                        : run_.emplace(execution, site_.loaded, tables, no_inputs(), room_).all();
+  leaves_values_ = status.ok() && !execution.queue->runs_ahead();
+  return status;
 }
 
 Status CallRecord::ended(Execution& /*execution*/, Status status) noexcept {
-  return run_ ? run_->ended(std::move(status)) : status;
+  Status how = run_ ? run_->ended(std::move(status)) : std::move(status);
+  leaves_values_ = how.ok();
+  return how;
+}
+
+/// What its own device was to do before is over by now; others may still fill what is to be copied.
+void CallRecord::pass_over(Execution& execution) noexcept {
+  leaves_values_ = std::ranges::all_of(kept, [&](const Kept& each) {
+    const bool stays = each.move.route == Route::none;
+    const bool there = each.ours ? ended_well(each.filled)
+                                 : stays || each.filled.device_id() == site_.timeline ||
+                                       sched::Timeline::has_ended(each.filled);
+    return there && each.move.run().ok() && (stays || execution.queue->settle().ok());
+  });
 }
 
 void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
   run_.reset();
   accesses.clear();
+  // Before its end is told, after which somebody may recall them.
+  for (const Kept& each : kept) {
+    if (!leaves_values_) each.variable->lose();
+  }
+  kept.clear();
+  leaves_values_ = false;
   Site& site = site_;
   site.spares.give(*this);  // and may go with the site
   if (site.launches.end()) delete &site;

@@ -4,12 +4,16 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "runtime/executor_entry.hpp"
 #include "runtime/steps.hpp"
 #include "runtime/submit.hpp"
+#include "runtime/transfer.hpp"
 
 namespace heddle::rt {
+
+class VariableState;
 
 // Plain calls keep no memory: what those who have it let go meanwhile is free for tasks of the same
 // device at once, and for others once its last uses have ended, of which these are some.
@@ -32,12 +36,21 @@ class CallRecord final : public Operation {
   // To be filled in:
   Tables tables;      ///< what they have is another call's
   Accesses accesses;  ///< empty
+  /// What a variable that it updates has where it does not run: its value from before.
+  struct Kept {
+    VariableState* variable;
+    Event filled;  ///< the end of what fills that
+    bool ours;     ///< that is a copy, which the call made
+    Move move;     ///< none: it stays where it is
+  };
+  std::vector<Kept> kept;  ///< empty; of all that it updates
 
   /// How the queue handles one that was filled in, and held by accepted(), and is given as a
   /// CallRecord*.
   static const sched::TaskOps plain_ops;
   Status run(Execution& execution) override;
   Status ended(Execution& execution, Status status) noexcept override;
+  void pass_over(Execution& execution) noexcept override;
   void accepted() noexcept override;
 
  private:
@@ -47,6 +60,8 @@ class CallRecord final : public Operation {
   void retire(std::shared_ptr<Execution> execution) noexcept override;
 
   Site& site_;  // has its spares
+  /// Its variables have what it computed, or, where it was passed over, what they had before.
+  bool leaves_values_ = false;
   Run::Room room_;
   std::optional<Run> run_;  // goes first
 };

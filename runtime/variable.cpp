@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "heddle/status.hpp"
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
+#include "runtime/array_state.hpp"
 #include "runtime/variable_state.hpp"
+#include "scheduler/device/timeline.hpp"
 
 namespace heddle {
 namespace rt {
@@ -26,6 +29,44 @@ std::unique_lock<std::mutex> VariableState::lock() {
       fmt::format("variable '{}': forked: a thread of the parent was at it when the process "
                   "was forked, so that its child cannot tell what is there; make another",
                   name));
+}
+
+void VariableState::set(std::vector<Array>& leaves) {
+  std::vector<Event> ends;
+  for (const Array& array : leaves) ends.push_back(array.event());
+  set_.swap(ends);
+  arrays.swap(leaves);
+  // relaxed: an update from before may still set it, and then nothing is recalled.
+  is_lost_.store(false, std::memory_order_relaxed);
+  ++changes;
+}
+
+bool VariableState::recall() noexcept {
+  const auto ended_badly = [](const Array& array) {
+    const Event& event = Inside::of(array)->event;
+    return sched::Timeline::has_ended(event) && !ended_well(event);
+  };
+  if (std::ranges::none_of(arrays, ended_badly)) return false;
+  // relaxed: pairs with the store in lose().
+  if (is_lost_.load(std::memory_order_relaxed) || !std::ranges::all_of(set_, ended_well))
+    return false;
+  std::vector<Array> before;
+  try {
+    for (const Array& array : arrays) {
+      before.push_back(Inside::make<Array>(
+          std::make_shared<const ArrayState>(ArrayState{array.device(), array.view(), Event()})));
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  for (const Array& array : before) {
+    BufferState& buffer = *Inside::of(array.view().buffer());
+    const std::lock_guard lock(*buffer.ledger);
+    buffer.hazards().forget_ended();
+  }
+  arrays.swap(before);
+  ++changes;
+  return true;
 }
 
 void VariableState::require_types(const TreeDef& def, std::span<const ArrayType> found,
@@ -114,6 +155,7 @@ void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
 
 std::vector<Array> VariableBase::leaves() const {
   const auto lock = state_->lock();
+  static_cast<void>(state_->recall());
   ++state_->looks;
   return state_->arrays;
 }
@@ -123,8 +165,7 @@ void VariableBase::set_leaves(const TreeDef& structure, std::vector<Array> leave
   for (const Array& array : leaves) found.push_back(array.type());
   state_->require_types(structure, found, "the new value");
   const auto lock = state_->lock();
-  state_->arrays.swap(leaves);
-  ++state_->changes;
+  state_->set(leaves);
 }
 
 }  // namespace heddle

@@ -1,6 +1,7 @@
 // What is behind Variable: its arrays, and how functions use it. Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -14,8 +15,9 @@ namespace heddle::rt {
 class VariableState {
  public:
   VariableState(std::string variable, TreeDef def, std::vector<Array> leaves)
-      : name(std::move(variable)), structure(std::move(def)), arrays(std::move(leaves)) {
-    for (const Array& array : arrays) types.push_back(array.type());
+      : name(std::move(variable)), structure(std::move(def)) {
+    for (const Array& array : leaves) types.push_back(array.type());
+    set(leaves);
   }
 
   /// "weights/layers/3/bias".
@@ -30,9 +32,24 @@ class VariableState {
   /// a thread that it lacks may have it.
   [[nodiscard]] std::unique_lock<std::mutex> lock();
   sched::ObjectMutex mutex;  // guards what follows
+  /// It has these from here on; what it had before comes back.
+  void set(std::vector<Array>& leaves);
+  /// Where updates were accepted and did not run, its arrays are those from before them, which lie
+  /// where these updates would have left theirs. Whether that happened now.
+  bool recall() noexcept;
   std::vector<Array> arrays;
   std::uint64_t changes = 0;  ///< other arrays came
   std::uint64_t looks = 0;    ///< others were given these
+
+  /// An update failed, or was passed over and could not leave the value from before. Any thread.
+  void lose() noexcept {
+    // relaxed: pairs with the load in recall(); the end of the update carries it there.
+    is_lost_.store(true, std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<Event> set_;  // the ends of what fills what it was set to
+  std::atomic<bool> is_lost_{false};
 };
 
 }  // namespace heddle::rt

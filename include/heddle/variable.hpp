@@ -48,7 +48,9 @@ class VariableBase {
 /// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. Calls
 /// that update one variable take effect in the order in which they were made, on whichever devices:
 /// each reads what the one before has left, and none is lost. A call that is refused changes
-/// nothing; where one that was accepted fails, so does what it should have left.
+/// nothing, nor does one that was accepted and then skipped or cancelled before it began, unless
+/// another device was still computing the value at that time. Where a call fails that has begun,
+/// the variable has no value until set().
 template <class Tree>
   requires TreeOf<Tree, Array>
 class Variable : public VariableBase {

@@ -166,30 +166,6 @@ TEST_P(VariablesTest, ThreadsLoseNoUpdate) {
   EXPECT_THAT(b.value().values<float>(), ElementsAre(200));
 }
 
-// F4, F6: a call that is refused changes nothing; where one fails, what it should have left does
-TEST_P(VariablesTest, FailedCallsAreNoUpdates) {
-  const Device other = another();
-  const Sums sum("sum", row({1, 2}));
-  const Executor add = adding(sum);
-  static_cast<void>(add(row({0, 0})));
-  EXPECT_FALSE(add.try_call(row({1, 2, 3})));
-  const Array gone = lost(other);
-  static_cast<void>(gone.wait());
-  EXPECT_FALSE(add.try_call(gone));
-  EXPECT_THAT(sum.value().values<float>(), ElementsAre(1, 2));
-  other.recover();
-  {
-    Gate gate(other);
-    static_cast<void>(add(lost(other)));
-  }
-  EXPECT_THAT(text(sum.value().wait()), HasSubstr("unplugged"));
-  if (!device.timeline().status().ok()) device.recover();
-  EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { add(row({0, 0})); }),
-              AllOf(HasSubstr("parameter 'sum' f32[2] did not come"), HasSubstr("unplugged")));
-  sum.set(row({5, 6}));
-  EXPECT_THAT(add(row({0, 0})).values<float>(), ElementsAre(5, 6));
-}
-
 // Who takes the memory of a variable's array is named at the next call, until it is set anew
 TEST_P(VariablesTest, SayWhoTookTheirArrays) {
   const Moments both = moments();

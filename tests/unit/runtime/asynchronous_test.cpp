@@ -187,6 +187,44 @@ TEST_F(AsynchronousTest, FailuresAtTheEndAreToldByTask) {
   EXPECT_TRUE(run.schedule().wait().ok());
 }
 
+// F6, S23: a variable whose update fails, or was issued behind what fails, did not come; one whose
+// update was not issued has its value from before, also where that is copied
+TEST_F(AsynchronousTest, VariablesAreLostWhereTheirUpdatesBegan) {
+  for (const bool shared : {false, true}) {
+    const Variable<Array> sum("sum", Array(device, {1.F})), other("other", Array(device, {1.F}));
+    const auto adding = [&](const Variable<Array>& to) {
+      return Executor(device, [=](const Graph& graph, Node by) {
+        to.update(graph, to.read(graph) + by);
+        return std::vector<Node>();
+      });
+    };
+    const auto add = adding(sum), add_other = adding(other);
+    const Array one(device, {1.F});
+    add(one);
+    add_other(one);
+    device.await();
+    physical->hold();
+    sched::ExternalTimeline later("later");
+    const auto hold = [&](const Variable<Array>& of) {
+      return shared ? std::optional(of.value()) : std::nullopt;
+    };
+    const auto a = hold(sum), b = hold(other);
+    const Routine run = Context(device).link(compile(backend, x, 1));
+    const Event bad = run.schedule();
+    add(one);
+    wait_until_asked(2);
+    device.wait(later.next());
+    add_other(one);
+    physical->fail_next_end();
+    physical->resume();
+    EXPECT_FALSE(bad.wait().ok());
+    static_cast<void>(later.signal(1));
+    device.recover();
+    EXPECT_FALSE(failure([&] { static_cast<void>(sum.value().to_host()); }).ok());
+    EXPECT_EQ(other.value().values<float>()[0], 2);
+  }
+}
+
 // D6, D7, S23: a load that was asked for may end badly, as what it comes after does; then so do its
 // consumers, also where it was borrowed and copied meanwhile
 TEST_F(AsynchronousTest, ConsumersEndAsTheirLoadsDo) {

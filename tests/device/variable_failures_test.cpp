@@ -1,0 +1,108 @@
+// What variables have where calls that update them are refused, are skipped, or fail.
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "tests/device/executors_fixture.hpp"
+
+namespace heddle {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class VariableFailuresTest : public ExecutorsFixture {
+ protected:
+  using Sums = Variable<Array>;
+  using Pairs = Variable<std::pair<Array, Array>>;
+  /// Adds to it, and gives what it was.
+  [[nodiscard]] auto adding(const Sums& sum) const {
+    return Executor(device, "add", [=](const Graph& graph, Node by) {
+      const Node before = sum.read(graph);
+      sum.update(graph, before + by);
+      return before;
+    });
+  }
+};
+HEDDLE_CONFORMANCE_SUITE(VariableFailuresTest);
+
+// F6: an update that was accepted and did not run leaves the value from before: where it would have
+// been in place, where it would not, as somebody has that value, and where leaves change places
+TEST_P(VariableFailuresTest, SkippedUpdatesLeaveTheOldValue) {
+  const Device other = another();
+  const Sums sum("sum", row({1, 2}));
+  const Pairs both("both", {row({1}), row({2})});
+  const Executor add = adding(sum);
+  const Executor swap(device, [=](const Graph& graph, Node x) {
+    const auto [a, b] = both.read(graph);
+    both.update(graph, {b + x, a});
+    return x;
+  });
+  const Array one = row({1, 1}), by = row({3});
+  for (int k = 0; k < 2; ++k) {
+    add(one);
+    swap(by);
+  }
+  for (const bool shared : {false, true}) {
+    std::optional<Array> kept, also, last;
+    device.await();
+    {
+      Gate gate(device);
+      static_cast<void>(device.submit("disk", [] { throw std::runtime_error("full"); }));
+      for (int k = 0; k < 3; ++k) {
+        if (shared) kept = both.value().first, also = sum.value();
+        add(one);
+        swap(by);
+      }
+      last = add.on(other)(one);
+      if (shared) kept = sum.value();
+    }
+    EXPECT_FALSE(last->wait().ok());
+    device.recover();
+    if (!other.timeline().status().ok()) other.recover();
+    EXPECT_THAT(both.value().first.values<float>(), ElementsAre(4));
+    EXPECT_THAT(both.value().second.values<float>(), ElementsAre(5));
+    EXPECT_THAT(sum.value().values<float>(), shared ? ElementsAre(4, 5) : ElementsAre(3, 4));
+    EXPECT_THAT(add(one).values<float>(), shared ? ElementsAre(4, 5) : ElementsAre(3, 4));
+    if (!kept) continue;
+    EXPECT_THAT(refusal(ErrorCode::device_failed, [&] { static_cast<void>(kept->to_host()); }),
+                HasSubstr("full"));
+    EXPECT_FALSE(failure([&] { static_cast<void>(kept->copy()); }).ok());
+  }
+  EXPECT_THAT(sum.value().values<float>(), ElementsAre(5, 6));
+}
+
+// F4, F6: a call that is refused changes nothing; nor does one that is skipped, as an argument did
+// not come; what never came is missing until it is set anew
+TEST_P(VariableFailuresTest, FailedCallsAreNoUpdates) {
+  const Device other = another();
+  const Sums sum("sum", row({1, 2}));
+  const Executor add = adding(sum);
+  static_cast<void>(add(row({0, 0})));
+  EXPECT_FALSE(add.try_call(row({1, 2, 3})));
+  const Array gone = lost(other);
+  static_cast<void>(gone.wait());
+  EXPECT_FALSE(add.try_call(gone));
+  EXPECT_THAT(sum.value().values<float>(), ElementsAre(1, 2));
+  other.recover();
+  {
+    Gate gate(other);
+    const Array result = add(lost(other));
+    gate.open();
+    EXPECT_THAT(text(result.wait()), HasSubstr("unplugged"));
+  }
+  if (!device.timeline().status().ok()) device.recover();
+  EXPECT_THAT(add(row({0, 0})).values<float>(), ElementsAre(1, 2));
+  other.recover();
+  sum.set(lost(other));
+  static_cast<void>(sum.value().wait());
+  EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { add(row({0, 0})); }),
+              AllOf(HasSubstr("parameter 'sum' f32[2] did not come"), HasSubstr("unplugged")));
+  sum.set(row({5, 6}));
+  EXPECT_THAT(add(row({0, 0})).values<float>(), ElementsAre(5, 6));
+}
+
+}  // namespace
+}  // namespace heddle
