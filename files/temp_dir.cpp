@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -259,6 +260,25 @@ std::string keep_source(const fs::path& where, std::string_view unit_name,
   return fmt::format("the source is kept in {}", path.string());
 }
 
+namespace {
+
+/// Where this process has that text, or is to have it: UNIT.EXTENSION, or with -2, -3, ... for
+/// other units of the name.
+fs::path dump_path(const fs::path& folder, const std::string& stem, std::string_view extension,
+                   std::string_view text) {
+  static std::mutex mutex;
+  static auto& written = *new std::map<fs::path, std::uint64_t>();  // outlives static objects
+  const std::uint64_t digest = XXH3_64bits(text.data(), text.size());
+  const std::lock_guard lock(mutex);
+  for (std::size_t number = 1;; ++number) {
+    fs::path path = folder / (number == 1 ? fmt::format("{}.{}", stem, extension)
+                                          : fmt::format("{}-{}.{}", stem, number, extension));
+    if (written.emplace(path, digest).first->second == digest) return path;
+  }
+}
+
+}  // namespace
+
 void dump(const fs::path& folder, std::string_view unit_name, std::string_view extension,
           std::string_view text) {
   if (folder.empty()) return;
@@ -267,7 +287,7 @@ void dump(const fs::path& folder, std::string_view unit_name, std::string_view e
   if (error) {
     fail("cannot make the directory of dumps", folder, error.value(), dump_dir_advice);
   }
-  write_file(folder / fmt::format("{}.{}", file_stem(unit_name), extension), text, dump_dir_advice);
+  write_file(dump_path(folder, file_stem(unit_name), extension, text), text, dump_dir_advice);
 }
 
 std::string file_stem(std::string_view name) {

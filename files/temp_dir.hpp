@@ -68,8 +68,9 @@ inline constexpr std::size_t kept_sources_max = 32;
                                       std::string_view unit_name, std::string_view extension,
                                       std::string_view source);
 
-/// Writes `text` to `folder` as UNIT.EXTENSION, unless that is empty: no dumps are asked for.
-/// Throws Error(unavailable).
+/// Writes `text` to `folder` as UNIT.EXTENSION, or UNIT-2.EXTENSION and so on where this process
+/// wrote another text there, unless `folder` is empty: no dumps are asked for. Throws
+/// Error(unavailable). Any thread.
 void dump(const std::filesystem::path& folder, std::string_view unit_name,
           std::string_view extension, std::string_view text);
 

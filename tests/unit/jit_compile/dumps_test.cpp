@@ -64,6 +64,21 @@ TEST_P(DumpsTest, KeepLibrariesForDebuggers) {
   EXPECT_EQ(run_adder(*again), 5);
 }
 
+TEST_P(DumpsTest, UnitsOfOneNameHaveFilesOfTheirOwn) {
+  // O26, J9: none is lost, and what is compiled again has the file that it had
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  options.dump_dir = scratch.path() / "dumps";
+  const auto compiler = make(options);
+  for (int k = 0; k < 2; ++k) {
+    static_cast<void>(compiler->compile(adder_unit(4)));
+    static_cast<void>(compiler->compile(adder_unit(70)));
+  }
+  EXPECT_THAT(read_text(options.dump_dir / "adder.loop"), ::testing::HasSubstr(" 4:i32"));
+  EXPECT_THAT(read_text(options.dump_dir / "adder-2.loop"), ::testing::HasSubstr(" 70:i32"));
+  EXPECT_FALSE(std::filesystem::exists(options.dump_dir / "adder-3.loop"));
+}
+
 TEST_P(DumpsTest, APerfMapNamesKernels) {
   // J12: perf's convention: START SIZE NAME, in hex; compiled or from the cache, a line per load
   const std::filesystem::path map = dev::perf_map_path();
