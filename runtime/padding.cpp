@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "heddle/status.hpp"
@@ -41,6 +42,18 @@ Rows rows_of(const ArrayType& type, std::int64_t axis, const Dims& sizes) {
   return rows;
 }
 
+/// The type holds the value: all of it, but for what floats round.
+void require_held(const ArrayType& type, const HostArray& fill, double value) {
+  const bool rounds = is_floating(type.dtype);
+  const bool held =
+      rounds ? !std::isfinite(value) || std::isfinite(fill.at(0)) : fill.at(0) == value;
+  if (held) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("padded: {} is padded with {}, which {} does not hold; take a value of "
+                          "that type, or cast the array to a wider one",
+                          type.to_string(), value, name(type.dtype)));
+}
+
 }  // namespace
 
 std::int64_t padded_extent(std::int64_t extent, const Dims& sizes) {
@@ -61,6 +74,7 @@ HostArray padded(const HostArray& array, std::int64_t axis, const Dims& sizes, d
   if (result.num_elements() == 0) return result;
   const HostArray fill(ArrayType{rows.type.dtype, {}});
   fill.set(0, value);
+  require_held(array.type(), fill, value);
   const auto* const element = static_cast<const std::byte*>(fill.data());
   const std::size_t element_bytes = fill.num_bytes();
   auto* to = static_cast<std::byte*>(result.data());

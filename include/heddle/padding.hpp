@@ -16,7 +16,8 @@ namespace heddle {
 [[nodiscard]] std::int64_t padded_extent(std::int64_t extent, const Dims& sizes);
 
 /// The same elements, and `value` behind them along `axis`, which has the next of these sizes; -1
-/// is the last axis. Throws invalid_argument for an axis that is none, and as padded_extent().
+/// is the last axis. Throws invalid_argument for an axis that is none, for a value that the type
+/// does not hold (floats are rounded), and as padded_extent().
 [[nodiscard]] HostArray padded(const HostArray& array, std::int64_t axis, const Dims& sizes,
                                double value = 0);
 /// The same on the array's device, with zeros: copies that its timeline makes, one for each index

@@ -1,5 +1,6 @@
 // Calls of executors that are recorded, and arguments that are padded to few sizes.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -79,6 +80,12 @@ TEST_P(ExecutorReplayTest, ArgumentsArePaddedToFewSizes) {
               ElementsAre(0, 1, 2, 0, 0, 3, 4, 5, 0, 0));
   EXPECT_THAT(padded(Array(device, table), 0, {3}).values<std::int16_t>(),
               ElementsAre(0, 1, 2, 3, 4, 5, 0, 0, 0));
+  for (const double value : {40000.0, 0.5, std::nan("")}) {
+    EXPECT_THAT(refusal(ErrorCode::invalid_argument,
+                        [&] { static_cast<void>(padded(table, 0, {3}, value)); }),
+                HasSubstr("which i16 does not hold"));
+  }
+  EXPECT_TRUE(std::isnan(padded(HostArray::range({f32, {1}}), 0, {2}, std::nan("")).at(1)));
   const Array same(device, table);
   EXPECT_EQ(padded(same, 0, {2, 9}), same);
   EXPECT_THAT(
