@@ -95,7 +95,8 @@ jit::GraphState& state_for(const Graph& graph, const VariableState& variable) {
 }
 
 jit::GraphState::VariableUse& use_of(const Graph& graph,
-                                     const std::shared_ptr<VariableState>& variable) {
+                                     const std::shared_ptr<VariableState>& variable,
+                                     const std::source_location& where) {
   jit::GraphState& state = state_for(graph, *variable);
   const auto at =
       std::ranges::find(state.variables, variable, &jit::GraphState::VariableUse::variable);
@@ -104,7 +105,7 @@ jit::GraphState::VariableUse& use_of(const Graph& graph,
   use.variable = variable;
   use.first_parameter = state.parameters.size();
   for (std::size_t k = 0; k < variable->types.size(); ++k)
-    use.nodes.push_back(jit::id_of(graph.parameter(variable->path(k), variable->types[k])));
+    use.nodes.push_back(jit::id_of(graph.parameter(variable->path(k), variable->types[k], where)));
   return state.variables.emplace_back(std::move(use));
 }
 
@@ -126,15 +127,16 @@ VariableBase::VariableBase(std::string name, TreeDef structure, std::vector<Arra
 const std::string& VariableBase::name() const noexcept { return state_->name; }
 const TreeDef& VariableBase::structure() const noexcept { return state_->structure; }
 
-std::vector<Node> VariableBase::read_leaves(const Graph& graph) const {
+std::vector<Node> VariableBase::read_leaves(const Graph& graph,
+                                            const std::source_location& where) const {
   std::vector<Node> nodes;
-  for (const jit::NodeId id : rt::use_of(graph, state_).nodes)
+  for (const jit::NodeId id : rt::use_of(graph, state_, where).nodes)
     nodes.push_back(Inside::make<Node>(Inside::of(graph), id));
   return nodes;
 }
 
 void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
-                                 std::vector<Node> nodes) const {
+                                 std::vector<Node> nodes, const std::source_location& where) const {
   std::vector<ArrayType> found;
   for (std::size_t k = 0; k < nodes.size(); ++k) {
     if (Inside::of(nodes[k]) != Inside::of(graph)) {
@@ -147,7 +149,7 @@ void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
     found.push_back(nodes[k].type());
   }
   state_->require_types(structure, found, "the update");
-  jit::GraphState::VariableUse& use = rt::use_of(graph, state_);
+  jit::GraphState::VariableUse& use = rt::use_of(graph, state_, where);
   use.nodes.clear();
   for (const Node& node : nodes) use.nodes.push_back(jit::id_of(node));
   use.updated = true;

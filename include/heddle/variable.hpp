@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,8 +36,10 @@ class VariableBase {
  protected:
   VariableBase(std::string name, TreeDef structure, std::vector<Array> leaves);
   [[nodiscard]] const TreeDef& structure() const noexcept;
-  [[nodiscard]] std::vector<Node> read_leaves(const Graph& graph) const;
-  void update_leaves(const Graph& graph, const TreeDef& structure, std::vector<Node> nodes) const;
+  [[nodiscard]] std::vector<Node> read_leaves(const Graph& graph,
+                                              const std::source_location& where) const;
+  void update_leaves(const Graph& graph, const TreeDef& structure, std::vector<Node> nodes,
+                     const std::source_location& where) const;
   [[nodiscard]] std::vector<Array> leaves() const;
   void set_leaves(const TreeDef& structure, std::vector<Array> leaves) const;
 
@@ -62,14 +65,16 @@ class Variable : public VariableBase {
   using Nodes = typename trees::MapLeaves<Array, Node>::template Of<Tree>::Type;
   /// In a function of an executor: its value, which is what update() was given before in the same
   /// graph, if it was. Throws failed_precondition for the graph of any other function.
-  [[nodiscard]] Nodes read(const Graph& graph) const {
-    return unflatten<Nodes>(structure(), read_leaves(graph));
+  [[nodiscard]] Nodes read(const Graph& graph,
+                           std::source_location where = std::source_location::current()) const {
+    return unflatten<Nodes>(structure(), read_leaves(graph, where));
   }
   /// In a function of an executor: its value after each call. Nodes of the same structure and
   /// types, else invalid_argument, naming the path.
-  void update(const Graph& graph, const Nodes& nodes) const {
+  void update(const Graph& graph, const Nodes& nodes,
+              std::source_location where = std::source_location::current()) const {
     Flattened<Node> flat = flatten<Node>(nodes);
-    update_leaves(graph, flat.def, std::move(flat.leaves));
+    update_leaves(graph, flat.def, std::move(flat.leaves), where);
   }
   /// Its arrays after all calls so far: they may be unfinished, and stay as they are: a later call
   /// that updates it takes new memory as long as they are there.

@@ -54,6 +54,8 @@ TEST_P(VariablesTest, CallsReadWhatTheLastOneLeft) {
   const Sums sum("sum", row({0, 1}));
   const Executor add = adding(sum);
   EXPECT_THAT(add(row({1, 1})).values<float>(), ElementsAre(0, 1));
+  EXPECT_THAT(failure([&] { add(row({1, 2, 3})); }).to_string(),
+              HasSubstr("'sum' f32[2] (variables_test.cpp:"));
   const Array kept = sum.value();
   EXPECT_THAT(add(row({2, 2})).values<float>(), ElementsAre(1, 2));
   EXPECT_THAT(kept.values<float>(), ElementsAre(1, 2));
@@ -62,7 +64,7 @@ TEST_P(VariablesTest, CallsReadWhatTheLastOneLeft) {
   EXPECT_THAT(add(1.0F).values<float>(), ElementsAre(7, 7));
   EXPECT_THAT(sum.value().values<float>(), ElementsAre(8, 8));
   EXPECT_EQ(sum.name(), "sum");
-  EXPECT_EQ(add.statistics().traces, 2U);
+  EXPECT_EQ(add.statistics().traces, 3U);
 }
 
 // In place, where nobody else has the arrays: neither a snapshot nor the one that it was made of
