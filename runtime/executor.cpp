@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <new>
 
 #include "heddle/status.hpp"
@@ -18,7 +17,6 @@
 #include "runtime/executor_key.hpp"
 #include "runtime/executor_state.hpp"
 #include "scheduler/observe/log.hpp"
-#include "scheduler/threads/what.hpp"
 
 namespace heddle {
 namespace rt {
@@ -30,9 +28,19 @@ ExecutorGraph graph_of(const Entry& entry) {
   return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
 }
 
+/// Whether a program's line made it: std::make_unique() and others like it name a line of the
+/// standard library's.
+bool is_users(const std::source_location& where) {
+  return std::string_view(where.file_name()).find("/include/c++/") == std::string_view::npos;
+}
+
 ExecutorOptions with_name(ExecutorOptions options, const std::source_location& where) {
   if (!options.name.empty()) return options;
   const std::string_view file = where.file_name();
+  if (!is_users(where)) {
+    options.name = "executor";
+    return options;
+  }
   options.name = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), where.line());
   return options;
 }
@@ -47,9 +55,10 @@ ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
       always_tells(options.logger && !is_default(options.logger)),
       cache_(options.cache_max, options.cache_full) {
   const auto refuse = [&](std::string_view what) {
+    const std::string place =
+        is_users(where) ? fmt::format(", at {}:{}", where.file_name(), where.line()) : "";
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("executor '{}', at {}:{}: {}", options.name, where.file_name(),
-                            where.line(), what));
+                fmt::format("executor '{}'{}: {}", options.name, place, what));
   };
   if (options.cache_max == 0)
     refuse("cache_max is 0 (expected 1 or more, or std::nullopt for no limit)");
@@ -93,13 +102,13 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
                          executors::Sink& sink, const Device* on,
                          std::optional<ExecutorGraph>* graph) {
   const CallEnd end(*this);
-  const Device& device = on != nullptr ? *on : devices.front();
+  const Device& device = own_or(on);
   bool changed = false;
   {
     const ExecutorCache::Visit visit(cache_);
     require_open(visit);
-    const ExecutorKey key(arguments, Inside::of(device)->backend.get(), !options.donate.empty());
-    Entry* entry = cache_.find(key.hash(), key.bytes());
+    ExecutorKey key(arguments, Inside::of(device)->backend.get(), !options.donate.empty());
+    Entry* entry = find(key);
     if (entry == nullptr) {
       changed = true;
       cache_.misses.add();
@@ -112,6 +121,23 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
     changed |= launch(*entry, arguments, sink, device);
   }
   if (changed) cache_.sweep();
+}
+
+Entry* ExecutorState::find(ExecutorKey& key) const noexcept {
+  Entry* const entry = cache_.find(key.hash(), key.bytes());
+  if (entry != nullptr || !key.is_in_place()) return entry;
+  key.be_plain();
+  Entry* const plain = cache_.find(key.hash(), key.bytes());
+  // relaxed: a call at the same time as the first compile() need not be served by that.
+  return plain != nullptr && plain->is_ahead.load(std::memory_order_relaxed) ? plain : nullptr;
+}
+
+Entry& ExecutorState::make_ahead(const Wanted& wanted, const executors::Maker& maker,
+                                 const jit::CompileLimits& limits) {
+  Entry& entry = find_or_make(wanted, maker, limits);
+  // relaxed: as in find().
+  if (!wanted.is_in_place) entry.is_ahead.store(true, std::memory_order_relaxed);
+  return entry;
 }
 
 /// Whether it is the first of the entry on that device.
@@ -157,38 +183,39 @@ Entry& ExecutorState::find_or_make(const Wanted& wanted, const executors::Maker&
 }
 
 void ExecutorState::record(RecordingState& recording, const executors::Arguments& arguments,
-                           const executors::Maker& maker, executors::Sink& sink) {
-  const std::shared_ptr<Entry> entry = compile(arguments, maker);
-  const Device& device = devices.front();
+                           const executors::Maker& maker, executors::Sink& sink, const Device* on) {
+  const std::shared_ptr<Entry> entry = compile(arguments, maker, on);
+  const Device& device = own_or(on);
   ExecutorCall call(*this, device, add_site(*entry, device));
   call.take(arguments.leaves(), arguments.firsts());
   call.record(recording, sink);
 }
 
 std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& arguments,
-                                              const executors::Maker& maker) {
+                                              const executors::Maker& maker, const Device* on) {
   const CallEnd end(*this);
   std::shared_ptr<Entry> entry;
   {
     const ExecutorCache::Visit visit(cache_);
     no_calls.add();
     require_open(visit);
-    const DeviceState& device = *Inside::of(devices.front());
+    const DeviceState& device = *Inside::of(own_or(on));
     rt::require_open(device);
-    entry = find_or_make(wanted_for(arguments, device), maker, limits_of(options.compile.timeout))
+    entry = make_ahead(wanted_for(arguments, device), maker, limits_of(options.compile.timeout))
                 .shared_from_this();
   }
   cache_.sweep();
   return entry;
 }
 
-executors::PendingEntry ExecutorState::compile_async(
-    const executors::Arguments& arguments, std::shared_ptr<const executors::Maker> maker) {
+executors::PendingEntry ExecutorState::compile_async(const executors::Arguments& arguments,
+                                                     std::shared_ptr<const executors::Maker> maker,
+                                                     const Device* on) {
   // From here on finalize() waits for it.
   auto visit = std::make_shared<const ExecutorCache::Visit>(cache_);
   no_calls.add();
   require_open(*visit);
-  const DeviceState& device = *Inside::of(devices.front());
+  const DeviceState& device = *Inside::of(own_or(on));
   rt::require_open(device);
   Wanted wanted = wanted_for(arguments, device);
   return start_compile<executors::EntryHandle>(
@@ -196,17 +223,17 @@ executors::PendingEntry ExecutorState::compile_async(
       [self = shared_from_this(), visit = std::move(visit), wanted = std::move(wanted),
        maker = std::move(maker)](const jit::CompileLimits& limits) {
         return Inside::make<executors::EntryHandle>(
-            self->find_or_make(wanted, *maker, limits).shared_from_this());
+            self->make_ahead(wanted, *maker, limits).shared_from_this());
       });
 }
 
 void ExecutorState::call_entry(Entry& entry, const executors::Arguments& arguments,
-                               executors::Sink& sink, bool checked) {
+                               executors::Sink& sink, bool checked, const Device* on) {
   const CallEnd end(*this);
   const ExecutorCache::Visit visit(cache_);
   require_open(visit);
   if (checked) check_types(entry, arguments);
-  static_cast<void>(launch(entry, arguments, sink, devices.front()));
+  static_cast<void>(launch(entry, arguments, sink, own_or(on)));
 }
 
 std::shared_ptr<const CompiledGraph> ExecutorState::compile_graph(
@@ -219,12 +246,11 @@ std::shared_ptr<const CompiledGraph> ExecutorState::compile_graph(
       compile.schedule_without.push_back(ScheduleStep::stream);
     return std::make_shared<const CompiledGraph>(traced, wanted.backend, compile, limits);
   } catch (const Error& error) {
-    std::string types;
-    for (const ArrayType& type : wanted.types)
-      types += (types.empty() ? "" : ", ") + type.to_string();
+    std::vector<std::string> types;
+    for (const ArrayType& type : wanted.types) types.push_back(type.to_string());
     throw Error(error.code(),
                 fmt::format("executor '{}': graph '{}' of ({}) could not be compiled", name(),
-                            traced.name(), types),
+                            traced.name(), first_few(types, ", ")),
                 error.status());
   }
 }
@@ -322,61 +348,4 @@ ExecutorHandle::~ExecutorHandle() {
 
 }  // namespace rt
 
-namespace executors {
-
-Status caught() noexcept {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error.status();
-  } catch (const std::bad_alloc& error) {
-    return Status(ErrorCode::exhausted, [&] { return sched::what_of(error); });
-  } catch (const std::exception& error) {
-    return Status(ErrorCode::invalid_argument, [&] { return sched::what_of(error); });
-  } catch (...) {
-    return Status(ErrorCode::invalid_argument, "threw something that is no std::exception");
-  }
-}
-
-Core::Core(const Device& device, ExecutorOptions options, const std::source_location& where)
-    : handle_(std::make_shared<rt::ExecutorHandle>(
-          std::make_shared<rt::ExecutorState>(device, std::move(options), where))) {}
-
-void Core::call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
-                std::optional<ExecutorGraph>* graph) const {
-  handle_->state->call(arguments, maker, sink, device, graph);
-}
-
-void Core::record(const Recording& recording, const Arguments& arguments, const Maker& maker,
-                  Sink& sink) const {
-  handle_->state->record(*Inside::of(recording), arguments, maker, sink);
-}
-
-EntryHandle Core::compile(const Arguments& arguments, const Maker& maker) const {
-  return Inside::make<EntryHandle>(handle_->state->compile(arguments, maker));
-}
-
-PendingEntry Core::compile_async(const Arguments& arguments,
-                                 std::shared_ptr<const Maker> maker) const {
-  return handle_->state->compile_async(arguments, std::move(maker));
-}
-
-void Core::call_entry(const EntryHandle& entry, const Arguments& arguments, Sink& sink,
-                      bool checked) const {
-  handle_->state->call_entry(*Inside::of(entry), arguments, sink, checked);
-}
-
-void Core::refuse_count(std::size_t wanted, std::size_t given) const {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("executor '{}' takes {} array{}, and is given {}", name(), wanted,
-                          wanted == 1 ? "" : "s", given));
-}
-
-const std::string& Core::name() const noexcept { return handle_->state->name(); }
-const Device& Core::device() const noexcept { return handle_->state->devices.front(); }
-ExecutorStatistics Core::statistics() const { return handle_->state->statistics(); }
-std::vector<ExecutorGraph> Core::graphs() const { return handle_->state->graphs(); }
-void Core::finalize() const { handle_->state->finalize(); }
-
-}  // namespace executors
 }  // namespace heddle

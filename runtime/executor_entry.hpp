@@ -167,6 +167,8 @@ struct Entry : std::enable_shared_from_this<Entry> {
   const sched::Label label;  ///< of its tasks
   std::chrono::nanoseconds trace_time{}, compile_time{};
   std::atomic<std::uint64_t> last_used{0};
+  /// It was compiled ahead, and so serves calls that donate large arguments, too.
+  std::atomic<bool> is_ahead{false};
 
  private:
   void drop_gone(const std::function<void(SiteOwner)>& retire);

@@ -42,8 +42,8 @@ class ExecutorKey {
       } else if (leaf.host != nullptr) {
         add(leaf.host->type());
       } else if (leaf.type != nullptr) {
-        is_in_place_ =
-            is_in_place_ || (donates && leaf.type->num_bytes().value_or(0) >= large_bytes);
+        is_in_place_ = is_in_place_ || ((leaf.donated || donates) &&
+                                        leaf.type->num_bytes().value_or(0) >= large_bytes);
         add(*leaf.type);
       } else {
         add(leaf.dtype, {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}});
@@ -54,6 +54,12 @@ class ExecutorKey {
   /// Results may lie in the memory of large arguments: then stores past the caches, of lines that
   /// were just read, would take longer than others, so that such calls have code of their own.
   [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
+  /// From here on it is that of calls which donate nothing large.
+  void be_plain() noexcept {
+    is_in_place_ = false;
+    char* const end = many_.empty() ? few_ + size_ : many_.data() + many_.size();
+    std::memcpy(end - sizeof is_in_place_, &is_in_place_, sizeof is_in_place_);
+  }
   [[nodiscard]] std::string_view bytes() const noexcept {
     return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
   }

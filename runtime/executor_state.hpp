@@ -19,9 +19,12 @@
 
 namespace heddle::rt {
 
+class ExecutorKey;
 class RecordingState;
 
 [[nodiscard]] bool is_default(const NodeLogger& logger) noexcept;
+/// The first five texts, and how many more there are.
+[[nodiscard]] std::string first_few(const std::vector<std::string>& texts, const char* between);
 /// Marks every node of floats that the graph needs.
 void mark_floats(const TracedGraph& traced);
 
@@ -33,16 +36,17 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
             executors::Sink& sink, const Device* device, std::optional<ExecutorGraph>* graph);
   /// The call, as a part of the recording.
   void record(RecordingState& recording, const executors::Arguments& arguments,
-              const executors::Maker& maker, executors::Sink& sink);
+              const executors::Maker& maker, executors::Sink& sink, const Device* device);
   /// The entry for arguments of these types, which is made if there is none. Runs nothing.
   [[nodiscard]] std::shared_ptr<Entry> compile(const executors::Arguments& arguments,
-                                               const executors::Maker& maker);
+                                               const executors::Maker& maker, const Device* device);
   /// The same, meanwhile. The maker is called by another thread.
-  [[nodiscard]] executors::PendingEntry compile_async(
-      const executors::Arguments& arguments, std::shared_ptr<const executors::Maker> maker);
+  [[nodiscard]] executors::PendingEntry compile_async(const executors::Arguments& arguments,
+                                                      std::shared_ptr<const executors::Maker> maker,
+                                                      const Device* device);
   /// Of that entry. `checked`: whether the arguments are looked at.
   void call_entry(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
-                  bool checked);
+                  bool checked, const Device* device);
   /// Idempotent; waits for what is under way.
   void finalize();
   /// Its last handle goes in code of users in one of its own calls, which finalises it at its end.
@@ -87,6 +91,9 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
                                   const DeviceState& device) const;
   Entry& find_or_make(const Wanted& wanted, const executors::Maker& maker,
                       const jit::CompileLimits& limits);
+  Entry& make_ahead(const Wanted& wanted, const executors::Maker& maker,
+                    const jit::CompileLimits& limits);
+  [[nodiscard]] Entry* find(ExecutorKey& key) const noexcept;
   [[nodiscard]] std::shared_ptr<Entry> make_entry(const Wanted& wanted, std::size_t number,
                                                   const executors::Maker& maker,
                                                   const jit::CompileLimits& limits);
@@ -94,10 +101,14 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
       const TracedGraph& traced, const Wanted& wanted, const jit::CompileLimits& limits) const;
   [[nodiscard]] Error full(const Wanted& wanted,
                            const std::vector<std::shared_ptr<Entry>>& entries) const;
+  [[nodiscard]] HostArray values_of(const Array& node, const CompiledGraph& graph) const;
   bool launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
               const Device& device);
   void check_types(const Entry& entry, const executors::Arguments& arguments) const;
   void require_open(const ExecutorCache::Visit& visit) const;
+  [[nodiscard]] const Device& own_or(const Device* device) const noexcept {
+    return device != nullptr ? *device : devices.front();
+  }
 
   /// The end of a call.
   class CallEnd {

@@ -93,6 +93,17 @@ void mark_floats(const TracedGraph& traced) {
   }
 }
 
+HostArray ExecutorState::values_of(const Array& node, const CompiledGraph& graph) const try {
+  return node.to_host();
+} catch (const Error& error) {
+  throw Error(error.code(),
+              fmt::format("executor '{}', graph '{}': nan_check cannot read the nodes of a call "
+                          "that was launched; call it without nan_check, or outside of tasks of "
+                          "its device",
+                          name(), graph.traced.name()),
+              error.status());
+}
+
 void ExecutorState::tell(const CompiledGraph& graph, std::span<const Array> marked) const {
   const CompiledGraph::Marks& marks = graph.marks;
   const auto end = std::ranges::find(marks.messages, check_mark);
@@ -113,7 +124,7 @@ void ExecutorState::tell(const CompiledGraph& graph, std::span<const Array> mark
   }
   const jit::GraphState& state = *Inside::of(graph.traced.graph());
   for (std::size_t k = count; k < marked.size(); ++k) {
-    const HostArray values = marked[k].to_host();
+    const HostArray values = values_of(marked[k], graph);
     const Strange found = strange_in(values);
     if (found.count == 0) continue;
     const jit::NodeId id = state.marks[k].first;

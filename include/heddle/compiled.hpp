@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -45,26 +46,28 @@ class CompiledBase {
   [[nodiscard]] CompiledMemory memory() const;
 
  protected:
-  CompiledBase(Core core, EntryHandle entry) : core_(std::move(core)), entry_(std::move(entry)) {}
+  CompiledBase(Core core, std::optional<Device> device, EntryHandle entry)
+      : core_(std::move(core)), device_(std::move(device)), entry_(std::move(entry)) {}
   template <class Results, class... Args>
   Results call_with(bool checked, const Args&... args) const {
     static_assert(have_values<Args...>());
     Arguments arguments;
-    (arguments.add(args), ...);
+    arguments.take(args...);
     Kept<Results> kept;
-    core_.call_entry(entry_, arguments, kept, checked);
+    core_.call_entry(entry_, arguments, kept, checked, device_ ? &*device_ : nullptr);
     return kept.give();
   }
 
  private:
   Core core_;
+  std::optional<Device> device_;  // none: the executor's own
   EntryHandle entry_;
 };
 
 }  // namespace executors
 
 template <class Function>
-class Executor;
+class ExecutorCalls;
 template <class Results>
 class PendingCompiled;
 
@@ -93,10 +96,10 @@ class Compiled : public executors::CompiledBase {
 
  private:
   template <class Function>
-  friend class Executor;
+  friend class ExecutorCalls;
   friend class PendingCompiled<Results>;
-  Compiled(executors::Core core, executors::EntryHandle entry)
-      : CompiledBase(std::move(core), std::move(entry)) {}
+  Compiled(executors::Core core, std::optional<Device> device, executors::EntryHandle entry)
+      : CompiledBase(std::move(core), std::move(device), std::move(entry)) {}
 };
 
 /// One that is being compiled, see Pending.
@@ -107,7 +110,7 @@ class PendingCompiled {
   [[nodiscard]] const Event& event() const noexcept { return pending_.event(); }
   /// Throws as get().
   void wait() const { static_cast<void>(pending_.get()); }
-  [[nodiscard]] Compiled<Results> get() const { return {core_, pending_.get()}; }
+  [[nodiscard]] Compiled<Results> get() const { return {core_, device_, pending_.get()}; }
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept {
     return pending_.wait_for(timeout);
   }
@@ -115,10 +118,12 @@ class PendingCompiled {
 
  private:
   template <class Function>
-  friend class Executor;
-  PendingCompiled(executors::Core core, executors::PendingEntry pending)
-      : core_(std::move(core)), pending_(std::move(pending)) {}
+  friend class ExecutorCalls;
+  PendingCompiled(executors::Core core, std::optional<Device> device,
+                  executors::PendingEntry pending)
+      : core_(std::move(core)), device_(std::move(device)), pending_(std::move(pending)) {}
   executors::Core core_;
+  std::optional<Device> device_;
   executors::PendingEntry pending_;
 };
 

@@ -57,52 +57,17 @@ struct CallWithGraph {
   ExecutorGraph graph;
 };
 
+/// The calls of an executor, on its own device or on the one of Executor::on(). Any thread may use
+/// it.
 template <class Function>
-class Executor;
-
-/// An executor's calls on a device other than its own; see Executor::on().
-template <class Function>
-class ExecutorOn {
+class ExecutorCalls {
  public:
-  /// As Executor's.
-  template <class... Args>
-  auto operator()(const Args&... args) const {
-    return executor_.call_on(&device_, args...);
-  }
-
- private:
-  friend class Executor<Function>;
-  ExecutorOn(const Executor<Function>& executor, Device device)
-      : executor_(executor), device_(std::move(device)) {}
-  Executor<Function> executor_;
-  Device device_;
-};
-
-/// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. What
-/// it compiled goes with the last handle, which waits for calls and compiles that are under way.
-template <class Function>
-class Executor {
- public:
-  /// Throws invalid_argument for options that cannot be.
-  Executor(const Device& device, Function function, ExecutorOptions options = {},
-           std::source_location where = std::source_location::current())
-      : core_(device, std::move(options), where),
-        function_(std::make_shared<const Function>(std::move(function))) {
-    constexpr bool is_function = executors::checked_function<Function>();
-    static_assert(is_function);
-  }
-  /// The same, with a name that reads better before the function.
-  Executor(const Device& device, std::string name, Function function, ExecutorOptions options = {},
-           std::source_location where = std::source_location::current())
-      : Executor(device, std::move(function), named(std::move(options), std::move(name)), where) {}
-  Executor(const Executor&) = default;
-  Executor& operator=(const Executor&) = default;
-
   /// Calls the function with these: each an Array, a HostArray, a tree of either, donate(...) of a
   /// tree of Arrays, a number, or a std::vector, std::array or std::span of numbers (a row). A
-  /// number has the type that it has in C++: 0.5 is f64, and makes f64 of what it meets. Gives what
-  /// the function gives, with an Array in the place of each Node; returns at once, and the Arrays
-  /// come.
+  /// number has the type that it has in C++, but for a double, such as 0.5, which has no width of
+  /// its own, as in graphs: it has the type of the floats that it is given with, and is f64 where
+  /// there are none. Gives what the function gives, with an Array in the place of each Node;
+  /// returns at once, and the Arrays come.
   ///
   /// Values of the host are copied before the call returns. Arrays may be unfinished; those of
   /// which the producer failed are refused, or fail these too, with its error.
@@ -114,10 +79,16 @@ class Executor {
   /// full; and what the function and the compiler throw.
   template <class... Args>
   auto operator()(const Args&... args) const {
-    return call_on(nullptr, args...);
+    if constexpr (executors::checked_call<Function, Args...>()) {
+      if constexpr (!executors::have_values<Args...>()) {
+        return;
+      } else if constexpr (std::is_void_v<executors::ReturnedFor<Function, Args...>>) {
+        static_cast<void>(call_with(nullptr, args...));
+      } else {
+        return call_with(nullptr, args...);
+      }
+    }
   }
-  /// The same on another device, of any backend: results are its. Compiled for each backend once.
-  [[nodiscard]] ExecutorOn<Function> on(const Device& device) const { return {*this, device}; }
   /// The same without trees: the leaves of all arguments, in order, and those of the results. For
   /// functions whose parameters are not generic, and either have a fixed number of leaves, or are
   /// one std::vector<Node>.
@@ -132,7 +103,7 @@ class Executor {
     if constexpr (executors::checked_call<Function, Args...>() &&
                   executors::have_values<Args...>()) {
       std::optional<ExecutorGraph> graph;
-      auto results = call_with(nullptr, &graph, args...);
+      auto results = call_with(&graph, args...);
       return CallWithGraph<decltype(results)>{std::move(results), std::move(*graph)};
     }
   }
@@ -147,23 +118,26 @@ class Executor {
                   executors::have_values<Args...>()) {
       executors::Kept<executors::ArraysFor<Function, Args...>> kept;
       executors::Arguments arguments;
-      (arguments.add(args), ...);
+      arguments.take(args...);
       core_.record(recording, arguments, executors::MakerOf<Function, Args...>(*function_, args...),
-                   kept);
+                   kept, on());
       return kept.give();
     }
   }
-  /// What is compiled for arguments of these types, each an ArrayType or a tree of them, or what it
-  /// is called with, which is left alone: now, if it was not yet. Runs nothing. Throws as a call.
+  /// What is compiled for arguments of these types, each an ArrayType, a tree of them, donate(...)
+  /// of either, or what it is called with, which is left alone: now, if it was not yet. Calls that
+  /// donate are served too; where 256 KiB or more are donated, donate(...) compiles what such calls
+  /// run faster. Runs nothing. Throws as a call.
   template <class... Args>
   [[nodiscard]] auto compile(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
       executors::Arguments arguments;
-      (arguments.add(args), ...);
+      arguments.take(args...);
       using Results = executors::ArraysFor<Function, Args...>;
       return Compiled<Results>(
-          core_,
-          core_.compile(arguments, executors::MakerOf<Function, Args...>(*function_, args...)));
+          core_, device_,
+          core_.compile(arguments, executors::MakerOf<Function, Args...>(*function_, args...),
+                        on()));
     }
   }
   /// The same, meanwhile. Cancelling it fails the calls that wait for it, too.
@@ -171,12 +145,13 @@ class Executor {
   [[nodiscard]] auto compile_async(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
       executors::Arguments arguments;
-      (arguments.add(args), ...);
+      arguments.take(args...);
       using Maker = executors::LaterMaker<Function, executors::NodesFor<Args>...>;
       std::vector<TreeDef> structures{executors::Argument<Args>::def(args)...};
       return PendingCompiled<executors::ArraysFor<Function, Args...>>(
-          core_, core_.compile_async(
-                     arguments, std::make_shared<const Maker>(function_, std::move(structures))));
+          core_, device_,
+          core_.compile_async(
+              arguments, std::make_shared<const Maker>(function_, std::move(structures)), on()));
     }
   }
   /// The same call, which gives what went wrong instead of throwing it.
@@ -186,13 +161,94 @@ class Executor {
                   executors::have_values<Args...>()) {
       using Results = executors::ArraysFor<Function, Args...>;
       try {
-        return Tried<Results>{Status(), call_with(nullptr, nullptr, args...)};
+        return Tried<Results>{Status(), call_with(nullptr, args...)};
       } catch (...) {
         return Tried<Results>{executors::caught(), std::nullopt};
       }
     }
   }
 
+ protected:
+  ExecutorCalls(executors::Core core, std::shared_ptr<const Function> function,
+                std::optional<Device> device = std::nullopt)
+      : core_(std::move(core)), function_(std::move(function)), device_(std::move(device)) {}
+  executors::Core core_;
+  std::shared_ptr<const Function> function_;
+
+ private:
+  /// Null: the executor's own.
+  [[nodiscard]] const Device* on() const noexcept { return device_ ? &*device_ : nullptr; }
+  template <class... Args>
+  auto call_with(std::optional<ExecutorGraph>* graph, const Args&... args) const {
+    executors::Kept<executors::ArraysFor<Function, Args...>> kept;
+    call_into(kept, graph, args...);
+    return kept.give();
+  }
+  template <class... Args>
+  void call_into(executors::Sink& sink, std::optional<ExecutorGraph>* graph,
+                 const Args&... args) const {
+    executors::Arguments arguments;
+    arguments.take(args...);
+    core_.call(arguments, executors::MakerOf<Function, Args...>(*function_, args...), sink, on(),
+               graph);
+  }
+  template <class... P>
+  std::vector<Array> call_flat(std::span<const Array> leaves, trees::Types<P...>) const {
+    executors::Flat flat;
+    if constexpr ((std::same_as<trees::Types<P...>, trees::Types<std::vector<Node>>>)) {
+      call_into(flat, nullptr, std::vector<Array>(leaves.begin(), leaves.end()));
+    } else {
+      static_assert((executors::FixedTree<P>::is && ...),
+                    "heddle: call(span) needs a function whose parameters have a fixed number of "
+                    "nodes, or are one std::vector<Node>.");
+      constexpr std::size_t count = (std::size_t{0} + ... + executors::FixedTree<P>::num_leaves);
+      if (leaves.size() != count) core_.refuse_count(count, leaves.size());
+      executors::FixedLeaves rest{leaves};
+      std::tuple<executors::ArraysOf<P>...> trees{
+          rest.template next<executors::ArraysOf<P>>()...};  // in this order
+      std::apply([&](const auto&... each) { call_into(flat, nullptr, each...); }, trees);
+    }
+    return std::move(flat.results);
+  }
+
+  std::optional<Device> device_;
+};
+
+template <class Function>
+class Executor;
+
+/// An executor's calls on a device other than its own; see Executor::on().
+template <class Function>
+class ExecutorOn : public ExecutorCalls<Function> {
+ private:
+  friend class Executor<Function>;
+  using ExecutorCalls<Function>::ExecutorCalls;
+};
+
+/// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. What
+/// it compiled goes with the last handle, which waits for calls and compiles that are under way.
+template <class Function>
+class Executor : public ExecutorCalls<Function> {
+ public:
+  /// Throws invalid_argument for options that cannot be.
+  Executor(const Device& device, Function function, ExecutorOptions options = {},
+           std::source_location where = std::source_location::current())
+      : ExecutorCalls<Function>(executors::Core(device, std::move(options), where),
+                                std::make_shared<const Function>(std::move(function))) {
+    constexpr bool is_function = executors::checked_function<Function>();
+    static_assert(is_function);
+  }
+  /// The same, with a name that reads better before the function.
+  Executor(const Device& device, std::string name, Function function, ExecutorOptions options = {},
+           std::source_location where = std::source_location::current())
+      : Executor(device, std::move(function), named(std::move(options), std::move(name)), where) {}
+  Executor(const Executor&) = default;
+  Executor& operator=(const Executor&) = default;
+
+  /// All calls on another device, of any backend: results are its. Compiled for each backend once.
+  [[nodiscard]] ExecutorOn<Function> on(const Device& device) const {
+    return {core_, this->function_, device};
+  }
   [[nodiscard]] const std::string& name() const noexcept { return core_.name(); }
   [[nodiscard]] const Device& device() const noexcept { return core_.device(); }
   [[nodiscard]] ExecutorStatistics statistics() const { return core_.statistics(); }
@@ -203,60 +259,11 @@ class Executor {
   void finalize() const { core_.finalize(); }
 
  private:
-  friend class ExecutorOn<Function>;
-
   static ExecutorOptions named(ExecutorOptions options, std::string name) {
     options.name = std::move(name);
     return options;
   }
-  template <class... Args>
-  auto call_on(const Device* device, const Args&... args) const {
-    if constexpr (executors::checked_call<Function, Args...>()) {
-      if constexpr (!executors::have_values<Args...>()) {
-        return;
-      } else if constexpr (std::is_void_v<executors::ReturnedFor<Function, Args...>>) {
-        static_cast<void>(call_with(device, nullptr, args...));
-      } else {
-        return call_with(device, nullptr, args...);
-      }
-    }
-  }
-  template <class... Args>
-  auto call_with(const Device* device, std::optional<ExecutorGraph>* graph,
-                 const Args&... args) const {
-    executors::Kept<executors::ArraysFor<Function, Args...>> kept;
-    call_into(kept, device, graph, args...);
-    return kept.give();
-  }
-  template <class... Args>
-  void call_into(executors::Sink& sink, const Device* device, std::optional<ExecutorGraph>* graph,
-                 const Args&... args) const {
-    executors::Arguments arguments;
-    (arguments.add(args), ...);
-    core_.call(arguments, executors::MakerOf<Function, Args...>(*function_, args...), sink, device,
-               graph);
-  }
-  template <class... P>
-  std::vector<Array> call_flat(std::span<const Array> leaves, trees::Types<P...>) const {
-    executors::Flat flat;
-    if constexpr ((std::same_as<trees::Types<P...>, trees::Types<std::vector<Node>>>)) {
-      call_into(flat, nullptr, nullptr, std::vector<Array>(leaves.begin(), leaves.end()));
-    } else {
-      static_assert((executors::FixedTree<P>::is && ...),
-                    "heddle: call(span) needs a function whose parameters have a fixed number of "
-                    "nodes, or are one std::vector<Node>.");
-      constexpr std::size_t count = (std::size_t{0} + ... + executors::FixedTree<P>::num_leaves);
-      if (leaves.size() != count) core_.refuse_count(count, leaves.size());
-      executors::FixedLeaves rest{leaves};
-      std::tuple<executors::ArraysOf<P>...> trees{
-          rest.template next<executors::ArraysOf<P>>()...};  // in this order
-      std::apply([&](const auto&... each) { call_into(flat, nullptr, nullptr, each...); }, trees);
-    }
-    return std::move(flat.results);
-  }
-
-  executors::Core core_;
-  std::shared_ptr<const Function> function_;
+  using ExecutorCalls<Function>::core_;
 };
 
 template <class Function>
@@ -268,8 +275,8 @@ Executor(const Device&, std::string, Function, ExecutorOptions = {}, std::source
 
 /// Calls a function once: what it compiles is kept by the kernel cache alone.
 template <class Function, class... Args>
-auto call_once(const Device& device, Function function, const Args&... args) {
-  return Executor<Function>(device, std::move(function))(args...);
+auto call_once(const executors::CalledOn& on, Function function, const Args&... args) {
+  return Executor<Function>(on.device, std::move(function), ExecutorOptions(), on.where)(args...);
 }
 
 }  // namespace heddle

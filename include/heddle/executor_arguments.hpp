@@ -37,9 +37,10 @@ class Donated {
 
 /// An argument that its call takes: results lie in its memory, or nobody needs that any more. The
 /// arrays in it, an Array or a tree of such, are dead from the call on, all their copies too. For
-/// the call that it is written in: exec(donate(state), batch).
+/// the call that it is written in: exec(donate(state), batch). Of an ArrayType or a tree of such:
+/// what is compiled ahead for calls that donate, exec.compile(donate(type)).
 template <class Tree>
-  requires TreeOf<Tree, Array>
+  requires(TreeOf<Tree, Array> || TreeOf<Tree, ArrayType>)
 [[nodiscard]] Donated<Tree> donate(const Tree& tree) {
   return Donated<Tree>(tree);
 }
@@ -101,6 +102,8 @@ struct Leaf {
   DType dtype = DType::f32;         ///< of those
   std::int64_t count = -1;          ///< -1: a scalar
   bool donated = false;
+  bool is_number = false;       ///< a double, which has the width of the floats beside it
+  alignas(8) std::byte own[8];  // NOLINT: elements of another width, where it has one
 };
 
 /// What an argument of this type is in a trace: a tree of nodes.
@@ -134,10 +137,8 @@ struct Argument<T> : TreeArgument<T, ArrayType> {
   static constexpr bool has_values = false;
 };
 template <class T>
-struct Argument<Donated<T>> : TreeArgument<T, Array> {
-  static TreeDef def(const Donated<T>& donated) {
-    return TreeArgument<T, Array>::def(donated.tree());
-  }
+struct Argument<Donated<T>> : Argument<T> {
+  static TreeDef def(const Donated<T>& donated) { return Argument<T>::def(donated.tree()); }
 };
 template <Element T>
 struct Argument<T> : LeafArgument {};
@@ -156,39 +157,12 @@ inline constexpr char type_tag = 0;
 /// All leaves of a call, and the text of its structure: equal for equal ones, and for no others.
 class Arguments {
  public:
-  /// One argument more.
-  template <class Tree>
-  void add(const Tree& tree, bool donated = false) {
-    begin<typename Argument<Tree>::Nodes>();
-    if constexpr (TreeOf<Tree, Array>) {
-      walk<Array>(tree, [&](const Array& leaf) {
-        leaves_.push_back({.array = &leaf, .donated = donated});
-      });
-    } else if constexpr (TreeOf<Tree, HostArray>) {
-      walk<HostArray>(tree, [&](const HostArray& leaf) { leaves_.push_back({.host = &leaf}); });
-    } else if constexpr (TreeOf<Tree, ArrayType>) {
-      walk<ArrayType>(tree, [&](const ArrayType& leaf) { leaves_.push_back({.type = &leaf}); });
-    } else if constexpr (Element<Tree>) {
-      put('*');
-      leaves_.push_back({.data = &tree, .dtype = dtype_of_v<Tree>});
-    } else {  // a vector or a span of elements
-      put('*');
-      using T = std::ranges::range_value_t<Tree>;
-      const void* data = nullptr;
-      if constexpr (std::same_as<Tree, std::vector<bool>>) {
-        bools_.emplace_back(tree.begin(), tree.end());
-        data = bools_.back().data();
-      } else {
-        data = std::ranges::data(tree);
-      }
-      leaves_.push_back({.data = data,
-                         .dtype = dtype_of_v<T>,
-                         .count = static_cast<std::int64_t>(std::ranges::size(tree))});
-    }
-  }
-  template <class Tree>
-  void add(const Donated<Tree>& donated) {
-    add(donated.tree(), true);
+  /// All arguments, once. Throws invalid_argument for a double that is too large for the floats
+  /// beside it.
+  template <class... Args>
+  void take(const Args&... args) {
+    (add(args), ...);
+    if ((std::same_as<Args, double> || ...)) fit_numbers();
   }
 
   [[nodiscard]] std::span<const Leaf> leaves() const noexcept {
@@ -203,6 +177,47 @@ class Arguments {
   }
 
  private:
+  void fit_numbers();
+  template <class Tree>
+  void add(const Tree& tree, bool donated = false) {
+    begin<typename Argument<Tree>::Nodes>();
+    if constexpr (TreeOf<Tree, Array>) {
+      walk<Array>(tree, [&](const Array& leaf) {
+        leaves_.push_back({.array = &leaf, .donated = donated, .own = {}});
+      });
+    } else if constexpr (TreeOf<Tree, HostArray>) {
+      walk<HostArray>(
+          tree, [&](const HostArray& leaf) { leaves_.push_back({.host = &leaf, .own = {}}); });
+    } else if constexpr (TreeOf<Tree, ArrayType>) {
+      walk<ArrayType>(tree, [&](const ArrayType& leaf) {
+        leaves_.push_back({.type = &leaf, .donated = donated, .own = {}});
+      });
+    } else if constexpr (Element<Tree>) {
+      put('*');
+      leaves_.push_back({.data = &tree,
+                         .dtype = dtype_of_v<Tree>,
+                         .is_number = std::same_as<Tree, double>,
+                         .own = {}});
+    } else {  // a vector or a span of elements
+      put('*');
+      using T = std::ranges::range_value_t<Tree>;
+      const void* data = nullptr;
+      if constexpr (std::same_as<Tree, std::vector<bool>>) {
+        bools_.emplace_back(tree.begin(), tree.end());
+        data = bools_.back().data();
+      } else {
+        data = std::ranges::data(tree);
+      }
+      leaves_.push_back({.data = data,
+                         .dtype = dtype_of_v<T>,
+                         .count = static_cast<std::int64_t>(std::ranges::size(tree)),
+                         .own = {}});
+    }
+  }
+  template <class Tree>
+  void add(const Donated<Tree>& donated) {
+    add(donated.tree(), true);
+  }
   /// A function may tell types apart that hold the same leaves. A leaf alone is one byte: keys are
   /// short then.
   template <class Nodes>

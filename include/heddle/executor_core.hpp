@@ -117,7 +117,17 @@ using PendingEntry = Pending<EntryHandle>;
 /// What is being handled, as a Status.
 [[nodiscard]] Status caught() noexcept;
 
-/// What is not generic: everything that needs no type of the function. Moving one copies it.
+/// A device, and where a call names it.
+struct CalledOn {
+  CalledOn(const Device& on,  // NOLINT: calls give a device
+           std::source_location place = std::source_location::current()) noexcept
+      : device(on), where(place) {}
+  const Device& device;
+  std::source_location where;
+};
+
+/// What is not generic: everything that needs no type of the function. Moving one copies it. A
+/// device that is null: the executor's own.
 class Core {
  public:
   Core(const Core&) = default;
@@ -126,12 +136,14 @@ class Core {
   void call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
             std::optional<ExecutorGraph>* graph = nullptr) const;
   void record(const Recording& recording, const Arguments& arguments, const Maker& maker,
-              Sink& sink) const;
-  [[nodiscard]] EntryHandle compile(const Arguments& arguments, const Maker& maker) const;
+              Sink& sink, const Device* device) const;
+  [[nodiscard]] EntryHandle compile(const Arguments& arguments, const Maker& maker,
+                                    const Device* device) const;
   [[nodiscard]] PendingEntry compile_async(const Arguments& arguments,
-                                           std::shared_ptr<const Maker> maker) const;
-  void call_entry(const EntryHandle& entry, const Arguments& arguments, Sink& sink,
-                  bool checked) const;
+                                           std::shared_ptr<const Maker> maker,
+                                           const Device* device) const;
+  void call_entry(const EntryHandle& entry, const Arguments& arguments, Sink& sink, bool checked,
+                  const Device* device) const;
   [[noreturn]] void refuse_count(std::size_t wanted, std::size_t given) const;
 
   [[nodiscard]] const std::string& name() const noexcept;

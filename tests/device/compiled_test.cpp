@@ -48,6 +48,47 @@ TEST_P(CompiledTest, CallsFindWhatWasCompiled) {
   EXPECT_THAT(compiled.call_unchecked(by, by, by).second.type(), (ArrayType{f32, {}}));
 }
 
+// G3: another device has all calls: each runs there, also of what was compiled there
+TEST_P(CompiledTest, OtherDevicesHaveAllCalls) {
+  const Device other = another();
+  const Executor inc = plus_one();
+  const auto there = inc.on(other);
+  const auto compiled = there.compile(four);
+  EXPECT_EQ(there(x).device(), other);
+  EXPECT_EQ(there.try_call(x).results->device(), other);
+  EXPECT_EQ(there.call(std::vector<Array>{x}).at(0).device(), other);
+  EXPECT_EQ(there.traced(x).results.device(), other);
+  EXPECT_EQ(compiled(x).device(), other);
+  EXPECT_EQ(there.compile_async(four).get()(x).device(), other);
+  const Array before(other, Values{1, 2, 3, 4});
+  const Recording recording;
+  const Array recorded = there.record(recording, before);
+  EXPECT_EQ(recorded.device(), other);
+  static_cast<void>(recording.finish().run());
+  other.await();
+  EXPECT_THAT(recorded.values<float>(), ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(inc.statistics().traces, 1U);
+  const Device foreign = Backend::open("sync_cc").physical_device(0).new_virtual_device();
+  EXPECT_EQ(inc.on(foreign).compile(four)(x).device(), foreign);
+}
+
+// What was compiled ahead serves calls that donate large arrays; types are donated, too
+TEST_P(CompiledTest, LargeDonationsFindWhatWasCompiled) {
+  const Dims large{1 << 16};
+  const auto big = [&] { return Array(device, large, Values(1 << 16, 1)); };
+  const Executor inc = plus_one({.name = "inc", .cache_max = 1});
+  static_cast<void>(inc.compile(ArrayType{f32, large}));
+  EXPECT_EQ(inc(donate(big())).values<float>()[1], 2);
+  EXPECT_EQ(inc.statistics().misses, 0U);
+  EXPECT_EQ(inc.statistics().traces, 1U);
+  const Executor in_place = plus_one({.name = "in_place", .cache_max = 1});
+  static_cast<void>(in_place.compile(donate(ArrayType{f32, large})));
+  EXPECT_EQ(in_place(donate(big())).values<float>()[1], 2);
+  EXPECT_EQ(in_place.statistics().misses, 0U);
+  EXPECT_THAT(refusal(ErrorCode::exhausted, [&] { in_place(big()); }),
+              HasSubstr("is called with large arguments that are not donated"));
+}
+
 // Handles that were moved are none the emptier
 TEST_P(CompiledTest, AreNeverEmpty) {
   Executor inc = plus_one();
@@ -96,7 +137,7 @@ TEST_P(CompiledTest, OtherTypesAreRefused) {
               HasSubstr(what + "1 argument differs from what it was compiled for: argument 2 of 3, "
                                "'rest': compiled for f32[1], called with f32[4]"));
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { compiled(x, 1.0, by); }),
-              HasSubstr("argument 1 of 3, 'scale': compiled for f32[1], called with f64[]"));
+              HasSubstr("argument 1 of 3, 'scale': compiled for f32[1], called with f32[]"));
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { compiled(x, by); }),
               HasSubstr(what + "compiled for 3 arrays, but called with 2"));
   const Executor list(device, [](const std::vector<Node>& all, const std::vector<Node>& more) {
@@ -105,8 +146,9 @@ TEST_P(CompiledTest, OtherTypesAreRefused) {
   const auto six = list.compile(std::vector<ArrayType>(6, one), std::vector<ArrayType>(1, one));
   using List = std::vector<Array>;
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { six(List(6, x), List(1, x)); }),
-              AllOf(HasSubstr("the first 5 of 7 arguments that differ"),
-                    HasSubstr("argument 4 of 7"), Not(HasSubstr("argument 5 of 7"))));
+              AllOf(HasSubstr("7 arguments differ from what it was compiled for: argument 0"),
+                    HasSubstr("argument 4 of 7"), HasSubstr("; and 2 more"),
+                    Not(HasSubstr("argument 5 of 7"))));
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { six(List(5, by), List(2, by)); }),
               HasSubstr("called with another structure than"));
   EXPECT_THAT(six(List(6, by), List(1, by)).values<float>(), ElementsAre(20));
@@ -152,6 +194,11 @@ TEST_P(CompiledTest, FindsTheFirstNan) {
                                    "6 elements, the first at [1,1], -inf")));
   EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { normal(Values{5, NAN}); }),
               HasSubstr("%0 'arg0' f32[2]"));
+  if (device.timeline().status().ok()) {
+    const Event inside = device.submit("inside", [&] { normal(good); }, {.contain = true});
+    EXPECT_THAT(text(inside.wait()),
+                HasSubstr("executor 'normal', graph 'normal#0': nan_check cannot read"));
+  }
   const Executor whole(device, [](Node each) { return each + 1; }, {.nan_check = true});
   EXPECT_EQ(whole(1).item<std::int32_t>(), 2);
   EXPECT_THAT(whole(std::vector<double>{1, 2}).values<double>(), ElementsAre(2, 3));

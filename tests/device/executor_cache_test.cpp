@@ -15,6 +15,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class ExecutorCacheTest : public ExecutorsFixture {
  protected:
@@ -91,14 +92,31 @@ TEST_P(ExecutorCacheTest, FullCachesNameTheClosestTypes) {
                     HasSubstr("ExecutorOptions::cache_max")));
   EXPECT_THAT(
       refusal(ErrorCode::exhausted, [&] { step(List{x}, x); }),
-      HasSubstr(
-          "another structure, for another backend, or large ones that are donated; pad arguments"));
+      HasSubstr("is called with another structure than {arg0: [*, *, *], arg1: *}; give it"));
   EXPECT_THAT(
       refusal(ErrorCode::exhausted, [&] { static_cast<void>(step.compile(List{y, y}, x)); }),
       HasSubstr("other types: argument 0 'list/0': f32[2], compiled for f32[1]; pad"));
   EXPECT_EQ(step.statistics().traces, 2U);
   EXPECT_TRUE(y.live());
   EXPECT_THAT(step(List{x, y}, x).values<float>(), ElementsAre(3));
+}
+
+// Each cause has its own text, and the first few of many types are shown
+TEST_P(ExecutorCacheTest, FullCachesSayWhy) {
+  const Executor inc = plus_one({.name = "inc", .cache_max = 1});
+  const Array large(device, Dims{1 << 16}, Values(1 << 16, 1));
+  inc(large);
+  EXPECT_THAT(refusal(ErrorCode::exhausted, [&] { inc(donate(large)); }),
+              HasSubstr("is called with large arguments that are donated; compile() it ahead"));
+  const Device there = Backend::open("sync_cc").physical_device(0).new_virtual_device();
+  EXPECT_THAT(refusal(ErrorCode::exhausted, [&] { inc.on(there)(large); }),
+              HasSubstr("is called on a device of backend 'sync_cc', after one of '"));
+  const Executor first(device, [](const std::vector<Node>& list) { return list[0]; },
+                       {.name = "first", .cache_max = 1});
+  first(List(9, row({1})));
+  EXPECT_THAT(refusal(ErrorCode::exhausted, [&] { first(List(9, row({1, 2}))); }),
+              AllOf(HasSubstr("'arg0/4': f32[2], compiled for f32[1], and 4 more; pad"),
+                    Not(HasSubstr("arg0/5"))));
 }
 
 // Graphs of a backend that was finalised make room for others

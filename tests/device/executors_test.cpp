@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <new>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 template <class T>
 struct ExecutorsDense {
@@ -256,6 +258,31 @@ TEST_P(ExecutorsTest, MistakesInOptionsAreNamed) {
                     HasSubstr("cache_max is 0 (expected 1 or more")));
   EXPECT_THAT(why({.compile = {.name = "other"}}), HasSubstr("options.compile has a name"));
   EXPECT_THAT(why({.compile = {.trace_values = true}}), HasSubstr("trace_values"));
+}
+
+// A double has the width of the floats that it is given with, as in graphs; others have their own
+TEST_P(ExecutorsTest, DoublesHaveTheWidthOfWhatTheyMeet) {
+  const Executor add = adder();
+  EXPECT_EQ(add(row({1}), 0.5).values<float>()[0], 1.5F);
+  EXPECT_EQ(add(Array(device, HostArray::range({f16, {1}})), 0.5).dtype(), f32);
+  EXPECT_EQ(add(Array(device, {1.0}), 0.5).dtype(), f64);
+  EXPECT_EQ(add(Array(device, {1}), 0.5).dtype(), f64);
+  EXPECT_EQ(add(0.5, 0.5).dtype(), f64);
+  EXPECT_EQ(add(0.5F, 0.5).dtype(), f32);
+  EXPECT_EQ(add.compile(ArrayType{f32, {1}}, 0.5)(row({1}), 2.5).item<float>(), 3.5F);
+  EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { add(row({1}), 1e300); }),
+              HasSubstr("the number 1e+300, which is too large for f32"));
+}
+
+// Those without a name have the line that made them, or where no line of the program did, none
+TEST_P(ExecutorsTest, HaveNamesOfTheirMakers) {
+  using Function = Node (*)(Node);
+  const Function same = +[](Node x) { return x; };
+  EXPECT_THAT(Executor(device, same).name(), StartsWith("executors_test.cpp:"));
+  EXPECT_EQ(std::make_unique<Executor<Function>>(device, same)->name(), "executor");
+  EXPECT_THAT(
+      failure([&] { call_once(device, [](Node x) { return reshape(x, {7}); }, 1.0F); }).to_string(),
+      HasSubstr("function 'executors_test.cpp:"));
 }
 
 // Graphs have numbers in the order of their traces, and are told with a call
