@@ -212,7 +212,7 @@ TEST_F(AsynchronousTest, VariablesAreLostWhereTheirUpdatesBegan) {
     const Routine run = Context(device).link(compile(backend, x, 1));
     const Event bad = run.schedule();
     add(one);
-    wait_until_asked(2);
+    wait_until_asked(3);
     device.wait(later.next());
     add_other(one);
     physical->fail_next_end();
