@@ -1,6 +1,7 @@
 // Loading on the host: from the bytes of a shared library to functions. Nothing is loaded that was
 // not checked first, and what was checked is what is loaded: a sealed memory file, or where the
-// system has none that can be loaded, a file that this user alone can reach. Any thread.
+// system has none that can be loaded, or dumps are asked for, a file that this user alone can
+// reach. Any thread.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "devices/device.hpp"
 #include "files/descriptor.hpp"
 #include "files/elf.hpp"
+#include "files/own_directory.hpp"
 #include "files/temp_dir.hpp"
 #include "scheduler/threads/process_mutex.hpp"
 
@@ -98,19 +100,6 @@ FileDescriptor seal(const Image& image, const LoadOptions& options) {
   const std::unique_ptr<void, Unmap> mapping(mapped, Unmap{image.bytes().size()});
   check_sum({static_cast<const std::byte*>(mapped), image.bytes().size()}, image, options);
   return fd;
-}
-
-/// Puts the library in the place of what was called `path`, which may still be mapped.
-void keep_library(const Image& image, const std::string& path) {
-  const std::string temporary = path + "-" + std::to_string(getpid());
-  files::write_file(temporary,
-                    {reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size()},
-                    files::dump_dir_advice);
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (error)
-    throw Error(ErrorCode::unavailable,
-                fmt::format("cannot keep library '{}': {}", path, errno_text(error.value())));
 }
 
 /// The same file under a number that this process will hardly use again. Debuggers open what a
@@ -230,12 +219,11 @@ std::shared_ptr<const Module> load(const Image& image, const LoadOptions& option
   if (const Status status = image.check(); !status.ok()) refuse(options, status.message());
   LibraryHandle handle;
   if (!options.library_dir.empty()) {
-    const std::string path =
-        (std::filesystem::absolute(options.library_dir) /
-         fmt::format("{}-{:016x}.so", files::file_stem(options.name), image.sum().low))
-            .string();
-    keep_library(image, path);
-    handle = open_library(path, image, options);
+    const std::filesystem::path path = files::replace_own_file(
+        options.library_dir,
+        fmt::format("{}-{:016x}.so", files::file_stem(options.name), image.sum().low),
+        image.bytes(), files::dump_dir_advice);
+    handle = open_library(path.string(), image, options);
   } else {
     try {
       const FileDescriptor fd = far_away(seal(image, options));

@@ -88,15 +88,17 @@ void write_perf_map(const std::vector<NamedFunction>& functions) {
     if (start < done.begin || start >= done.end) make_anonymous(done = pages_of(start));
     lines += fmt::format("{:x} {:x} {}\n", start, bytes, name);
   }
-  // Everybody may write into the directory: no link is followed, and another's file is left alone.
-  // One write, so that lines of several threads, or of other compilers in this process, stay whole.
+  // Everybody may write into the directory: no link is followed, and another's file is left alone,
+  // or one that has another name besides. One write, so that lines of several threads, or of other
+  // compilers in this process, stay whole.
   const std::filesystem::path path = perf_map_path();
   const FileDescriptor file(open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat about{};
   if (!file || fstat(file.get(), &about) != 0) fail("cannot open " + path.string());
   errno = EPERM;
-  if (!S_ISREG(about.st_mode) || about.st_uid != geteuid()) fail("cannot use " + path.string());
+  if (!S_ISREG(about.st_mode) || about.st_uid != geteuid() || about.st_nlink != 1)
+    fail("cannot use " + path.string());
   errno = files::write_all(file.get(), std::as_bytes(std::span(lines)));
   if (errno != 0) fail("cannot write " + path.string());
 }

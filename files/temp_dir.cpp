@@ -21,6 +21,7 @@
 #include <system_error>
 #include <utility>
 
+#include "files/own_directory.hpp"
 #include "heddle/status.hpp"
 
 namespace heddle::files {
@@ -262,18 +263,18 @@ std::string keep_source(const fs::path& where, std::string_view unit_name,
 
 namespace {
 
-/// Where this process has that text, or is to have it: UNIT.EXTENSION, or with -2, -3, ... for
-/// other units of the name.
-fs::path dump_path(const fs::path& folder, const std::string& stem, std::string_view extension,
-                   std::string_view text) {
+/// What this process calls that text in the folder: UNIT.EXTENSION, or with -2, -3, ... for other
+/// units of the name.
+std::string dump_name(const fs::path& folder, const std::string& stem, std::string_view extension,
+                      std::string_view text) {
   static std::mutex mutex;
   static auto& written = *new std::map<fs::path, std::uint64_t>();  // outlives static objects
   const std::uint64_t digest = XXH3_64bits(text.data(), text.size());
   const std::lock_guard lock(mutex);
   for (std::size_t number = 1;; ++number) {
-    fs::path path = folder / (number == 1 ? fmt::format("{}.{}", stem, extension)
-                                          : fmt::format("{}-{}.{}", stem, number, extension));
-    if (written.emplace(path, digest).first->second == digest) return path;
+    std::string name = number == 1 ? fmt::format("{}.{}", stem, extension)
+                                   : fmt::format("{}-{}.{}", stem, number, extension);
+    if (written.emplace(folder / name, digest).first->second == digest) return name;
   }
 }
 
@@ -282,12 +283,8 @@ fs::path dump_path(const fs::path& folder, const std::string& stem, std::string_
 void dump(const fs::path& folder, std::string_view unit_name, std::string_view extension,
           std::string_view text) {
   if (folder.empty()) return;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    fail("cannot make the directory of dumps", folder, error.value(), dump_dir_advice);
-  }
-  write_file(dump_path(folder, file_stem(unit_name), extension, text), text, dump_dir_advice);
+  replace_own_file(folder, dump_name(folder, file_stem(unit_name), extension, text),
+                   std::as_bytes(std::span(text)), dump_dir_advice);
 }
 
 std::string file_stem(std::string_view name) {

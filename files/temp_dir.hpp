@@ -47,7 +47,8 @@ class TempDir {
 inline constexpr std::string_view temp_dir_advice =
     " (set HEDDLE_TEMP_DIR or TMPDIR to a writable directory with room)";
 inline constexpr std::string_view dump_dir_advice =
-    " (set HEDDLE_DUMP_DIR to a writable directory with room, or unset it)";
+    " (set HEDDLE_DUMP_DIR to a directory of your own, with room, that nobody else may write, or "
+    "unset it)";
 
 /// Creates or replaces a file of mode 0600. Throws Error(unavailable) naming file and reason, with
 /// `advice`; then half a file is not left.
@@ -69,8 +70,8 @@ inline constexpr std::size_t kept_sources_max = 32;
                                       std::string_view source);
 
 /// Writes `text` to `folder` as UNIT.EXTENSION, or UNIT-2.EXTENSION and so on where this process
-/// wrote another text there, unless `folder` is empty: no dumps are asked for. Throws
-/// Error(unavailable). Any thread.
+/// wrote another text there, unless `folder` is empty: no dumps are asked for. Throws as
+/// replace_own_file(). Any thread.
 void dump(const std::filesystem::path& folder, std::string_view unit_name,
           std::string_view extension, std::string_view text);
 

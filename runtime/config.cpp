@@ -13,6 +13,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/status.hpp"
 #include "jit/vector/target.hpp"
+#include "runtime/environment.hpp"
 #include "scheduler/observe/log.hpp"
 
 extern char** environ;  // NOLINT: POSIX
@@ -20,12 +21,8 @@ extern char** environ;  // NOLINT: POSIX
 namespace heddle {
 namespace {
 
-/// Set and not empty.
-std::optional<std::string> get(const char* name) {
-  const char* const value = std::getenv(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return std::string(value);
-}
+using rt::get;
+using rt::user_cache_dir;
 
 /// A word that means the same in any case.
 std::optional<std::string> get_word(const char* name) {
@@ -58,21 +55,6 @@ std::optional<bool> on_or_off(const char* name) {
   if (*text != "on" && *text != "off") refuse(name, *text, "on or off");
   return *text == "on";
 }
-
-/// By the XDG Base Directory Specification; nothing for a user without a home.
-std::optional<std::string> user_cache_dir() {
-  const auto absolute = [](const char* name) {
-    auto path = get(name);
-    return path && path->starts_with('/') ? path : std::nullopt;
-  };
-  if (const auto cache = absolute("XDG_CACHE_HOME")) return *cache + "/heddle";
-  if (const auto home = absolute("HOME")) return *home + "/.cache/heddle";
-  return std::nullopt;
-}
-
-constexpr const char* no_cache_dir =
-    "neither HEDDLE_CACHE_DIR nor a home directory is known; set HEDDLE_CACHE_DIR, or HOME to an "
-    "absolute path";
 
 /// How a variable becomes an option that is not set.
 using Take = void (*)(const char* name, BackendOptions& options);
@@ -107,7 +89,7 @@ std::optional<std::vector<std::string>> words(const char* name) {
 
 std::optional<std::string> cache_dir(const char* name) {
   auto path = get(name);
-  if (!path) return user_cache_dir();
+  if (!path) return user_cache_dir().path;
   // Kernels are loaded from there: it is no matter of where the process happens to be.
   if (!path->starts_with('/')) refuse(name, *path, "an absolute path");
   return path;
@@ -204,7 +186,8 @@ constexpr EnvironmentVariable variables[] = {
      take<&Options::compile_timeout, time_between<std::chrono::seconds, 1, 86'400>>},
     {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work",
      take<&Options::temp_dir, temp_dir>},
-    {"HEDDLE_DUMP_DIR", "", "keeps text and library of every compile here, for perf and gdb too",
+    {"HEDDLE_DUMP_DIR", "",
+     "keeps text and library of every compile here, this user's alone, for perf and gdb too",
      take<&Options::dump_dir, get>},
     {"HEDDLE_PERF_MAP", "off", "on: names of kernels go to /tmp/perf-PID.map, for perf and gdb",
      take<&Options::perf_map, switched<false>>},
@@ -308,7 +291,10 @@ std::string default_temp_dir() {
 BackendOptions with_environment(BackendOptions options) {
   for (const EnvironmentVariable& variable : variables) variable.take(variable.name, options);
   static std::once_flag once;
-  std::call_once(once, warn_of_unknown);
+  std::call_once(once, [] {
+    warn_of_unknown();
+    rt::warn_of_unheeded();
+  });
   return options;
 }
 
@@ -316,7 +302,13 @@ jit::KernelCache::Options kernel_cache_options(const BackendOptions& options) {
   jit::KernelCache::Options cache;
   if (options.cache.value_or(false)) {
     cache.directory = options.cache_dir.value_or("");
-    cache.absence = no_cache_dir;
+    const UserCacheDir place = user_cache_dir();
+    cache.absence = place.absence;
+    static std::once_flag once;
+    if (place.is_others && cache.directory.empty()) {
+      std::call_once(once,
+                     [&] { log(LogLevel::warn, "the kernel cache is off: " + place.absence); });
+    }
   }
   if (options.cache_bytes_max) cache.bytes_max = *options.cache_bytes_max;
   cache.warn = [](const std::string& line) { log(LogLevel::warn, line); };
@@ -334,8 +326,9 @@ std::vector<Setting> settings() {
   std::vector<Setting> result;
   for (const EnvironmentVariable& v : variables) {
     const auto value = get(v.name);
-    const bool no_place = std::string_view(v.name) == "HEDDLE_CACHE_DIR" && !user_cache_dir();
-    const std::string fallback = no_place ? fmt::format("none: {}", no_cache_dir) : v.fallback;
+    const std::string absence =
+        std::string_view(v.name) == "HEDDLE_CACHE_DIR" ? user_cache_dir().absence : "";
+    const std::string fallback = absence.empty() ? v.fallback : "none: " + absence;
     result.push_back(
         {v.name, value.value_or(fallback), value ? "environment" : "default", v.meaning});
   }

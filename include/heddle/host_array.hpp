@@ -55,7 +55,8 @@ class HostArray {
   static HostArray uniform(ArrayType type, std::uint64_t seed);
   /// Maps a regular file of raw row-major elements, copy-on-write. Throws not_found, or
   /// invalid_argument when it is another kind of file, or when its byte size is not that of the
-  /// type (both sizes named).
+  /// type (both sizes named). A file that somebody cuts short later raises SIGBUS where its missing
+  /// pages are read, as mmap() does: read what others may cut into an array of your own instead.
   static HostArray map_file(ArrayType type, const std::filesystem::path& path);
 
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }

@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "files/own_directory.hpp"
+
 namespace heddle::jit {
 namespace fs = std::filesystem;
 namespace {
@@ -43,17 +45,6 @@ std::uint64_t head_sum(const EntryHeader& header, std::string_view info) {
 /// Why a system call on a file or directory failed.
 CacheTrouble refused(CacheReason reason, std::string_view what) {
   return {reason, fmt::format("{}: {}", what, errno_text(errno))};
-}
-
-/// Empty, or what makes a file or directory another's.
-std::string foreignness(const struct stat& info) {
-  if (info.st_uid != geteuid())
-    return fmt::format("it belongs to user {} (expected {})", info.st_uid, geteuid());
-  if ((info.st_mode & 022) != 0) {
-    return fmt::format("others may write it (mode {:03o}; expected {})", info.st_mode & 0777,
-                       S_ISDIR(info.st_mode) ? "700" : "600");
-  }
-  return {};
 }
 
 /// Whether `bytes` were read, from where the file stands; a file that ends before is `truncated`.
@@ -103,15 +94,6 @@ FileDescriptor make_temporary(int directory, std::string& name, CacheTrouble& tr
       refused(out_of_space(errno) ? &KernelCacheCounters::full : &KernelCacheCounters::unwritable,
               "no file can be made in it");
   return {};
-}
-
-/// Makes `path` and what is missing above it, each for its owner alone, as the XDG Base Directory
-/// Specification asks. Whether it is there.
-bool make_private_directories(const fs::path& path) {
-  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return true;
-  if (errno != ENOENT || !path.has_relative_path() || path.parent_path() == path) return false;
-  if (!make_private_directories(path.parent_path())) return false;
-  return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
 }
 
 /// Header and information of the file called `name`, checked against each other and its size.

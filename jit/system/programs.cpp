@@ -2,6 +2,7 @@
 #include "jit/system/programs.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,13 @@ namespace {
 /// Where programs are looked for, as shells do, in a host without PATH.
 constexpr std::string_view usual_path = "/usr/bin:/bin";
 
+/// The environment that children inherit: none where this process has rights that whoever started
+/// it lacks (AT_SECURE), as PATH and others name programs and files.
+char** inherited() noexcept {
+  static char* none = nullptr;
+  return getauxval(AT_SECURE) != 0 || environ == nullptr ? &none : environ;
+}
+
 bool names(std::string_view entry, std::string_view name) {
   return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
 }
@@ -22,7 +30,7 @@ bool names(std::string_view entry, std::string_view name) {
 
 std::vector<std::string> child_environment(const std::vector<std::string>& overrides) {
   std::vector<std::string> all;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+  for (char** entry = inherited(); *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
     if (std::ranges::none_of(overrides, [&](const auto& o) { return names(o, name); }))
@@ -40,7 +48,7 @@ std::optional<std::string> child_variable(const std::vector<std::string>& overri
   for (const std::string& entry : overrides) {
     if (names(entry, name)) return entry.substr(name.size() + 1);
   }
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+  for (char** entry = inherited(); *entry != nullptr; ++entry) {
     if (names(*entry, name)) return std::string(*entry + name.size() + 1);
   }
   return std::nullopt;

@@ -79,6 +79,67 @@ TEST_P(DumpsTest, UnitsOfOneNameHaveFilesOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(options.dump_dir / "adder-3.loop"));
 }
 
+TEST_P(DumpsTest, AFolderThatOthersCouldChangeIsRefused) {
+  // J12: what is loaded is what was written
+  const Scratch scratch;
+  const std::filesystem::path above = scratch.path() / "above", folder = above / "dumps";
+  ASSERT_TRUE(std::filesystem::create_directories(folder));
+  const auto compiled = make(scratch.options())->compile(adder_unit(6));
+  const auto refusal = [&] {
+    dev::LoadOptions kept;
+    kept.library_dir = folder;
+    std::string told;
+    try {
+      EXPECT_EQ(run_adder(*loaded(*compiled, kept)), 7);
+    } catch (const Error& error) {
+      told = error.status().to_string();
+    }
+    ToolOptions texts = scratch.options();
+    texts.dump_dir = folder;
+    const Status text = compile_failure(*make(texts), adder_unit(6));
+    EXPECT_EQ(text.ok() ? "" : text.to_string(), told);
+    return told;
+  };
+  using ::testing::AllOf, ::testing::HasSubstr;
+  for (const mode_t mode : {0777, 0770, 01777}) {
+    ASSERT_EQ(chmod(folder.c_str(), mode), 0);
+    EXPECT_THAT(refusal(), AllOf(HasSubstr(folder.string()), HasSubstr("others may write it"),
+                                 HasSubstr("HEDDLE_DUMP_DIR")));
+  }
+  ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(above.c_str(), 0777), 0);
+  EXPECT_THAT(refusal(), HasSubstr("others may write '" + above.string() + "' above it"));
+  ASSERT_EQ(chmod(above.c_str(), 01777), 0);
+  EXPECT_EQ(refusal(), "") << "entries of sticky directories are their owners' alone";
+  if (geteuid() != 0) return;
+  ASSERT_EQ(chown(folder.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refusal(), HasSubstr("it belongs to user 65534"));
+  ASSERT_EQ(chown(folder.c_str(), 0, 0), 0);
+  ASSERT_EQ(chown(above.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refusal(), HasSubstr("above it belongs to user 65534"));
+}
+
+TEST_P(DumpsTest, DoNotWriteThroughLinks) {
+  // J12
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  options.dump_dir = scratch.path() / "dumps";
+  const std::filesystem::path other = scratch.path() / "other",
+                              text = options.dump_dir / "adder.loop";
+  std::ofstream(other) << "mine";
+  std::filesystem::create_directory(options.dump_dir);
+  std::filesystem::permissions(options.dump_dir, std::filesystem::perms::owner_all);
+  for (const bool symbolic : {true, false}) {
+    std::filesystem::remove(text);
+    symbolic ? std::filesystem::create_symlink(other, text)
+             : std::filesystem::create_hard_link(other, text);
+    static_cast<void>(make(options)->compile(adder_unit(6)));
+    EXPECT_EQ(read_text(other), "mine");
+    EXPECT_EQ(std::filesystem::hard_link_count(text), 1u);
+    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(text)));
+  }
+}
+
 TEST_P(DumpsTest, APerfMapNamesKernels) {
   // J12: perf's convention: START SIZE NAME, in hex; compiled or from the cache, a line per load
   const std::filesystem::path map = dev::perf_map_path();
@@ -120,21 +181,34 @@ TEST_P(DumpsTest, APerfMapNamesKernels) {
 TEST(PerfMapTest, AnothersFileIsLeftAlone) {
   // J12: /tmp is everybody's
   CacheScratch here;
-  const std::filesystem::path elsewhere = here.scratch.path() / "elsewhere";
-  std::filesystem::remove(dev::perf_map_path());
-  std::filesystem::create_symlink(elsewhere, dev::perf_map_path());
-  dev::LoadOptions mapped;
-  mapped.perf_map = true;
+  const std::filesystem::path map = dev::perf_map_path(), other = map.string() + "-other";
   const auto compiled = here.open()->compile(adder_unit(1));
-  try {
-    static_cast<void>(loaded(*compiled, mapped));
-    ADD_FAILURE() << "it followed a link";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unavailable) << "the compiler is not to blame";
-    EXPECT_THAT(error.status().to_string(), ::testing::HasSubstr("HEDDLE_PERF_MAP"));
+  const auto expect_refusal = [&](const char* what) {
+    dev::LoadOptions mapped;
+    mapped.perf_map = true;
+    try {
+      static_cast<void>(loaded(*compiled, mapped));
+      ADD_FAILURE() << what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unavailable) << "the compiler is not to blame";
+      EXPECT_THAT(error.status().to_string(), ::testing::HasSubstr("HEDDLE_PERF_MAP"));
+    }
+    std::filesystem::remove(map);
+  };
+  std::filesystem::remove(map);
+  std::filesystem::create_symlink(other, map);
+  expect_refusal("it followed a link");
+  EXPECT_FALSE(std::filesystem::exists(other));
+  std::ofstream(other) << "mine";
+  std::filesystem::create_hard_link(other, map);
+  expect_refusal("it wrote a file that has another name");
+  EXPECT_EQ(read_text(other), "mine");
+  std::filesystem::remove(other);
+  if (geteuid() == 0) {
+    std::ofstream(map) << "";
+    ASSERT_EQ(chown(map.c_str(), 65534, 65534), 0);
+    expect_refusal("it wrote another's file");
   }
-  EXPECT_FALSE(std::filesystem::exists(elsewhere));
-  std::filesystem::remove(dev::perf_map_path());
   EXPECT_EQ(run_adder(*compiled), 2);
   std::filesystem::remove(dev::perf_map_path());
 }

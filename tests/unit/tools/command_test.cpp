@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -206,6 +207,49 @@ TEST(EnvTest, StrangeNamesHaveTheNamesTold) {
 }
 
 // Variables of heddle's tests, which open backends too, are no misspelt ones
+// J11, J10: whoever starts a process that has more rights names none of its programs and files
+TEST(EnvTest, WithMoreRightsNoFileIsNamedFromOutside) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can start a process with more rights";
+  const TempDirectory folder;
+  const std::string ran = folder.path() / "ran", compiler = folder.path() / "cc";
+  std::ofstream(compiler) << "#!/bin/sh\n: > " << ran << "\nexec /usr/bin/cc \"$@\"\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  const testing::Environment asked = {{"PATH", folder.path().string() + ":/usr/bin:/bin"},
+                                      {"HEDDLE_DUMP_DIR", folder.path()},
+                                      {"HOME", folder.path()},
+                                      {"HEDDLE_WIDTH", "1"}};
+  EXPECT_THAT(run_heddle({"info"}, asked).out, HasSubstr(folder.path().string()));
+  EXPECT_TRUE(std::filesystem::remove(ran)) << "the compiler on PATH was not asked";
+  ASSERT_EQ(setreuid(65534, 0), 0);
+  const Outcome outcome = run_heddle({"info"}, asked);
+  ASSERT_EQ(setreuid(0, 0), 0);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr(folder.path().string())));
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("HEDDLE_WIDTH +1 +environment"));
+  EXPECT_FALSE(std::filesystem::exists(ran));
+  const std::size_t told = outcome.err.find("not heeded: HEDDLE_DUMP_DIR: ");
+  EXPECT_NE(told, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("not heeded", told + 1), std::string::npos) << outcome.err;
+}
+
+// J11: what root made in a user's home, that user could neither use nor remove
+TEST(EnvTest, AnothersHomeIsNoPlaceForACache) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may write anybody's home";
+  const TempDirectory folder;
+  ASSERT_EQ(chown(folder.path().c_str(), 65534, 65534), 0);
+  for (const char* const name : {"HOME", "XDG_CACHE_HOME"}) {
+    const std::string place = folder.path() / "below";
+    const Outcome outcome = run_heddle({"info"}, {{"HEDDLE_CACHE", "on"}, {name, place}});
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("the kernel cache is off"), HasSubstr(name),
+                                   HasSubstr("belongs to user 65534")));
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
+  const Outcome named = run_heddle({"info"}, {{"HEDDLE_CACHE", "on"},
+                                              {"HOME", folder.path()},
+                                              {"HEDDLE_CACHE_DIR", folder.path() / "asked-for"}});
+  EXPECT_THAT(named.err, Not(HasSubstr("the kernel cache is off")));
+}
+
 TEST(EnvTest, NamesOfTestsAreNotToldOf) {
   EXPECT_EQ(run_heddle({"info"}, {{"HEDDLE_TEST_SEED", "1"}}).err, "");
 }
