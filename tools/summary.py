@@ -57,6 +57,7 @@ def has_nvrtc():
 # run is not excused.
 CONDITIONS = {
     "no-clang": lambda: not (shutil.which("clang-19") or shutil.which("clang")),
+    "no-root": lambda: os.geteuid() != 0,
     "no-mount": lambda: not answers("unshare", "-m", "mount", "-t", "tmpfs", "none", "/tmp"),
     "no-seccomp": lambda: not pathlib.Path("/proc/sys/kernel/seccomp/actions_avail").exists(),
     "no-vectors": lambda: not processor_has("avx2", "fma"),
