@@ -81,7 +81,7 @@ fs::path replace_own_file(const fs::path& folder, const std::string& name,
     fail("cannot make the directory", folder, errno_text(errno));
   std::error_code error;
   const fs::path real = fs::canonical(folder, error);
-  if (error) fail("cannot find the directory", folder, error.message());
+  if (error) fail("cannot find the directory", folder, errno_text(error.value()));
   std::string why;
   const FileDescriptor directory = open_own_directory(real, why);
   if (!directory) fail("cannot use the directory", folder, why);
