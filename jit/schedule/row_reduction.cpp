@@ -317,6 +317,19 @@ class RowReduction {
   std::optional<Columns> columns_;
 };
 
+/// Whether the term reads a buffer that the statements store to: what one column leaves there,
+/// another one may read.
+bool reads_what_is_stored(const Value& term, const Block& statements) {
+  bool found = false;
+  walk(term, [&](const Value& v) {
+    found = found ||
+            (v.kind == ValueKind::load && std::ranges::any_of(statements, [&](const StmtPtr& stmt) {
+               return stmt->kind == StmtKind::store && stmt->buffer == v.buffer;
+             }));
+  });
+  return found;
+}
+
 /// Loads of the term that move with `column`, but with none of the reduced loops, become elements
 /// of blocks, which `columns` fills; false where one is of another type than the sum.
 bool repeat_what_rows_share(Scheduling& in, Reduction& r, const Stmt& column, std::int64_t elements,
@@ -353,7 +366,9 @@ std::optional<Block> schedule_narrow_columns(Scheduling& in, const StmtPtr& nest
                                              Block after) {
   const DType type = r.declare->value->dtype;
   const std::int64_t width = in.target.lanes(type);
-  if (!neutral(r.op, type) || nest->to < 2 || nest->to >= width) return std::nullopt;
+  if (!neutral(r.op, type) || nest->to < 2 || nest->to >= width ||
+      reads_what_is_stored(*r.term, after))
+    return std::nullopt;
   const std::int64_t vectors = nest->to / std::gcd(nest->to, width);
   const std::int64_t sums = vectors * std::max<std::int64_t>(1, sums_max / vectors);
   Columns columns{nest->to, nest->var, std::move(after), in.fresh.var()};

@@ -146,6 +146,17 @@ TEST(SumsTest, AreThoseOfThePlainLoops) {
   }
 }
 
+// J9: columns that read what others leave are taken one after the other
+TEST(SumsTest, ColumnsMayReadWhatOthersLeave) {
+  const Tensor x("x", f32, {200, 5}), chain("chain", f32, {6}), first("first", f32, {5});
+  const Index i, j(5);
+  Program carried("carried"), shared("shared");
+  carried << (chain(j + 1) = sum(x(i, j) + chain(j)));
+  expect_unchanged(carried);
+  shared << (first(j) = sum(x(i, j) + first(0)));
+  expect_unchanged(shared);
+}
+
 // J9: what is looked at between terms, or is no sum, keeps its order
 TEST(SumsTest, RunningSumsKeepTheirOrder) {
   const Tensor x("x", f32, {5000}), running("running", f32, {5001});
