@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "scheduler/threads/cgroups.hpp"
+#include "scheduler/threads/never_destroyed.hpp"
 
 namespace heddle::dev {
 namespace {
@@ -46,13 +47,14 @@ MemoryLimit lasting_limit(const std::string& root) {
 }  // namespace
 
 MemoryLimit host_memory_limit(const std::string& root) {
-  static const MemoryLimit here = lasting_limit("");
-  static const auto address_space = std::make_shared<const std::string>("RLIMIT_AS");
-  MemoryLimit limit = root.empty() ? here : lasting_limit(root);
+  static sched::NeverDestroyed<const MemoryLimit> here(lasting_limit(""));
+  static sched::NeverDestroyed<const std::shared_ptr<const std::string>> address_space(
+      std::make_shared<const std::string>("RLIMIT_AS"));
+  MemoryLimit limit = root.empty() ? *here : lasting_limit(root);
   rlimit space{};
   if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
       space.rlim_cur < limit.bytes) {
-    limit = {space.rlim_cur, address_space};
+    limit = {space.rlim_cur, *address_space};
   }
   return limit;
 }

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "heddle/requires.hpp"
+
 #pragma GCC visibility push(default)
 namespace heddle {
 

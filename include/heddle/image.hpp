@@ -41,9 +41,9 @@ struct ImageKernel {
 /// The kind of an image that is a shared library for this machine: "elf-x86-64", "elf-aarch64", ...
 [[nodiscard]] std::string_view host_image_kind() noexcept;
 /// The kind of an image without bytes, whose kernels do nothing.
-inline constexpr std::string_view null_image_kind = "null";
+[[gnu::visibility("hidden")]] inline constexpr std::string_view null_image_kind = "null";
 /// The symbol that a library of kernels defines besides them: a uint32_t, HEDDLE_KERNEL_ABI.
-inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
+[[gnu::visibility("hidden")]] inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
 /// No image comes near this; a larger one is refused rather than read.
 inline constexpr std::size_t image_bytes_max = std::size_t{256} << 20;
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "heddle/requires.hpp"
+
 #pragma GCC visibility push(default)
 namespace heddle {
 
@@ -35,7 +37,7 @@ struct KernelCacheCounter {
   const char* name;
   std::uint64_t KernelCacheCounters::* value;
 };
-inline constexpr KernelCacheCounter kernel_cache_counters[] = {
+[[gnu::visibility("hidden")]] inline constexpr KernelCacheCounter kernel_cache_counters[] = {
     {"memory_hits", &KernelCacheCounters::memory_hits},
     {"shared", &KernelCacheCounters::shared},
     {"disk_hits", &KernelCacheCounters::disk_hits},

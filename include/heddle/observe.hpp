@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/requires.hpp"
+
 #pragma GCC visibility push(default)
 namespace heddle {
 

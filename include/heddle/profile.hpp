@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "heddle/requires.hpp"
+
 #pragma GCC visibility push(default)
 namespace heddle {
 

@@ -113,8 +113,8 @@ class Scheduler {
   /// Gives turns to manual devices until none is ready, or `budget` is over; whether any task went
   /// on or ended.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max());
-  /// Gives one device a turn of one task, and waits up to `budget` for one to be ready; whether the
-  /// task went on or ended.
+  /// Gives one device a turn of one task, and waits up to `budget` for one to be ready, though it
+  /// be opened meanwhile; whether the task went on or ended.
   bool run_one(std::chrono::nanoseconds budget = std::chrono::nanoseconds(0));
   /// A descriptor that is readable while a manual device is ready, for the host's event loop;
   /// running what was ready makes it unreadable. The scheduler's own: not to be closed. Throws

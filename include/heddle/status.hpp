@@ -1,18 +1,19 @@
 // Status, Error and the error codes: how every floor of heddle says that something went wrong.
-// Owns no state; every function here may be called from any thread.
+// Every function here may be called from any thread. Whatever a Status or Error consists of is the
+// library's own code and data, so that they outlive the plugin that made them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <new>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include "heddle/requires.hpp"
 
 #pragma GCC visibility push(default)
 namespace heddle {
@@ -65,20 +66,10 @@ class Status {
   template <class Make>
     requires std::is_invocable_r_v<std::string, const Make&>
   Status(ErrorCode code, const Make& make, Status cause = {},
-         std::source_location where = std::source_location::current()) noexcept {
-    if (code == ErrorCode::ok) return;
-    try {
-      Detail detail{code, make(), where};
-      if (cause.detail_) {
-        detail.causes = cause.detail_->causes + 1;
-        detail.root = cause.root().detail_;
-        detail.cause = std::move(cause.detail_);
-      }
-      detail_ = keep(std::move(detail));
-    } catch (...) {
-      detail_ = without_text(code);
-    }
-  }
+         std::source_location where = std::source_location::current()) noexcept
+      : Status(
+            code, [](const void* of) -> std::string { return (*static_cast<const Make*>(of))(); },
+            &make, std::move(cause), where) {}
 
   [[nodiscard]] bool ok() const noexcept { return detail_ == nullptr; }
   explicit operator bool() const noexcept { return ok(); }
@@ -103,18 +94,7 @@ class Status {
     return detail_ ? detail_->exception : nullptr;
   }
   /// A copy that carries the user's exception, so that a host can rethrow it.
-  [[nodiscard]] Status with_exception(std::exception_ptr exception) const noexcept {
-    if (!detail_) return {};
-    Status copy;
-    try {
-      Detail detail = *detail_;
-      detail.exception = std::move(exception);
-      copy.detail_ = keep(std::move(detail));
-    } catch (...) {
-      copy.detail_ = detail_;
-    }
-    return copy;
-  }
+  [[nodiscard]] Status with_exception(std::exception_ptr exception) const noexcept;
   /// The innermost cause: what a user has to mend.
   [[nodiscard]] Status root() const noexcept {
     Status root = *this;
@@ -127,38 +107,10 @@ class Status {
 
   /// "code: message" and one line "  cause: ..." for each cause. A long chain is cut: the first few
   /// causes, how many are left out, and the innermost.
-  [[nodiscard]] std::string to_string() const {
-    if (!detail_) return "ok";
-    std::string text;
-    const auto add = [&text](const Detail& one) {
-      if (!text.empty()) text += "\n  cause: ";
-      text += name(one.code);
-      text += ": ";
-      text += one.message;
-    };
-    constexpr std::size_t shown_max = 8;
-    const Detail* at = detail_.get();
-    for (std::size_t shown = 0; at != nullptr; at = at->cause.get()) {
-      if (++shown == shown_max && at->causes > 1) {
-        text += "\n  ... " + std::to_string(at->causes) + " more causes ...";
-        at = at->root.get();
-      }
-      add(*at);
-    }
-    return text;
-  }
+  [[nodiscard]] std::string to_string() const;
 
   /// Same code and text (causes included); two ok statuses are equal.
-  friend bool operator==(const Status& a, const Status& b) noexcept {
-    const Detail *left = a.detail_.get(), *right = b.detail_.get();
-    for (; left != right; left = left->cause.get(), right = right->cause.get()) {
-      if (left == nullptr || right == nullptr || left->causes != right->causes ||
-          left->code != right->code || left->message != right->message) {
-        return false;
-      }
-    }
-    return true;
-  }
+  friend bool operator==(const Status& a, const Status& b) noexcept;
 
  private:
   struct Detail {
@@ -172,38 +124,11 @@ class Status {
     Detail* next_to_free = nullptr;
   };
 
-  static std::shared_ptr<const Detail> keep(Detail detail) {
-    return {new Detail(std::move(detail)), &Status::free};
-  }
-  /// What is freed may hold the last reference to another: its cause, or that in its exception.
-  /// That one waits until this one is gone, however long the chain.
-  static void free(Detail* detail) noexcept {
-    thread_local Detail* first = nullptr;
-    thread_local bool freeing = false;
-    detail->next_to_free = std::exchange(first, detail);
-    if (freeing) return;
-    freeing = true;
-    while (first != nullptr) delete std::exchange(first, first->next_to_free);
-    freeing = false;
-  }
-
-  /// Takes no memory: the text fits into the string itself, and nobody counts who holds it. Never
-  /// destroyed, so it may be handed out during exit.
-  static std::shared_ptr<const Detail> without_text(ErrorCode code) noexcept {
-    constexpr std::size_t codes = static_cast<std::size_t>(ErrorCode::internal) + 1;
-    alignas(Detail) static unsigned char bytes[codes][sizeof(Detail)];
-    static const bool made = [] {
-      for (std::size_t k = 0; k < codes; ++k) {
-        ::new (static_cast<void*>(bytes[k]))
-            Detail{static_cast<ErrorCode>(k), "out of memory", std::source_location::current()};
-      }
-      return true;
-    }();
-    static_cast<void>(made);
-    const auto at = std::min(static_cast<std::size_t>(code), codes - 1);
-    return {std::shared_ptr<const Detail>(),
-            std::launder(reinterpret_cast<const Detail*>(bytes[at]))};
-  }
+  Status(ErrorCode code, std::string (*make)(const void* of), const void* of, Status cause,
+         std::source_location where) noexcept;
+  static std::shared_ptr<const Detail> keep(Detail detail);
+  static void free(Detail* detail) noexcept;
+  static std::shared_ptr<const Detail> without_text(ErrorCode code) noexcept;
 
   std::shared_ptr<const Detail> detail_;
 };
@@ -212,15 +137,17 @@ class Status {
 /// done.
 class Error : public std::exception {
  public:
-  explicit Error(Status status)
-      : status_(std::move(status)), text_("heddle: " + status_.to_string()) {}
+  explicit Error(Status status);
   Error(ErrorCode code, std::string message, Status cause = {},
         std::source_location where = std::source_location::current())
       : Error(Status(code, std::move(message), std::move(cause), where)) {}
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
+  ~Error() override;
 
   [[nodiscard]] const Status& status() const noexcept { return status_; }
   [[nodiscard]] ErrorCode code() const noexcept { return status_.code(); }
-  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+  [[nodiscard]] const char* what() const noexcept override;
 
  private:
   Status status_;
@@ -228,9 +155,7 @@ class Error : public std::exception {
 };
 
 /// Throws Error when `status` is a failure: the border between the two error regimes.
-inline void throw_if_failed(const Status& status) {
-  if (!status.ok()) throw Error(status);
-}
+void throw_if_failed(const Status& status);
 
 }  // namespace heddle
 #pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/requires.hpp"
+
 #pragma GCC visibility push(default)
 namespace heddle {
 

@@ -15,6 +15,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "heddle/requires.hpp"
+
 namespace heddle {
 /// How heddle's own floors come from a handle to what its copies share. No installed header defines
 /// it: what is behind handles is no part of the API.
@@ -54,22 +56,23 @@ struct Info {
   bool floating;
   bool is_signed;
 };
-inline constexpr std::array<Info, dtype_count> table{{{"bool", 1, false, false},
-                                                      {"u8", 1, false, false},
-                                                      {"i8", 1, false, true},
-                                                      {"u16", 2, false, false},
-                                                      {"i16", 2, false, true},
-                                                      {"i32", 4, false, true},
-                                                      {"u32", 4, false, false},
-                                                      {"i64", 8, false, true},
-                                                      {"u64", 8, false, false},
-                                                      {"f16", 2, true, true},
-                                                      {"bf16", 2, true, true},
-                                                      {"f32", 4, true, true},
-                                                      {"f64", 8, true, true}}};
+[[gnu::visibility("hidden")]] inline constexpr std::array<Info, dtype_count> table{
+    {{"bool", 1, false, false},
+     {"u8", 1, false, false},
+     {"i8", 1, false, true},
+     {"u16", 2, false, false},
+     {"i16", 2, false, true},
+     {"i32", 4, false, true},
+     {"u32", 4, false, false},
+     {"i64", 8, false, true},
+     {"u64", 8, false, false},
+     {"f16", 2, true, true},
+     {"bf16", 2, true, true},
+     {"f32", 4, true, true},
+     {"f64", 8, true, true}}};
 /// What info() tells of a number that is no element type; calls that take a DType refuse such a one
 /// (invalid_argument).
-inline constexpr Info unknown{"unknown", 0, false, false};
+[[gnu::visibility("hidden")]] inline constexpr Info unknown{"unknown", 0, false, false};
 }  // namespace dtypes
 
 /// Whether `t` is one of the above: a number cast to DType may be none.

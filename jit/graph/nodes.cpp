@@ -4,8 +4,9 @@
 namespace heddle::jit {
 namespace {
 
+/// Never destroyed: functions may be traced during exit.
 const std::vector<KindInfo>& kinds() {
-  static const std::vector<KindInfo> table{
+  static const auto& table = *new std::vector<KindInfo>{
       {"parameter", 0, {"index"}},
       {"constant", 0, {}},
       {"iota", 0, {"axis"}},

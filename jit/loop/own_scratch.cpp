@@ -14,7 +14,7 @@ namespace {
 /// Calls `visit` with each buffer that a statement touches, and its subscripts; hints do not count.
 template <class Visit>
 void each_touch(const StmtPtr& stmt, const Visit& visit) {
-  static const std::vector<Affine> all;
+  const std::vector<Affine> all;
   walk(Block{stmt}, [&](const Stmt& inner) {
     if (inner.value) {
       walk(*inner.value, [&](const Value& v) {

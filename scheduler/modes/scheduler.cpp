@@ -104,10 +104,11 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
           options.name);
     });
   }
-  /// What runs manual devices; null when there are none.
-  [[nodiscard]] std::shared_ptr<Pool> host_pool() {
+  /// What runs manual devices; null when there are none, unless it is made for those to come.
+  [[nodiscard]] std::shared_ptr<Pool> host_pool(bool make = false) {
     if (forked()) return nullptr;
     const std::lock_guard lock(mutex);
+    if (make && simulator == nullptr) static_cast<void>(runner(Mode::manual));
     return manual;
   }
   std::unique_ptr<Watchdog> watchdog;  // once there is a device to watch
@@ -273,7 +274,8 @@ bool Scheduler::poll(std::chrono::nanoseconds budget) {
 }
 
 bool Scheduler::run_one(std::chrono::nanoseconds budget) {
-  const auto pool = core().host_pool();
+  // Where there is time, a manual device may be opened meanwhile.
+  const auto pool = core().host_pool(budget > std::chrono::nanoseconds(0));
   return pool && pool->run_one(sched::deadline_after(budget));
 }
 

@@ -97,6 +97,22 @@ class Consumers:
                 flags, env=self.env)
         self.check_programs(folder, env)
 
+    def plugin(self, prefix):
+        """A plugin on heddle that was loaded anew, under the path of the one before, is the new
+        one: dlclose() unloads it."""
+        folder = self.work / "plugin"
+        folder.mkdir()
+        flags, env = self.compile_flags(prefix)
+        versions = ["1", "2"]
+        for version in versions:
+            run(self.cxx + WARNINGS + ["-shared", "-fPIC", f"-DVERSION={version}",
+                self.here / "plugin.cpp", "-o", folder / f"{version}.so"] + flags, env=self.env)
+        run(self.cxx + ["-std=c++20", self.here / "plugin_host.cpp", "-o", folder / "host"],
+            env=self.env)
+        told = run([folder / "host", *(folder / f"{v}.so" for v in versions)], env=env).split()
+        if told != versions:
+            sys.exit(f"plugins of versions {versions} were loaded, and {told} ran")
+
     def with_cmake(self, prefix):
         folder = self.work / "cmake"
         *launcher, compiler = self.cxx  # meson says "ccache c++" where there is ccache
@@ -178,6 +194,7 @@ def main():
         consumers.as_subproject()
         prefix = consumers.installed(build)
         consumers.with_pkg_config(prefix)
+        consumers.plugin(prefix)
         consumers.with_cmake(prefix)
         consumers.planted(prefix)
         consumers.conformance(prefix)

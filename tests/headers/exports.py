@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The library exports what installed headers declare, and nothing else.
+"""The library exports what installed headers declare, and nothing else, and destroys no static
+object at exit: static objects of its users, of any order, may still call it.
 usage: exports.py SOURCE_ROOT LIBRARY"""
 import pathlib
 import re
@@ -73,6 +74,15 @@ def main():
     for needed in ("Backend", "Scheduler", "TaskDevice", "Error", "Pending", "register_backend"):
         if needed not in seen or needed not in names:
             wrong.append(f"nothing of {needed}, which users need")
+    # Of the floors that it consists of: the C library's own atexit() hides the difference in it.
+    build = pathlib.Path(library).parent
+    archives = [path for floor in ("files", "scheduler", "devices", "jit", "runtime")
+                for path in (build / floor).glob("libheddle_*.a")]
+    needs = subprocess.run(["nm", "--undefined-only", *archives], text=True, check=True,
+                           stdout=subprocess.PIPE).stdout
+    if "__cxa_atexit" in needs:
+        sys.exit("a static object has a destructor (__cxa_atexit): see "
+                 "scheduler/threads/never_destroyed.hpp")
     if wrong:
         sys.exit("exports that no installed header declares:\n" + "\n".join(wrong))
     print(f"exports: ok, {len(symbols)} symbols of {len(types & seen)} types")

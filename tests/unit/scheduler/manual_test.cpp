@@ -193,6 +193,22 @@ TEST(ManualTest, QueuedDeviceGoesWithItsLastHandle) {
   EXPECT_TRUE(core.expired());
 }
 
+// S15: also where no manual device was opened yet: what is opened meanwhile ends the wait
+TEST(ManualTest, RunOneWaitsForTheFirstDevice) {
+  Scheduler scheduler;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(scheduler.run_one());
+  EXPECT_FALSE(scheduler.run_one(2ms));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 2ms);
+  std::thread opener([&] {
+    const TaskDevice device = open(scheduler, "work", 8);
+    const Event end = device.submit("from afar", [] {});
+    while (!end.done()) std::this_thread::yield();  // a wait would run it here
+  });
+  EXPECT_TRUE(scheduler.run_one(60s));
+  opener.join();
+}
+
 // S15: run_one waits for somebody else's submit, up to its budget; several threads may run
 TEST(ManualTest, RunOneWaitsAndThreadsShare) {
   Scheduler scheduler;
