@@ -56,8 +56,8 @@ std::string Status::to_string() const {
   return text;
 }
 
-bool operator==(const Status& a, const Status& b) noexcept {
-  const Status::Detail *left = a.detail_.get(), *right = b.detail_.get();
+bool Status::operator==(const Status& other) const noexcept {
+  const Detail *left = detail_.get(), *right = other.detail_.get();
   for (; left != right; left = left->cause.get(), right = right->cause.get()) {
     if (left == nullptr || right == nullptr || left->causes != right->causes ||
         left->code != right->code || left->message != right->message) {

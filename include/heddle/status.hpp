@@ -110,7 +110,7 @@ class Status {
   [[nodiscard]] std::string to_string() const;
 
   /// Same code and text (causes included); two ok statuses are equal.
-  friend bool operator==(const Status& a, const Status& b) noexcept;
+  bool operator==(const Status& other) const noexcept;
 
  private:
   struct Detail {

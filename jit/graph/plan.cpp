@@ -24,9 +24,9 @@ bool rereads(NodeKind kind) {
          kind == NodeKind::gather || kind == NodeKind::scatter;
 }
 
-class Planner {
+class KeepPlanner {
  public:
-  Planner(const GraphState& graph, const std::vector<bool>& live)
+  KeepPlanner(const GraphState& graph, const std::vector<bool>& live)
       : graph_(graph),
         live_(live),
         kept_(live.size(), Keeping::none),
@@ -156,7 +156,7 @@ bool is_pointwise(NodeKind kind) noexcept {
 }
 
 std::vector<Keeping> kept_nodes(const GraphState& graph, const std::vector<bool>& live) {
-  return Planner(graph, live).plan();
+  return KeepPlanner(graph, live).plan();
 }
 
 }  // namespace heddle::jit

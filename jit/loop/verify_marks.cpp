@@ -13,7 +13,7 @@ namespace heddle::jit {
 namespace {
 
 /// A read or write of a buffer or a local block inside a lanes loop.
-struct Access {
+struct MarkedAccess {
   bool local = false;
   std::uint32_t id = 0;
   const std::vector<Affine>* subscripts = nullptr;
@@ -29,7 +29,7 @@ std::int64_t coefficient(const Affine& a, VarId var) {
 
 /// Different iterations of the lanes loop touch different elements: on some axis both move with
 /// the lane, alike, and either start at the same place or so far apart that they never meet.
-bool apart(const Access& a, const Access& b, const Stmt& lanes) {
+bool apart(const MarkedAccess& a, const MarkedAccess& b, const Stmt& lanes) {
   if (a.subscripts->size() != b.subscripts->size()) return false;  // one is flat
   for (std::size_t axis = 0; axis < a.subscripts->size(); ++axis) {
     const Affine& x = (*a.subscripts)[axis];
@@ -73,7 +73,7 @@ class Marks {
 
  private:
   void lanes(const Stmt& loop) {
-    std::vector<Access> accesses;
+    std::vector<MarkedAccess> accesses;
     std::set<LocalId> own;
     const auto broken = [&](std::string_view what) {
       rule = fmt::format("lanes loop i{} {}", loop.var, what);
@@ -112,9 +112,9 @@ class Marks {
           break;
       }
     }
-    for (const Access& write : accesses) {
+    for (const MarkedAccess& write : accesses) {
       if (!write.writes) continue;
-      for (const Access& other : accesses) {
+      for (const MarkedAccess& other : accesses) {
         if (other.local != write.local || other.id != write.id || apart(write, other, loop))
           continue;
         return broken(fmt::format("writes elements of {}{} that other iterations touch",

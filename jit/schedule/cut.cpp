@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "jit/loop/group_body.hpp"
 #include "jit/loop/own_scratch.hpp"
@@ -23,6 +25,9 @@ namespace {
 /// What is repeated has as many nodes, where it gets a kernel of its own: a call, and values that
 /// go through memory, for a compile less.
 constexpr std::size_t alike_nodes_min = 60;
+
+/// Groups of statements that are looked at for being repeated one after the other.
+constexpr std::size_t alike_period_max = 32;
 
 /// Compilers see all steps of an operation (see own_cost()): so many count as one node more.
 constexpr std::size_t steps_per_node = 4;
@@ -68,9 +73,9 @@ void meet_part(std::map<Id, Id>& names, Id id) {
 }
 
 /// What some statements use, numbered by first appearance; statics as in the program.
-class Uses {
+class CutUses {
  public:
-  explicit Uses(std::span<const StmtPtr> stmts) {
+  explicit CutUses(std::span<const StmtPtr> stmts) {
     for (const StmtPtr& stmt : stmts) statement(*stmt);
     for (const StaticId id : statics_) meet_part(by.statics, id);
   }
@@ -115,7 +120,7 @@ class Uses {
 /// `own`: scratch that stays what it is, as nothing is left in it.
 KernelPart part_of(const Loop& loop, std::span<const StmtPtr> stmts,
                    const std::set<BufferId>& own) {
-  const Uses uses(stmts);
+  const CutUses uses(stmts);
   KernelPart part;
   part.entries.resize(uses.by.buffers.size());
   part.loop.buffers.resize(uses.by.buffers.size());
@@ -210,38 +215,90 @@ std::vector<Joined> groups_of(const Loop& loop) {
   return groups;
 }
 
+/// What groups of statements do, as the hash of their text.
+struct Texts {
+  std::vector<std::string> one, two;         ///< of a group; of it and the next: of repeated ones
+  std::map<std::string, std::size_t> count;  ///< how often each is there
+
+  Texts(const Loop& loop, const std::vector<Joined>& groups)
+      : one(groups.size()), two(groups.size()) {
+    const std::span<const StmtPtr> body(loop.body);
+    const auto text_of = [&](std::size_t first, std::size_t last) {
+      const std::size_t begin = groups[first].begin;
+      return hash(part_of(loop, body.subspan(begin, groups[last].end - begin), {}).loop);
+    };
+    for (std::size_t k = 0; k < groups.size(); ++k) ++count[one[k] = text_of(k, k)];
+    for (std::size_t k = 0; k + 1 < groups.size(); ++k) {
+      if (is_repeated(k) && is_repeated(k + 1)) ++count[two[k] = text_of(k, k + 1)];
+    }
+  }
+
+  [[nodiscard]] bool is_repeated(std::size_t k) const { return count.at(one[k]) > 1; }
+  /// Whether it is nowhere without the next, nor the next without it.
+  [[nodiscard]] bool stays_with_next(std::size_t k) const {
+    if (two[k].empty()) return false;
+    const std::size_t together = count.at(two[k]);
+    return together == count.at(one[k]) && together == count.at(one[k + 1]);
+  }
+  /// How many groups from `first` on do what those do that are `period` before them.
+  [[nodiscard]] std::size_t run_of(std::size_t first, std::size_t period) const {
+    std::size_t at = first;
+    while (at + period < one.size() && one[at] == one[at + period] &&
+           (at == first || two[at - 1] == two[at - 1 + period]))
+      ++at;
+    return at - first;
+  }
+};
+
 /// The groups that begin a kernel so that kernels that do the same, as the layers of a network do,
 /// have one text: what is repeated is cut out, where it is large. Repeated are the longest rows of
-/// groups that always come one after the other, with the same buffers in common.
+/// groups that always come one after the other, with the same buffers in common; and small ones
+/// that follow each other again and again, as moves of small arrays do, many in one kernel.
 std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>& groups) {
   std::vector<bool> cuts(groups.size());
   std::size_t all = 0;
   for (const Joined& each : groups) all += each.nodes;
   if (all < 2 * alike_nodes_min) return cuts;
 
-  const std::span<const StmtPtr> body(loop.body);
-  const auto text_of = [&](std::size_t first, std::size_t last) {
-    const std::size_t begin = groups[first].begin;
-    return hash(part_of(loop, body.subspan(begin, groups[last].end - begin), {}).loop);
+  const Texts texts(loop, groups);
+  const auto nodes_between = [&groups](std::size_t first, std::size_t end) {
+    std::size_t nodes = 0;
+    while (first < end) nodes += groups[first++].nodes;
+    return nodes;
   };
-  std::map<std::string, std::size_t> count;  // of groups, and of pairs of them, by text
-  std::vector<std::string> one(groups.size()), two(groups.size());
-  for (std::size_t k = 0; k < groups.size(); ++k) ++count[one[k] = text_of(k, k)];
-  const auto is_repeated = [&](std::size_t k) { return count[one[k]] > 1; };
-  for (std::size_t k = 0; k + 1 < groups.size(); ++k) {
-    if (is_repeated(k) && is_repeated(k + 1)) ++count[two[k] = text_of(k, k + 1)];
-  }
-  const auto stays_with_next = [&](std::size_t k) {
-    return !two[k].empty() && count[two[k]] == count[one[k]] && count[two[k]] == count[one[k + 1]];
+  const auto cut_at = [&cuts](std::size_t group) {
+    if (group < cuts.size()) cuts[group] = true;
   };
   for (std::size_t first = 0, next = 0; first < groups.size(); first = next) {
-    std::size_t nodes = 0;
-    do {
-      nodes += groups[next].nodes;
-    } while (stays_with_next(next++));
-    if (!is_repeated(first) || nodes < alike_nodes_min) continue;
-    cuts[first] = true;
-    if (next < groups.size()) cuts[next] = true;
+    while (texts.stays_with_next(next++)) {
+    }
+    if (!texts.is_repeated(first) || nodes_between(first, next) < alike_nodes_min) continue;
+    cut_at(first);
+    cut_at(next);
+  }
+  // By what one turn does: where so many turns begin that they are worth a kernel, and end.
+  std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> turns;
+  for (std::size_t first = 0; first < groups.size(); ++first) {
+    std::string turn;
+    for (std::size_t period = 1; period <= std::min(alike_period_max, groups.size() - first);
+         ++period) {
+      turn += texts.one[first + period - 1];
+      const std::size_t nodes = nodes_between(first, first + period);
+      if (nodes == 0) continue;
+      if (nodes >= alike_nodes_min) break;
+      const std::size_t end = first + (alike_nodes_min + nodes - 1) / nodes * period;
+      if (first + period + texts.run_of(first, period) < end) continue;
+      turns[turn].emplace_back(first, end);
+      first = end - 1;
+      break;
+    }
+  }
+  for (const auto& [turn, places] : turns) {
+    if (places.size() < 2) continue;
+    for (const auto& [first, end] : places) {
+      cut_at(first);
+      cut_at(end);
+    }
   }
   return cuts;
 }

@@ -21,9 +21,9 @@ struct Use {
   bool aligned = true;      ///< its vectors begin at multiples of their size
 };
 
-class Uses {
+class StreamUses {
  public:
-  Uses(const Loop& loop, const Target& target, const LanePlan& plan)
+  StreamUses(const Loop& loop, const Target& target, const LanePlan& plan)
       : loop_(loop), target_(target), plan_(plan), uses_(loop.buffers.size()) {
     walk_values(loop.body, [this](const Value& v) {
       if (v.kind == ValueKind::load) uses_[v.buffer].read = true;
@@ -111,7 +111,7 @@ void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan
   for (const BufferDecl& decl : loop.buffers) touched += decl.type.num_bytes().value_or(0);
   // A kernel has only part of a large last-level cache: others use it too.
   if (touched <= std::min(target.l3_bytes, target.profile.cached_bytes_max)) return;
-  const Uses uses(loop, target, plan);
+  const StreamUses uses(loop, target, plan);
   std::vector<bool> chosen;
   for (BufferId k = 0; k < loop.buffers.size(); ++k) {
     const BufferDecl& decl = loop.buffers[k];

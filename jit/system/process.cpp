@@ -22,6 +22,7 @@
 #include <system_error>
 
 #include "heddle/status.hpp"
+#include "jit/system/process_room.hpp"
 #include "jit/system/programs.hpp"
 
 namespace heddle::jit {
@@ -38,8 +39,9 @@ int remaining_ms(Deadline deadline) {
 }
 
 [[noreturn]] void cannot_start(const Command& command, const char* what, int error) {
-  throw Error(ErrorCode::unavailable, fmt::format("cannot start '{}': {}: {}", command.argv.at(0),
-                                                  what, errno_text(error)));
+  throw Error(ErrorCode::unavailable,
+              fmt::format("cannot start '{}': {}: {}{}", command.argv.at(0), what,
+                          errno_text(error), error == EAGAIN ? process_room_advice() : ""));
 }
 
 /// The file actions and attributes of a spawn; both need explicit destruction.

@@ -6,6 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "files/descriptor.hpp"
+#include "jit/system/process_room.hpp"
 
 extern char** environ;
 
@@ -62,6 +66,8 @@ std::string searched_path(const std::vector<std::string>& overrides) {
 
 std::string missing_program_advice(std::string_view output,
                                    const std::vector<std::string>& overrides) {
+  if (output.find(files::errno_text(EAGAIN)) != std::string_view::npos)
+    return process_room_advice();
   for (const std::string_view said : {"cannot execute '", "cannot find 'ld'", "Executable \"ld"}) {
     if (output.find(said) == std::string_view::npos) continue;
     return fmt::format(

@@ -10,6 +10,7 @@
 #include "jit/emit/c.hpp"
 #include "jit/emit/emit.hpp"
 #include "jit/system/limits.hpp"
+#include "jit/system/process_room.hpp"
 #include "jit/system/programs.hpp"
 #include "jit/toolchain/link.hpp"
 #include "jit/toolchain/toolchain.hpp"
@@ -94,6 +95,7 @@ class CcToolchain final : public Toolchain {
     Command command = command_for(source_path, library_path);
     // What the compiler drops when it is killed goes with our directory.
     command.environment.push_back("TMPDIR=" + directory.path().string());
+    check_process_room(compiler_processes);
     RunResult result = run_command(command, patience);
     if (!result.killed && !result.exit.success() &&
         result.output.find("internal compiler error") != std::string::npos) {

@@ -4,6 +4,7 @@
 
 #include "files/temp_dir.hpp"
 #include "jit/emit/emit.hpp"
+#include "jit/system/process_room.hpp"
 #include "jit/system/programs.hpp"
 #include "jit/toolchain/helper.hpp"
 #include "jit/toolchain/toolchain.hpp"
@@ -87,6 +88,7 @@ class GccjitToolchain final : public Toolchain {
              const Patience& patience) const {
     for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {
       const auto helper = pool_.lease(patience, want);
+      check_process_room(compiler_processes - 1);
       const bool is_used = helper->is_used();
       const auto start = steady_clock::now();
       try {

@@ -92,6 +92,32 @@ TEST(LayersTest, StepsThatSliceAreCompiledOnce) {
   EXPECT_LE(places(40).nodes_of_texts, places(20).nodes_of_texts * 13 / 10);
 }
 
+/// Small arrays moved again and again, each time into memory.
+template <typename Move>
+Compiled compiled_moves(int moves, const Move& move) {
+  const Graph g("moves");
+  Node x = g.parameter("x", {i32, {120}});
+  for (int k = 0; k < moves; ++k) x = move(x, k);
+  g.finish({reshape(x, {-1})});
+  return compiled(g);
+}
+
+// F3: moves that take turns are compiled once, though none of them is worth a kernel
+TEST(LayersTest, SmallMovesThatTakeTurnsAreCompiledOnce) {
+  const auto transposes = [](const Node& x, int k) {
+    return k % 2 == 0 ? transpose(reshape(x, {10, 3, 4}), {2, 0, 1})
+                      : transpose(reshape(x, {4, 6, 5}), {1, 2, 0});
+  };
+  const auto pads = [](const Node& x, int k) {
+    return slice(pad(reshape(x, {12, 10}), 0, {{1, 2}, {2, 1}}),
+                 {{1 + k % 2, 13 + k % 2}, {1, 11}});
+  };
+  for (const Compiled& each : {compiled_moves(400, transposes), compiled_moves(400, pads)}) {
+    EXPECT_GE(each.nodes, 2'000U);
+    EXPECT_LE(4 * each.nodes_of_texts, each.nodes);
+  }
+}
+
 // F3: parts that one statement reads stay where they are, however many: stencils are one loop nest
 TEST(LayersTest, StencilsReadInPlace) {
   const Graph g("stencil");

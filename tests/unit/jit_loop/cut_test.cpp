@@ -42,10 +42,10 @@ kernel {
 // J7: compilers see every step of an operation: dear ones fill a kernel sooner than cheap ones
 TEST(CutTest, DearOperationsCountForMore) {
   const auto parts_of = [](const std::string& op) {
-    std::string text = "heddle-loop 1\nbuffer t0 output f32[8]\nkernel {\n";
+    std::string text = "heddle-loop 1\nbuffer t0 output f32[100]\nkernel {\n";
     for (int k = 0; k < 100; ++k) {
-      text += "  for i" + std::to_string(k) + " in 0..8 {\n    t0[i" + std::to_string(k) +
-              "] = " + op + ".f32(t0[i" + std::to_string(k) + "])\n  }\n";
+      text += "  for i" + std::to_string(k) + " in " + std::to_string(k) + "..100 {\n    t0[i" +
+              std::to_string(k) + "] = " + op + ".f32(t0[i" + std::to_string(k) + "])\n  }\n";
     }
     return cut_kernels(parse_loop(text + "}\n"), 600).size();
   };

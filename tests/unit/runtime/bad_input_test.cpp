@@ -2,7 +2,9 @@
 // culprit and the cure, while what was compiled before runs on and the next compile works.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -135,6 +137,37 @@ TEST(MissingToolsTest, MissingCompilerIsToldAtOpenByName) {
   EXPECT_THAT(status.to_string(), AllOf(HasSubstr("backend 'cc'"),
                                         HasSubstr("/dev/null/nowhere/cc"), HasSubstr("HEDDLE_CC")));
   EXPECT_EQ(Backend::open("cc").name(), "cc");
+}
+
+/// Compiles as a user who may start `more` processes, who is not root: root may start any number.
+/// Prints the refusal and exits.
+[[noreturn]] void compile_with_room(const char* backend, int more) {
+  constexpr int nobody = 54321;
+  const rlimit limit{static_cast<rlim_t>(1 + more), static_cast<rlim_t>(1 + more)};
+  if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) std::abort();
+  const Tensor x("x", i32, {2});
+  BackendOptions options;
+  options.name = backend;
+  options.cache = false;
+  const Status status = failure([&] {
+    const Backend opened = Backend::open(options);
+    setrlimit(RLIMIT_NPROC, &limit);
+    static_cast<void>(opened.compile(increment(x, "p")));
+  });
+  std::fprintf(stderr, "%s\n", status.to_string().c_str());
+  std::exit(static_cast<int>(status.code()));
+}
+
+// J10, bad input: where a compiler has its process and not those that it starts, it would try for
+// 15 s each; both are refused before
+TEST(MissingToolsTest, CompilesWithoutProcessesLeftFailAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const testing::ExitedWithCode unavailable(static_cast<int>(ErrorCode::unavailable));
+  EXPECT_EXIT(compile_with_room("sync_cc", 2), unavailable, "needs 3 more.*ulimit -u. is 3");
+  EXPECT_EXIT(compile_with_room("sync_cc", 0), unavailable, "needs 3 more.*ulimit -u. is 1");
+  EXPECT_EXIT(compile_with_room("sync_gccjit", 2), unavailable,
+              "(needs 2 more|cannot start).*ulimit -u. is 3");
+  EXPECT_EXIT(compile_with_room("sync_gccjit", 0), unavailable, "cannot start.*ulimit -u. is 1");
 }
 
 // J10, bad input: folders that cannot be written name the folder and the setting
