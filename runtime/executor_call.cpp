@@ -36,7 +36,10 @@ ExecutorCall::~ExecutorCall() {
 void ExecutorCall::run(executors::Sink& sink) {
   plan_donation();
   make_results();
-  if (!graph_.variables.empty()) keep_updates();
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    for (std::size_t k = 0; use.first_result && k < use.variable->types.size(); ++k)
+      updates_.push_back(arrays_[*use.first_result + k].copy());
+  }
   if (tells_nodes()) keep_marked();
   sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.num_function_results));
   if (!small_) fill_tables();
@@ -52,9 +55,14 @@ void ExecutorCall::plan_donation() {
     return given_[k].donated && update && graph_.may_take(*update, k);
   };
   for (std::size_t k = graph_.num_arguments; k < given_.size(); ++k) {
-    if (!is_updated(k)) continue;
-    pairs_.pair(k, *graph_.parameters[k].update);
-    add_gift(k, *graph_.parameters[k].update);
+    const auto& update = graph_.parameters[k].update;
+    if (!update) continue;
+    if (is_updated(k)) {
+      pairs_.pair(k, *update);
+      add_gift(k, *update);
+    } else {
+      plain_ = small_ = false;
+    }
   }
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (given_[k].donated && !given_[k].ours && !is_updated(k)) plan_gift(k);
@@ -153,19 +161,14 @@ void ExecutorCall::keep_marked() {
   for (const std::size_t number : graph_.marks.results) marked_.push_back(arrays_[number].copy());
 }
 
-void ExecutorCall::keep_updates() {
+/// Where the call is skipped, variables have their values from before.
+void ExecutorCall::keep_values() {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
-    if (!use.first_result) continue;
-    const std::size_t count = use.variable->types.size();
-    const auto updated =
-        std::span(arrays_.data(), arrays_.size()).subspan(*use.first_result, count);
-    updates_.push_back({use.variable.get(), executors::Result::copies(updated)});
-    for (std::size_t k = 0; k < count; ++k)
+    for (std::size_t k = 0; use.first_result && k < use.variable->types.size(); ++k)
       keep_value(*use.variable, use.first_parameter + k, *use.first_result + k);
   }
 }
 
-/// Where the call is skipped, the variable has its value from before.
 void ExecutorCall::keep_value(VariableState& variable, std::size_t parameter, std::size_t result) {
   const Given& given = given_[parameter];
   CallRecord::Kept kept{&variable, given.array->event, given.ours, {}};
@@ -200,9 +203,12 @@ void ExecutorCall::release(const Event* taken) noexcept {
   if (taken != nullptr) {
     for (ArrayState* const state : states_) state->event = *taken;
     arrays_.clear();  // the next call finds that nobody else has them
-    for (Update& each : updates_) {
-      each.variable->arrays.swap(each.arrays);
-      ++each.variable->changes;
+    auto updated = updates_.begin();
+    for (const CompiledGraph::VariableUse& use : graph_.variables) {
+      if (!use.first_result) continue;
+      std::vector<Array>& arrays = use.variable->arrays;
+      updated = std::swap_ranges(arrays.begin(), arrays.end(), updated);
+      ++use.variable->changes;
     }
   }
   for (Seen& each : seen_) each.lock = {};

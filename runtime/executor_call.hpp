@@ -66,10 +66,6 @@ class ExecutorCall final : private Condition {
     bool donated = false;                 ///< some of its arrays are
     std::unique_lock<std::mutex> lock{};  ///< while the call is accepted
   };
-  struct Update {
-    VariableState* variable;
-    std::vector<Array> arrays;
-  };
   static constexpr std::size_t no_result = ~std::size_t{0};
   /// A donated argument.
   struct Gift {
@@ -86,7 +82,7 @@ class ExecutorCall final : private Condition {
   void tell_in_vain(std::size_t k) const;
   [[nodiscard]] bool tells_nodes() const;
   void keep_marked();
-  void keep_updates();
+  void keep_values();
   void keep_value(VariableState& variable, std::size_t parameter, std::size_t result);
   [[nodiscard]] bool hold() noexcept override;
   void release(const Event* taken) noexcept override;
@@ -106,6 +102,7 @@ class ExecutorCall final : private Condition {
   [[nodiscard]] const std::string& text_of(const Gift& gift) const;
   void make_results();
   void fill_tables();
+  void put(void* place);
   void add_accesses(Accesses& accesses) const;
   [[nodiscard]] bool submit_plainly();
   [[nodiscard]] sched::PlainTicket take_ticket(const DeviceState& device,
@@ -122,17 +119,17 @@ class ExecutorCall final : private Condition {
   Execution& execution_;
   const CompiledGraph& graph_;
   Site& site_;
-  bool plain_ = false;     // all arguments are arrays of its own device, and stay or lie in results
-  bool small_ = false;     // of them, those that lie in the queue itself
+  bool plain_ = false;  // all that it is given is of its own device, and stays or lies in results
+  bool small_ = false;  // of them, those that lie in the queue itself
   bool recorded_ = false;  // its results are there before it runs: as zeros
   std::span<const executors::Leaf> leaves_;
   executors::Few<Given, 16> given_;
   std::vector<const BufferState*> buffers_;  // of these, sorted, once it was asked for many
-  std::vector<Array> made_;    // of values of the host, and of arrays of other devices
-  std::vector<Array> left_;    // donated arrays of other devices, of which copies were made
-  std::vector<Other> others_;  // parameters beyond those of arguments
-  std::vector<Seen> seen_;     // variables, in the order in which all calls lock them
-  std::vector<Update> updates_;
+  std::vector<Array> made_;  // of values of the host, and of arrays of other devices
+  std::vector<Array> left_;  // donated arrays of other devices, of which copies were made
+  boost::container::small_vector<Other, 4> others_;  // parameters beyond those of arguments
+  boost::container::small_vector<Seen, 2> seen_;  // variables, in the order in which all lock them
+  boost::container::small_vector<Array, 4> updates_;  // of the variables that it updates, in order
   std::vector<Array> marked_;
   Gifts pairs_;
   boost::container::small_vector<Gift, 2> gifts_;

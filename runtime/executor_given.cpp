@@ -47,7 +47,7 @@ void ExecutorCall::refuse(std::size_t k, ErrorCode code, std::string_view why, S
 void ExecutorCall::take(std::span<const executors::Leaf> leaves,
                         std::span<const std::size_t> first_of) {
   leaves_ = leaves;
-  plain_ = site_.is_plain && graph_.variables.empty();
+  plain_ = site_.is_plain;
   for (const executors::Leaf& leaf : leaves) add(leaf.array, leaf.donated);
   note_donated(leaves.size(), first_of);
   if (given_.size() < graph_.parameters.size()) take_others();
@@ -80,7 +80,7 @@ void ExecutorCall::take_others() {
 
 /// All at one moment. They are looked at again at that of the launch, without a wait between locks.
 void ExecutorCall::see_variables() {
-  std::vector<Seen> seen;
+  boost::container::small_vector<Seen, 2> seen;
   for (const CompiledGraph::VariableUse& use : graph_.variables)
     seen.push_back({.variable = use.variable.get()});
   std::ranges::sort(seen, std::less<>(), &Seen::variable);

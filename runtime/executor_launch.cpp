@@ -24,31 +24,24 @@ namespace heddle::rt {
 /// Where all that it uses is there, of its own device, and nothing is to be waited for. The note of
 /// one whose device is disturbed meanwhile makes its task look again before it runs.
 bool ExecutorCall::submit_plainly() {
-  if (!plain_ || sched::Clocks::on()) return false;
+  if (!plain_ || sched::Clocks::on() || (!seen_.empty() && !hold())) return false;
   const DeviceState& device = *Inside::of(device_);
   Ledger& ledger = *execution_.ledger;
-  if (!ledger.try_lock_alone()) return false;
   sched::PlainTicket ticket;
   std::optional<sched::TaskNote> note;
-  {
+  if (ledger.try_lock_alone()) {
     const std::lock_guard lock(ledger, std::adopt_lock);
     ticket = take_ticket(device, note);
-    if (!ticket) return false;
-    site_.launches.begin();
+    if (ticket) site_.launches.begin();
   }
-  for (ArrayState* const state : states_) state->event = ticket.event();
-  if (small_) {
-    auto* const call = ::new (ticket.place()) SmallCall{&site_, {}};
-    const SmallKernel& kernel = *site_.small;
-    for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
-      const auto& buffer = kernel.buffers[k];
-      const BufferView& view =
-          buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
-      call->data[k] = Inside::of(view.buffer())->data + view.offset();
-    }
-  } else {
-    *static_cast<CallRecord**>(ticket.place()) = record_.release();
+  if (!ticket) {
+    release(nullptr);
+    return false;
   }
+  put(ticket.place());
+  const Event event = ticket.event();
+  for (ArrayState* const state : states_) state->event = event;
+  if (!seen_.empty()) release(&event);
   const sched::TaskOps& ops = small_ ? SmallCall::ops : CallRecord::plain_ops;
   const sched::Label label = site_.label;  // first: the task may end at once
   if (note) [[unlikely]] {
@@ -57,6 +50,22 @@ bool ExecutorCall::submit_plainly() {
     ticket.publish(label, ops);
   }
   return true;
+}
+
+/// The task, in the queue.
+void ExecutorCall::put(void* place) {
+  if (!small_) {
+    *static_cast<CallRecord**>(place) = record_.release();
+    return;
+  }
+  auto* const call = ::new (place) SmallCall{&site_, {}};
+  const SmallKernel& kernel = *site_.small;
+  for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
+    const auto& buffer = kernel.buffers[k];
+    const BufferView& view =
+        buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
+    call->data[k] = Inside::of(view.buffer())->data + view.offset();
+  }
 }
 
 const std::string& ExecutorCall::text_of(const Gift& gift) const {
@@ -141,6 +150,7 @@ void ExecutorCall::submit_carefully() {
     record_ = CallRecord::make(site_);
   }
   if (small_) fill_tables();
+  keep_values();
   add_accesses(record_->accesses);
   SubmitOptions options;
   options.lists_events = false;

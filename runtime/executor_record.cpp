@@ -21,6 +21,13 @@ RunInputs no_inputs() noexcept {
   return {{}, nullptr, *no_trace};
 }
 
+/// Its plain call failed. One that did not begin leaves them what they had, which lies there.
+void lose_updated(const CompiledGraph& graph) noexcept {
+  for (const CompiledGraph::VariableUse& use : graph.variables) {
+    if (use.first_result) use.variable->lose();
+  }
+}
+
 void construct_small(void* to, void* from) noexcept {
   ::new (to) SmallCall(*static_cast<const SmallCall*>(from));
 }
@@ -38,9 +45,12 @@ bool run_small(void* callable, Status& failure) {
   site.execution->count_launches(1);
   failure = run_kernel(*site.execution, site.loaded.code, *kernel.module, kernel.index,
                        {buffers, kernel.num_buffers}, kernel.parts);
-  if (!failure.ok()) return false;
-  destroy_small(callable);
-  return true;
+  if (failure.ok()) {
+    destroy_small(callable);
+  } else {
+    lose_updated(*site.graph);
+  }
+  return failure.ok();
 }
 
 }  // namespace
@@ -112,7 +122,11 @@ void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
 bool CallRecord::run_plain_task(void* callable, Status& failure) {
   CallRecord& record = **static_cast<CallRecord**>(callable);
   failure = record.run(*record.site_.execution);
-  if (failure.ok()) record.retire(nullptr);
+  if (failure.ok()) {
+    record.retire(nullptr);
+  } else {
+    lose_updated(*record.site_.graph);
+  }
   return failure.ok();
 }
 

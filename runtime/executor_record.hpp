@@ -43,7 +43,7 @@ class CallRecord final : public Operation {
     bool ours;     ///< that is a copy, which the call made
     Move move;     ///< none: it stays where it is
   };
-  std::vector<Kept> kept;  ///< empty; of all that it updates
+  std::vector<Kept> kept;  ///< empty; of all that it updates, where it is not plain
 
   /// How the queue handles one that was filled in, and held by accepted(), and is given as a
   /// CallRecord*.

@@ -168,7 +168,7 @@ struct Cumulate {
   bool reverse = false;  ///< of the elements from each one on
 };
 /// Of all elements up to each one along `axis`, in the shape and, but for bool, the type of x.
-/// 16-bit floats are rounded at each element.
+/// Every element is rounded, 16-bit floats too: for long rows, cast(cumsum(cast(x, f64)), f32).
 Node cumsum(const Node& x, std::int64_t axis = -1, Cumulate options = {},
             CallSite where = CallSite::current());
 Node cumprod(const Node& x, std::int64_t axis = -1, Cumulate options = {},
@@ -199,7 +199,8 @@ Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<O
 /// What scatter() makes of an element and an update.
 enum class Scatter : std::uint8_t { set, add, multiply, maximum, minimum };
 /// x, into which updates go at the places that gather() would read: updates [b..., the other axes
-/// of x], of a type whose values x holds all. 16-bit floats are rounded after each.
+/// of x], of a type whose values x holds all. Floats are rounded after each: where many meet,
+/// cast() x and updates to f64 before, and the result back.
 Node scatter(const Node& x, const std::vector<Node>& indices, const Node& updates,
              Scatter how = Scatter::set, CallSite where = CallSite::current());
 

@@ -83,6 +83,29 @@ TEST_P(GraphsTest, LongSumsStayExact) {
   }
 }
 
+// W4, J13: running sums and scatters add in their order, in the type that they are asked for
+TEST_P(GraphsTest, RunningSumsMayBeAskedForInF64) {
+  constexpr std::int64_t many = 1 << 18;
+  const Graph g("running");
+  const Node x = g.parameter("x", {f32, {many}});
+  const Node wide = cast(x, f64), place = g.constant(0) * cast(x, i32);
+  const Node none = broadcast_to(g.constant(0.0), {1});
+  g.finish({slice(cumsum(x), 0, {many - 1, many}),
+            slice(cast(cumsum(wide), f32), 0, {many - 1, many}),
+            cast(scatter(none, {place}, wide, Scatter::add), f32)});
+  const GraphProgram lowered = g.program();
+  const Routine routine = Context(device).link(backend.compile(lowered.program));
+  routine.context().write(lowered.parameters[0], std::vector<float>(many, 0.1F));
+  routine.schedule();
+  const auto error = [&](std::size_t result) {
+    const float found = routine.context().read<float>(lowered.results[result])[0];
+    return std::abs(found / (many * static_cast<double>(0.1F)) - 1);
+  };
+  EXPECT_GT(error(0), 1e-5) << "one f32 after the other";
+  EXPECT_LT(error(1), 1e-7);
+  EXPECT_LT(error(2), 1e-7);
+}
+
 // F3, J13: places that are computed, and updates in their order
 TEST_P(GraphsTest, ComputedPlaces) {
   const Graph g("places");

@@ -103,6 +103,30 @@ TEST_P(ExecutorMemoryTest, DonatedCallsTakeNone) {
   EXPECT_THAT(x.values<float>(), testing::Each(2));
 }
 
+// F7, F6: also where state is a variable, which is updated in its place or read
+TEST_P(ExecutorMemoryTest, VariablesTakeNone) {
+  const Variable state("state", row(1));
+  const Executor step(device,
+                      [state](const Graph& g) { state.update(g, state.read(g) * 0.5 + 1); });
+  const Executor sum(device, [state](const Graph& g, Node x) { return state.read(g) + x; });
+  const Array x = row(0);
+  const auto call = [&](int times) {
+    for (int k = 0; k < times; ++k) {
+      step();
+      static_cast<void>(sum(x));
+    }
+  };
+  for (int round = 0; round < 3; ++round) {
+    device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+    call(100);
+    device.await();
+  }
+  const std::uint64_t before = allocations();
+  call(50);
+  EXPECT_EQ(allocations() - before, 0U);
+  EXPECT_THAT(state.value().values<float>(), testing::Each(2));
+}
+
 // F7: results that are dropped are memory for the next ones
 TEST_P(ExecutorMemoryTest, ManyCallsTakeNoMoreOfTheDevice) {
   const Executor step(device, [](Node x, Node y) { return std::pair(x + y, x * y); });
