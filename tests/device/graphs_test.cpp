@@ -89,7 +89,7 @@ TEST_P(GraphsTest, RunningSumsMayBeAskedForInF64) {
   const Graph g("running");
   const Node x = g.parameter("x", {f32, {many}});
   const Node wide = cast(x, f64), place = g.constant(0) * cast(x, i32);
-  const Node none = broadcast_to(g.constant(0.0), {1});
+  const Node none = broadcast_to(cast(g.constant(0), f64), {1});
   g.finish({slice(cumsum(x), 0, {many - 1, many}),
             slice(cast(cumsum(wide), f32), 0, {many - 1, many}),
             cast(scatter(none, {place}, wide, Scatter::add), f32)});

@@ -126,6 +126,37 @@ TEST(ToyBackendTest, WhatAKernelReportsIsAFailure) {
   fails("'both'", [&] { return replay.run().front(); });
 }
 
+// F6: an update that fails amid its work leaves no value, in a queue's own place or beside it
+TEST(ToyBackendTest, UpdatesThatFailLeaveNoValue) {
+  const Device device = toy().physical_device(0).new_virtual_device();
+  const auto row = [&] { return Array(device, std::vector<float>{1, 2}); };
+  const Variable few("few", row());
+  const Variable many("many", std::vector<Array>{row(), row(), row(), row(), row(), row()});
+  const Executor step(device, [few](const Graph& g) { few.update(g, few.read(g) + 1); });
+  const Executor steps(device, [many](const Graph& g) {
+    std::vector<Node> next = many.read(g);
+    for (Node& each : next) each = each + next.back();
+    many.update(g, next);
+  });
+  const auto ends_well = [&](const auto& call) {
+    call();
+    const bool well = failure([&] { device.await(); }).ok();
+    if (!well) device.recover();
+    return well;
+  };
+  for (const bool fails : {false, false, true}) {
+    kernels_say = fails ? 7 : 0;
+    EXPECT_NE(ends_well(step), fails);
+    EXPECT_NE(ends_well(steps), fails);
+  }
+  kernels_say = 0;
+  EXPECT_THAT(few.value().wait().to_string(), HasSubstr("code 7"));
+  EXPECT_THAT(many.value().back().wait().to_string(), HasSubstr("code 7"));
+  few.set(row());
+  step();
+  EXPECT_THAT(few.value().values<float>(), ElementsAre(2, 3));
+}
+
 // S10, D6: a merge whose copy fails is a failure, and its consumer does not run
 TEST(ToyBackendTest, FailedMergesFailTheirDevice) {
   const Tensor x("x", f32, {2});
