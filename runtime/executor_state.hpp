@@ -57,6 +57,8 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   [[nodiscard]] std::vector<ExecutorGraph> graphs() const;
   /// Has the logger and the check for NaN look at what is marked. Throws what the logger does.
   void tell(const CompiledGraph& graph, std::span<const Array> marked) const;
+  void check_results(const CompiledGraph& graph, std::span<const Array> marked,
+                     std::size_t first) const;
 
   /// While code of users runs in a call: it may not finalise.
   class UserCode {

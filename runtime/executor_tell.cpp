@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -46,14 +47,19 @@ struct DefaultNodeLogger {
   }
 };
 
-/// How many elements are NaN or infinite, and the first.
+/// What a node is looked at for: NaN first, which infinities elsewhere may have made.
+using IsStrange = bool (*)(double);
+constexpr IsStrange is_nan = [](double value) { return std::isnan(value); };
+constexpr IsStrange is_infinite = [](double value) { return std::isinf(value); };
+
+/// How many elements are, and the first.
 struct Strange {
   std::int64_t count = 0, first = 0;
 };
-Strange strange_in(const HostArray& values) {
+Strange strange_in(const HostArray& values, IsStrange is_strange) {
   Strange found;
   for (std::int64_t k = values.num_elements(); k-- > 0;) {
-    if (std::isfinite(values.at(k))) continue;
+    if (!is_strange(values.at(k))) continue;
     ++found.count;
     found.first = k;
   }
@@ -122,20 +128,44 @@ void ExecutorState::tell(const CompiledGraph& graph, std::span<const Array> mark
                       .with_exception(std::current_exception()));
     }
   }
+  check_results(graph, marked, count);
+}
+
+/// The nodes from number `first` on are all of floats. What no result shows is of no account: the
+/// exp() in a sigmoid may be infinite. Nor are constants, which somebody meant.
+void ExecutorState::check_results(const CompiledGraph& graph, std::span<const Array> marked,
+                                  std::size_t first) const {
   const jit::GraphState& state = *Inside::of(graph.traced.graph());
-  for (std::size_t k = count; k < marked.size(); ++k) {
-    const HostArray values = values_of(marked[k], graph);
-    const Strange found = strange_in(values);
-    if (found.count == 0) continue;
+  std::map<jit::NodeId, const Array*> values;
+  for (std::size_t k = first; k < marked.size(); ++k) {
     const jit::NodeId id = state.marks[k].first;
+    if (state.node(id).kind != jit::NodeKind::constant) values.emplace(id, &marked[k]);
+  }
+  for (const IsStrange is_strange : {is_nan, is_infinite}) {
+    const auto shows = [&](jit::NodeId id) {
+      const auto value = values.find(id);
+      return value != values.end() &&
+             strange_in(values_of(*value->second, graph), is_strange).count > 0;
+    };
+    const auto result = std::ranges::find_if(state.results, shows);
+    if (result == state.results.end()) continue;
+    jit::NodeId id = *result;
+    for (bool is_first = false; !is_first;) {
+      const auto& args = state.node(id).args;
+      const auto from = std::ranges::find_if(args, shows);
+      is_first = from == args.end();
+      if (!is_first) id = *from;
+    }
+    const HostArray host = values_of(*values.at(id), graph);
+    const Strange found = strange_in(host, is_strange);
     const std::string& scope = state.scopes[state.nodes[id].scope];
     throw Error(ErrorCode::failed_precondition,
                 fmt::format("executor '{}', graph '{}': {}{} is the first node with a NaN or an "
                             "infinity: {} of {} elements, the first at {}, {}",
                             name(), graph.traced.name(), state.show(id),
                             scope.empty() ? "" : fmt::format(" in '{}'", scope), found.count,
-                            values.num_elements(), indices_of(found.first, values.type().dims),
-                            values.at(found.first)));
+                            host.num_elements(), indices_of(found.first, host.type().dims),
+                            host.at(found.first)));
   }
 }
 

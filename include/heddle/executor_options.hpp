@@ -112,9 +112,10 @@ struct ExecutorOptions {
   SideParametersHook on_side_parameters{};
   /// Null: what is marked is told to nobody.
   NodeLogger logger = default_node_logger();
-  /// Each call waits for its results, and throws failed_precondition where a node has a NaN or an
-  /// infinity: naming the first one in the order of the graph, with its scope and line, and how
-  /// many. Every node of floats is computed and kept for that. For finding out.
+  /// Each call waits for its results, and throws failed_precondition where one of them, or what a
+  /// variable is set to, has a NaN, else an infinity: naming the node that it comes from, whose own
+  /// operands have none, constants aside, with its scope and line, and how many. Every node of
+  /// floats is computed and kept for that. For finding out.
   bool nan_check = false;
 };
 

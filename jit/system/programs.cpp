@@ -26,6 +26,9 @@ char** inherited() noexcept {
   return getauxval(AT_SECURE) != 0 || environ == nullptr ? &none : environ;
 }
 
+/// Those that make GCC write files of the host's build.
+constexpr std::string_view for_other_compiles[] = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
+
 bool names(std::string_view entry, std::string_view name) {
   return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
 }
@@ -37,6 +40,7 @@ std::vector<std::string> child_environment(const std::vector<std::string>& overr
   for (char** entry = inherited(); *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
+    if (std::ranges::find(for_other_compiles, name) != std::end(for_other_compiles)) continue;
     if (std::ranges::none_of(overrides, [&](const auto& o) { return names(o, name); }))
       all.emplace_back(text);
   }

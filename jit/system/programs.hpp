@@ -11,7 +11,7 @@
 namespace heddle::jit {
 
 /// The environment of a child: this process's, under what `overrides` says ("NAME=value"), with the
-/// usual PATH where neither has one.
+/// usual PATH where neither has one, and without what has compilers write files of other compiles.
 [[nodiscard]] std::vector<std::string> child_environment(const std::vector<std::string>& overrides);
 /// The value of `name` for a child: from `overrides`, else from this process's environment.
 [[nodiscard]] std::optional<std::string> child_variable(const std::vector<std::string>& overrides,

@@ -206,6 +206,26 @@ TEST_P(CompiledTest, FindsTheFirstNan) {
               HasSubstr("f64[]"));
 }
 
+// Infinities that no result shows are of no account, nor are those that somebody meant; where a
+// result has a NaN, they are where it comes from only as operands
+TEST_P(CompiledTest, NansMatterWhereResultsHaveThem) {
+  const Executor fine(device,
+                      [](Node each) {
+                        const Node masked = where(each > 0, each, -INFINITY);
+                        return std::pair(sigmoid(each * 1000), softmax(masked));
+                      },
+                      {.nan_check = true});
+  EXPECT_THAT(fine(Values{-1, 1}).first.values<float>(), ElementsAre(0, 1));
+  const Executor bad(device,
+                     [](Node each) {
+                       const Node large = exp(each), other = log(each * 0);
+                       return 1 / (1 + large) + (large - large) + 0 * where(other > 0, other, 0);
+                     },
+                     {.nan_check = true});
+  const std::string why = refusal(ErrorCode::failed_precondition, [&] { bad(Values{1, 1000}); });
+  EXPECT_THAT(why, AllOf(HasSubstr(" sub f32[2]"), HasSubstr("1 of 2 elements, the first at [1]")));
+}
+
 // Compiles are no calls; what was compiled is no miss
 TEST_P(CompiledTest, StatisticsCountCalls) {
   const Executor inc = plus_one();

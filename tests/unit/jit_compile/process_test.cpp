@@ -120,6 +120,15 @@ TEST(ProcessTest, EnvironmentIsPassedOnAndOverridden) {
   unsetenv("HEDDLE_TEST_INHERITED");
 }
 
+// J14: where the host's build has GCC note what it read, kernels are not among it
+TEST(ProcessTest, FilesOfOtherCompilesAreNotWritten) {
+  for (const char* name : {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"}) {
+    setenv(name, "host.d", 1);
+    EXPECT_EQ(run_command(shell(std::string("echo $") + name), 30s).output, "\n") << name;
+    unsetenv(name);
+  }
+}
+
 TEST(ProcessTest, SignalsOfTheHostAreNotTheChildrens) {
   // J10: blocked and ignored signals do not reach the compiler
   sigset_t blocked;
