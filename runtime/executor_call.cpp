@@ -191,6 +191,7 @@ bool ExecutorCall::hold() noexcept {
 }
 
 bool ExecutorCall::is_outdated() noexcept {
+  release(nullptr);  // what was refused while it held them
   if (!hold()) return true;
   bool same = true;
   for (const Seen& each : seen_) same = !each.variable->recall() && same;

@@ -280,10 +280,11 @@ std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>&
   std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> turns;
   for (std::size_t first = 0; first < groups.size(); ++first) {
     std::string turn;
+    std::size_t nodes = 0;  // of it
     for (std::size_t period = 1; period <= std::min(alike_period_max, groups.size() - first);
          ++period) {
       turn += texts.one[first + period - 1];
-      const std::size_t nodes = nodes_between(first, first + period);
+      nodes += groups[first + period - 1].nodes;
       if (nodes == 0) continue;
       if (nodes >= alike_nodes_min) break;
       const std::size_t end = first + (alike_nodes_min + nodes - 1) / nodes * period;

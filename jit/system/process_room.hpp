@@ -11,7 +11,7 @@ inline constexpr std::size_t compiler_processes = 3;
 
 /// Throws Error(unavailable) unless so many processes may be started at once (compilers that may
 /// not start theirs try for 15 s each before they say it). It starts as many threads to see that,
-/// which the same limits count; three take 60 us. What others start meanwhile may still be too
+/// which the same limits count; three take some 70 us. What others start meanwhile may still be too
 /// much. Any thread.
 void check_process_room(std::size_t processes);
 

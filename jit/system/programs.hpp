@@ -18,7 +18,7 @@ namespace heddle::jit {
                                                         std::string_view name);
 /// Where find_program() looks for what has no slash, for messages: "PATH=/usr/bin (...)".
 [[nodiscard]] std::string searched_path(const std::vector<std::string>& overrides);
-/// What to do, as a line of its own, where a compiler says in its `output` that it lacks a program,
+/// What to do, to follow a message, where a compiler says in its `output` that it lacks a program
 /// or processes; else empty.
 [[nodiscard]] std::string missing_program_advice(std::string_view output,
                                                  const std::vector<std::string>& overrides);

@@ -29,11 +29,25 @@ class ExecutorMemoryTest : public testing::TestWithParam<std::string> {
   [[nodiscard]] Array row(float first) const {
     return Array(device, std::vector<float>{first, first + 1, first + 2});
   }
+  /// `call` makes so many calls: once as many were under way at once as will be again.
+  template <class Call>
+  void expect_no_memory(const Call& call) const {
+    for (int round = 0; round < 3; ++round) {
+      // They wait all together, where the device has a thread.
+      device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+      call(100);
+      device.await();
+    }
+    const std::uint64_t before = allocations();
+    call(50);
+    EXPECT_EQ(allocations() - before, 0U);
+    device.await();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, ExecutorMemoryTest, testing::Values("cc", "sync_cc", "pooled_cc"),
                          [](const auto& name) { return name.param; });
 
-// F7: of few arguments or many; once as many calls were under way at once as will be again
+// F7: of few arguments or many
 TEST_P(ExecutorMemoryTest, CachedCallsTakeNone) {
   const Executor few(device, [](Node x, Node y) { return x + y; });
   const Executor many(device, [](const std::array<Node, 16>& x) {
@@ -51,16 +65,7 @@ TEST_P(ExecutorMemoryTest, CachedCallsTakeNone) {
       kept = few(kept, y);
     }
   };
-  for (int round = 0; round < 3; ++round) {
-    // They wait all together, where the device has a thread.
-    device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-    call(100);
-    device.await();
-  }
-  const std::uint64_t before = allocations();
-  call(50);
-  EXPECT_EQ(allocations() - before, 0U);
-  device.await();
+  expect_no_memory(call);
 }
 
 // J65: also where arguments are used for the first time
@@ -92,14 +97,7 @@ TEST_P(ExecutorMemoryTest, DonatedCallsTakeNone) {
       x = always(x);
     }
   };
-  for (int round = 0; round < 3; ++round) {
-    device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-    call(100);
-    device.await();
-  }
-  const std::uint64_t before = allocations();
-  call(50);
-  EXPECT_EQ(allocations() - before, 0U);
+  expect_no_memory(call);
   EXPECT_THAT(x.values<float>(), testing::Each(2));
 }
 
@@ -116,14 +114,7 @@ TEST_P(ExecutorMemoryTest, VariablesTakeNone) {
       static_cast<void>(sum(x));
     }
   };
-  for (int round = 0; round < 3; ++round) {
-    device.submit("hold", [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-    call(100);
-    device.await();
-  }
-  const std::uint64_t before = allocations();
-  call(50);
-  EXPECT_EQ(allocations() - before, 0U);
+  expect_no_memory(call);
   EXPECT_THAT(state.value().values<float>(), testing::Each(2));
 }
 
