@@ -1,6 +1,8 @@
 // What variables have where calls that update them are refused, are skipped, or fail.
+#include <atomic>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -102,6 +104,31 @@ TEST_P(VariableFailuresTest, FailedCallsAreNoUpdates) {
               AllOf(HasSubstr("parameter 'sum' f32[2] did not come"), HasSubstr("unplugged")));
   sum.set(row({5, 6}));
   EXPECT_THAT(add(row({0, 0})).values<float>(), ElementsAre(5, 6));
+}
+
+// F6: an update that finds the variable set meanwhile is made again: what a thread sets is what the
+// next update of another one begins with
+TEST_P(VariableFailuresTest, UpdatesComeBeforeOrAfterASet) {
+  const Sums sum("sum", row({0}));
+  const Executor step(device, [=](const Graph& graph) {
+    sum.update(graph, sum.read(graph) + 1.0);
+    return sum.read(graph) * 1.0;
+  });
+  std::vector<Array> values;
+  for (int k = 1; k <= 100; ++k) values.push_back(row({static_cast<float>(k * 1000)}));
+  std::atomic<int> set = 0, steps = 0;
+  std::thread stepping([&] {  // alone with the device
+    for (int seen = 0; seen < 100;) {
+      seen = set;
+      EXPECT_GT(step().values<float>()[0], seen * 1000);
+      ++steps;
+    }
+  });
+  for (; set < 100; ++set) {
+    while (steps < 5 * set) std::this_thread::yield();
+    sum.set(std::move(values[static_cast<std::size_t>(set)]));
+  }
+  stepping.join();
 }
 
 }  // namespace

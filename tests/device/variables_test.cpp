@@ -1,11 +1,8 @@
 // What executors have beside arguments and results: variables, side parameters, marked nodes.
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -169,26 +166,6 @@ TEST_P(VariablesTest, ThreadsLoseNoUpdate) {
   });
   EXPECT_THAT(a.value().values<float>(), ElementsAre(200));
   EXPECT_THAT(b.value().values<float>(), ElementsAre(200));
-}
-
-// What a thread sets is what the next update of another one begins with
-TEST_P(VariablesTest, UpdatesComeBeforeOrAfterASet) {
-  const Sums sum("sum", row({0}));
-  const Executor step(device,
-                      [=](const Graph& graph) { sum.update(graph, sum.read(graph) + 1.0); });
-  std::vector<Array> values;
-  for (int k = 1; k <= 60; ++k) values.push_back(row({static_cast<float>(k * 10000)}));
-  std::atomic<bool> over = false;
-  std::thread stepping([&] {
-    while (!over) step();
-  });
-  for (int k = 1; k <= 60; ++k) {
-    sum.set(values[static_cast<std::size_t>(k - 1)]);
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-    EXPECT_GE(sum.value().values<float>()[0], k * 10000);
-  }
-  over = true;
-  stepping.join();
 }
 
 // Who takes the memory of a variable's array is named at the next call, until it is set anew
