@@ -116,6 +116,10 @@ struct BFloat16 {
   friend bool operator==(BFloat16, BFloat16) = default;  ///< compares bits
 };
 
+/// The integers of 64 bits that std::int64_t and std::uint64_t are not: `long long` on Linux.
+using OtherInt64 = std::conditional_t<std::same_as<std::int64_t, long>, long long, long>;
+using OtherUint64 = std::make_unsigned_t<OtherInt64>;
+
 /// The DType of a C++ element type. Others do not compile, and the error lists those that do.
 template <class T>
 struct dtype_of {
@@ -135,6 +139,8 @@ template <> struct dtype_of<std::int32_t> { static constexpr DType value = DType
 template <> struct dtype_of<std::uint32_t> { static constexpr DType value = DType::u32; };
 template <> struct dtype_of<std::int64_t> { static constexpr DType value = DType::i64; };
 template <> struct dtype_of<std::uint64_t> { static constexpr DType value = DType::u64; };
+template <> struct dtype_of<OtherInt64> { static constexpr DType value = DType::i64; };
+template <> struct dtype_of<OtherUint64> { static constexpr DType value = DType::u64; };
 template <> struct dtype_of<Float16> { static constexpr DType value = DType::f16; };
 template <> struct dtype_of<BFloat16> { static constexpr DType value = DType::bf16; };
 template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
@@ -146,7 +152,8 @@ concept Element =
     std::same_as<T, bool> || std::same_as<T, std::uint8_t> || std::same_as<T, std::int8_t> ||
     std::same_as<T, std::uint16_t> || std::same_as<T, std::int16_t> ||
     std::same_as<T, std::uint32_t> || std::same_as<T, std::int32_t> ||
-    std::same_as<T, std::uint64_t> || std::same_as<T, std::int64_t> || std::same_as<T, Float16> ||
+    std::same_as<T, std::uint64_t> || std::same_as<T, std::int64_t> ||
+    std::same_as<T, OtherInt64> || std::same_as<T, OtherUint64> || std::same_as<T, Float16> ||
     std::same_as<T, BFloat16> || std::same_as<T, float> || std::same_as<T, double>;
 
 template <class T>

@@ -16,12 +16,11 @@ std::string CDialect::name_comment(const std::vector<std::string>& names, std::s
 void CDialect::begin_kernel(const KernelSource& kernel) {
   out_ += fmt::format("\nEXPORT void {}(const heddle_kernel_args* args) {{\n",
                       kernel_symbol(kernel.name));
-  for (std::size_t k = 0; k < loop_.buffers.size(); ++k) buffer(kernel, k);
   for (std::size_t k = 0; k < loop_.statics.size(); ++k)
     line("const i64 s{} = args->statics[{}];{}", k, k, name_comment(kernel.names.statics, k));
 }
 
-void CDialect::buffer(const KernelSource& kernel, std::size_t k) {
+void CDialect::take_address(const KernelSource& kernel, BufferId k) {
   const BufferDecl& decl = loop_.buffers[k];
   const bool read_only = decl.role == Role::input || decl.role == Role::merge;
   const std::string type =

@@ -28,8 +28,10 @@ class CDialect {
       : loop_(loop), out_(out), primitives_(primitives), vectors_(vectors) {}
 
   // The kernel.
-  /// Its head; buffers and static indices as the arguments give them.
+  /// Its head; static indices as the arguments give them.
   void begin_kernel(const KernelSource& kernel);
+  /// Before the first statement of the top level that uses the buffer.
+  void take_address(const KernelSource& kernel, BufferId k);
   void end_kernel() { out_ += "}\n"; }
   /// A zero of 64 bits of which the compiler does not know that it is one: zero().
   void declare_zero();
@@ -219,7 +221,6 @@ class CDialect {
   std::string& out_;
 
  private:
-  void buffer(const KernelSource& kernel, std::size_t k);
   [[nodiscard]] static Place pointer(std::string array, const Affine& at);
 
   CPrimitives& primitives_;

@@ -22,6 +22,8 @@ class CudaDialect : public CDialect {
   static constexpr bool runs_in_groups = true;
 
   void begin_kernel(const KernelSource& kernel);
+  /// Its parameters have them.
+  static void take_address(const KernelSource&, BufferId) {}
   /// NVRTC takes no sum apart: nothing has to be hidden.
   void declare_zero() { line("const u64 zero = 0;"); }
   void declare_stop() {}

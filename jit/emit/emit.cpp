@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "jit/loop/address.hpp"
+#include "jit/loop/rewrite.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
@@ -50,7 +52,46 @@ bool collect(const Loop& loop, const Stmt& stmt, std::vector<PrefetchGroup>& to)
   return true;
 }
 
+class FirstUses {
+ public:
+  explicit FirstUses(const Loop& loop) : used_(loop.buffers.size()) {}
+
+  std::vector<BufferId> of(const StmtPtr& stmt) {
+    std::vector<BufferId> first;
+    const auto use = [&](BufferId buffer) {
+      if (!used_[buffer]) first.push_back(buffer);
+      used_[buffer] = true;
+    };
+    walk(Block{stmt}, [&](const Stmt& inner) {
+      if (inner.kind == StmtKind::store || inner.kind == StmtKind::zero ||
+          inner.kind == StmtKind::prefetch)
+        use(inner.buffer);
+      if (inner.value) value(*inner.value, use);
+    });
+    std::ranges::sort(first);
+    return first;
+  }
+
+ private:
+  template <class Use>
+  void value(const Value& v, const Use& use) {
+    if (!met_.insert(&v).second) return;
+    if (v.kind == ValueKind::load) use(v.buffer);
+    for (const ValuePtr& arg : v.args) value(*arg, use);
+  }
+
+  std::vector<bool> used_;
+  std::unordered_set<const Value*> met_;
+};
+
 }  // namespace
+
+std::vector<std::vector<BufferId>> first_uses(const Loop& loop) {
+  FirstUses uses(loop);
+  std::vector<std::vector<BufferId>> first;
+  for (const StmtPtr& stmt : loop.body) first.push_back(uses.of(stmt));
+  return first;
+}
 
 std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt) {
   std::vector<PrefetchGroup> result;

@@ -42,6 +42,11 @@ struct PrefetchGroup {
 /// each first address once: compilers take long over many sums that differ by a constant.
 [[nodiscard]] std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt);
 
+/// For each statement of the top level, the buffers that no statement before it uses. Emitters take
+/// their addresses there: hundreds of them that are alive at once cost GCC 12 four times what all
+/// else of a kernel does, as it looks for their registers.
+[[nodiscard]] std::vector<std::vector<BufferId>> first_uses(const Loop& loop);
+
 /// The third argument of __builtin_prefetch.
 constexpr int locality(Prefetch next) noexcept { return next == Prefetch::load_later ? 2 : 3; }
 

@@ -15,7 +15,7 @@ void GccjitDialect::begin_kernel(const KernelSource& kernel) {
                                            gcc_jit_context_get_type(c, GCC_JIT_TYPE_VOID),
                                            kernel_symbol(kernel.name).c_str(), 1, &args, 0);
   block_ = new_block();
-  for (std::size_t k = 0; k < loop_.buffers.size(); ++k) buffer(kernel, k);
+  buffers_.resize(loop_.buffers.size());
   for (std::size_t k = 0; k < loop_.statics.size(); ++k) {
     Made value = gcc_jit_lvalue_as_rvalue(gcc_jit_context_new_array_access(
         c, nullptr, argument(abi_.statics), number(static_cast<std::int64_t>(k))));
@@ -29,20 +29,20 @@ gcc_jit_type* GccjitDialect::storage_type(BufferId buffer) {
   return in_.type(t == DType::bool_ ? DType::u8 : t);
 }
 
-void GccjitDialect::buffer(const KernelSource& kernel, std::size_t k) {
-  gcc_jit_type* pointer = gcc_jit_type_get_pointer(storage_type(static_cast<BufferId>(k)));
+void GccjitDialect::take_address(const KernelSource& kernel, BufferId k) {
+  gcc_jit_type* pointer = gcc_jit_type_get_pointer(storage_type(k));
   const auto address = embedded_address(kernel, k);
   Made value = nullptr;
   if (address) {
     value =
         gcc_jit_context_new_rvalue_from_ptr(in_.get(), pointer, reinterpret_cast<void*>(*address));
   } else {
-    gcc_jit_lvalue* entry = gcc_jit_context_new_array_access(
-        in_.get(), nullptr, argument(abi_.buffers), number(static_cast<std::int64_t>(k)));
+    gcc_jit_lvalue* entry =
+        gcc_jit_context_new_array_access(in_.get(), nullptr, argument(abi_.buffers), number(k));
     value = in_.cast(
         gcc_jit_rvalue_access_field(gcc_jit_lvalue_as_rvalue(entry), nullptr, abi_.data), pointer);
   }
-  buffers_.push_back(variable(pointer, fmt::format("t{}", k), value));
+  buffers_[k] = variable(pointer, fmt::format("t{}", k), value);
 }
 
 void GccjitDialect::declare_zero() {

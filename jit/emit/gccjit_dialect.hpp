@@ -30,6 +30,7 @@ class GccjitDialect {
 
   // The kernel.
   void begin_kernel(const KernelSource& kernel);
+  void take_address(const KernelSource& kernel, BufferId k);
   void end_kernel() { gcc_jit_block_end_with_void_return(block_, nullptr); }
   void declare_zero();
   [[nodiscard]] Made zero() const { return gcc_jit_lvalue_as_rvalue(zero_); }
@@ -189,7 +190,6 @@ class GccjitDialect {
     return gcc_jit_block_add_extended_asm(block_, nullptr, text.c_str());
   }
   void call(const char* builtin, std::vector<Made> args);
-  void buffer(const KernelSource& kernel, std::size_t k);
   [[nodiscard]] gcc_jit_type* storage_type(BufferId buffer);
   [[nodiscard]] gcc_jit_lvalue* of_buffer(BufferId buffer, Made at) {
     return gcc_jit_context_new_array_access(in_.get(), nullptr,

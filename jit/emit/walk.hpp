@@ -49,7 +49,11 @@ class Walk {
     if (stops_.any) to_.declare_stop();
     const bool split = has_parallel_loops(loop_);
     if (!split) to_.leave_to_first_part();
-    for (const StmtPtr& stmt : loop_.body) of_top_level(*stmt, split);
+    const std::vector<std::vector<BufferId>> used = first_uses(loop_);
+    for (std::size_t k = 0; k < loop_.body.size(); ++k) {
+      for (const BufferId buffer : used[k]) to_.take_address(kernel_, buffer);
+      of_top_level(*loop_.body[k], split);
+    }
     if (stops_.any) to_.end_stops();
     if (lanes_.streams()) to_.end_streams();
     to_.end_kernel();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "files/descriptor.hpp"
@@ -28,6 +29,9 @@ char** inherited() noexcept {
 
 /// Those that make GCC write files of the host's build.
 constexpr std::string_view for_other_compiles[] = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
+
+/// Where GCC looks for its programs, whatever PATH says.
+constexpr std::array<const char*, 2> searched_before_path{"GCC_EXEC_PREFIX", "COMPILER_PATH"};
 
 bool names(std::string_view entry, std::string_view name) {
   return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
@@ -74,6 +78,14 @@ std::string missing_program_advice(std::string_view output,
     return process_room_advice();
   for (const std::string_view said : {"cannot execute '", "cannot find 'ld'", "Executable \"ld"}) {
     if (output.find(said) == std::string_view::npos) continue;
+    for (const char* name : searched_before_path) {
+      const std::string folder = child_variable(overrides, name).value_or("");
+      if (folder.empty()) continue;
+      return fmt::format(
+          "\n  it looked for assembler and linker where {}={} says; unset that, or have it name "
+          "their folder",
+          name, folder);
+    }
     return fmt::format(
         "\n  it looked for assembler and linker on {}; install binutils there, or have PATH name "
         "their folder",

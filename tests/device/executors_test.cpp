@@ -146,6 +146,9 @@ TEST_P(ExecutorsTest, TakeValuesOfTheHost) {
   EXPECT_THAT(span.values<float>(), ElementsAre(11, 12));
   EXPECT_EQ(add(3, 4).item<std::int32_t>(), 7);
   EXPECT_EQ(add(std::int64_t{3}, 4).type(), (ArrayType{i64, {}}));
+  EXPECT_EQ(add(3LL, 4L).type(), (ArrayType{i64, {}})) << "either type of 64 bits";
+  EXPECT_THAT(add(std::vector<unsigned long long>{~0ULL}, 4ULL).values<std::uint64_t>(),
+              ElementsAre(3));
 }
 
 // A function may take its graph, and nothing else

@@ -137,6 +137,14 @@ TEST(CcFaultsTest, AMissingCompilerIsUnavailable) {
   EXPECT_EQ(scratch.leftovers(), 0);
 }
 
+TEST(CcFaultsTest, WhatSendsGccElsewhereIsNamed) {
+  const Scratch scratch;
+  ToolOptions options = scratch.options();
+  options.environment.emplace_back("GCC_EXEC_PREFIX=/nowhere/");
+  EXPECT_THAT(compile_failure(*make_cc_compiler(options)).to_string(),
+              HasSubstr("GCC_EXEC_PREFIX=/nowhere/ says; unset that"));
+}
+
 TEST(CcFaultsTest, TheCommandMayHaveWords) {
   // HEDDLE_CC="ccache gcc": words are arguments, a path with blanks is one
   const Scratch scratch;
