@@ -12,7 +12,7 @@
 #include "heddle/status.hpp"
 #include "jit/cache/kernel_cache.hpp"
 #include "jit/tune/tuned_file.hpp"
-#include "runtime/config.hpp"
+#include "runtime/settings/config.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "jit/machine/profile.hpp"
-#include "runtime/config.hpp"
-#include "runtime/machine.hpp"
+#include "runtime/device/machine.hpp"
+#include "runtime/settings/config.hpp"
 
 namespace heddle::tools {
 

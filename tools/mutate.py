@@ -36,7 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutate"
 EXPLAINED = ROOT / "tests" / "mutants.txt"
 RULES = ROOT / "tests" / "rules.txt"
-SOURCES = ("runtime/*.cpp", "runtime/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code/*.cpp",
+SOURCES = ("runtime/*/*.cpp", "runtime/*/*.hpp", "devices/*.cpp", "devices/*.hpp", "jit/code/*.cpp",
            "jit/loop/verify*.cpp", "jit/loop/signature.cpp")
 # Tests that take minutes each, and look for what no single check keeps.
 TEDIOUS = ("soak", "large", "fuzz long", "random * long", "tools long")

@@ -30,7 +30,7 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 ORDER_COMMENT_REACH = 3  # lines above an ordering in which its comment may be
 
-ENVIRONMENT_READERS = ("runtime/environment.cpp", "tools/", "tests/")
+ENVIRONMENT_READERS = ("runtime/settings/environment.cpp", "tools/", "tests/")
 BUILD_FILES = ("meson.build", "meson_options.txt", "CMakeLists.txt", ".build")
 TEXT = SOURCE + BUILD_FILES + (".py", ".md", ".txt", ".in", ".yml", ".sh")
 SELF = ("tools/tidy.py", "tests/tidy/")  # spell out what they forbid
@@ -246,7 +246,7 @@ def check_environment(tree):
         for number, line in lines_of(code_only(text)):
             if (match := re.search(r"\b(secure_)?getenv\b", line)):
                 yield Finding(path, number, "environment",
-                              f"{match.group()} (expected in runtime/environment.cpp alone)")
+                              f"{match.group()} (expected in runtime/settings/environment.cpp alone)")
 
 
 # --- rules on the whole tree ---

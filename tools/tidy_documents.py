@@ -162,7 +162,7 @@ VARIABLE_ROW = re.compile(r"^\| `(HEDDLE_\w+)` \|(.*)\|(.*)\|$", re.MULTILINE)
 
 def check_settings(tree):
     """README.md's table of variables says what `heddle info` says, in its order."""
-    config, readme = "runtime/config.cpp", tree.files.get("README.md", "")
+    config, readme = "runtime/settings/config.cpp", tree.files.get("README.md", "")
     expected = VARIABLE.findall(tree.files.get(config, ""))
     found = [(name, *(cell.strip().replace("`", "") for cell in cells))
              for name, *cells in VARIABLE_ROW.findall(readme)]

@@ -12,6 +12,8 @@ ROOMS = {
     "scheduler": ("", "protocol", "threads", "observe", "device", "modes", "simulation"),
     "jit": ("system", "value", "loop", "describe", "vector", "graph", "lower", "schedule", "emit",
             "cache", "machine", "toolchain", "code", "tune", ""),
+    "runtime": ("settings", "queue", "memory", "device", "door", "transfer", "launch", "context",
+                "replay", "tune", "executor", "together"),
 }
 # May be used by outsiders, hence must not look inside the library.
 PUBLIC_ONLY = ("tests/device/", "tests/consumers/", "examples/")

@@ -14,7 +14,7 @@
 #include "jit/machine/probes.hpp"
 #include "jit/machine/profile.hpp"
 #include "jit/machine/profile_file.hpp"
-#include "runtime/config.hpp"
+#include "runtime/settings/config.hpp"
 #include "tools/terminal.hpp"
 
 namespace heddle::tools {

@@ -1,6 +1,7 @@
 // Inside: how heddle's own floors, and its tests, come from a handle to what it shares, and back.
 #pragma once
 
+#include <memory>
 #include <utility>
 
 #include "heddle/types.hpp"

@@ -7,7 +7,7 @@
 namespace heddle {
 
 /// What HEDDLE_LOG asks for, if it is set; invalid_argument, naming variable, value and what was
-/// expected, when it is malformed. Defined by runtime/config.cpp, which alone reads the
+/// expected, when it is malformed. Defined by runtime/settings/config.cpp, which alone reads the
 /// environment; null where the scheduler is linked without it.
 [[gnu::weak]] Status log_level_from_environment(LogLevel& level) noexcept;
 

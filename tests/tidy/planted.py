@@ -26,9 +26,9 @@ def clean_tree(tidy):
         "README.md": "# Words\n| " + "wide " * 50 + "|\nsee [b](jit/a.cpp)\n"
                      "| `HEDDLE_LOG` | warn | `how` |\n"
                      "<!-- jit/a.hpp -->\n```cpp\n  #pragma once\n```\n```\n[](int x) {}\n```\n",
-        "runtime/config.cpp": "// Reads.\n"
+        "runtime/settings/config.cpp": "// Reads.\n"
                               'constexpr V v[] = {{"HEDDLE_LOG", "warn", "how", x}};\n',
-        "runtime/meson.build": "# Floor 3.\nx = files('config.cpp')\n",
+        "runtime/meson.build": "# Floor 3.\nx = files('settings/config.cpp')\n",
         "include/heddle/graph_ops.hpp": "// Owns d.\n#pragma once\nNode made(const Node& x);\n",
         "docs/operations-of-graphs.md": "| `made` | `SuiteTest.Works` |\n",
         "docs/contract.md": "S1  Works.\nB2  Works as\n    well. Open: all of it.\n",

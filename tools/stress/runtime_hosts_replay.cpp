@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "jit/system/inside.hpp"
-#include "runtime/replay_state.hpp"
+#include "runtime/replay/replay_state.hpp"
 #include "tools/stress/runtime_hosts.hpp"
 
 namespace heddle::stress {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "jit/system/inside.hpp"
-#include "runtime/buffer_state.hpp"
+#include "runtime/memory/buffer_state.hpp"
 #include "tools/stress/runtime_hosts.hpp"
 
 namespace heddle::stress {

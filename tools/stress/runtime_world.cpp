@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "jit/system/inside.hpp"
-#include "runtime/device_state.hpp"
-#include "runtime/execution.hpp"
+#include "runtime/device/device_state.hpp"
+#include "runtime/device/execution.hpp"
 
 namespace heddle::stress {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
-#include "runtime/submit.hpp"
+#include "runtime/door/submit.hpp"
 
 namespace heddle::rt {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "heddle/heddle.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/buffer_state.hpp"
+#include "runtime/memory/buffer_state.hpp"
 #include "scheduler/protocol/lane.hpp"
 #include "scheduler/tuning.hpp"
 #include "tests/support/failure.hpp"

@@ -15,7 +15,7 @@
 
 #include "devices/device.hpp"
 #include "heddle/heddle.hpp"
-#include "runtime/config.hpp"
+#include "runtime/settings/config.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/temp_directory.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
-#include "runtime/hazards.hpp"
+#include "runtime/memory/hazards.hpp"
 #include "scheduler/protocol/awaited.hpp"
 #include "scheduler/protocol/lane.hpp"
 

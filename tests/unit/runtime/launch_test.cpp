@@ -18,8 +18,8 @@
 
 #include "heddle/heddle.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/device_state.hpp"
-#include "runtime/execution.hpp"
+#include "runtime/device/device_state.hpp"
+#include "runtime/device/execution.hpp"
 #include "scheduler/atomic.hpp"
 #include "scheduler/sanitizers.hpp"
 #include "tests/support/failure.hpp"

@@ -10,7 +10,7 @@
 #include "heddle/heddle.hpp"
 #include "jit/machine/profile.hpp"
 #include "jit/machine/profile_file.hpp"
-#include "runtime/machine.hpp"
+#include "runtime/device/machine.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/temp_directory.hpp"
 

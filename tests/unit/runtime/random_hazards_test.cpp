@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
-#include "runtime/hazards.hpp"
+#include "runtime/memory/hazards.hpp"
 #include "scheduler/protocol/lane.hpp"
 #include "tests/support/seeds.hpp"
 

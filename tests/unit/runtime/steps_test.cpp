@@ -12,7 +12,7 @@
 #include "heddle/heddle.hpp"
 #include "jit/code/code.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/buffer_state.hpp"
+#include "runtime/memory/buffer_state.hpp"
 
 namespace heddle {
 namespace {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <optional>
 
-#include "runtime/stream.hpp"
+#include "runtime/queue/stream.hpp"
 #include "tests/unit/runtime/asynchronous_fixture.hpp"
 #include "tests/unit/scheduler/allocations.hpp"
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "runtime/stretches.hpp"
+#include "runtime/replay/stretches.hpp"
 #include "tests/support/seeds.hpp"
 
 namespace heddle::rt {

@@ -1,5 +1,5 @@
 // Which processors help which device of a backend.
-#include "runtime/teams.hpp"
+#include "runtime/device/teams.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
-#include "runtime/programs.hpp"
-#include "runtime/trial.hpp"
+#include "runtime/tune/programs.hpp"
+#include "runtime/tune/trial.hpp"
 
 namespace heddle {
 namespace {

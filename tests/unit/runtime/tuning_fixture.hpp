@@ -16,8 +16,8 @@
 #include "heddle/heddle.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/vector/target.hpp"
-#include "runtime/backend_state.hpp"
-#include "runtime/tuning.hpp"
+#include "runtime/device/backend_state.hpp"
+#include "runtime/tune/tuning.hpp"
 #include "tests/support/temp_directory.hpp"
 
 namespace heddle {

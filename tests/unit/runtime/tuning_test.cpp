@@ -16,7 +16,7 @@
 #include "heddle/heddle.hpp"
 #include "heddle/simulation.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/tuning.hpp"
+#include "runtime/tune/tuning.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/unit/runtime/tuning_fixture.hpp"
 

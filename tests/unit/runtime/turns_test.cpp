@@ -1,5 +1,5 @@
 // Turns of host threads.
-#include "runtime/turns.hpp"
+#include "runtime/replay/turns.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,54 @@
+// The part of a device that its tasks use, apart from the part that owns the timeline: so a task
+// never holds the device that runs it. Any thread, but for the queue.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "devices/device.hpp"
+#include "devices/memory_cache.hpp"
+#include "heddle/device.hpp"
+#include "runtime/device/merge_slot.hpp"
+#include "runtime/device/scratch.hpp"
+#include "runtime/device/spares.hpp"
+#include "runtime/memory/ledger.hpp"
+#include "runtime/queue/staging.hpp"
+#include "runtime/queue/stream.hpp"
+
+namespace heddle::sched {
+class Helpers;
+}
+
+namespace heddle::rt {
+
+class OrderWatch;
+
+/// What tasks of a device use. The queue: its tasks only, one at a time.
+struct Execution {
+  std::string name;
+  std::shared_ptr<const std::string> shared_name;
+  std::shared_ptr<dev::PhysicalDevice> physical;
+  std::shared_ptr<Stream> queue;
+  Staging staging;
+  std::shared_ptr<dev::MemoryCache> memory;  ///< set when its timeline is there
+  Sync sync = Sync::automatic;               ///< constant
+  std::shared_ptr<OrderWatch> order;         ///< of its backend
+  const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
+  MergeSlot merge;
+  Scratch scratch;
+  Spares spares;
+  std::shared_ptr<sched::Helpers> helpers;  ///< with parts of its kernels; null: these run whole
+  bool starts_helpers = false;              ///< with the first such kernel
+  std::uint32_t width = 1;                  ///< parts that have begun at once, at most
+  std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0}, parts{0};
+
+  void count_launches(std::uint64_t more) noexcept { count(launches, more); }
+  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) noexcept {
+    // relaxed: a number for people.
+    counter.fetch_add(more, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace heddle::rt

@@ -1,0 +1,351 @@
+// Executors: from a call to an entry of the cache, which is made if there is none.
+#include "heddle/executor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "heddle/status.hpp"
+#include "jit/graph/state.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/device/backend_state.hpp"
+#include "runtime/device/device_state.hpp"
+#include "runtime/executor/call.hpp"
+#include "runtime/executor/key.hpp"
+#include "runtime/executor/state.hpp"
+#include "runtime/memory/array_state.hpp"
+#include "scheduler/observe/log.hpp"
+
+namespace heddle {
+namespace rt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+ExecutorGraph graph_of(const Entry& entry) {
+  return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
+}
+
+/// Whether a program's line made it: std::make_unique() and others like it name a line of the
+/// standard library's.
+bool is_users(const std::source_location& where) {
+  return std::string_view(where.file_name()).find("/include/c++/") == std::string_view::npos;
+}
+
+ExecutorOptions with_name(ExecutorOptions options, const std::source_location& where) {
+  if (!options.name.empty()) return options;
+  const std::string_view file = where.file_name();
+  if (!is_users(where)) {
+    options.name = "executor";
+    return options;
+  }
+  options.name = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), where.line());
+  return options;
+}
+
+}  // namespace
+
+ExecutorState::ExecutorState(const Device& device, ExecutorOptions wanted,
+                             const std::source_location& made_at)
+    : devices{device},
+      options(with_name(std::move(wanted), made_at)),
+      where(made_at),
+      always_tells(options.logger && !is_default(options.logger)),
+      cache_(options.cache_max, options.cache_full) {
+  const auto refuse = [&](std::string_view what) {
+    const std::string place =
+        is_users(where) ? fmt::format(", at {}:{}", where.file_name(), where.line()) : "";
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("executor '{}'{}: {}", options.name, place, what));
+  };
+  if (options.cache_max == 0)
+    refuse("cache_max is 0 (expected 1 or more, or std::nullopt for no limit)");
+  if (!options.compile.name.empty())
+    refuse(
+        "options.compile has a name (expected none: graphs have the executor's, see "
+        "ExecutorOptions::name)");
+  if (options.compile.trace_values)
+    refuse("options.compile asks for trace_values; mark nodes with Node::log()");
+}
+
+void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
+  if (!visit.closed()) return;
+  if (cache_.is_inherited()) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("executor '{}': forked: this process is a child of the one that made "
+                            "it; make another here, on a backend that was opened here",
+                            name()));
+  }
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("executor '{}' was finalised; make another", name()));
+}
+
+/// Without memory for that nobody knows: the call may be accepted already.
+ExecutorState::UserCode::UserCode(const ExecutorState& executor) noexcept : executor_(executor) {
+  const std::lock_guard lock(executor_.in_user_code_mutex_);
+  try {
+    executor_.in_user_code_.push_back(me_);
+    is_known_ = true;
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+ExecutorState::UserCode::~UserCode() {
+  if (!is_known_) return;
+  const std::lock_guard lock(executor_.in_user_code_mutex_);
+  executor_.in_user_code_.erase(std::ranges::find(executor_.in_user_code_, me_));
+}
+
+void ExecutorState::call(const executors::Arguments& arguments, const executors::Maker& maker,
+                         executors::Sink& sink, const Device* on,
+                         std::optional<ExecutorGraph>* graph) {
+  const CallEnd end(*this);
+  const Device& device = own_or(on);
+  bool changed = false;
+  {
+    const ExecutorCache::Visit visit(cache_);
+    require_open(visit);
+    ExecutorKey key(arguments, Inside::of(device)->backend.get(), !options.donate.empty());
+    Entry* entry = find(key);
+    if (entry == nullptr) {
+      changed = true;
+      cache_.misses.add();
+      const DeviceState& state = *Inside::of(device);
+      rt::require_open(state);
+      entry =
+          &find_or_make(wanted_for(arguments, state), maker, limits_of(options.compile.timeout));
+    }
+    if (graph != nullptr) graph->emplace(graph_of(*entry));  // first: it takes memory
+    changed |= launch(*entry, arguments, sink, device);
+  }
+  if (changed) cache_.sweep();
+}
+
+Entry* ExecutorState::find(ExecutorKey& key) const noexcept {
+  Entry* const entry = cache_.find(key.hash(), key.bytes());
+  if (entry != nullptr || !key.is_in_place()) return entry;
+  key.be_plain();
+  Entry* const plain = cache_.find(key.hash(), key.bytes());
+  // relaxed: a call at the same time as the first compile() need not be served by that.
+  return plain != nullptr && plain->is_ahead.load(std::memory_order_relaxed) ? plain : nullptr;
+}
+
+Entry& ExecutorState::make_ahead(const Wanted& wanted, const executors::Maker& maker,
+                                 const jit::CompileLimits& limits) {
+  Entry& entry = find_or_make(wanted, maker, limits);
+  // relaxed: as in find().
+  if (!wanted.is_in_place) entry.is_ahead.store(true, std::memory_order_relaxed);
+  return entry;
+}
+
+/// Whether it is the first of the entry on that device.
+bool ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
+                           executors::Sink& sink, const Device& device) {
+  Site* site = entry.find_site(Inside::of(device)->timeline->id());
+  const bool is_first = site == nullptr;
+  if (is_first) [[unlikely]]
+    site = &add_site(entry, device);
+  while (true) {
+    ExecutorCall call(*this, device, *site);
+    try {
+      call.take(arguments.leaves(), arguments.firsts());
+      call.run(sink);
+    } catch (const Error&) {
+      if (call.is_outdated()) continue;  // a call of another thread came first
+      throw;
+    }
+    call.tell();
+    return is_first;
+  }
+}
+
+Site& ExecutorState::add_site(Entry& entry, const Device& device) {
+  return entry.add_site(Inside::of(device),
+                        [&](SiteOwner gone) { cache_.retire(std::move(gone)); });
+}
+
+ExecutorState::Wanted ExecutorState::wanted_for(const executors::Arguments& arguments,
+                                                const DeviceState& device) const {
+  const ExecutorKey key(arguments, device.backend.get(), !options.donate.empty());
+  Wanted wanted{key.hash(), std::string(key.bytes()), {}, device.backend, key.is_in_place()};
+  for (const executors::Leaf& leaf : arguments.leaves()) wanted.types.push_back(type_of(leaf));
+  return wanted;
+}
+
+Entry& ExecutorState::find_or_make(const Wanted& wanted, const executors::Maker& maker,
+                                   const jit::CompileLimits& limits) {
+  return cache_.find_or_make(
+      wanted.hash, wanted.key,
+      [&](std::size_t number) { return make_entry(wanted, number, maker, limits); },
+      [&](const auto& entries) { return full(wanted, entries); });
+}
+
+void ExecutorState::record(RecordingState& recording, const executors::Arguments& arguments,
+                           const executors::Maker& maker, executors::Sink& sink, const Device* on) {
+  const std::shared_ptr<Entry> entry = compile(arguments, maker, on);
+  const Device& device = own_or(on);
+  ExecutorCall call(*this, device, add_site(*entry, device));
+  call.take(arguments.leaves(), arguments.firsts());
+  call.record(recording, sink);
+}
+
+std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& arguments,
+                                              const executors::Maker& maker, const Device* on) {
+  const CallEnd end(*this);
+  std::shared_ptr<Entry> entry;
+  {
+    const ExecutorCache::Visit visit(cache_);
+    no_calls.add();
+    require_open(visit);
+    const DeviceState& device = *Inside::of(own_or(on));
+    rt::require_open(device);
+    entry = make_ahead(wanted_for(arguments, device), maker, limits_of(options.compile.timeout))
+                .shared_from_this();
+  }
+  cache_.sweep();
+  return entry;
+}
+
+executors::PendingEntry ExecutorState::compile_async(const executors::Arguments& arguments,
+                                                     std::shared_ptr<const executors::Maker> maker,
+                                                     const Device* on) {
+  // From here on finalize() waits for it.
+  auto visit = std::make_shared<const ExecutorCache::Visit>(cache_);
+  no_calls.add();
+  require_open(*visit);
+  const DeviceState& device = *Inside::of(own_or(on));
+  rt::require_open(device);
+  Wanted wanted = wanted_for(arguments, device);
+  return start_compile<executors::EntryHandle>(
+      device.backend->compiles, limits_of(options.compile.timeout),
+      [self = shared_from_this(), visit = std::move(visit), wanted = std::move(wanted),
+       maker = std::move(maker)](const jit::CompileLimits& limits) {
+        return Inside::make<executors::EntryHandle>(
+            self->make_ahead(wanted, *maker, limits).shared_from_this());
+      });
+}
+
+void ExecutorState::call_entry(Entry& entry, const executors::Arguments& arguments,
+                               executors::Sink& sink, bool checked, const Device* on) {
+  const CallEnd end(*this);
+  const ExecutorCache::Visit visit(cache_);
+  require_open(visit);
+  if (checked) check_types(entry, arguments);
+  static_cast<void>(launch(entry, arguments, sink, own_or(on)));
+}
+
+std::shared_ptr<const CompiledGraph> ExecutorState::compile_graph(
+    const TracedGraph& traced, const Wanted& wanted, const jit::CompileLimits& limits) const {
+  try {
+    CompileOptions compile = options.compile;
+    const auto& variables = Inside::of(traced.graph())->variables;
+    if (wanted.is_in_place ||
+        std::ranges::any_of(variables, &jit::GraphState::VariableUse::updated))
+      compile.schedule_without.push_back(ScheduleStep::stream);
+    return std::make_shared<const CompiledGraph>(traced, wanted.backend, compile, limits);
+  } catch (const Error& error) {
+    std::vector<std::string> types;
+    for (const ArrayType& type : wanted.types) types.push_back(type.to_string());
+    throw Error(error.code(),
+                fmt::format("executor '{}': graph '{}' of ({}) could not be compiled", name(),
+                            traced.name(), first_few(types, ", ")),
+                error.status());
+  }
+}
+
+std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size_t number,
+                                                 const executors::Maker& maker,
+                                                 const jit::CompileLimits& limits) {
+  const auto begin = Clock::now();
+  tracing::Tracer tracer(fmt::format("{}#{}", name(), number), options.argument_names, where);
+  traces.add();
+  const TracedGraph traced = [&] {
+    const UserCode inside(*this);
+    return maker.trace(tracer, wanted.types);
+  }();
+  if (options.nan_check) mark_floats(traced);
+  const auto was_traced = Clock::now();
+  auto compiled = compile_graph(traced, wanted, limits);
+  auto entry =
+      std::make_shared<Entry>(wanted.key, wanted.hash, number, std::move(compiled), name());
+  entry->trace_time = was_traced - begin;
+  entry->compile_time = Clock::now() - was_traced;
+  compiles.add();
+  sched::log_made(LogLevel::info, [&] {
+    using Milliseconds = std::chrono::duration<double, std::milli>;
+    return fmt::format("executor '{}': graph '{}' traced in {:.1f} ms, compiled in {:.1f} ms",
+                       name(), traced.name(), Milliseconds(entry->trace_time).count(),
+                       Milliseconds(entry->compile_time).count());
+  });
+  return entry;
+}
+
+ExecutorStatistics ExecutorState::statistics() const {
+  ExecutorStatistics statistics;
+  const std::uint64_t no_call = no_calls.get();  // first: both grow
+  statistics.calls = cache_.num_visits() - no_call;
+  statistics.misses = cache_.misses.get();
+  statistics.traces = traces.get();
+  statistics.compiles = compiles.get();
+  statistics.dropped = cache_.dropped.get();
+  statistics.copies = copies.get();
+  statistics.entries = cache_.entries().size();
+  return statistics;
+}
+
+std::vector<ExecutorGraph> ExecutorState::graphs() const {
+  std::vector<ExecutorGraph> graphs;
+  for (const auto& entry : cache_.entries()) graphs.push_back(graph_of(*entry));
+  return graphs;
+}
+
+void ExecutorState::finalize() {
+  if (cache_.is_inherited()) return;  // and locks may be taken for ever
+  const bool inside = [&] {
+    const std::lock_guard lock(in_user_code_mutex_);
+    return std::ranges::find(in_user_code_, Runner::here()) != in_user_code_.end();
+  }();
+  if (inside) {
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("executor '{}' is finalised inside of one of its own calls, which it "
+                            "would wait for; do it after that",
+                            name()));
+  }
+  cache_.close();
+}
+
+void ExecutorState::outlive(std::shared_ptr<ExecutorState> self) noexcept {
+  const std::lock_guard lock(in_user_code_mutex_);
+  self_ = std::move(self);
+  // relaxed: the call that is to see it runs this.
+  is_outlived_.store(true, std::memory_order_relaxed);
+}
+
+void ExecutorState::settle() noexcept {
+  if (cache_.is_inherited()) return;
+  std::shared_ptr<ExecutorState> self;  // may be the last to have it
+  {
+    const std::lock_guard lock(in_user_code_mutex_);
+    if (!in_user_code_.empty()) return;  // the call around this one does it
+    self.swap(self_);
+  }
+  if (!self) return;
+  try {
+    cache_.close();
+  } catch (const std::bad_alloc&) {  // it goes all the same
+  }
+}
+
+ExecutorHandle::~ExecutorHandle() {
+  try {
+    state->finalize();
+  } catch (...) {
+    state->outlive(state);
+  }
+}
+
+}  // namespace rt
+
+}  // namespace heddle

@@ -1,0 +1,262 @@
+// How a call of an executor comes to its device: plainly, as any other work, or in a recording.
+#include "runtime/executor/call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "jit/system/inside.hpp"
+#include "runtime/device/device_state.hpp"
+#include "runtime/device/execution.hpp"
+#include "runtime/executor/state.hpp"
+#include "runtime/executor/variable_state.hpp"
+#include "runtime/replay/recording.hpp"
+#include "scheduler/device/clocks.hpp"
+#include "scheduler/protocol/lane.hpp"
+
+namespace heddle::rt {
+
+/// Where all that it uses is there, of its own device, and nothing is to be waited for. The note of
+/// one whose device is disturbed meanwhile makes its task look again before it runs.
+bool ExecutorCall::submit_plainly() {
+  if (!plain_ || sched::Clocks::on() || (!seen_.empty() && !hold())) return false;
+  const DeviceState& device = *Inside::of(device_);
+  Ledger& ledger = *execution_.ledger;
+  sched::PlainTicket ticket;
+  std::optional<sched::TaskNote> note;
+  if (ledger.try_lock_alone()) {
+    const std::lock_guard lock(ledger, std::adopt_lock);
+    ticket = take_ticket(device, note);
+    if (ticket) site_.launches.begin();
+  }
+  if (!ticket) {
+    release(nullptr);
+    return false;
+  }
+  put(ticket.place());
+  const Event event = ticket.event();
+  for (ArrayState* const state : states_) state->event = event;
+  if (!seen_.empty()) release(&event);
+  const sched::TaskOps& ops = small_ ? SmallCall::ops : CallRecord::plain_ops;
+  const sched::Label label = site_.label;  // first: the task may end at once
+  if (note) [[unlikely]] {
+    ticket.publish(label, ops, *note);
+  } else {
+    ticket.publish(label, ops);
+  }
+  return true;
+}
+
+/// The task, in the queue.
+void ExecutorCall::put(void* place) {
+  if (!small_) {
+    *static_cast<CallRecord**>(place) = record_.release();
+    return;
+  }
+  auto* const call = ::new (place) SmallCall{&site_, {}};
+  const SmallKernel& kernel = *site_.small;
+  for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
+    const auto& buffer = kernel.buffers[k];
+    const BufferView& view =
+        buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
+    call->data[k] = Inside::of(view.buffer())->data + view.offset();
+  }
+}
+
+const std::string& ExecutorCall::text_of(const Gift& gift) const {
+  return gift.result == no_result ? site_.freed_text : site_.taken_texts[gift.result];
+}
+
+/// How many of all that are arrays.
+std::size_t ExecutorCall::num_given(const BufferState& buffer) {
+  const auto buffer_of = [](const Given& each) -> const BufferState* {
+    return each.array != nullptr ? Inside::of(each.array->view.buffer()).get() : nullptr;
+  };
+  if (given_.size() <= 16)
+    return static_cast<std::size_t>(std::ranges::count(given_, &buffer, buffer_of));
+  if (buffers_.empty()) {
+    buffers_.reserve(given_.size());
+    std::ranges::transform(given_, std::back_inserter(buffers_), buffer_of);
+    std::ranges::sort(buffers_, std::less<>());
+  }
+  return std::ranges::equal_range(buffers_, &buffer, std::less<>()).size();
+}
+
+/// Under the ledger.
+sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
+                                             std::optional<sched::TaskNote>& note) {
+  struct PlainUse {
+    Hazards* hazards;
+    Hazards::Record* record;
+    const Memory* memory;
+    Range range;
+    Use use;
+  };
+  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
+  boost::container::small_vector<PlainUse, 20> uses;
+  const auto next = [&](const Range& range, Use use) {
+    return Hazards::Next{site_.timeline, disturbances, range, use, true};
+  };
+  const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
+    BufferState& buffer = *Inside::of(view.buffer());
+    if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
+    // Nothing keeps memory of another device for the task: it goes with that device.
+    if (buffer.memory->timeline() != site_.timeline) return false;
+    if (use == Use::change && !buffer.may_be_handed_over()) return false;
+    const Range range{view.offset(), view.offset() + bytes};
+    auto record = buffer.hazards().plain(next(range, use), 1);
+    // Where it is used for the first time, each use of it may be one record more.
+    if (record && *record == nullptr && use == Use::read)
+      record = buffer.hazards().plain(next(range, use), num_given(buffer));
+    if (!record) return false;
+    uses.push_back({&buffer.hazards(), *record, buffer.memory.get(), range, use});
+    return true;
+  };
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    const Use use = given_[k].donated ? Use::change : Use::read;
+    if (!add(given_[k].array->view, graph_.parameters[k].bytes, use)) return {};
+  }
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    if (!pairs_.giver(r) && !add(states_[r]->view, graph_.results[r].bytes, Use::overwrite))
+      return {};
+  }
+  const auto giver = [&](const Gift& gift) -> BufferState& {
+    return *Inside::of(given_[gift.parameter].array->view.buffer());
+  };
+  for (const Gift& gift : gifts_) giver(gift).prepare_hand_over(text_of(gift), {});
+  const sched::PlainTicket ticket(*device.timeline);
+  if (!ticket) return {};
+  if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
+    note.emplace();
+    for (const PlainUse& use : uses) doubt(*use.hazards, next(use.range, use.use), *note);
+  }
+  for (const PlainUse& use : uses) {
+    use.hazards->note_plainly(use.record, ticket.event(), next(use.range, use.use), false);
+    use.memory->be_bare();
+  }
+  for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker, {});
+  return ticket;
+}
+
+void ExecutorCall::submit_carefully() {
+  check_states();
+  if (small_) {
+    const std::lock_guard lock(*execution_.ledger);
+    record_ = CallRecord::make(site_);
+  }
+  if (small_) fill_tables();
+  keep_values();
+  add_accesses(record_->accesses);
+  SubmitOptions options;
+  options.lists_events = false;
+  options.sync = Sync::automatic;
+  for (const Given& each : given_) {
+    if (each.array->is_awaited()) options.after.push_back(each.array->event);
+  }
+  const Accesses& accesses = record_->accesses;
+  Work work{site_.label, std::move(record_), accesses};
+  if (!seen_.empty()) work.condition = this;
+  const Event event = submit(*Inside::of(device_), std::move(work), options);
+  // Else release() saw to that, and others may have the results by now.
+  for (std::size_t r = 0; seen_.empty() && r < states_.size(); ++r) states_[r]->event = event;
+  for (const Array& array : left_) {
+    try {
+      static_cast<void>(array.view().buffer().donate(executor_.where));
+    } catch (...) {  // somebody else took it meanwhile, or there is no memory to note who did
+    }
+  }
+}
+
+void ExecutorCall::add_accesses(Accesses& accesses) const {
+  accesses.add(*execution_.ledger);
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    Access access{&given_[k].array->view, Use::read,
+                  k < graph_.lowered.parameters.size() ? &graph_.lowered.parameters[k] : nullptr};
+    if (given_[k].donated) {
+      const Gift& gift = gifts_[given_[k].gift];
+      access.use = Use::change;
+      access.taker = gift.taker;
+      access.taker_text = &text_of(gift);
+    } else if (!graph_.parameters[k].entry && !graph_.parameters[k].update) {
+      continue;
+    }
+    accesses.add(access);
+  }
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    if (!pairs_.giver(r) && graph_.results[r].entry) {
+      accesses.add(
+          {&states_[r]->view, graph_.results[r].zeros ? Use::change : Use::overwrite, nullptr});
+    }
+  }
+}
+
+void ExecutorCall::record(RecordingState& recording, executors::Sink& sink) {
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    if (!use.first_result) continue;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: a recording cannot have a call that updates variable '{}'; take and "
+                    "give it as an array",
+                    user(), use.variable->name));
+  }
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (given_[k].donated && !given_[k].ours)
+      refuse(k, ErrorCode::invalid_argument,
+             "cannot be donated to a call that is recorded, as a run would take it once; pass it "
+             "without donate()");
+    given_[k].donated = false;
+  }
+  check_states();
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (given_[k].array->is_awaited())
+      refuse(k, ErrorCode::failed_precondition,
+             "is still being filled by what no recording knows; wait() for it first");
+  }
+  plain_ = small_ = false;
+  recorded_ = true;
+  make_results();
+  sink.take(graph_.traced.results(), std::span(arrays_.data(), graph_.num_function_results));
+  recording.add(recorded());
+}
+
+/// A call with memory of its own, as a routine is one.
+std::shared_ptr<const Recorded> ExecutorCall::recorded() {
+  fill_tables();
+  std::vector<std::optional<BufferView>> entries(record_->tables.entries().size());
+  for (std::size_t k = 0; k < given_.size(); ++k) {
+    if (const auto& entry = graph_.parameters[k].entry) entries[*entry] = given_[k].array->view;
+  }
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    if (const auto& entry = graph_.results[r].entry) entries[*entry] = states_[r]->view;
+  }
+  auto linked = make_linked(site_.loaded, std::move(entries), site_.execution);
+  linked->scratch = site_.scratch;
+  linked->tables = record_->tables;
+  for (std::size_t e = 0; e < linked->entries.size(); ++e) {
+    const auto& view = linked->entries[e];
+    if (!view) continue;
+    const jit::SignatureEntry& entry = Inside::of(graph_.code)->signature().entries[e];
+    const Use use = !entry.writes            ? Use::read
+                    : entry.overwrites_whole ? Use::overwrite
+                                             : Use::change;
+    linked->accesses.add({&*view, use, Inside::of(graph_.code)->tensor(e)});
+    linked->memories.push_back(Inside::of(view->buffer())->memory);
+  }
+  linked->plain = plain_kernel(execution_, *linked, linked->tables);
+  auto call = std::make_shared<Recorded>();
+  call->device = Inside::of(device_);
+  call->linked = linked;
+  call->statics.emplace(graph_.code, BindingsView());
+  call->what = fmt::format("executor '{}'", executor_.name());
+  call->accesses.add(*execution_.ledger);
+  call->accesses.then(linked->accesses);
+  call->accesses.be_of(call->what);
+  return call;
+}
+
+}  // namespace heddle::rt

@@ -1,0 +1,40 @@
+// Numbers of no width that a call is given.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+#include "heddle/executor_arguments.hpp"
+#include "heddle/status.hpp"
+#include "jit/value/element.hpp"
+#include "runtime/executor/key.hpp"
+
+namespace heddle::executors {
+
+/// Each has the type that all floats beside it have in common, as a number in a graph has.
+void Arguments::fit_numbers() {
+  std::optional<DType> met;
+  for (const Leaf& leaf : leaves_) {
+    const DType dtype = rt::type_of(leaf).dtype;
+    if (leaf.is_number || !is_floating(dtype)) continue;
+    met = met ? jit::promote(*met, dtype) : dtype;
+    if (!met) return;
+  }
+  if (!met || *met == DType::f64) return;
+  for (Leaf& leaf : leaves_) {
+    if (!leaf.is_number) continue;
+    const double number = *static_cast<const double*>(leaf.data);
+    jit::store_element(*met, leaf.own, 0, jit::Scalar::of_float(DType::f64, number));
+    if (std::isfinite(number) && !std::isfinite(jit::load_element(*met, leaf.own, 0).f)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("an executor is called with the number {}, which is too large for "
+                              "{}, the type of the floats that it is given with; give it as an "
+                              "array of f64",
+                              number, name(*met)));
+    }
+    leaf.data = leaf.own;
+    leaf.dtype = *met;
+  }
+}
+
+}  // namespace heddle::executors

@@ -1,0 +1,143 @@
+// See runtime/executor/record.hpp.
+#include "runtime/executor/record.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <new>
+#include <span>
+
+#include "jit/system/inside.hpp"
+#include "runtime/device/execution.hpp"
+#include "runtime/executor/variable_state.hpp"
+#include "runtime/memory/buffer_state.hpp"
+#include "scheduler/device/timeline.hpp"
+#include "scheduler/threads/never_destroyed.hpp"
+
+namespace heddle::rt {
+namespace {
+
+RunInputs no_inputs() noexcept {
+  static sched::NeverDestroyed<const std::function<void(const TracedValue&)>> no_trace;
+  return {{}, nullptr, *no_trace};
+}
+
+/// Its plain call failed. One that did not begin leaves them what they had, which lies there.
+void lose_updated(const CompiledGraph& graph) noexcept {
+  for (const CompiledGraph::VariableUse& use : graph.variables) {
+    if (use.first_result) use.variable->lose();
+  }
+}
+
+void construct_small(void* to, void* from) noexcept {
+  ::new (to) SmallCall(*static_cast<const SmallCall*>(from));
+}
+void destroy_small(void* callable) noexcept {
+  Site& site = *static_cast<SmallCall*>(callable)->site;
+  if (site.launches.end()) delete &site;
+}
+bool run_small(void* callable, Status& failure) {
+  const auto& call = *static_cast<const SmallCall*>(callable);
+  Site& site = *call.site;
+  const SmallKernel& kernel = *site.small;
+  heddle_kernel_buffer buffers[SmallKernel::buffers_max];
+  for (std::uint32_t k = 0; k < kernel.num_buffers; ++k)
+    buffers[k] = {call.data[k], kernel.buffers[k].bytes};
+  site.execution->count_launches(1);
+  failure = run_kernel(*site.execution, site.loaded.code, *kernel.module, kernel.index,
+                       {buffers, kernel.num_buffers}, kernel.parts);
+  if (failure.ok()) {
+    destroy_small(callable);
+  } else {
+    lose_updated(*site.graph);
+  }
+  return failure.ok();
+}
+
+}  // namespace
+
+constexpr sched::TaskOps SmallCall::ops{&construct_small, &run_small, &destroy_small};
+
+CallRecord::CallRecord(Site& site) : site_(site) {
+  tables.begin(site_.loaded);
+  if (!site_.scratch) return;
+  const jit::CodeData& code = *Inside::of(site_.loaded.code);
+  tables.helpers = static_cast<std::byte*>(site_.scratch->data) + code.core->scratch.bytes;
+  for (std::size_t e = 0; e < tables.entries().size(); ++e) {
+    if (code.signature().entries[e].role != jit::Role::scratch) continue;
+    tables.entries()[e] = {
+        static_cast<std::byte*>(site_.scratch->data) + code.core->scratch.offsets[e],
+        static_cast<std::uint64_t>(*code.signature().entries[e].type.num_bytes())};
+  }
+}
+
+std::unique_ptr<CallRecord> CallRecord::make(Site& site) {
+  // No other operation is kept there.
+  if (auto* const spare = static_cast<CallRecord*>(site.spares.take()))
+    return std::unique_ptr<CallRecord>(spare);
+  return std::unique_ptr<CallRecord>(new CallRecord(site));
+}
+
+void CallRecord::accepted() noexcept { site_.launches.begin(); }
+
+Status CallRecord::run(Execution& execution) {
+  execution.count_launches(1);
+  const auto plain = plain_kernel(execution, site_.loaded, tables);
+  Status status = plain ? run_plain(execution, site_.loaded.code, *plain, {})
+                        : run_.emplace(execution, site_.loaded, tables, no_inputs(), room_).all();
+  leaves_values_ = status.ok() && !execution.queue->runs_ahead();
+  return status;
+}
+
+Status CallRecord::ended(Execution& /*execution*/, Status status) noexcept {
+  Status how = run_ ? run_->ended(std::move(status)) : std::move(status);
+  leaves_values_ = how.ok();
+  return how;
+}
+
+/// What its own device was to do before is over by now; others may still fill what is to be copied.
+void CallRecord::pass_over(Execution& execution) noexcept {
+  leaves_values_ = std::ranges::all_of(kept, [&](const Kept& each) {
+    const bool stays = each.move.route == Route::none;
+    const bool there = each.ours ? ended_well(each.filled)
+                                 : stays || each.filled.device_id() == site_.timeline ||
+                                       sched::Timeline::has_ended(each.filled);
+    return there && each.move.run().ok() && (stays || execution.queue->settle().ok());
+  });
+}
+
+void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
+  run_.reset();
+  accesses.clear();
+  // Before its end is told, after which somebody may recall them.
+  for (const Kept& each : kept) {
+    if (!leaves_values_) each.variable->lose();
+  }
+  kept.clear();
+  leaves_values_ = false;
+  Site& site = site_;
+  site.spares.give(*this);  // and may go with the site
+  if (site.launches.end()) delete &site;
+}
+
+bool CallRecord::run_plain_task(void* callable, Status& failure) {
+  CallRecord& record = **static_cast<CallRecord**>(callable);
+  failure = record.run(*record.site_.execution);
+  if (failure.ok()) {
+    record.retire(nullptr);
+  } else {
+    lose_updated(*record.site_.graph);
+  }
+  return failure.ok();
+}
+
+void CallRecord::destroy_plain_task(void* callable) noexcept {
+  (*static_cast<CallRecord**>(callable))->retire(nullptr);
+}
+
+constexpr sched::TaskOps CallRecord::plain_ops{[](void* to, void* from) noexcept {
+                                                 *static_cast<CallRecord**>(to) =
+                                                     static_cast<CallRecord*>(from);
+                                               },
+                                               &run_plain_task, &destroy_plain_task};
+
+}  // namespace heddle::rt

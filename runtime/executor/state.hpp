@@ -1,0 +1,151 @@
+// What is behind Executor. Immutable, but for its cache and whether it was finalised; any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heddle/executor.hpp"
+#include "heddle/pending.hpp"
+#include "runtime/device/flight.hpp"
+#include "runtime/executor/cache.hpp"
+
+namespace heddle::rt {
+
+class ExecutorKey;
+class RecordingState;
+
+[[nodiscard]] bool is_default(const NodeLogger& logger) noexcept;
+/// The first five texts, and how many more there are.
+[[nodiscard]] std::string first_few(const std::vector<std::string>& texts, const char* between);
+/// Marks every node of floats that the graph needs.
+void mark_floats(const TracedGraph& traced);
+
+class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
+ public:
+  ExecutorState(const Device& device, ExecutorOptions options, const std::source_location& where);
+
+  void call(const executors::Arguments& arguments, const executors::Maker& maker,
+            executors::Sink& sink, const Device* device, std::optional<ExecutorGraph>* graph);
+  /// The call, as a part of the recording.
+  void record(RecordingState& recording, const executors::Arguments& arguments,
+              const executors::Maker& maker, executors::Sink& sink, const Device* device);
+  /// The entry for arguments of these types, which is made if there is none. Runs nothing.
+  [[nodiscard]] std::shared_ptr<Entry> compile(const executors::Arguments& arguments,
+                                               const executors::Maker& maker, const Device* device);
+  /// The same, meanwhile. The maker is called by another thread.
+  [[nodiscard]] executors::PendingEntry compile_async(const executors::Arguments& arguments,
+                                                      std::shared_ptr<const executors::Maker> maker,
+                                                      const Device* device);
+  /// Of that entry. `checked`: whether the arguments are looked at.
+  void call_entry(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
+                  bool checked, const Device* device);
+  /// Idempotent; waits for what is under way.
+  void finalize();
+  /// Its last handle goes in code of users in one of its own calls, which finalises it at its end.
+  void outlive(std::shared_ptr<ExecutorState> self) noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept { return options.name; }
+  [[nodiscard]] ExecutorStatistics statistics() const;
+  [[nodiscard]] std::vector<ExecutorGraph> graphs() const;
+  /// Has the logger and the check for NaN look at what is marked. Throws what the logger does.
+  void tell(const CompiledGraph& graph, std::span<const Array> marked) const;
+  void check_results(const CompiledGraph& graph, std::span<const Array> marked,
+                     std::size_t first) const;
+
+  /// While code of users runs in a call: it may not finalise.
+  class UserCode {
+   public:
+    explicit UserCode(const ExecutorState& executor) noexcept;
+    UserCode(const UserCode&) = delete;
+    UserCode& operator=(const UserCode&) = delete;
+    ~UserCode();
+
+   private:
+    const ExecutorState& executor_;
+    const Runner me_ = Runner::here();
+    bool is_known_ = false;
+  };
+
+  const std::vector<Device> devices;  ///< one, as long as there are no meshes
+  const ExecutorOptions options;
+  const std::source_location where;
+  const bool always_tells;  ///< the logger is told where nothing is marked, too
+  NumberForPeople traces, compiles, copies;
+  NumberForPeople no_calls;  ///< visits of the cache that were no calls
+
+ private:
+  struct Wanted {
+    std::uint64_t hash;
+    std::string key;
+    std::vector<ArrayType> types;
+    std::shared_ptr<BackendState> backend;
+    bool is_in_place;  ///< see ExecutorKey
+  };
+  [[nodiscard]] Wanted wanted_for(const executors::Arguments& arguments,
+                                  const DeviceState& device) const;
+  Entry& find_or_make(const Wanted& wanted, const executors::Maker& maker,
+                      const jit::CompileLimits& limits);
+  Entry& make_ahead(const Wanted& wanted, const executors::Maker& maker,
+                    const jit::CompileLimits& limits);
+  [[nodiscard]] Entry* find(ExecutorKey& key) const noexcept;
+  [[nodiscard]] std::shared_ptr<Entry> make_entry(const Wanted& wanted, std::size_t number,
+                                                  const executors::Maker& maker,
+                                                  const jit::CompileLimits& limits);
+  [[nodiscard]] std::shared_ptr<const CompiledGraph> compile_graph(
+      const TracedGraph& traced, const Wanted& wanted, const jit::CompileLimits& limits) const;
+  [[nodiscard]] Error full(const Wanted& wanted,
+                           const std::vector<std::shared_ptr<Entry>>& entries) const;
+  [[nodiscard]] HostArray values_of(const Array& node, const CompiledGraph& graph) const;
+  bool launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
+              const Device& device);
+  void check_types(const Entry& entry, const executors::Arguments& arguments) const;
+  void require_open(const ExecutorCache::Visit& visit) const;
+  [[nodiscard]] const Device& own_or(const Device* device) const noexcept {
+    return device != nullptr ? *device : devices.front();
+  }
+
+  /// The end of a call.
+  class CallEnd {
+   public:
+    explicit CallEnd(ExecutorState& executor) noexcept : executor_(executor) {}
+    CallEnd(const CallEnd&) = delete;
+    CallEnd& operator=(const CallEnd&) = delete;
+    ~CallEnd() {
+      // relaxed: it was set in this call, or is not to be seen.
+      if (executor_.is_outlived_.load(std::memory_order_relaxed)) [[unlikely]]
+        executor_.settle();
+    }
+
+   private:
+    ExecutorState& executor_;
+  };
+  void settle() noexcept;
+  [[nodiscard]] Site& add_site(Entry& entry, const Device& device);
+
+  mutable std::mutex in_user_code_mutex_;
+  mutable std::vector<Runner> in_user_code_;  // guarded by that
+  std::shared_ptr<ExecutorState> self_;       // likewise: while no handle has it, and calls end
+  std::atomic<bool> is_outlived_{false};
+  ExecutorCache cache_;
+};
+
+/// What handles share: the last one finalises.
+class ExecutorHandle {
+ public:
+  explicit ExecutorHandle(std::shared_ptr<ExecutorState> of) : state(std::move(of)) {}
+  ExecutorHandle(const ExecutorHandle&) = delete;
+  ExecutorHandle& operator=(const ExecutorHandle&) = delete;
+  ~ExecutorHandle();
+
+  const std::shared_ptr<ExecutorState> state;
+};
+
+}  // namespace heddle::rt

@@ -1,0 +1,235 @@
+// See runtime/launch/steps.hpp.
+#include "runtime/launch/steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "heddle/status.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/device/execution.hpp"
+#include "runtime/launch/parts.hpp"
+
+namespace heddle::rt {
+namespace {
+
+Status stopped(const Execution& execution, const Code& code) {
+  return Status(ErrorCode::cancelled, [&] {
+    return fmt::format(
+        "routine '{}' on {} was told to stop while it ran: what it writes is incomplete",
+        code.name(), execution.name);
+  });
+}
+
+Status what_it_said(const Execution& execution, const Code& code, const heddle_kernel_status& said,
+                    Status status) {
+  if (said.code == HEDDLE_KERNEL_STOPPED) return stopped(execution, code);
+  // Devices need not look at what a kernel says; those that do say less of it.
+  return Status(
+      ErrorCode::device_failed,
+      [&] {
+        return fmt::format("the kernel of routine '{}' on {} reported code {}, detail {}",
+                           code.name(), execution.name, said.code, said.detail);
+      },
+      std::move(status));
+}
+
+/// But for the values of static indices and what it says.
+heddle_kernel_args arguments_of(std::span<const heddle_kernel_buffer> buffers) {
+  heddle_kernel_args args{};
+  args.struct_size = sizeof args;
+  args.abi = HEDDLE_KERNEL_ABI;
+  args.buffers = buffers.data();
+  args.num_buffers = static_cast<std::uint32_t>(buffers.size());
+  args.num_parts = 1;
+  return args;
+}
+
+heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
+                                const heddle_kernel_buffer* buffers) {
+  heddle_kernel_args args = arguments_of({buffers, kernel.entries.size()});
+  args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
+  return args;
+}
+
+}  // namespace
+
+bool host_takes_part(const Loaded& loaded, const RunInputs& inputs) {
+  return inputs.trace || std::ranges::any_of(loaded.steps, [](const LoadedStep& step) {
+           return std::holds_alternative<jit::CallStep>(step.step);
+         });
+}
+
+std::optional<PlainKernel> plain_kernel(const Execution& execution, const Loaded& loaded,
+                                        const Tables& tables) {
+  const jit::Signature& signature = Inside::of(loaded.code)->signature();
+  if (loaded.steps.size() != 1 || signature.merge || execution.queue->runs_ahead()) return {};
+  const LoadedStep& step = loaded.steps[0];
+  const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
+  if (kernel == nullptr || kernel->looks_at_stop ||
+      kernel->statics.size() != signature.statics.size())
+    return {};
+  const bool in_parts = kernel->parts > 1 && execution.width > 1;
+  if (in_parts && !kernel->own.empty()) return {};
+  PlainKernel plain{step.module.get(), kernel->index, {}, in_parts ? kernel->parts : 1};
+  plain.args = arguments_of(*kernel, tables.of(step));
+  return plain;
+}
+
+Status run_plain(Execution& execution, const Code& code, const PlainKernel& plain,
+                 std::span<const std::int64_t> statics) {
+  heddle_kernel_args args = plain.args;
+  heddle_kernel_status said{};
+  args.statics = statics.data();
+  args.status = &said;
+  Status status;
+  if (plain.parts > 1) {
+    launch_in_parts(execution, *plain.module, plain.index, args, plain.parts);
+  } else {
+    status = execution.queue->queue().launch(*plain.module, plain.index, args);
+  }
+  return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
+}
+
+Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
+                  std::size_t index, std::span<const heddle_kernel_buffer> buffers,
+                  std::uint32_t parts) {
+  heddle_kernel_args args = arguments_of(buffers);
+  heddle_kernel_status said{};
+  args.status = &said;
+  Status status;
+  if (parts > 1) {
+    launch_in_parts(execution, module, index, args, parts);
+  } else {
+    status = execution.queue->queue().launch(module, index, args);
+  }
+  return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
+}
+
+Run::Run(Execution& execution, const Loaded& loaded, const Tables& tables, const RunInputs& inputs,
+         Room& room)
+    : execution_(execution),
+      loaded_(loaded),
+      tables_(tables),
+      inputs_(inputs),
+      queue_(execution.queue->queue()),
+      ahead_(execution.queue->runs_ahead() && !host_takes_part(loaded, inputs)),
+      trace_{&inputs.trace, Inside::of(loaded.code).get(), nullptr},
+      room_(room) {
+  // Kernels point into it.
+  if (ahead_ && room_.in_flight.size() < loaded.steps.size())
+    room_.in_flight.resize(loaded.steps.size());
+}
+
+Status Run::all() {
+  Status status;
+  for (const LoadedStep& step : loaded_.steps) {
+    status = std::visit([&](const auto& what) { return one(what, step); }, step.step);
+    if (!status.ok()) break;
+  }
+  return status;
+}
+
+Status Run::ended(Status status) const noexcept {
+  for (const Called& called : std::span(room_.in_flight).first(called_)) {
+    if (called.said.code != 0)
+      return what_it_said(execution_, loaded_.code, called.said, std::move(status));
+  }
+  return status;
+}
+
+/// Called by generated code: an exception must not pass through it.
+void Run::trace_value(void* context, std::uint32_t statement, std::uint32_t entry,
+                      std::int64_t offset, double before, double after) {
+  auto& trace = *static_cast<Trace*>(context);
+  if (trace.thrown) return;
+  try {
+    const std::string_view label = trace.code->label((*trace.entries)[entry]);
+    (*trace.sink)({statement, std::string(label), offset, before, after});
+  } catch (...) {
+    trace.thrown = std::current_exception();
+  }
+}
+
+Status Run::one(const jit::KernelStep& kernel, const LoadedStep& step) {
+  // A long program may be many short kernels, none of which looks.
+  if (called_ > 0 && this_task::stop_token().stop_requested())
+    return stopped(execution_, loaded_.code);
+  trace_.entries = &kernel.entries;
+  Called& called = next_call();
+  heddle_kernel_args args = arguments_of(kernel, buffers(kernel, step, called));
+  args.statics = statics(kernel, called).data();
+  args.status = &called.said;
+  args.trace = inputs_.trace ? &trace_value : nullptr;
+  args.trace_context = &trace_;
+  if (kernel.looks_at_stop) {  // others end soon, and do not pay for it
+    args.stop = &stop_;
+    if (!when_stopped_) when_stopped_.emplace(this_task::stop_token(), Raise{stop_});
+  }
+  Status status;
+  if (kernel.parts > 1 && execution_.width > 1 && !ahead_ && !inputs_.trace) {
+    launch_in_parts(execution_, *step.module, kernel.index, args, kernel, tables_.helpers);
+  } else {
+    status = done(queue_.launch(*step.module, kernel.index, args));
+  }
+  if (ahead_) return status;
+  if (trace_.thrown) std::rethrow_exception(trace_.thrown);
+  return called.said.code == 0
+             ? status
+             : what_it_said(execution_, loaded_.code, called.said, std::move(status));
+}
+
+Status Run::one(const jit::CopyStep& copy, const LoadedStep& /*step*/) {
+  const heddle_kernel_buffer to = buffer(copy.to), from = buffer(copy.from);
+  return done(queue_.copy(to.data, from.data, from.bytes));
+}
+
+Status Run::one(const jit::ZeroStep& zero, const LoadedStep& /*step*/) {
+  const heddle_kernel_buffer to = buffer(zero.entry);
+  return done(queue_.zero(to.data, to.bytes));
+}
+
+Status Run::one(const jit::MergeStep& /*merge*/, const LoadedStep& /*step*/) {
+  return done(inputs_.merge->prepare(execution_, loaded_.code));
+}
+
+Status Run::one(const jit::CallStep& call, const LoadedStep& /*step*/) { return call.call(); }
+
+/// What comes next finds it done, or its queue does.
+Status Run::done(Status status) {
+  if (ahead_) return status;
+  Status settled = execution_.queue->settle();
+  return status.ok() ? settled : status;
+}
+
+Run::Called& Run::next_call() {
+  Called& called = ahead_ ? room_.in_flight[called_] : room_.called;
+  ++called_;
+  called.merged.clear();
+  called.some.clear();
+  called.said = {};
+  return called;
+}
+
+heddle_kernel_buffer Run::buffer(std::uint32_t entry) const {
+  return entry == Inside::of(loaded_.code)->signature().merge ? inputs_.merge->buffer
+                                                              : tables_.entries()[entry];
+}
+
+/// Those of the kernel; made in `called` where the merge buffer is among them.
+const heddle_kernel_buffer* Run::buffers(const jit::KernelStep& kernel, const LoadedStep& step,
+                                         Called& called) const {
+  const auto& merge = Inside::of(loaded_.code)->signature().merge;
+  if (!merge) return tables_.of(step);
+  for (const std::uint32_t entry : kernel.entries) called.merged.push_back(buffer(entry));
+  return called.merged.data();
+}
+
+std::span<const std::int64_t> Run::statics(const jit::KernelStep& kernel, Called& called) const {
+  if (kernel.statics.size() == inputs_.statics.size()) return inputs_.statics;
+  for (const std::uint32_t k : kernel.statics) called.some.push_back(inputs_.statics[k]);
+  return called.some;
+}
+
+}  // namespace heddle::rt

@@ -1,0 +1,241 @@
+// See runtime/memory/hazards.hpp.
+#include "runtime/memory/hazards.hpp"
+
+#include <algorithm>
+
+#include "runtime/memory/buffer_state.hpp"
+#include "runtime/memory/order_watch.hpp"
+#include "scheduler/device/ticket_guard.hpp"
+#include "scheduler/device/timeline.hpp"
+#include "scheduler/protocol/lane.hpp"
+
+namespace heddle::rt {
+namespace {
+
+/// More records of one timeline than that are looked through for those that can go.
+constexpr std::size_t records_many = 16;
+/// Room for the first use and a last one, or two, however they are cut.
+constexpr std::size_t room_min = 8;
+
+/// Nothing has to come after it, and nothing that it should have left is missing.
+bool is_over(const Hazards::Record& record) noexcept {
+  return sched::Timeline::has_ended(record.event) &&
+         (!record.writes || !record.heeded || ended_well(record.event));
+}
+
+bool writes(Use use) noexcept { return use != Use::read; }
+
+/// On its own timeline it ended well, or will before `next`, or else `next` will not run.
+bool is_sure(const Hazards::Record& record, const Hazards::Next& next) noexcept {
+  return !record.alone && sched::undisturbed(record.disturbances, next.disturbances);
+}
+
+bool concerns(const Hazards::Record& record, const Hazards::Next& next) noexcept {
+  return (next.automatic || record.former) && record.range.overlaps(next.range) &&
+         (record.writes || writes(next.use));
+}
+
+/// `next` reads what the record's use writes.
+bool is_read_by(const Hazards::Record& record, const Hazards::Next& next) noexcept {
+  return record.writes && record.heeded && next.use != Use::overwrite;
+}
+
+}  // namespace
+
+bool leaves_new(Use use) noexcept { return use == Use::overwrite || use == Use::replace; }
+
+std::vector<Range> without(std::span<const Range> ranges, const Range& removed) {
+  std::vector<Range> rest;
+  for (const Range& whole : ranges) {
+    for (const Range& part : {Range{whole.begin, std::min(whole.end, removed.begin)},
+                              Range{std::max(whole.begin, removed.end), whole.end}}) {
+      if (part.begin < part.end) rest.push_back(part);
+    }
+  }
+  return rest;
+}
+
+std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::TaskNote& note) {
+  const bool many = records_.size() > records_many;
+  std::erase_if(records_, [&](const Record& record) {
+    const bool plain = !record.former && record.event.device_id() == next.timeline;
+    return (many || !plain) && is_over(record);
+  });
+  for (const Record& record : records_) {
+    if (!concerns(record, next)) continue;
+    const bool heeds = is_read_by(record, next);
+    const bool here = record.event.device_id() == next.timeline;
+    if (here && (!heeds || is_sure(record, next))) continue;
+    const bool ended = sched::Timeline::has_ended(record.event);  // asked once, as it may meanwhile
+    if (ended && (!heeds || ended_well(record.event))) continue;
+    if (ended && !next.accepted) return record.event;
+    note.come_after(record.event, heeds);
+  }
+  make_room(uses);
+  return std::nullopt;
+}
+
+void Hazards::doubt(const Next& next, sched::TaskNote& note) const {
+  for (const Record& record : records_) {
+    const bool here = record.event.device_id() == next.timeline;
+    if (here && concerns(record, next) && is_read_by(record, next)) note.come_after(record.event);
+  }
+}
+
+std::optional<Event> Hazards::lacks(const Range& range, Use use) const noexcept {
+  if (use == Use::overwrite) return std::nullopt;
+  for (const Record& record : records_) {
+    const bool bad = record.writes && record.heeded && record.range.overlaps(range) &&
+                     sched::Timeline::has_ended(record.event) && !ended_well(record.event);
+    if (bad) return record.event;
+  }
+  return std::nullopt;
+}
+
+/// For as many uses, each of which may cut every record in three, and first values.
+void Hazards::make_room(std::size_t uses) {
+  const std::size_t needed = records_.size() * (1 + 2 * uses) + uses + 1;
+  // Doubled, so that a buffer that comes to have one use more now and then has room in time.
+  if (needed > records_.capacity())
+    records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
+}
+
+bool Hazards::is_superseded(const Record& record, const Next& next) noexcept {
+  return record.writes && record.range == next.range && record.event.device_id() == next.timeline &&
+         is_sure(record, next);
+}
+
+std::optional<Hazards::Record*> Hazards::look_plainly(const Next& next,
+                                                      std::size_t parts) noexcept {
+  Record* mine = nullptr;
+  for (Record& record : records_) {
+    const bool here = record.event.device_id() == next.timeline;
+    if (!here && (next.automatic || record.former)) return std::nullopt;
+    const bool same = record.range == next.range && record.writes == writes(next.use);
+    if (here && same && !record.former) {
+      if (mine != nullptr) return std::nullopt;  // parts of two, cut alike: note() drops one
+      mine = &record;
+    }
+    if (!record.writes || !record.heeded || !record.range.overlaps(next.range)) continue;
+    // Of what is overwritten nothing is missing any more, which note() says to every other record;
+    // what reads comes after what may end badly.
+    if (leaves_new(next.use) && &record != mine) return std::nullopt;
+    if (next.use != Use::overwrite && concerns(record, next) && !(here && is_sure(record, next)))
+      return std::nullopt;
+  }
+  const bool room =
+      parts > 0 && records_.size() + parts <= std::min(records_.capacity(), records_many);
+  if (mine == nullptr && !room) return std::nullopt;
+  return mine;
+}
+
+/// What a later one like a record writes is heeded again, whatever overwrote the one before.
+void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
+                           bool alone) noexcept {
+  if (like == nullptr) {
+    records_.push_back(
+        {event, next.range, next.disturbances, writes(next.use), false, true, alone});
+    return;
+  }
+  sched::Timeline::advance(like->event, event);
+  like->disturbances = next.disturbances;
+  like->former = false;
+  like->heeded = true;
+  like->alone = alone;
+}
+
+/// Of what these bytes held before `event`, nothing is missing any more. There is room for two more
+/// records of each one that was there when it was ordered.
+void Hazards::renew(const Range& range, const Event& event) noexcept {
+  for (std::size_t k = records_.size(); k-- > 0;) {
+    const Record whole = records_[k];
+    if (!whole.writes || !whole.heeded || !whole.range.overlaps(range)) continue;
+    if (whole.event.id() == event.id()) continue;  // it ends as the other does
+    const Range inside{std::max(whole.range.begin, range.begin),
+                       std::min(whole.range.end, range.end)};
+    records_[k].range = inside;
+    records_[k].heeded = false;
+    for (const Range& rest :
+         {Range{whole.range.begin, inside.begin}, Range{inside.end, whole.range.end}}) {
+      if (rest.begin == rest.end) continue;
+      records_.push_back(whole);
+      records_.back().range = rest;
+    }
+  }
+}
+
+void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
+  if (leaves_new(next.use)) renew(next.range, event);
+  const bool writing = writes(next.use);
+  std::erase_if(records_, [&](const Record& before) {
+    // Of what has no values to heed, who comes after this write comes after that too.
+    const bool alike = writing ? !before.former || !before.heeded : !before.former;
+    const bool mine = alike && before.event.device_id() == next.timeline;
+    return mine && (writing || !before.writes) && next.range.covers(before.range);
+  });
+  // order() made room
+  records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
+}
+
+void Hazards::begin_after(std::span<const Event> uses, Range range, std::uint64_t own) {
+  for (const Event& use : uses) {
+    const bool here = own != 0 && use.device_id() == own;
+    if (here || !sched::Timeline::has_ended(use))
+      records_.push_back({use, range, 0, true, true, false, false});
+  }
+}
+
+void Hazards::begin_with(const Event& first_values, Range range) noexcept {
+  std::erase_if(records_, [&](const Record& before) {
+    return before.event.device_id() == first_values.device_id();
+  });
+  records_.push_back({first_values, range, 0, true, true, false, false});  // order() made room
+}
+
+void Hazards::clear() noexcept {
+  records_.clear();
+  watched_.reset();
+}
+
+void Hazards::reserve() { records_.reserve(room_min); }
+
+void Hazards::forget_ended() noexcept {
+  std::erase_if(records_,
+                [](const Record& record) { return sched::Timeline::has_ended(record.event); });
+}
+
+void Hazards::add_under_way(std::vector<Event>& uses, std::uint64_t own) const {
+  for (const Record& record : records_) {
+    const bool asked = own == 0 || record.event.device_id() != own;
+    if (asked && sched::Timeline::has_ended(record.event)) continue;
+    const auto same = std::ranges::find(uses, record.event.device_id(), &Event::device_id);
+    if (same == uses.end()) {
+      uses.push_back(record.event);
+    } else if (same->ticket() < record.event.ticket()) {
+      *same = record.event;
+    }
+  }
+}
+
+WatchedUses& Hazards::watched() {
+  if (!watched_) watched_ = std::make_shared<WatchedUses>();
+  return *watched_;
+}
+
+void Hazards::be_former() noexcept {
+  for (Record& record : records_) record.former = true;
+  if (watched_) watched_->be_former();
+}
+
+Hazards Hazards::of_next_owner() const {
+  Hazards next;
+  for (const Record& record : records_) {
+    if (is_over(record)) continue;
+    next.records_.push_back(record);
+  }
+  if (watched_) next.watched_ = std::make_shared<WatchedUses>(*watched_);
+  next.be_former();
+  return next;
+}
+
+}  // namespace heddle::rt
