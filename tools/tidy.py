@@ -246,7 +246,7 @@ def check_environment(tree):
         for number, line in lines_of(code_only(text)):
             if (match := re.search(r"\b(secure_)?getenv\b", line)):
                 yield Finding(path, number, "environment",
-                              f"{match.group()} (expected in runtime/settings/environment.cpp alone)")
+                              f"{match.group()} (expected in {ENVIRONMENT_READERS[0]} alone)")
 
 
 # --- rules on the whole tree ---

@@ -109,14 +109,6 @@ bool ranges_overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b,
   return a_bytes != 0 && b_bytes != 0 && before(a, b + b_bytes) && before(b, a + a_bytes);
 }
 
-bool ended_well(const Event& event) noexcept {
-  return sched::Timeline::has_ended(event) && sched::Timeline::outcome_of(event).ok();
-}
-
-bool ended_badly(const Event& event) noexcept {
-  return sched::Timeline::has_ended(event) && !sched::Timeline::outcome_of(event).ok();
-}
-
 namespace {
 
 /// Under the lock.

@@ -163,10 +163,6 @@ class BufferState {
   return buffer.is_fresh.load(std::memory_order_relaxed);
 }
 
-/// Asked by heddle itself: the failure is still to be seen by somebody (S10).
-[[nodiscard]] bool ended_well(const Event& event) noexcept;
-[[nodiscard]] bool ended_badly(const Event& event) noexcept;
-
 /// Whether a byte is in both.
 [[nodiscard]] bool overlap(const BufferView& a, const BufferView& b) noexcept;
 /// Whether the two lie over each other; of different blocks too.

@@ -2,8 +2,8 @@
 #include "runtime/memory/hazards.hpp"
 
 #include <algorithm>
+#include <memory>
 
-#include "runtime/memory/buffer_state.hpp"
 #include "runtime/memory/order_watch.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 #include "scheduler/device/timeline.hpp"
@@ -23,16 +23,14 @@ bool is_over(const Hazards::Record& record) noexcept {
          (!record.writes || !record.heeded || ended_well(record.event));
 }
 
-bool writes(Use use) noexcept { return use != Use::read; }
-
 /// On its own timeline it ended well, or will before `next`, or else `next` will not run.
 bool is_sure(const Hazards::Record& record, const Hazards::Next& next) noexcept {
   return !record.alone && sched::undisturbed(record.disturbances, next.disturbances);
 }
 
 bool concerns(const Hazards::Record& record, const Hazards::Next& next) noexcept {
-  return (next.automatic || record.former) && record.range.overlaps(next.range) &&
-         (record.writes || writes(next.use));
+  return (next.automatic || record.former) &&
+         conflict(record.range, record.writes, next.range, writes(next.use));
 }
 
 /// `next` reads what the record's use writes.
@@ -42,17 +40,12 @@ bool is_read_by(const Hazards::Record& record, const Hazards::Next& next) noexce
 
 }  // namespace
 
-bool leaves_new(Use use) noexcept { return use == Use::overwrite || use == Use::replace; }
+bool ended_well(const Event& event) noexcept {
+  return sched::Timeline::has_ended(event) && sched::Timeline::outcome_of(event).ok();
+}
 
-std::vector<Range> without(std::span<const Range> ranges, const Range& removed) {
-  std::vector<Range> rest;
-  for (const Range& whole : ranges) {
-    for (const Range& part : {Range{whole.begin, std::min(whole.end, removed.begin)},
-                              Range{std::max(whole.begin, removed.end), whole.end}}) {
-      if (part.begin < part.end) rest.push_back(part);
-    }
-  }
-  return rest;
+bool ended_badly(const Event& event) noexcept {
+  return sched::Timeline::has_ended(event) && !sched::Timeline::outcome_of(event).ok();
 }
 
 std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::TaskNote& note) {

@@ -3,7 +3,6 @@
 // run in order anyway. The lock that guards a memory's owner guards its hazards.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "heddle/event.hpp"
+#include "runtime/memory/range.hpp"
 
 namespace heddle::sched {
 struct TaskNote;
@@ -21,30 +21,9 @@ namespace heddle::rt {
 
 class WatchedUses;
 
-enum class Use : std::uint8_t {
-  read,
-  change,     ///< writes some of it, or reads it too
-  overwrite,  ///< writes all of it before it reads any
-  replace,    ///< reads some of it, or changes it, and writes all of it after that
-};
-
-/// Whether nothing that the bytes held before is left or missing where it ends well.
-[[nodiscard]] bool leaves_new(Use use) noexcept;
-
-/// Bytes of a memory.
-struct Range {
-  std::size_t begin = 0, end = 0;
-  [[nodiscard]] bool overlaps(const Range& other) const noexcept {
-    return std::max(begin, other.begin) < std::min(end, other.end);
-  }
-  [[nodiscard]] bool covers(const Range& other) const noexcept {
-    return begin <= other.begin && other.end <= end;
-  }
-  friend bool operator==(const Range&, const Range&) = default;
-};
-
-/// Of those bytes all but `removed`. Throws std::bad_alloc.
-[[nodiscard]] std::vector<Range> without(std::span<const Range> ranges, const Range& removed);
+/// How an event went, asked by heddle itself: a failure is still to be seen by somebody (S10).
+[[nodiscard]] bool ended_well(const Event& event) noexcept;
+[[nodiscard]] bool ended_badly(const Event& event) noexcept;
 
 class Hazards {
  public:

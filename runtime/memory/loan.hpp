@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/memory/hazards.hpp"
+#include "runtime/memory/range.hpp"
 
 namespace heddle::rt {
 

@@ -49,10 +49,6 @@ namespace {
 /// What is told of one backend at most: a program that has more has been told enough.
 constexpr std::size_t told_max = 10'000;
 
-bool conflict(const WatchedUses::Use& before, bool writes, const Range& range) noexcept {
-  return (before.writes || writes) && before.range.overlaps(range);
-}
-
 MissingOrder::Use words_for(const WatchedUses::Use& use) {
   return {use.by->label,   use.by->device, use.event.ticket(), use.event,           use.writes,
           use.range.begin, use.range.end,  use.by->site,       use.by->lists_events};
@@ -94,7 +90,8 @@ std::uint64_t WatchedUses::next_number() noexcept {
 
 void WatchedUses::follow(const Use& next, bool automatic) const noexcept {
   for (const Use& before : uses_) {
-    if ((automatic || before.former) && conflict(before, next.writes, next.range))
+    if ((automatic || before.former) &&
+        conflict(before.range, before.writes, next.range, next.writes))
       sched::Clocks::comes_after(next.event, before.event);
   }
 }
@@ -106,7 +103,7 @@ WatchedUses::Missing WatchedUses::missing(const Use& before, const MissingOrder:
 
 void WatchedUses::look(const Use& next, std::vector<Missing>& found) const {
   for (const Use& before : uses_) {
-    if (!conflict(before, next.writes, next.range)) continue;
+    if (!conflict(before.range, before.writes, next.range, next.writes)) continue;
     const auto answer = sched::Clocks::ask(next.event, before.event);
     if (answer == sched::Clocks::Answer::ordered) continue;
     auto watch = next.by->watch.lock();
@@ -125,7 +122,8 @@ void WatchedUses::look(const Use& next, std::vector<Missing>& found) const {
 
 void WatchedUses::look_here(bool writes, const WatchedWork& by, std::vector<Missing>& found) const {
   for (const Use& before : uses_) {
-    if (!conflict(before, writes, before.range) || sched::Clocks::is_seen_here(before.event))
+    if (!conflict(before.range, before.writes, before.range, writes) ||
+        sched::Clocks::is_seen_here(before.event))
       continue;
     auto watch = by.watch.lock();
     if (!watch) watch = before.by->watch.lock();

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "heddle/missing_order.hpp"
-#include "runtime/memory/hazards.hpp"
+#include "runtime/memory/range.hpp"
 #include "scheduler/device/clocks.hpp"
 #include "scheduler/threads/object_mutex.hpp"
 

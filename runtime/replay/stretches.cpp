@@ -17,7 +17,7 @@ struct Wait {
   bool heeded;
 };
 
-/// What each call comes after, by the rules of hazards.hpp.
+/// What each call comes after.
 class Order {
  public:
   explicit Order(std::span<const RecordedUse> calls) : calls_(calls), waits_(calls.size()) {
@@ -37,10 +37,10 @@ class Order {
   };
 
   void look(std::size_t call, const Accesses::Touch& touch) {
-    const bool writes = touch.use != Use::read;
     for (const Last& last : lasts_[touch.hazards]) {
-      const bool concerns = last.range.overlaps(touch.range) && (last.writes || writes);
-      if (!concerns || on(last.call) == on(call)) continue;
+      if (on(last.call) == on(call) ||
+          !conflict(last.range, last.writes, touch.range, writes(touch.use)))
+        continue;
       const bool reads = touch.use != Use::overwrite;
       waits_[call].push_back(
           {last.call, reads && std::ranges::any_of(last.heeded, [&](const Range& each) {
@@ -49,7 +49,7 @@ class Order {
     }
   }
   void note(std::size_t call, const Accesses::Touch& touch) {
-    const bool writes = touch.use != Use::read;
+    const bool writes = rt::writes(touch.use);
     std::vector<Last>& lasts = lasts_[touch.hazards];
     // On its device it stands for those. Not for others': cancelled, it would wait for nothing.
     std::erase_if(lasts, [&](const Last& last) {
