@@ -5,7 +5,7 @@ documents (tidy_documents.py).
 
 usage: tidy.py [--root DIR] [--self-test | --cited]
 Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
-any. --self-test plants a violation of each rule and fails unless each is caught. --cited prints,
+any, but for the lengths of files and functions, which are advice. --self-test plants a violation of each rule and fails unless each is caught. --cited prints,
 clause by clause, the tests whose comments cite it: the raw material of docs/clauses.md.
 """
 import argparse
@@ -26,8 +26,10 @@ COLUMNS_MAX = 100
 PROSE_COLUMNS_MAX = 120  # markdown; tables, links and code blocks are free
 INSTALLED = ("include/heddle/", "devices/device.hpp")
 DATA = ("tests/golden/",)  # .txt files there are what programs print
-FILE_LINES_MAX = 400
-FUNCTION_LINES_MAX = 70
+# Advice: a file holds one thing, and may be as long as that is.
+FILE_LINES_LONG = 600
+FUNCTION_LINES_LONG = 100
+ADVICE = ("file-length", "function-length")
 ORDER_COMMENT_REACH = 3  # lines above an ordering in which its comment may be
 
 ENVIRONMENT_READERS = ("runtime/settings/environment.cpp", "tools/", "tests/")
@@ -93,9 +95,8 @@ def check_columns(tree):
 def check_file_length(tree):
     for path, text in tree.with_suffix(*SOURCE, ".py"):
         count = len(text.splitlines())
-        if count > FILE_LINES_MAX:
-            yield Finding(path, count, "file-length",
-                          f"{count} lines (expected at most {FILE_LINES_MAX})")
+        if count > FILE_LINES_LONG:
+            yield Finding(path, count, "file-length", f"{count} lines: does it hold one thing?")
 
 
 def strip_templates(head):
@@ -147,9 +148,9 @@ def functions(text):
 def check_function_length(tree):
     for path, text in tree.with_suffix(*SOURCE):
         for first, last in functions(text):
-            if last - first + 1 > FUNCTION_LINES_MAX:
+            if last - first + 1 > FUNCTION_LINES_LONG:
                 yield Finding(path, first, "function-length",
-                              f"{last - first + 1} lines (expected at most {FUNCTION_LINES_MAX})")
+                              f"{last - first + 1} lines: does it do one thing?")
 
 
 ORDER = re.compile(r"memory_order(?:_|::)(?:relaxed|consume|acquire|release|acq_rel|seq_cst)")
@@ -311,9 +312,10 @@ def main():
     found = findings(args.root)
     for finding in found:
         print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.text}")
-    if found:
-        print(f"tidy: {len(found)} findings", file=sys.stderr)
-    return 1 if found else 0
+    wrong = sum(finding.rule not in ADVICE for finding in found)
+    if wrong:
+        print(f"tidy: {wrong} findings", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
