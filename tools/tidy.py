@@ -5,8 +5,9 @@ documents (tidy_documents.py).
 
 usage: tidy.py [--root DIR] [--self-test | --cited]
 Prints one line per finding, `file:line: rule: found (expected ...)`, and exits with 1 if there is
-any, but for the lengths of files and functions, which are advice. --self-test plants a violation of each rule and fails unless each is caught. --cited prints,
-clause by clause, the tests whose comments cite it: the raw material of docs/clauses.md.
+any, but for the lengths of files and functions, which are advice. --self-test plants a violation
+of each rule and fails unless each is caught. --cited prints, clause by clause, the tests whose
+comments cite it: the raw material of docs/clauses.md.
 """
 import argparse
 import collections
