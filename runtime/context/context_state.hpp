@@ -45,7 +45,6 @@ struct Linked : Loaded {
   Tables tables{};
   Accesses accesses{};  ///< those of `entries`; with the ledger of its device
   std::vector<std::shared_ptr<const Memory>> memories{};  ///< of `entries`
-  std::optional<PlainKernel> plain{};
   /// Launches in the queue that hold it by being counted; they begin with that ledger locked.
   mutable sched::SplitCount<> launches{};
 };

@@ -1,7 +1,6 @@
 // See runtime/context/launch.hpp.
 #include "runtime/context/launch.hpp"
 
-#include <array>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -9,6 +8,7 @@
 #include "jit/system/inside.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
+#include "runtime/door/fast_path.hpp"
 #include "runtime/launch/merge_read.hpp"
 #include "runtime/launch/steps.hpp"
 #include "runtime/memory/buffer_state.hpp"
@@ -40,8 +40,8 @@ bool run(void* callable, Status& failure) {
   const Linked& linked = *launch.linked;
   linked.execution->count_launches(1);
   const std::span statics = values_of(launch);
-  if (linked.plain) {
-    failure = run_plain(*linked.execution, linked.code, *linked.plain, statics);
+  if (linked.single) {
+    failure = run_single(*linked.execution, linked, linked.tables.of_single(), statics);
   } else {
     Run::Room room;
     failure =
@@ -111,43 +111,46 @@ class Launch final : public Operation {
   std::optional<Run> run_;  // goes first
 };
 
-/// Of a launch that takes no lock; one that touches more takes the way of all others.
-constexpr std::size_t plain_touches_max = 32;
+/// A small launch on the fast path.
+class PlainLaunch {
+ public:
+  PlainLaunch(const ContextState& context, SmallLaunch& launch)
+      : context_(context), launch_(launch) {}
 
-/// All that it uses is there, and nothing is to be waited for: the use is noted, and has a ticket.
-/// `note`: none, unless its device is disturbed meanwhile. The ledger of the device is locked.
-sched::PlainTicket take_ticket(const DeviceState& device, const SmallLaunch& launch,
-                               std::optional<sched::TaskNote>& note) {
-  const Linked& linked = *launch.linked;
-  if (linked.accesses.ledgers().size() != 1) return {};
-  const std::uint64_t timeline = device.timeline->id();
-  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
-  const auto& touches = linked.accesses.touches();
-  const bool automatic = device.execution->sync == Sync::automatic;
-  if (touches.size() > plain_touches_max) return {};
-  const Chosen statics = values_of(launch);
-  const auto next = [&](const Accesses::Touch& each) {
-    return Accesses::next(each, timeline, disturbances, automatic, statics);
-  };
-  std::array<Hazards::Record*, plain_touches_max> records;  // NOLINT: of each touch, set here
-  for (std::size_t k = 0; k < touches.size(); ++k) {
-    const Accesses::Touch& each = touches[k];
-    const bool lent = automatic && each.use != Use::read && !each.buffer->loans.empty();
-    if (lent || each.buffer->memory == nullptr || may_be_fresh(*each.buffer)) return {};
-    const auto found =
-        each.hazards->plain(next(each), each.named.slice == nullptr ? 0 : each.among);
-    if (!found) return {};
-    records[k] = *found;
+  [[nodiscard]] bool look(PlainUses& uses) {
+    launch_.linked = context_.locked_routine();
+    if (launch_.linked == nullptr) return false;
+    const Accesses& accesses = launch_.linked->accesses;
+    if (accesses.ledgers().size() != 1 || accesses.touches().size() > PlainUses::room) return false;
+    const bool automatic = context_.device->execution->sync == Sync::automatic;
+    const Chosen statics = values_of(launch_);
+    for (const Accesses::Touch& each : accesses.touches()) {
+      const bool lent = automatic && writes(each.use) && !each.buffer->loans.empty();
+      if (lent || !is_there(*each.buffer)) return false;
+      const Hazards::Next next =
+          Accesses::next(each, uses.timeline(), uses.disturbances(), automatic, statics);
+      const auto found = each.hazards->plain(next, each.named.slice == nullptr ? 0 : each.among);
+      if (!found) return false;
+      uses.add(*each.hazards, *found, next);
+    }
+    return true;
   }
-  const sched::PlainTicket ticket(*device.timeline);
-  if (!ticket) return {};
-  if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]]
-    linked.accesses.doubt(timeline, disturbances, automatic, statics, note.emplace());
-  for (std::size_t k = 0; k < touches.size(); ++k)
-    touches[k].hazards->note_plainly(records[k], ticket.event(), next(touches[k]), false);
-  linked.launches.begin();
-  return ticket;
-}
+  void accepted(const Event& event) {
+    event_ = event;
+    launch_.linked->launches.begin();
+  }
+  [[nodiscard]] static const sched::TaskOps& ops() noexcept { return SmallLaunch::ops; }
+  [[nodiscard]] sched::Label put(void* place, const Event& /*event*/) noexcept {
+    ::new (place) SmallLaunch(launch_);
+    return launch_.linked->label;
+  }
+  [[nodiscard]] Event event() const { return event_; }
+
+ private:
+  const ContextState& context_;
+  SmallLaunch& launch_;
+  Event event_;
+};
 
 }  // namespace
 
@@ -160,26 +163,10 @@ bool is_small(const Code& code, const Execution& execution) {
 }
 
 bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& event) noexcept {
-  const DeviceState& device = *context.device;
-  Ledger& ledger = *device.execution->ledger;
-  if (!ledger.try_lock_alone()) return false;
-  sched::PlainTicket ticket;
-  std::optional<sched::TaskNote> note;
-  {
-    const std::lock_guard lock(ledger, std::adopt_lock);
-    launch.linked = context.locked_routine();
-    if (launch.linked != nullptr) ticket = take_ticket(device, launch, note);
-  }
-  if (!ticket) return false;
-  event = ticket.event();
-  const sched::Label label = launch.linked->label;  // first: the task may end at once
-  ::new (ticket.place()) SmallLaunch(launch);
-  if (note) [[unlikely]] {
-    ticket.publish(label, SmallLaunch::ops, *note);
-  } else {
-    ticket.publish(label, SmallLaunch::ops);
-  }
-  return true;
+  PlainLaunch plain(context, launch);
+  const bool accepted = submit_plainly(*context.device, plain);
+  if (accepted) event = plain.event();
+  return accepted;
 }
 
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,

@@ -61,20 +61,15 @@ class Linker {
         fmt::format("the scratch of routine '{}'", code_.name()));
     const std::vector<heddle_kernel_buffer> buffers = buffers_of(entries, scratch.get());
     BackendState& backend = *parent_->device->backend;
-    std::vector<LoadedStep> steps =
-        load_steps(backend, *parent_->device->execution,
-                   jit::specialise(data_, addresses(buffers), spread_over(backend.compiles)));
     auto linked =
-        make_linked({code_, std::move(steps)}, std::move(entries), parent_->device->execution);
+        make_linked(load(backend, *parent_->device->execution, code_,
+                         jit::specialise(data_, addresses(buffers), spread_over(backend.compiles))),
+                    std::move(entries), parent_->device->execution);
     linked->scratch = std::move(scratch);
-    linked->tables.begin(*linked);
-    if (linked->scratch != nullptr)
-      linked->tables.helpers =
-          static_cast<std::byte*>(linked->scratch->data) + data_.core->scratch.bytes;
+    linked->tables.begin(*linked, linked->scratch.get());
     linked->tables.entries() = buffers;
     linked->tables.end(*linked);
     note_accesses(*linked);
-    linked->plain = plain_kernel(*linked->execution, *linked, linked->tables);
     giving_.hide(*contents_);
     contents_->routine = std::move(linked);
     child_->fill(std::move(contents_));
@@ -272,25 +267,12 @@ class Linker {
     }
   }
 
-  static Use use_of(const jit::SignatureEntry& entry) {
-    if (!entry.writes) return Use::read;
-    return entry.overwrites_whole ? Use::overwrite : Use::change;
-  }
-
   /// What a launch hands to its kernels.
   std::vector<heddle_kernel_buffer> buffers_of(
       const std::vector<std::optional<BufferView>>& entries, const Memory* scratch) const {
-    std::vector<heddle_kernel_buffer> buffers;
+    std::vector<heddle_kernel_buffer> buffers = scratch_entries(data_, scratch);
     for (std::size_t k = 0; k < entries.size(); ++k) {
-      const jit::SignatureEntry& entry = data_.signature().entries[k];
-      if (entries[k]) {
-        buffers.push_back({place_of(*entries[k]).data, entries[k]->num_bytes()});
-      } else if (entry.role == jit::Role::scratch && scratch != nullptr) {
-        buffers.push_back({static_cast<std::byte*>(scratch->data) + data_.core->scratch.offsets[k],
-                           static_cast<std::uint64_t>(*entry.type.num_bytes())});
-      } else {
-        buffers.push_back({});
-      }
+      if (entries[k]) buffers[k] = {place_of(*entries[k]).data, entries[k]->num_bytes()};
     }
     return buffers;
   }

@@ -25,6 +25,7 @@
 namespace heddle::rt {
 
 class ExecutorState;
+class PlainUses;
 class RecordingState;
 struct Recorded;
 
@@ -47,6 +48,12 @@ class ExecutorCall final : private Condition {
   void record(RecordingState& recording, executors::Sink& sink);
   /// After run(): has the logger told.
   void tell() const;
+
+  // On the fast path, as submit_plainly() of door/fast_path.hpp asks:
+  [[nodiscard]] bool look(PlainUses& uses);
+  void accepted(const Event& event);
+  [[nodiscard]] const sched::TaskOps& ops() const noexcept;
+  [[nodiscard]] sched::Label put(void* place, const Event& event);
 
  private:
   struct Given {
@@ -102,11 +109,9 @@ class ExecutorCall final : private Condition {
   [[nodiscard]] const std::string& text_of(const Gift& gift) const;
   void make_results();
   void fill_tables();
-  void put(void* place);
   void add_accesses(Accesses& accesses) const;
   [[nodiscard]] bool submit_plainly();
-  [[nodiscard]] sched::PlainTicket take_ticket(const DeviceState& device,
-                                               std::optional<sched::TaskNote>& note);
+  [[nodiscard]] BufferState& giver(const Gift& gift) const;
   [[nodiscard]] std::size_t num_given(const BufferState& buffer);
   void submit_carefully();
   [[nodiscard]] std::string user() const;

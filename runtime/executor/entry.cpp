@@ -146,15 +146,15 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
       timeline(on->timeline->id()),
       device(on),
       execution(on->execution),
-      loaded{graph->code, load_steps(*graph->backend, *execution,
-                                     jit::specialise(*Inside::of(graph->code), {}, {}))},
+      loaded(load(*graph->backend, *execution, graph->code,
+                  jit::specialise(*Inside::of(graph->code), {}, {}))),
       label(name),
       scratch(execution->scratch.take(
           *execution, scratch_bytes(*execution, *Inside::of(graph->code)->core),
           fmt::format("the scratch of graph '{}'", graph->traced.name()))),
       is_plain(!execution->queue->runs_ahead() &&
                std::ranges::none_of(graph->results, &CompiledGraph::Result::zeros)),
-      small(small_kernel()),
+      small(small_buffers()),
       taken_texts(texts_of(*graph, name)),
       freed_text(fmt::format("to executor '{}', where no result fits its memory; pass it without "
                              "donate()",
@@ -162,15 +162,12 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
   for (std::size_t k = 0; k < graph->results.size(); ++k) cells.emplace_back(new ResultCells());
 }
 
-std::optional<SmallKernel> Site::small_kernel() const {
-  if (!is_plain || loaded.steps.size() != 1 || scratch != nullptr) return {};
-  const LoadedStep& step = loaded.steps[0];
-  const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
-  if (kernel == nullptr || kernel->looks_at_stop ||
-      kernel->entries.size() > SmallKernel::buffers_max)
-    return {};
-  SmallKernel made{step.module.get(), kernel->index, execution->width > 1 ? kernel->parts : 1};
-  for (const std::uint32_t entry : kernel->entries) {
+std::optional<SmallBuffers> Site::small_buffers() const {
+  if (!is_plain || !loaded.single || scratch != nullptr) return {};
+  const auto& kernel = std::get<jit::KernelStep>(loaded.steps[0].step);
+  if (kernel.entries.size() > SmallBuffers::max) return {};
+  SmallBuffers made;
+  for (const std::uint32_t entry : kernel.entries) {
     const auto add = [&](const auto& list, bool result) {
       const auto at = std::ranges::find(list, std::optional(entry),
                                         [](const auto& each) { return each.entry; });
@@ -181,7 +178,7 @@ std::optional<SmallKernel> Site::small_kernel() const {
     add(graph->parameters, false);
     add(graph->results, true);
   }
-  return made.num_buffers == kernel->entries.size() ? std::optional(made) : std::nullopt;
+  return made.num_buffers == kernel.entries.size() ? std::optional(made) : std::nullopt;
 }
 
 Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_of_it,

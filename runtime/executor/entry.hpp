@@ -86,20 +86,17 @@ struct CompiledGraph {
   void add_mark(std::size_t k, const Node& node);
 };
 
-/// The only step of a graph, where that is a kernel of few buffers that looks at nothing else, and
-/// is done when it was launched: then a call of it lies in the queue itself.
-struct SmallKernel {
-  static constexpr std::size_t buffers_max = 5;
+/// Memory of a graph that is a single kernel of few buffers: then a call of it lies in the queue
+/// itself.
+struct SmallBuffers {
+  static constexpr std::size_t max = 5;
   struct Buffer {
     bool result;
     std::uint32_t number;  ///< of the parameter, or the result
     std::uint64_t bytes;
   };
-  const dev::Module* module = nullptr;
-  std::size_t index = 0;
-  std::uint32_t parts = 1;  ///< see jit::KernelStep; where the device has a team
   std::uint32_t num_buffers = 0;
-  Buffer buffers[buffers_max] = {};  ///< in the order of the kernel's arguments
+  Buffer buffers[max] = {};  ///< in the order of the kernel's arguments
 };
 
 /// It on a virtual device. Held by the entry, and by tasks, which are counted.
@@ -119,7 +116,7 @@ class Site {
   const std::shared_ptr<const Memory> scratch;
   /// Calls of it may be plain: see ExecutorCall.
   const bool is_plain;
-  const std::optional<SmallKernel> small;
+  const std::optional<SmallBuffers> small;
   // What those hear who use a donated argument afterwards, whose memory a result has, or none.
   const std::vector<std::string> taken_texts;
   const std::string freed_text;
@@ -131,7 +128,7 @@ class Site {
   std::atomic<Site*> next{nullptr};  ///< of the same entry
 
  private:
-  [[nodiscard]] std::optional<SmallKernel> small_kernel() const;
+  [[nodiscard]] std::optional<SmallBuffers> small_buffers() const;
 };
 
 /// Lets it go: it ends with its last task.

@@ -13,6 +13,7 @@
 #include "jit/system/inside.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
+#include "runtime/door/fast_path.hpp"
 #include "runtime/executor/state.hpp"
 #include "runtime/executor/variable_state.hpp"
 #include "runtime/replay/recording.hpp"
@@ -21,51 +22,35 @@
 
 namespace heddle::rt {
 
-/// Where all that it uses is there, of its own device, and nothing is to be waited for. The note of
-/// one whose device is disturbed meanwhile makes its task look again before it runs.
+/// Where all that it uses is there, of its own device, and nothing is to be waited for.
 bool ExecutorCall::submit_plainly() {
   if (!plain_ || sched::Clocks::on() || (!seen_.empty() && !hold())) return false;
-  const DeviceState& device = *Inside::of(device_);
-  Ledger& ledger = *execution_.ledger;
-  sched::PlainTicket ticket;
-  std::optional<sched::TaskNote> note;
-  if (ledger.try_lock_alone()) {
-    const std::lock_guard lock(ledger, std::adopt_lock);
-    ticket = take_ticket(device, note);
-    if (ticket) site_.launches.begin();
-  }
-  if (!ticket) {
-    release(nullptr);
-    return false;
-  }
-  put(ticket.place());
-  const Event event = ticket.event();
-  for (ArrayState* const state : states_) state->event = event;
-  if (!seen_.empty()) release(&event);
-  const sched::TaskOps& ops = small_ ? SmallCall::ops : CallRecord::plain_ops;
-  const sched::Label label = site_.label;  // first: the task may end at once
-  if (note) [[unlikely]] {
-    ticket.publish(label, ops, *note);
-  } else {
-    ticket.publish(label, ops);
-  }
-  return true;
+  if (rt::submit_plainly(*Inside::of(device_), *this)) return true;
+  release(nullptr);
+  return false;
 }
 
-/// The task, in the queue.
-void ExecutorCall::put(void* place) {
+const sched::TaskOps& ExecutorCall::ops() const noexcept {
+  return small_ ? SmallCall::ops : CallRecord::plain_ops;
+}
+
+sched::Label ExecutorCall::put(void* place, const Event& event) {
+  const sched::Label label = site_.label;
+  for (ArrayState* const state : states_) state->event = event;
+  if (!seen_.empty()) release(&event);
   if (!small_) {
     *static_cast<CallRecord**>(place) = record_.release();
-    return;
+    return label;
   }
   auto* const call = ::new (place) SmallCall{&site_, {}};
-  const SmallKernel& kernel = *site_.small;
+  const SmallBuffers& kernel = *site_.small;
   for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
     const auto& buffer = kernel.buffers[k];
     const BufferView& view =
         buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
     call->data[k] = Inside::of(view.buffer())->data + view.offset();
   }
+  return label;
 }
 
 const std::string& ExecutorCall::text_of(const Gift& gift) const {
@@ -87,60 +72,42 @@ std::size_t ExecutorCall::num_given(const BufferState& buffer) {
   return std::ranges::equal_range(buffers_, &buffer, std::less<>()).size();
 }
 
-/// Under the ledger.
-sched::PlainTicket ExecutorCall::take_ticket(const DeviceState& device,
-                                             std::optional<sched::TaskNote>& note) {
-  struct PlainUse {
-    Hazards* hazards;
-    Hazards::Record* record;
-    const Memory* memory;
-    Range range;
-    Use use;
-  };
-  const std::uint64_t disturbances = sched::disturbances(*device.timeline);
-  boost::container::small_vector<PlainUse, 20> uses;
-  const auto next = [&](const Range& range, Use use) {
-    return Hazards::Next{site_.timeline, disturbances, range, use, true};
-  };
+bool ExecutorCall::look(PlainUses& uses) {
   const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
     BufferState& buffer = *Inside::of(view.buffer());
-    if (buffer.memory == nullptr || may_be_fresh(buffer) || buffer.borrowed) return false;
+    if (!is_there(buffer) || buffer.borrowed) return false;
     // Nothing keeps memory of another device for the task: it goes with that device.
     if (buffer.memory->timeline() != site_.timeline) return false;
     if (use == Use::change && !buffer.may_be_handed_over()) return false;
-    const Range range{view.offset(), view.offset() + bytes};
-    auto record = buffer.hazards().plain(next(range, use), 1);
+    const Hazards::Next next{
+        site_.timeline, uses.disturbances(), {view.offset(), view.offset() + bytes}, use, true};
+    auto record = buffer.hazards().plain(next, 1);
     // Where it is used for the first time, each use of it may be one record more.
     if (record && *record == nullptr && use == Use::read)
-      record = buffer.hazards().plain(next(range, use), num_given(buffer));
+      record = buffer.hazards().plain(next, num_given(buffer));
     if (!record) return false;
-    uses.push_back({&buffer.hazards(), *record, buffer.memory.get(), range, use});
+    uses.add(buffer.hazards(), *record, next, buffer.memory.get());
     return true;
   };
   for (std::size_t k = 0; k < given_.size(); ++k) {
     const Use use = given_[k].donated ? Use::change : Use::read;
-    if (!add(given_[k].array->view, graph_.parameters[k].bytes, use)) return {};
+    if (!add(given_[k].array->view, graph_.parameters[k].bytes, use)) return false;
   }
   for (std::size_t r = 0; r < states_.size(); ++r) {
     if (!pairs_.giver(r) && !add(states_[r]->view, graph_.results[r].bytes, Use::overwrite))
-      return {};
+      return false;
   }
-  const auto giver = [&](const Gift& gift) -> BufferState& {
-    return *Inside::of(given_[gift.parameter].array->view.buffer());
-  };
   for (const Gift& gift : gifts_) giver(gift).prepare_hand_over(text_of(gift), {});
-  const sched::PlainTicket ticket(*device.timeline);
-  if (!ticket) return {};
-  if (sched::disturbed_since(*device.timeline, disturbances)) [[unlikely]] {
-    note.emplace();
-    for (const PlainUse& use : uses) doubt(*use.hazards, next(use.range, use.use), *note);
-  }
-  for (const PlainUse& use : uses) {
-    use.hazards->note_plainly(use.record, ticket.event(), next(use.range, use.use), false);
-    use.memory->be_bare();
-  }
+  return true;
+}
+
+void ExecutorCall::accepted(const Event& /*event*/) {
   for (const Gift& gift : gifts_) giver(gift).hand_over(*gift.taker, {});
-  return ticket;
+  site_.launches.begin();
+}
+
+BufferState& ExecutorCall::giver(const Gift& gift) const {
+  return *Inside::of(given_[gift.parameter].array->view.buffer());
 }
 
 void ExecutorCall::submit_carefully() {
@@ -241,13 +208,9 @@ std::shared_ptr<const Recorded> ExecutorCall::recorded() {
     const auto& view = linked->entries[e];
     if (!view) continue;
     const jit::SignatureEntry& entry = Inside::of(graph_.code)->signature().entries[e];
-    const Use use = !entry.writes            ? Use::read
-                    : entry.overwrites_whole ? Use::overwrite
-                                             : Use::change;
-    linked->accesses.add({&*view, use, Inside::of(graph_.code)->tensor(e)});
+    linked->accesses.add({&*view, use_of(entry), Inside::of(graph_.code)->tensor(e)});
     linked->memories.push_back(Inside::of(view->buffer())->memory);
   }
-  linked->plain = plain_kernel(execution_, *linked, linked->tables);
   auto call = std::make_shared<Recorded>();
   call->device = Inside::of(device_);
   call->linked = linked;

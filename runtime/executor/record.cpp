@@ -38,13 +38,12 @@ void destroy_small(void* callable) noexcept {
 bool run_small(void* callable, Status& failure) {
   const auto& call = *static_cast<const SmallCall*>(callable);
   Site& site = *call.site;
-  const SmallKernel& kernel = *site.small;
-  heddle_kernel_buffer buffers[SmallKernel::buffers_max];
-  for (std::uint32_t k = 0; k < kernel.num_buffers; ++k)
-    buffers[k] = {call.data[k], kernel.buffers[k].bytes};
+  const SmallBuffers& small = *site.small;
+  heddle_kernel_buffer buffers[SmallBuffers::max];
+  for (std::uint32_t k = 0; k < small.num_buffers; ++k)
+    buffers[k] = {call.data[k], small.buffers[k].bytes};
   site.execution->count_launches(1);
-  failure = run_kernel(*site.execution, site.loaded.code, *kernel.module, kernel.index,
-                       {buffers, kernel.num_buffers}, kernel.parts);
+  failure = run_single(*site.execution, site.loaded, {buffers, small.num_buffers}, {});
   if (failure.ok()) {
     destroy_small(callable);
   } else {
@@ -58,16 +57,7 @@ bool run_small(void* callable, Status& failure) {
 constexpr sched::TaskOps SmallCall::ops{&construct_small, &run_small, &destroy_small};
 
 CallRecord::CallRecord(Site& site) : site_(site) {
-  tables.begin(site_.loaded);
-  if (!site_.scratch) return;
-  const jit::CodeData& code = *Inside::of(site_.loaded.code);
-  tables.helpers = static_cast<std::byte*>(site_.scratch->data) + code.core->scratch.bytes;
-  for (std::size_t e = 0; e < tables.entries().size(); ++e) {
-    if (code.signature().entries[e].role != jit::Role::scratch) continue;
-    tables.entries()[e] = {
-        static_cast<std::byte*>(site_.scratch->data) + code.core->scratch.offsets[e],
-        static_cast<std::uint64_t>(*code.signature().entries[e].type.num_bytes())};
-  }
+  tables.begin(site_.loaded, site_.scratch.get());
 }
 
 std::unique_ptr<CallRecord> CallRecord::make(Site& site) {
@@ -81,9 +71,9 @@ void CallRecord::accepted() noexcept { site_.launches.begin(); }
 
 Status CallRecord::run(Execution& execution) {
   execution.count_launches(1);
-  const auto plain = plain_kernel(execution, site_.loaded, tables);
-  Status status = plain ? run_plain(execution, site_.loaded.code, *plain, {})
-                        : run_.emplace(execution, site_.loaded, tables, no_inputs(), room_).all();
+  const Loaded& loaded = site_.loaded;
+  Status status = loaded.single ? run_single(execution, loaded, tables.of_single(), {})
+                                : run_.emplace(execution, loaded, tables, no_inputs(), room_).all();
   leaves_values_ = status.ok() && !execution.queue->runs_ahead();
   return status;
 }

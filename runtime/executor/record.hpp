@@ -21,7 +21,7 @@ class VariableState;
 /// One of a small kernel.
 struct SmallCall {
   Site* site;  ///< held by being counted there
-  void* data[SmallKernel::buffers_max];
+  void* data[SmallBuffers::max];
 
   static const sched::TaskOps ops;
 };

@@ -6,6 +6,7 @@
 #include "jit/system/inside.hpp"
 #include "runtime/device/backend_state.hpp"
 #include "runtime/device/execution.hpp"
+#include "runtime/memory/buffer_state.hpp"
 #include "scheduler/device/helpers.hpp"
 
 namespace heddle::rt {
@@ -23,32 +24,61 @@ std::shared_ptr<const dev::Module> load(BackendState& backend, dev::PhysicalDevi
   return backend.modules.load(device, unit.image, load_options);
 }
 
+std::optional<SingleKernel> single_of(const Execution& execution, const Loaded& loaded) {
+  const jit::Signature& signature = Inside::of(loaded.code)->signature();
+  if (loaded.steps.size() != 1 || signature.merge || execution.queue->runs_ahead()) return {};
+  const LoadedStep& step = loaded.steps[0];
+  const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
+  if (kernel == nullptr || kernel->looks_at_stop ||
+      kernel->statics.size() != signature.statics.size())
+    return {};
+  const bool in_parts = kernel->parts > 1 && execution.width > 1;
+  if (in_parts && !kernel->own.empty()) return {};
+  return SingleKernel{step.module.get(), kernel->index, in_parts ? kernel->parts : 1};
+}
+
 }  // namespace
 
-std::vector<LoadedStep> load_steps(BackendState& backend, const Execution& execution,
-                                   std::vector<jit::Step> steps) {
-  std::vector<LoadedStep> loaded;
-  std::size_t num_buffers = 0;
+Loaded load(BackendState& backend, const Execution& execution, const Code& code,
+            std::vector<jit::Step> steps) {
+  Loaded loaded{code, {}, 0, false, {}};
   for (jit::Step& step : steps) {
-    LoadedStep& made = loaded.emplace_back(LoadedStep{std::move(step)});
+    LoadedStep& made = loaded.steps.emplace_back(LoadedStep{std::move(step)});
+    loaded.calls_host |= std::holds_alternative<jit::CallStep>(made.step);
     const auto* const kernel = std::get_if<jit::KernelStep>(&made.step);
     if (kernel == nullptr) continue;
     made.module = load(backend, *execution.physical, *kernel->unit);
     if (kernel->parts > 1 && execution.starts_helpers) execution.helpers->start();
-    made.first_buffer = num_buffers;
-    num_buffers += kernel->entries.size();
+    made.first_buffer = loaded.num_buffers;
+    loaded.num_buffers += kernel->entries.size();
   }
+  loaded.single = single_of(execution, loaded);
   return loaded;
 }
 
-void Tables::begin(const Loaded& loaded) {
-  entries_.assign(Inside::of(loaded.code)->signature().entries.size(), {});
-  std::size_t num_buffers = 0;
-  for (const LoadedStep& step : loaded.steps) {
-    if (const auto* const kernel = std::get_if<jit::KernelStep>(&step.step))
-      num_buffers += kernel->entries.size();
+Use use_of(const jit::SignatureEntry& entry) noexcept {
+  if (!entry.writes) return Use::read;
+  return entry.overwrites_whole ? Use::overwrite : Use::change;
+}
+
+std::vector<heddle_kernel_buffer> scratch_entries(const jit::CodeData& code,
+                                                  const Memory* scratch) {
+  const std::vector<jit::SignatureEntry>& signature = code.signature().entries;
+  std::vector<heddle_kernel_buffer> entries(signature.size());
+  for (std::size_t k = 0; scratch != nullptr && k < entries.size(); ++k) {
+    if (signature[k].role != jit::Role::scratch) continue;
+    entries[k] = {static_cast<std::byte*>(scratch->data) + code.core->scratch.offsets[k],
+                  static_cast<std::uint64_t>(*signature[k].type.num_bytes())};
   }
-  kernels_.resize(num_buffers);
+  return entries;
+}
+
+void Tables::begin(const Loaded& loaded, const Memory* scratch) {
+  const jit::CodeData& code = *Inside::of(loaded.code);
+  entries_ = scratch_entries(code, scratch);
+  if (scratch != nullptr)
+    helpers = static_cast<std::byte*>(scratch->data) + code.core->scratch.bytes;
+  kernels_.resize(loaded.num_buffers);
 }
 
 void Tables::end(const Loaded& loaded) noexcept {

@@ -35,76 +35,40 @@ Status what_it_said(const Execution& execution, const Code& code, const heddle_k
       std::move(status));
 }
 
-/// But for the values of static indices and what it says.
-heddle_kernel_args arguments_of(std::span<const heddle_kernel_buffer> buffers) {
+/// But for what it says.
+heddle_kernel_args arguments_of(std::span<const heddle_kernel_buffer> buffers,
+                                std::span<const std::int64_t> statics) {
   heddle_kernel_args args{};
   args.struct_size = sizeof args;
   args.abi = HEDDLE_KERNEL_ABI;
   args.buffers = buffers.data();
   args.num_buffers = static_cast<std::uint32_t>(buffers.size());
+  args.statics = statics.data();
+  args.num_statics = static_cast<std::uint32_t>(statics.size());
   args.num_parts = 1;
-  return args;
-}
-
-heddle_kernel_args arguments_of(const jit::KernelStep& kernel,
-                                const heddle_kernel_buffer* buffers) {
-  heddle_kernel_args args = arguments_of({buffers, kernel.entries.size()});
-  args.num_statics = static_cast<std::uint32_t>(kernel.statics.size());
   return args;
 }
 
 }  // namespace
 
 bool host_takes_part(const Loaded& loaded, const RunInputs& inputs) {
-  return inputs.trace || std::ranges::any_of(loaded.steps, [](const LoadedStep& step) {
-           return std::holds_alternative<jit::CallStep>(step.step);
-         });
+  return inputs.trace || loaded.calls_host;
 }
 
-std::optional<PlainKernel> plain_kernel(const Execution& execution, const Loaded& loaded,
-                                        const Tables& tables) {
-  const jit::Signature& signature = Inside::of(loaded.code)->signature();
-  if (loaded.steps.size() != 1 || signature.merge || execution.queue->runs_ahead()) return {};
-  const LoadedStep& step = loaded.steps[0];
-  const auto* const kernel = std::get_if<jit::KernelStep>(&step.step);
-  if (kernel == nullptr || kernel->looks_at_stop ||
-      kernel->statics.size() != signature.statics.size())
-    return {};
-  const bool in_parts = kernel->parts > 1 && execution.width > 1;
-  if (in_parts && !kernel->own.empty()) return {};
-  PlainKernel plain{step.module.get(), kernel->index, {}, in_parts ? kernel->parts : 1};
-  plain.args = arguments_of(*kernel, tables.of(step));
-  return plain;
-}
-
-Status run_plain(Execution& execution, const Code& code, const PlainKernel& plain,
-                 std::span<const std::int64_t> statics) {
-  heddle_kernel_args args = plain.args;
-  heddle_kernel_status said{};
-  args.statics = statics.data();
-  args.status = &said;
-  Status status;
-  if (plain.parts > 1) {
-    launch_in_parts(execution, *plain.module, plain.index, args, plain.parts);
-  } else {
-    status = execution.queue->queue().launch(*plain.module, plain.index, args);
-  }
-  return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
-}
-
-Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
-                  std::size_t index, std::span<const heddle_kernel_buffer> buffers,
-                  std::uint32_t parts) {
-  heddle_kernel_args args = arguments_of(buffers);
+Status run_single(Execution& execution, const Loaded& loaded,
+                  std::span<const heddle_kernel_buffer> buffers,
+                  std::span<const std::int64_t> statics) {
+  const SingleKernel& kernel = *loaded.single;
+  heddle_kernel_args args = arguments_of(buffers, statics);
   heddle_kernel_status said{};
   args.status = &said;
   Status status;
-  if (parts > 1) {
-    launch_in_parts(execution, module, index, args, parts);
+  if (kernel.parts > 1) {
+    launch_in_parts(execution, *kernel.module, kernel.index, args, kernel.parts);
   } else {
-    status = execution.queue->queue().launch(module, index, args);
+    status = execution.queue->queue().launch(*kernel.module, kernel.index, args);
   }
-  return said.code == 0 ? status : what_it_said(execution, code, said, std::move(status));
+  return said.code == 0 ? status : what_it_said(execution, loaded.code, said, std::move(status));
 }
 
 Run::Run(Execution& execution, const Loaded& loaded, const Tables& tables, const RunInputs& inputs,
@@ -158,8 +122,8 @@ Status Run::one(const jit::KernelStep& kernel, const LoadedStep& step) {
     return stopped(execution_, loaded_.code);
   trace_.entries = &kernel.entries;
   Called& called = next_call();
-  heddle_kernel_args args = arguments_of(kernel, buffers(kernel, step, called));
-  args.statics = statics(kernel, called).data();
+  heddle_kernel_args args =
+      arguments_of({buffers(kernel, step, called), kernel.entries.size()}, statics(kernel, called));
   args.status = &called.said;
   args.trace = inputs_.trace ? &trace_value : nullptr;
   args.trace_context = &trace_;

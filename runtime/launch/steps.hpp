@@ -25,18 +25,10 @@ struct RunInputs {
 /// Whether the host's code runs in it: a step that calls it, or a trace.
 [[nodiscard]] bool host_takes_part(const Loaded& loaded, const RunInputs& inputs);
 
-/// Where all that a run on such a device does is to launch one kernel, which is done then: with the
-/// memory of these tables.
-[[nodiscard]] std::optional<PlainKernel> plain_kernel(const Execution& execution,
-                                                      const Loaded& loaded, const Tables& tables);
-/// One run of that.
-[[nodiscard]] Status run_plain(Execution& execution, const Code& code, const PlainKernel& plain,
-                               std::span<const std::int64_t> statics);
-
-/// A kernel that looks at nothing but this memory, on such a device.
-[[nodiscard]] Status run_kernel(Execution& execution, const Code& code, const dev::Module& module,
-                                std::size_t index, std::span<const heddle_kernel_buffer> buffers,
-                                std::uint32_t parts);
+/// One run of code that is a single kernel, with its memory.
+[[nodiscard]] Status run_single(Execution& execution, const Loaded& loaded,
+                                std::span<const heddle_kernel_buffer> buffers,
+                                std::span<const std::int64_t> statics);
 
 /// One run of a routine, or of what an executor compiled. Kernels use it until they have ended.
 class Run {

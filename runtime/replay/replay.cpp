@@ -146,7 +146,8 @@ class Plan::Running final : public Operation {
       return step.move.run();
     }
     const Linked& linked = *step.linked;
-    if (linked.plain) return run_plain(execution, linked.code, *linked.plain, statics(step));
+    if (linked.single)
+      return run_single(execution, linked, linked.tables.of_single(), statics(step));
     const std::size_t k = plan_->runs_ahead_ ? done_ : 0;
     return runs_[k].emplace(execution, linked, linked.tables, inputs(step), rooms_[k]).all();
   }
