@@ -8,6 +8,7 @@
 #include "heddle/status.hpp"
 #include "jit/value/element.hpp"
 #include "runtime/executor/key.hpp"
+#include "scheduler/threads/floating.hpp"
 
 namespace heddle::executors {
 
@@ -21,6 +22,7 @@ void Arguments::fit_numbers() {
     if (!met) return;
   }
   if (!met || *met == DType::f64) return;
+  const sched::DefaultFloating floating;
   for (Leaf& leaf : leaves_) {
     if (!leaf.is_number) continue;
     const double number = *static_cast<const double*>(leaf.data);
