@@ -94,9 +94,9 @@ jit::GraphState& state_for(const Graph& graph, const VariableState& variable) {
   return state;
 }
 
-jit::GraphState::VariableUse& use_of(const Graph& graph,
-                                     const std::shared_ptr<VariableState>& variable,
-                                     const std::source_location& where) {
+jit::GraphState::VariableUse& variable_use(const Graph& graph,
+                                           const std::shared_ptr<VariableState>& variable,
+                                           const std::source_location& where) {
   jit::GraphState& state = state_for(graph, *variable);
   const auto at =
       std::ranges::find(state.variables, variable, &jit::GraphState::VariableUse::variable);
@@ -130,7 +130,7 @@ const TreeDef& VariableBase::structure() const noexcept { return state_->structu
 std::vector<Node> VariableBase::read_leaves(const Graph& graph,
                                             const std::source_location& where) const {
   std::vector<Node> nodes;
-  for (const jit::NodeId id : rt::use_of(graph, state_, where).nodes)
+  for (const jit::NodeId id : rt::variable_use(graph, state_, where).nodes)
     nodes.push_back(Inside::make<Node>(Inside::of(graph), id));
   return nodes;
 }
@@ -149,7 +149,7 @@ void VariableBase::update_leaves(const Graph& graph, const TreeDef& structure,
     found.push_back(nodes[k].type());
   }
   state_->require_types(structure, found, "the update");
-  jit::GraphState::VariableUse& use = rt::use_of(graph, state_, where);
+  jit::GraphState::VariableUse& use = rt::variable_use(graph, state_, where);
   use.nodes.clear();
   for (const Node& node : nodes) use.nodes.push_back(jit::id_of(node));
   use.updated = true;
