@@ -5,7 +5,6 @@
 
 #include "heddle/observe.hpp"
 #include "scheduler/device/clocks.hpp"
-#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
 #include "scheduler/observe/log.hpp"
@@ -25,26 +24,6 @@ namespace {
 
 }  // namespace
 
-TaskDevice::Slot TaskDevice::reserve(DeviceCore& core) noexcept { return core.reserve_plainly(); }
-
-void TaskDevice::publish(DeviceCore& core, Slot slot, const char* label,
-                         const TaskOps& task) noexcept {
-  core.publish_plainly(slot, label, task);
-}
-
-Event TaskDevice::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
-  if (core_ == nullptr) [[unlikely]]
-    return refuse_empty();
-  return core_->admission().submit_otherwise(label, task, from);
-}
-
-Event TaskDevice::submit_task(Label label, const TaskOps& task, void* from,
-                              const SubmitOptions& options) const noexcept {
-  if (core_ == nullptr) return refuse_empty();
-  TaskNote note;
-  return core_->admission().submit_carefully(label, note, task, from, options, nullptr);
-}
-
 Event Admission::submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept {
   if (control_.health().plain() > trace::submits_on() && !device_.options.single_producer &&
       fork_generation() == device_.fork_generation) {
@@ -54,38 +33,6 @@ Event Admission::submit_otherwise(Label label, const TaskOps& ops, void* from) n
   static NeverDestroyed<const SubmitOptions> defaults;
   TaskNote note;
   return submit_carefully(label, note, ops, from, *defaults);
-}
-
-Event TicketGuard::submit(const TaskDevice& device, Label label, const TaskOps& ops, void* from,
-                          const SubmitOptions& options, TicketGuard& guard) noexcept {
-  TaskNote note;
-  return DeviceCore::in(device).admission().submit_carefully(label, note, ops, from, options,
-                                                             &guard);
-}
-
-std::uint64_t disturbances(const TaskDevice& device) noexcept {
-  return DeviceCore::in(device).disturbances().begun();
-}
-
-bool disturbed_since(const TaskDevice& device, std::uint64_t before) noexcept {
-  return DeviceCore::in(device).disturbances().changed_since(before);
-}
-
-PlainTicket::PlainTicket(const TaskDevice& device) noexcept : core_(&DeviceCore::in(device)) {
-  auto slot = core_->reserve_plainly();
-  if (slot.callable == nullptr) [[unlikely]]
-    slot = core_->reserve_plainly_anew();
-  place_ = slot.callable;
-  if (place_ != nullptr) [[likely]]
-    event_ = core_->admission().event(slot.ticket);
-}
-
-void PlainTicket::publish(Label label, const TaskOps& ops) const noexcept {
-  core_->publish_plainly({place_, event_.ticket()}, label.c_str(), ops);
-}
-
-void PlainTicket::publish(Label label, const TaskOps& ops, TaskNote& note) const noexcept {
-  core_->publish_built({place_, event_.ticket()}, label.c_str(), ops, note);
 }
 
 /// Takes a ticket if `guard` lets it and there is room. What comes between is short: it may

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "heddle/observe.hpp"
-#include "scheduler/device/device_core.hpp"
+#include "scheduler/device/drain.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/threads/spin.hpp"
 #include "scheduler/threads/task_context.hpp"

@@ -8,6 +8,7 @@
 #include "scheduler/device/clocks.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
+#include "scheduler/device/whole.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
@@ -138,5 +139,25 @@ Status DeviceCore::shutdown(std::span<DeviceCore* const> devices,
   }
   return first;
 }
+
+std::shared_ptr<DeviceCore> Whole::keep(DeviceCore& device) noexcept {
+  return device.shared_from_this();
+}
+std::weak_ptr<DeviceCore> Whole::watch(DeviceCore& device) noexcept {
+  return device.weak_from_this();
+}
+const Timeline& Whole::timeline(const DeviceCore& device) noexcept { return device.timeline(); }
+const char* Whole::label(const DeviceCore& device) noexcept { return device.label(); }
+void Whole::look(DeviceCore& device) noexcept { device.look(); }
+void Whole::look_later(DeviceCore& device) noexcept { device.look_later(); }
+Status Whole::shut_down(DeviceCore& device, std::chrono::nanoseconds timeout) noexcept {
+  return device.shutdown(timeout);
+}
+Waited Whole::wait_in_task(DeviceCore& device, const Event& event,
+                           std::optional<Event::Clock::time_point> deadline,
+                           bool heeds_stop) noexcept {
+  return device.waits().in_task(event, deadline, heeds_stop);
+}
+Status Whole::take_refusal(DeviceCore& device) noexcept { return device.waits().take_refusal(); }
 
 }  // namespace heddle::sched

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "heddle/observe.hpp"
-#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/waiting.hpp"
+#include "scheduler/device/whole.hpp"
 #include "scheduler/observe/log.hpp"
 #include "scheduler/threads/task_context.hpp"
 
@@ -114,12 +114,12 @@ void Drain::abandon_inside() noexcept {
     return stop_worker(false);
   }
   try {
-    const auto look_again = [self = device_.core.weak_from_this()] {
-      if (const auto core = self.lock()) core->look();
+    const auto look_again = [self = Whole::watch(device_.core)] {
+      if (const auto core = self.lock()) Whole::look(*core);
     };
     alarm_ = device_.runner->call_at(until, look_again);
     if (alarm_ != 0) {
-      kept_ = device_.core.shared_from_this();
+      kept_ = Whole::keep(device_.core);
       // release: as above; kept_ comes with it.
       until_.store(until, std::memory_order_release);
       return;
@@ -150,7 +150,7 @@ std::shared_ptr<void> Drain::abandon() noexcept {
     device_.timeline->tell_unseen();
     return nullptr;
   }
-  if (Status status = device_.core.shutdown(device_.options.drain_max);
+  if (Status status = Whole::shut_down(device_.core, device_.options.drain_max);
       !status.ok() && status.code() != ErrorCode::unavailable) {
     log_made(LogLevel::warn, [&] { return status.to_string(); });
   }

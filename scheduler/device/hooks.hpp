@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "heddle/scheduler.hpp"
-#include "scheduler/device/waiting.hpp"
+#include "scheduler/device/waited.hpp"
 
 namespace heddle::sched {
 

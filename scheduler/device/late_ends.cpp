@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "scheduler/device/clocks.hpp"
-#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hooks.hpp"
+#include "scheduler/device/whole.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
@@ -64,8 +64,7 @@ bool LateEnds::hand_over(const Event& event) noexcept {
   }
   try {
     before_allocation();
-    Timeline::call(event,
-                   [core = device_.core.shared_from_this()] { core->late_ends()->look_again(); });
+    Timeline::call(event, [this, kept = Whole::keep(device_.core)] { look_again(); });
   } catch (...) {  // no memory to be told of its end: the gate waits for that
     return false;
   }
@@ -77,7 +76,7 @@ void LateEnds::issued(std::uint64_t ticket, Status failure) noexcept {
   if (!mine.handed.empty() &&
       !mine.awaited) {  // a wait alone: it has ended when the hardware is past that
     mine.awaited = true;
-    hand_over_->queue->end({device_.core.shared_from_this(), ticket});
+    hand_over_->queue->end({Whole::keep(device_.core), ticket});
   }
   end_at_once(ticket, How::issued, std::move(failure));
 }
@@ -191,38 +190,6 @@ void LateEnds::show(Snapshot& snapshot) const {
   if (label == nullptr || oldest.ticket.load(std::memory_order_relaxed) != first) return;
   snapshot.running = label;
   snapshot.running_for = now().time_since_epoch() - since;
-}
-
-Completion Completion::of_running_task() noexcept {
-  const TaskContext& task = *current_task();
-  task.device->late_ends()->expect_report(task.ticket);
-  return {task.device->shared_from_this(), task.ticket};
-}
-
-Completion& Completion::operator=(Completion&& other) noexcept {
-  Completion before(std::move(*this));
-  core_ = std::move(other.core_);
-  ticket_ = other.ticket_;
-  return *this;
-}
-
-Completion::~Completion() {
-  if (core_ == nullptr) return;
-  end(Status(ErrorCode::device_failed,
-             "its Completion was dropped before it said how the task ended"));
-}
-
-Status Completion::end(Status status) noexcept {
-  const std::shared_ptr<DeviceCore> core = std::move(core_);  // as long as this takes
-  if (core == nullptr) {
-    return Status(ErrorCode::failed_precondition,
-                  "this Completion has ended its task already, or was moved from");
-  }
-  // What waits for it here is the parent's too, and would run in both.
-  if (core->timeline().in_forked_child()) return core->timeline().fork_refusal();
-  if (Clocks::on()) Clocks::ends(core->timeline().id(), ticket_, false);
-  core->late_ends()->reported(ticket_, std::move(status));
-  return {};
 }
 
 }  // namespace heddle::sched

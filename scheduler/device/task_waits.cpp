@@ -5,10 +5,11 @@
 
 #include <thread>
 
-#include "scheduler/device/device_core.hpp"
+#include "scheduler/device/drain.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/traced_wait.hpp"
 #include "scheduler/device/wait_graph.hpp"
+#include "scheduler/device/whole.hpp"
 #include "scheduler/threads/spin.hpp"
 #include "scheduler/threads/task_context.hpp"
 
@@ -201,8 +202,8 @@ std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noe
   refusal_ = WaitGraph::enter(task, event, {}, this_task::stop_token());
   if (!refusal_.ok()) return Waited::refused;
   try {
-    armed_.call = Timeline::call(until, [self = device_.core.weak_from_this()] {
-      if (const auto core = self.lock()) core->look_later();
+    armed_.call = Timeline::call(until, [self = Whole::watch(device_.core)] {
+      if (const auto core = self.lock()) Whole::look_later(*core);
     });
   } catch (...) {  // no memory to be called back
     WaitGraph::leave(task, {});

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string>
 
-#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/timeline.hpp"
+#include "scheduler/device/whole.hpp"
 #include "scheduler/threads/process_mutex.hpp"
 #include "scheduler/threads/task_context.hpp"
 
@@ -118,17 +118,17 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
     // Also one of its own device.
     if (target->ends_by_itself(event.ticket())) return {};
     const TaskContext* held = &task;
-    while (held != nullptr && !Walk::closes(held->device->timeline(), *target))
+    while (held != nullptr && !Walk::closes(Whole::timeline(*held->device), *target))
       held = beneath(*held, manner);
     if (held == nullptr) {
       if (manner.timed) return {};
       for (const TaskContext* at = &task; at != nullptr; at = beneath(*at, manner)) {
-        link(at->device->timeline(),
-             {target, event.device_id(), event.ticket(), at->device->label(), stop});
+        link(Whole::timeline(*at->device),
+             {target, event.device_id(), event.ticket(), Whole::label(*at->device), stop});
       }
       return {};
     }
-    for (const Timeline* at = target; at != &held->device->timeline() && at != nullptr;
+    for (const Timeline* at = target; at != &Whole::timeline(*held->device) && at != nullptr;
          at = Walk::wait_of(*at).target, ++count) {
       if (count < hops_max) hops[count] = {at, at->id(), Walk::wait_of(*at)};
     }
@@ -141,8 +141,8 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
         "task '{}' of device '{}' (ticket {}) cannot wait for {}: that would close a cycle of "
         "waits, of which none could end{}; submit what comes after that event as a task of its "
         "own, with the event in its `after`",
-        task.device->label(), task.device->timeline().name(), task.ticket, event.to_string(),
-        cycle);
+        Whole::label(*task.device), Whole::timeline(*task.device).name(), task.ticket,
+        event.to_string(), cycle);
   });
 }
 
@@ -150,7 +150,7 @@ void WaitGraph::leave(const TaskContext& task, WaitManner manner) noexcept {
   if (manner.timed) return;
   const std::lock_guard lock(graph_mutex);
   for (const TaskContext* at = &task; at != nullptr; at = beneath(*at, manner))
-    unlink(at->device->timeline());
+    unlink(Whole::timeline(*at->device));
 }
 
 }  // namespace heddle::sched

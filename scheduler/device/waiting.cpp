@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "scheduler/device/clocks.hpp"
-#include "scheduler/device/device_core.hpp"
 #include "scheduler/device/hand_over.hpp"
 #include "scheduler/device/hooks.hpp"
 #include "scheduler/device/traced_wait.hpp"
+#include "scheduler/device/whole.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
@@ -30,7 +30,7 @@ Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> dea
   if (Timeline::has_ended(event)) return Waited::done;
   if (in_part()) return Waited::refused;
   if (TaskContext* const task = current_task(); task != nullptr && task->ending == nullptr)
-    return task->device->waits().in_task(event, deadline, heeds_stop);
+    return Whole::wait_in_task(*task->device, event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
     return simulation->wait(event, deadline);
   // Others may end only after what this thread would tell meanwhile.
@@ -62,7 +62,7 @@ Status await_until(const Event& event, std::optional<Event::Clock::time_point> d
       return fmt::format(
           "task '{}' (ticket {}) waits for {}, which can only end after it; "
           "submit a task that comes after that event instead",
-          task->device->label(), task->ticket, event.to_string());
+          Whole::label(*task->device), task->ticket, event.to_string());
     });
   }
   const Timeline& timeline = *Timeline::of(event);
@@ -84,7 +84,7 @@ Status status_of(Waited waited, const Event& event) {
       if (in_part()) return part_refusal("waiting for " + event.to_string());
       if (const TaskContext* const task = current_task();
           task != nullptr && task->ending == nullptr)
-        return task->device->waits().take_refusal();
+        return Whole::take_refusal(*task->device);
       return Status(ErrorCode::failed_precondition, [&] {
         return fmt::format(
             "a callback would wait for {} on the thread that tells the ends of a completion "
@@ -102,8 +102,8 @@ Status status_of(Waited waited, const Event& event) {
     });
   }
   return Status(ErrorCode::cancelled, [&] {
-    return fmt::format("task '{}' was asked to stop while it waited for {}", task->device->label(),
-                       event.to_string());
+    return fmt::format("task '{}' was asked to stop while it waited for {}",
+                       Whole::label(*task->device), event.to_string());
   });
 }
 

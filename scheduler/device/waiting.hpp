@@ -2,17 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "heddle/scheduler.hpp"
+#include "scheduler/device/waited.hpp"
 
 namespace heddle::sched {
-
-/// How a wait ended: the event is done, the deadline passed first, the waiting task was asked to
-/// stop, or would have waited for itself, or on a thread or in a part that may not wait.
-enum class Waited : std::uint8_t { done, late, stopped, refused };
 
 /// Waits for `event` in the way that this thread can: a task on a fiber is suspended, a host of
 /// devices that nobody else runs runs them, all others spin for `spin` and sleep. A task that is
