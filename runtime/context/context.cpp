@@ -1,4 +1,4 @@
-// Contexts: what they hold, and moving values between host and device.
+// Contexts: their contents, and transfers between host and device.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -21,8 +21,8 @@ namespace heddle {
 namespace rt {
 
 ContextState::~ContextState() {
-  // The outermost destructor of this thread; those of ancestors leave their parent to it. One at a
-  // time is pending.
+  // The pending parent of this thread's outermost destructor. Destructors of ancestors move their
+  // parent there; at most one is pending at a time.
   thread_local std::shared_ptr<const ContextState>* outermost = nullptr;
   if (outermost != nullptr) {
     *outermost = std::move(parent);
@@ -49,7 +49,8 @@ std::shared_ptr<const Linked> ContextState::routine() const noexcept {
 }
 
 void ContextState::finalize() const noexcept {
-  std::shared_ptr<const Contents> gone;  // after the locks: with it may go much
+  // destroyed after the unlock, as much may go with the contents
+  std::shared_ptr<const Contents> gone;
   const auto lock = mutex_.lock_or_fork();
   if (!lock) return;
   const std::lock_guard launches(*device->execution->ledger);
@@ -111,7 +112,7 @@ std::string hidden_text(const ContextState& context, const Tensor& tensor, const
 
 namespace {
 
-/// Null when `contents`, which are the context's, have nothing for it.
+/// Null: `contents`, the contents of `context`, have no entry for the tensor.
 const Held* look_up(const Contents& contents, const ContextState& context, const Tensor& tensor) {
   if (const auto at = contents.held.find(tensor.id()); at != contents.held.end())
     return &at->second;
@@ -238,8 +239,8 @@ namespace {
 
 enum class HostTransfer : std::uint8_t { from_host, to_host };
 
-/// Constants stay as they are: devices may be reading their host storage in place. What was
-/// uploaded of one may be brought anew from there.
+/// Refuses changes of constants, as devices may be reading the host storage in place. The host
+/// storage of a constant may be uploaded again to the constant's own copy.
 void require_unchanged_constants(const rt::Held& held, HostTransfer what) {
   const Tensor& tensor = held.tensor;
   if (what == HostTransfer::from_host) {
@@ -253,7 +254,7 @@ void require_unchanged_constants(const rt::Held& held, HostTransfer what) {
   }
 }
 
-/// The common rule of from_host and to_host (O39, O40).
+/// The common rules of from_host and to_host (O39, O40).
 Transfer host_transfer(const rt::ContextState& context, const Tensor& tensor,
                        const TransferOptions& options, const std::source_location& where,
                        HostTransfer what) {
@@ -309,8 +310,8 @@ void require_access(const Tensor& tensor, DType dtype, std::size_t count) {
 
 namespace {
 
-/// Host memory for a transfer that the caller waits for. The wait of a task may end before the
-/// transfer does, which then goes on without the caller: it gets memory of its own there.
+/// Host memory for a transfer for which the caller waits. The wait of a task may end before the
+/// transfer: a task therefore gets separate memory, which the transfer keeps alive.
 rt::HostMemory waited_for(const rt::DeviceState& device, const Tensor& tensor, void* data,
                           std::size_t bytes) {
   constexpr std::uint64_t any_ticket = ~std::uint64_t{0};
@@ -334,7 +335,7 @@ rt::HostMemory waited_for(const rt::DeviceState& device, const Tensor& tensor, v
   return {own->data(), bytes, own};
 }
 
-/// Between the caller's memory and what a transfer has for it.
+/// Copies between the caller's memory and the transfer's memory.
 void move_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (to != from && bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -346,7 +347,7 @@ void Context::write_bytes(const Tensor& tensor, DType dtype, std::span<const std
   const BufferView target = view(tensor);
   require_access(tensor, dtype, count);
   rt::require_writable(target);
-  // Only read: from_host tasks do not write host memory.
+  // The cast is safe: from_host tasks only read the host memory.
   auto* const data = const_cast<std::byte*>(bytes.data());
   const rt::HostMemory host = waited_for(*state_->device, tensor, data, bytes.size());
   move_bytes(host.data, data, bytes.size());

@@ -1,4 +1,4 @@
-// What is behind Context and Routine. Immutable, but for what finalising takes away.
+// The state behind Context and Routine. Immutable, but for the contents that finalising drops.
 #pragma once
 
 #include <map>
@@ -16,53 +16,55 @@
 
 namespace heddle::rt {
 
-/// A tensor that a routine of the lineage assigns and keeps to itself (virtual or local), so its
-/// latest values are nowhere; or one whose memory it takes.
+/// A tensor whose values a context lacks: a routine of the lineage assigns the tensor and keeps the
+/// values to itself (virtual or local), or takes the tensor's memory.
 struct Hidden {
   std::string routine;
   MemoryMode mode;
-  std::optional<BufferView> view{};  ///< what the lineage has for it, with values from before
-  std::string taker{};               ///< the tensor that has its memory; empty: none
+  std::optional<BufferView> view{};  ///< the lineage's memory of the tensor, with older values
+  std::string taker{};               ///< the tensor that took the memory; empty: none
 };
 
 struct Held {
   Tensor tensor;
   BufferView view;
-  // As the code that was linked last knows them, or as they were when Context::with() was called.
+  // The state in the last linked code, or at the call of Context::with().
   MemoryMode mode = MemoryMode::unset;
   std::optional<HostArray> host{};
 };
 
-/// What a launch needs: kept by the handles of its routine, and by the tasks, so it keeps code and
-/// memory while they are queued. The buffers go with the last handle: then nobody can schedule it.
-/// Made by make_linked().
+/// The data for launches of a routine. Held by the routine's handles and by queued tasks, to keep
+/// code and memory alive. The buffers go with the last handle, as nobody can schedule the routine
+/// any more. Made by make_linked().
 struct Linked : Loaded {
   /// Per signature entry; the merge entry and scratch are empty.
   std::vector<std::optional<BufferView>> entries;
   std::shared_ptr<Execution> execution;
   sched::Label label;
-  std::shared_ptr<const Memory> scratch{};  ///< null: it has none
+  std::shared_ptr<const Memory> scratch{};  ///< null: the code needs no scratch memory
   Tables tables{};
-  Accesses accesses{};  ///< those of `entries`; with the ledger of its device
-  std::vector<std::shared_ptr<const Memory>> memories{};  ///< of `entries`
-  /// Launches in the queue that hold it by being counted; they begin with that ledger locked.
+  Accesses accesses{};  ///< accesses of `entries`, and the ledger (the device lock)
+  std::vector<std::shared_ptr<const Memory>> memories{};  ///< memory of `entries`
+  /// Counts queued launches that hold this object; begin() is called with the ledger locked.
   mutable sched::SplitCount<> launches{};
 };
-/// Goes with its last handle or launch, whichever is later. All that it has is filled in by then.
+/// Destroyed with the last handle or the last launch, whichever is later. The caller fills in the
+/// rest before the first launch.
 [[nodiscard]] std::shared_ptr<Linked> make_linked(Loaded loaded,
                                                   std::vector<std::optional<BufferView>> entries,
                                                   std::shared_ptr<Execution> execution);
 
-/// What a context keeps in memory; nothing of it changes.
+/// The contents of a context; immutable.
 struct Contents {
   std::map<std::uint64_t, Held> held;      ///< by tensor id
   std::map<std::uint64_t, Hidden> hidden;  ///< by tensor id
-  std::shared_ptr<const Linked> routine;   ///< whose link made the context; null: none did
+  /// the routine whose link made the context; null: no link did
+  std::shared_ptr<const Linked> routine;
 };
 
 struct ContextState final : Living {
   ContextState() = default;
-  /// Ends a long chain of parents one by one, not by recursion.
+  /// Destroys a long chain of parents in a loop, without recursion.
   ~ContextState();
 
   std::shared_ptr<DeviceState> device;
@@ -70,44 +72,45 @@ struct ContextState final : Living {
   std::string label;
   std::optional<Tensor> expected_merge;
 
-  /// Once, before others know the context.
+  /// Once, before the context is visible to other threads.
   void fill(std::shared_ptr<const Contents> contents) noexcept { contents_ = std::move(contents); }
-  /// Null when the context was finalised, or in a forked child that cannot look into it. What the
-  /// caller holds stays as it is meanwhile.
+  /// Null after finalize(), or in a forked child that cannot take the lock. The contents stay
+  /// unchanged while the caller holds the pointer.
   [[nodiscard]] std::shared_ptr<const Contents> contents() const noexcept;
   [[nodiscard]] std::shared_ptr<const Linked> routine() const noexcept;
-  /// The same for a caller that has locked the ledger of the device, while it has.
+  /// The routine, without a lock of the context's own. The ledger of the device must be locked, and
+  /// the pointer is valid until the unlock.
   [[nodiscard]] const Linked* locked_routine() const noexcept {
     return contents_ ? contents_->routine.get() : nullptr;
   }
   [[nodiscard]] bool is_finalised_locked() const noexcept override { return !contents_; }
   [[noreturn]] void refuse_finalised() const override;
-  /// Lets go of what it holds; memory is freed once nothing else holds it and the tasks that use it
-  /// ended.
+  /// Drops the contents; memory is freed once no other owner holds it and the tasks that use it
+  /// have ended.
   void finalize() const noexcept;
 
  private:
-  mutable sched::ObjectMutex mutex_;                  // or the ledger of the device: either guards
-  mutable std::shared_ptr<const Contents> contents_;  // taken away with both locked
+  mutable sched::ObjectMutex mutex_;  // readers hold this mutex or the ledger of the device
+  mutable std::shared_ptr<const Contents> contents_;  // reset with both locks held
 };
 
 struct RoutineState {
   Code code;
-  std::shared_ptr<const ContextState> context;  ///< whose contents have what a launch needs
+  std::shared_ptr<const ContextState> context;  ///< the contents have the launch data
   bool small = false;                           ///< see is_small()
 };
 
-/// Throws failed_precondition when the context was finalised, unavailable in a forked child that
-/// cannot look into it.
+/// Throws failed_precondition after finalize(), and unavailable in a forked child that cannot take
+/// the lock.
 [[nodiscard]] std::shared_ptr<const Contents> require_usable(const ContextState& context);
-/// What the context has for `tensor`; nullopt when it has nothing. Throws failed_precondition for a
-/// finalised context, and for a tensor that is hidden there, naming it and the routine.
+/// The context's entry for `tensor`; nullopt: there is none. Throws failed_precondition for a
+/// finalised context, and for a hidden tensor, naming the tensor and the routine.
 [[nodiscard]] std::optional<Held> find_held(const ContextState& context, const Tensor& tensor);
-/// Its memory, kept together with all that the context has now. Null when it has none. Throws as
-/// find_held().
+/// The view of the tensor's memory; the pointer keeps the current contents of the context alive.
+/// Null: there is none. Throws as find_held() does.
 [[nodiscard]] std::shared_ptr<const BufferView> find_view(const ContextState& context,
                                                           const Tensor& tensor);
-/// Why `tensor`, hidden in `context`, cannot be had there.
+/// The error text for `tensor`, hidden in `context`.
 [[nodiscard]] std::string hidden_text(const ContextState& context, const Tensor& tensor,
                                       const Hidden& hidden);
 /// A context below `parent` that no link made.

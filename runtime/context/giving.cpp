@@ -46,7 +46,7 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
     }
     require_live({view.get(), Use::read, &tensor},
                  fmt::format("routine '{}' on {}", code.name(), context.device->execution->name));
-    if (view->num_bytes() == 0) continue;  // there is nothing to give
+    if (view->num_bytes() == 0) continue;  // no bytes to donate
     require_donatable(tensor, *view);
     std::size_t taker = 0;
     while (taker < signature.entries.size() &&
@@ -89,7 +89,7 @@ bool Giving::pairs(std::size_t a, std::size_t b) const noexcept {
 
 Access Giving::told(Access access, std::size_t entry, const Linked& linked) const {
   if (const Pair* const pair = from(entry)) {
-    access.use = Use::change;  // by what takes it, all of it
+    access.use = Use::change;  // the taker overwrites the whole memory
     access.slice = nullptr;
     access.taker = Inside::of(linked.entries[pair->to]->buffer()).get();
     access.taker_tensor = Inside::of(code_)->tensor(pair->to);
@@ -120,7 +120,7 @@ void Giving::hide(Contents& contents) const {
   }
 }
 
-/// Gets memory in this link, of its own or a donor's.
+/// Tells whether the link gives the entry new memory, or memory of a donor.
 bool Giving::is_new(const Contents& prior, std::size_t entry) const {
   const jit::CodeData& data = *Inside::of(code_);
   if (!is_stored(data, entry) || to(entry) != nullptr) return false;

@@ -1,5 +1,6 @@
-// Giving: which tensors of a routine take the memory of which others when it is scheduled, as
-// LinkOptions::donate asks. Decided when it is linked, and constant; any thread.
+// Giving (the donation plan of a link): which tensors of a routine take the memory of donated
+// tensors at the launch, as LinkOptions::donate asks. Decided by the link, then constant; any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,9 @@
 
 namespace heddle::rt {
 
-/// Whether an entry is a tensor with memory in a context.
+/// Tells whether an entry is a tensor with memory in a context.
 [[nodiscard]] bool is_stored(const jit::CodeData& code, std::size_t entry) noexcept;
-/// That of a tensor; nullopt: the code does not use it.
+/// The entry of a tensor; nullopt: the code does not use the tensor.
 [[nodiscard]] std::optional<std::size_t> entry_of(const jit::CodeData& code, const Tensor& tensor);
 
 class Giving {
@@ -22,27 +23,28 @@ class Giving {
   /// Entries of the signature.
   struct Pair {
     std::size_t from, to;
-    BufferView view;  ///< of the one that gives
+    BufferView view;  ///< of the giver
   };
 
-  /// `prior`: what the context holds that the code is linked in. Throws where one cannot be given,
-  /// naming it. The code outlives it.
+  /// `prior`: the contents of the context in which the code is linked. Throws where a tensor cannot
+  /// be donated, naming the tensor. The code must outlive this object.
   Giving(const ContextState& context, const Contents& prior, const Code& code,
          const std::vector<Tensor>& donate);
 
   [[nodiscard]] bool empty() const noexcept { return pairs_.empty(); }
-  /// Null where the entry does not give, or take, memory.
+  /// The pair in which the entry gives (from) or takes (to) memory; null: there is none.
   [[nodiscard]] const Pair* from(std::size_t entry) const noexcept;
   [[nodiscard]] const Pair* to(std::size_t entry) const noexcept;
-  /// The view of one that takes: of the same memory, which it will have.
+  /// The taker's view of the memory, promised until the launch.
   [[nodiscard]] BufferView promise(const Pair& pair) const;
   [[nodiscard]] bool pairs(std::size_t a, std::size_t b) const noexcept;
-  /// What launches state for the entry, which would be `access`: that they hand over its memory, if
-  /// it gives that.
+  /// The access that launches declare for the entry: `access`, or the hand-over of the memory where
+  /// the entry gives.
   [[nodiscard]] Access told(Access access, std::size_t entry, const Linked& linked) const;
-  /// What is given is nobody else's: another tensor that shares it would find it overwritten.
+  /// Refuses a donated tensor that shares memory with another entry, as the new values would
+  /// overwrite that entry.
   void check(const std::vector<std::optional<BufferView>>& entries) const;
-  /// Those that give are not in the context of the routine.
+  /// Takes the donated tensors out of the contents of the routine's context.
   void hide(Contents& contents) const;
 
  private:

@@ -20,12 +20,12 @@ namespace {
 
 using Trace = std::function<void(const TracedValue&)>;
 
-// How the queue handles a SmallLaunch.
+// The queue's operations on a SmallLaunch.
 
 void construct(void* to, void* from) noexcept {
   ::new (to) SmallLaunch(*static_cast<const SmallLaunch*>(from));
 }
-/// One launch of it has ended.
+/// Counts the end of a launch.
 void count_end(const Linked* linked) noexcept {
   if (linked->launches.end()) delete linked;
 }
@@ -52,17 +52,17 @@ bool run(void* callable, Status& failure) {
   return true;
 }
 
-/// One launch: everything that was decided when it was scheduled. Once it has ended it is left to
-/// others of its device, empty.
+/// One launch, with every decision made at the scheduling. After its end the object goes, emptied,
+/// to the free list of the device.
 class Launch final : public Operation {
  public:
   [[nodiscard]] static std::unique_ptr<Launch> make(Execution& execution) {
     const std::lock_guard lock(*execution.ledger);
-    Spare* const spare = execution.spares.take();  // no other operation is kept there
+    Spare* const spare = execution.spares.take();  // only launches are kept there
     if (spare != nullptr) return std::unique_ptr<Launch>(static_cast<Launch*>(spare));
     return std::make_unique<Launch>();
   }
-  /// What is launched, and with what. Throws as Statics::take() does.
+  /// Sets the code and the arguments. Throws as Statics::take() does.
   void fill(const Linked& linked, const Statics& statics, const Trace& trace) {
     linked_ = &linked;
     statics_.resize(Inside::of(linked_->code)->signature().statics.size());
@@ -83,7 +83,7 @@ class Launch final : public Operation {
     return rt::host_takes_part(*linked_, inputs());
   }
   [[nodiscard]] std::span<const std::int64_t> statics() const noexcept { return statics_; }
-  /// The code reads the merge buffer: how is to be filled in.
+  /// For code that reads the merge buffer: the caller fills in the returned object.
   MergeRead& merging() {
     merges_ = true;
     return merge_;
@@ -99,16 +99,16 @@ class Launch final : public Operation {
     merge_.clear();
     merges_ = false;
     count_end(linked_);
-    execution->spares.give(*this);  // and may go with the execution
+    execution->spares.give(*this);  // the launch may go with the execution
   }
 
-  const Linked* linked_ = nullptr;  // held by being counted there, once the launch is accepted
+  const Linked* linked_ = nullptr;  // counted in its launches, once accepted
   std::vector<std::int64_t> statics_;
   Trace trace_;
   MergeRead merge_;
   bool merges_ = false;
   Run::Room room_;
-  std::optional<Run> run_;  // goes first
+  std::optional<Run> run_;  // reset first
 };
 
 /// A small launch on the fast path.

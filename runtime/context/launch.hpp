@@ -1,5 +1,5 @@
-// Launches of a routine, as the queue of its device holds them: a small one lies in the queue
-// itself, so that scheduling it takes no memory; others are operations.
+// Launches of a routine, as the queue of the device holds them. A small launch lies in the queue
+// itself, and is scheduled without memory allocation; other launches are operations.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace heddle::rt {
 
-/// What a routine needs in the queue where nothing is to be looked at but static indices, and its
-/// device ends tasks as they run. Holds the routine by being counted there.
+/// A launch with static indices as the only data of its own, on a device that ends tasks as they
+/// run. The launch is counted in the routine's `launches`.
 struct SmallLaunch {
   static constexpr std::size_t statics_max = 5;
 
@@ -24,24 +24,25 @@ struct SmallLaunch {
 };
 static_assert(sizeof(SmallLaunch) <= sched::task_bytes_max);
 
-/// Whether all its launches without a trace can be small.
+/// Tells whether every launch of the code without a trace can be small.
 [[nodiscard]] bool is_small(const Code& code, const Execution& execution);
 
-/// Submits it where no event is awaited, the queue has room, and this thread alone schedules on the
-/// device: without a lock. false: nothing has happened, and submit_small() will tell.
+/// The fast path: submits without a lock where no event is awaited, the queue has room, and only
+/// this thread schedules on the device. false: nothing has happened, and the caller must use
+/// submit_small(), which reports errors.
 [[nodiscard]] bool submit_plainly(const ContextState& context, SmallLaunch launch,
                                   Event& event) noexcept;
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,
                    const SubmitOptions& options);
 
-/// What is behind Call.
+/// The state behind Call.
 struct CallState {
   Routine routine;
   BoundStatics statics;
 };
 
-/// Any launch. `source`: what merge() brings; null: its code merges what the device's buffer holds,
-/// if it merges.
+/// Submits any launch. `source`: the tensor that merge() brings; null: merging code reads the merge
+/// buffer of the device.
 Event submit_launch(const ContextState& context, const Linked& linked, const Statics& statics,
                     const std::function<void(const TracedValue&)>& trace, const MergeSource* source,
                     const SubmitOptions& options);

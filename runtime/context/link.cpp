@@ -1,4 +1,4 @@
-// Linking: giving code its memory in a context.
+// Linking: gives code its memory in a context.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace heddle {
 namespace rt {
 namespace {
 
-/// Building the child context of a link. On any throw nothing has changed but pooled memory.
+/// Builds the child context of a link. An exception leaves nothing changed but pooled memory.
 class Linker {
  public:
   Linker(const std::shared_ptr<const ContextState>& parent, const Code& code,
@@ -81,7 +81,8 @@ class Linker {
   }
 
  private:
-  /// What the null compiler makes does nothing: elsewhere its results would silently be zeros.
+  /// The code of the null compiler does nothing: on a real backend the results would silently be
+  /// zeros.
   void check_compiler() const {
     if (data_.compiler->name() != "null" || parent_->device->backend->spec.compiler == "null")
       return;
@@ -92,7 +93,7 @@ class Linker {
                             parent_->device->backend->spec.name));
   }
 
-  /// Listed tensors that the code uses must be there (O29).
+  /// Tensors listed in from_prior_context must be in the context, if the code uses them (O29).
   void check_prior() const {
     for (const Tensor& tensor : options_.from_prior_context) {
       if (!entry_of(data_, tensor)) continue;
@@ -105,8 +106,8 @@ class Linker {
     }
   }
 
-  /// Refuses what an earlier routine computed but did not keep, unless this one stores it whole:
-  /// the rest would be zeros or values from before.
+  /// Refuses tensors that an earlier routine computed without storing, unless this routine stores
+  /// the whole tensor: the rest would hold zeros or older values.
   void check_hidden() const {
     for (std::size_t k = 0; k < data_.signature().entries.size(); ++k) {
       const jit::SignatureEntry& entry = data_.signature().entries[k];
@@ -123,8 +124,8 @@ class Linker {
     }
   }
 
-  /// What the code assigns and keeps to itself is hidden in the child. Its memory stays known: a
-  /// routine that stores it whole next uses that again, as related contexts share one buffer.
+  /// Hides tensors that the code assigns and keeps to itself. The memory stays known: the next
+  /// routine that stores the whole tensor reuses the memory, as related contexts share one buffer.
   void note_hidden() {
     const std::vector<MemoryMode>& placements = data_.core->placements;
     for (std::size_t k = 0; k < placements.size(); ++k) {
@@ -142,7 +143,7 @@ class Linker {
     }
   }
 
-  /// Memory of an entry's own: what makes it is given bytes, text and tensor.
+  /// Memory for an entry: `make` gets bytes, text and tensor id.
   template <class Make>
   BufferView make_buffer(std::size_t k, const Make& make) const {
     const ArrayType& type = data_.signature().entries[k].type;
@@ -169,8 +170,8 @@ class Linker {
                             code_.name(), tensor.label(), parent_->label, constant));
   }
 
-  /// The view of an entry's tensor in the child context, made when it is new. What the code knows
-  /// of the tensor counts from here on.
+  /// The view of an entry's tensor in the child context, made where missing. The mode and the host
+  /// storage are those of the code from here on.
   const BufferView& place(std::size_t k) {
     const Tensor& tensor = *data_.tensor(k);
     const jit::SignatureEntry& entry = data_.signature().entries[k];
@@ -179,7 +180,7 @@ class Linker {
       at->second.host = data_.host(k);
       return checked(tensor, at->second.view);
     }
-    // Visible again, where an earlier routine hid it: this one stores it whole.
+    // A hidden tensor is visible again, as this routine stores the whole tensor.
     const auto hidden = contents_->hidden.extract(tensor.id());
     const bool known = hidden && hidden.mapped().view;
     Held held{tensor, known ? *hidden.mapped().view : make_view(k), entry.mode, data_.host(k)};
@@ -225,7 +226,7 @@ class Linker {
   }
 
   BufferView upload(std::size_t k, const HostArray& host, bool constant) {
-    // In memory of the host's they are put there now.
+    // In host memory the values are written now, hence earlier uses must have ended.
     BufferView view = make_buffer(k, host_memory() ? dev::LastUses::over : dev::LastUses::ordered);
     submit_first_values(*parent_->device, view, host, *data_.tensor(k), constant, where_);
     return view;
@@ -245,8 +246,8 @@ class Linker {
     return entries;
   }
 
-  /// Code is compiled for separate arrays, unless its signature says that one is in the place of
-  /// another.
+  /// Refuses overlaps: code is compiled for separate arrays, unless its signature declares an
+  /// alias.
   void check_overlaps(const std::vector<std::optional<BufferView>>& entries) const {
     const auto& signature = data_.signature().entries;
     for (std::size_t a = 0; a < entries.size(); ++a) {
@@ -267,7 +268,7 @@ class Linker {
     }
   }
 
-  /// What a launch hands to its kernels.
+  /// The buffers that a launch passes to its kernels.
   std::vector<heddle_kernel_buffer> buffers_of(
       const std::vector<std::optional<BufferView>>& entries, const Memory* scratch) const {
     std::vector<heddle_kernel_buffer> buffers = scratch_entries(data_, scratch);
@@ -277,7 +278,7 @@ class Linker {
     return buffers;
   }
 
-  /// What a launch touches that others may, too.
+  /// Notes the launch's accesses to memory that other tasks may use.
   void note_accesses(Linked& linked) const {
     const std::vector<jit::SignatureEntry>& entries = data_.signature().entries;
     for (std::size_t k = 0; k < linked.entries.size(); ++k) {
@@ -286,15 +287,16 @@ class Linker {
       const Use use = use_of(entries[k]);
       const bool only_writes = use == Use::change && !entries[k].reads_before_writing;
       Access access{&*view, use, data_.tensor(k), only_writes};
-      if (entries[k].slice) access.slice = &*entries[k].slice;  // the code is kept
+      if (entries[k].slice) access.slice = &*entries[k].slice;  // linked.code keeps the slice alive
       linked.accesses.add(giving_.told(access, k, linked));
       const BufferState& buffer = *Inside::of(view->buffer());
       const std::lock_guard lock(*buffer.ledger);
-      linked.memories.push_back(buffer.expected());  // null: donated, so it is never launched
+      // null: donated, and then every launch is refused
+      linked.memories.push_back(buffer.expected());
     }
   }
 
-  /// Postponed code may have its addresses built in, where the device's memory is the host's (O23).
+  /// Postponed code may have addresses built in, where the device's memory is host memory (O23).
   std::vector<std::optional<std::uint64_t>> addresses(
       const std::vector<heddle_kernel_buffer>& buffers) const {
     std::vector<std::optional<std::uint64_t>> result;
@@ -308,7 +310,7 @@ class Linker {
     for (const jit::Step& step : data_.core->steps) {
       const auto* const kernel = std::get_if<jit::KernelStep>(&step);
       if (kernel == nullptr) continue;
-      // Of several processors one has it elsewhere.
+      // With several processors, the entry's address differs between processors.
       for (const jit::OwnEntry& own : kernel->own) result[kernel->entries[own.place]].reset();
     }
     return result;
@@ -319,10 +321,10 @@ class Linker {
   const jit::CodeData& data_;
   const LinkOptions& options_;
   const std::source_location& where_;
-  const std::shared_ptr<const Contents> prior_;  // the parent's
+  const std::shared_ptr<const Contents> prior_;  // the parent's contents
   const Giving giving_;
   std::shared_ptr<ContextState> child_;
-  std::shared_ptr<Contents> contents_;  // the child's, until it has them
+  std::shared_ptr<Contents> contents_;  // the child's contents, until moved there
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace heddle {
 namespace {
 
-/// Throws where none of the codes uses a listed tensor, nor the context knows it: another was
-/// meant.
+/// Throws where no code uses a listed tensor, and the context does not know the tensor: the caller
+/// listed a wrong tensor.
 void require_known(const LinkOptions& options, const rt::ContextState& context,
                    std::span<const Code* const> codes) {
   if (options.from_prior_context.empty()) return;

@@ -21,19 +21,19 @@
 namespace heddle::rt {
 namespace {
 
-/// The slot's own memory, of at least that size; tasks that use a smaller one keep it. While the
-/// slot is locked.
+/// The slot's own memory, grown to at least `bytes`; tasks that use the smaller memory keep it
+/// alive. The slot must be locked.
 const std::shared_ptr<const Memory>& own_memory(const DeviceState& device, std::size_t bytes,
                                                 const Tensor& tensor) {
   std::shared_ptr<const Memory>& memory = device.execution->merge.own;
   if (memory && memory->bytes >= bytes) return memory;
-  if (memory.use_count() == 1) memory.reset();  // before the larger one is taken
+  if (memory.use_count() == 1) memory.reset();  // frees the small memory first
   memory = allocate_memory(*device.execution, bytes,
                            "the merge buffer for tensor '" + tensor.label() + "'");
   return memory;
 }
 
-/// Into the slot's own memory, in a task of the device.
+/// The copy into the slot's own memory, in a task of the device.
 Move move_of(const DeviceState& device, const BufferView& source, const Memory& own,
              const Tensor& tensor) {
   Execution& execution = *device.execution;
@@ -42,10 +42,10 @@ Move move_of(const DeviceState& device, const BufferView& source, const Memory& 
                    source.num_bytes(), "merge of", &tensor);
 }
 
-/// A load, and what fills it.
+/// A load, and the copy into its memory.
 struct Loading {
   std::shared_ptr<Load> load;
-  std::shared_ptr<Move> move;  ///< null: borrowed
+  std::shared_ptr<Move> move;  ///< null: the load borrows
 };
 
 class Loads final : public MergeUse {
@@ -77,10 +77,10 @@ class Loads final : public MergeUse {
   const Accesses& accesses_;
   const BufferView& source_;
   const Loading loading_;
-  std::list<std::shared_ptr<Loan>> loan_;  // to be noted: made before, as that takes memory
+  std::list<std::shared_ptr<Loan>> loan_;  // made in advance, as settle() must not allocate
 };
 
-/// Gives the merge buffer a copy of what it borrows.
+/// Replaces the borrowed content of the merge buffer by a copy.
 class Copies final : public MergeUse {
  public:
   explicit Copies(std::shared_ptr<Loan> loan) : loan_(std::move(loan)) {}
@@ -106,10 +106,10 @@ class Copies final : public MergeUse {
     copy_->after->event = taken;
     slot.hold(copy_->after);
   }
-  /// The task that does it.
+  /// The task that copies.
   [[nodiscard]] std::unique_ptr<Operation> copying() const {
     const auto run = [copy = copy_](Execution& execution) -> Status {
-      if (!copy->before->filled) return {};  // as its consumers are told
+      if (!copy->before->filled) return {};  // the consumers report the failed load
       if (Status status = copy->move.run(); !status.ok()) return status;
       Execution::count(execution.merges_copied);
       copy->after->filled = true;
@@ -129,8 +129,8 @@ class Copies final : public MergeUse {
   Accesses accesses_;
 };
 
-/// The launch that reads as `read` says reads the view, in place or in a copy of its own: the
-/// memory of that, else null. While the slot is locked.
+/// Prepares a launch that reads the view in place or in a copy. Returns the memory of the copy, or
+/// null. The slot must be locked.
 std::shared_ptr<const Memory> read_view(const DeviceState& device, const BufferView& view,
                                         const Tensor& tensor, bool in_place, MergeRead& read) {
   read.accesses.add({&view, Use::read, &tensor});
@@ -170,7 +170,7 @@ class Consumes final : public MergeUse {
     }
     return {read_.accesses, memory_};
   }
-  /// What merge() brings goes after its consumer.
+  /// The tensor of a merge() leaves the slot with its consumer.
   void settle(MergeSlot& slot, const Event& /*taken*/) noexcept override {
     if (source_ != nullptr) slot.hold(nullptr);
   }
@@ -180,7 +180,7 @@ class Consumes final : public MergeUse {
     return Inside::of(consumer_.code)->tensors.back();
   }
 
-  /// What the slot holds, which must be what the code expects (O32).
+  /// The content of the slot. Throws where the code expects other content (O32).
   const Load& find(const DeviceState& device) {
     MergeSlot& slot = device.execution->merge;
     const std::shared_ptr<Load>& load = slot.load;
@@ -203,7 +203,7 @@ class Consumes final : public MergeUse {
     return *load;
   }
 
-  /// The launch reads `view`, in place or in a copy of its own.
+  /// The launch reads `view`, in place or in a copy.
   void use(const DeviceState& device, const BufferView& view, const Tensor& tensor, bool in_place) {
     memory_ = read_view(device, view, tensor, in_place, read_);
   }
@@ -211,11 +211,12 @@ class Consumes final : public MergeUse {
   const Linked& consumer_;
   MergeRead& read_;
   const MergeSource* const source_;
-  std::shared_ptr<const Memory> memory_;  // beside theirs
+  std::shared_ptr<const Memory> memory_;  // beside the accesses' memory
 };
 
-/// As Loan::have_copy says. A merge buffer that can have no copy, as its device takes no tasks or
-/// what it borrowed was not written, is empty from then on: that refuses no write.
+/// Implements Loan::have_copy. Where a copy is impossible, as the borrower takes no tasks or the
+/// borrowed bytes were not written, the merge buffer becomes empty, and the write goes on. Throws
+/// exhausted, deadline or cancelled where the copy was refused with that code.
 void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
                const std::string& writer) {
   const auto device = loan->borrower.lock();
@@ -229,7 +230,7 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
   const Accesses none;
   const Event copied = ask(*device, {"merge copy", copies.copying(), none, &copies}, mine);
   if (copied.accepted()) return;
-  // Not asked for: a failure that it tells of is still to be seen by somebody (S10).
+  // outcome_of() does not mark a failure as seen: the failure must still be reported (S10).
   const Status why = sched::Timeline::outcome_of(copied);
   if (why.code() == ErrorCode::exhausted || why.code() == ErrorCode::deadline ||
       why.code() == ErrorCode::cancelled) {
@@ -239,7 +240,7 @@ void copy_loan(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
                     writer, device->execution->name),
         why));
   }
-  std::shared_ptr<Load> gone;  // after the lock
+  std::shared_ptr<Load> gone;  // destroyed after the unlock
   MergeSlot& slot = device->execution->merge;
   const std::lock_guard lock(slot.mutex);
   if (!slot.load || slot.load->loan != loan) return;

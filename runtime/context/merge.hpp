@@ -1,5 +1,5 @@
-// The merge buffer of a device: what submitted tasks will find in it is known when they are
-// submitted, in ticket order, so a routine that expects something else is refused at the call (D7).
+// The merge buffer of a device. The content that a task will find is known at its submission, in
+// ticket order, hence a routine that expects other content is refused at the call (D7).
 #pragma once
 
 #include <memory>
@@ -12,40 +12,41 @@
 
 namespace heddle::rt {
 
-/// What merge() brings with it, or load_merge() leaves behind.
+/// The tensor that merge() brings, or load_merge() loads.
 struct MergeSource {
   const Tensor* tensor;
   const BufferView* view;
   MergeMode mode;
 };
 
-/// Whether a device can read `source` in place while the consumer, if one is known, runs: memory is
-/// shared, and the consumer does not write it.
+/// Tells whether the device can read `source` in place during the consumer's run: the device
+/// reaches the memory, and the consumer, if known, does not write there.
 [[nodiscard]] bool may_borrow(const Execution& execution, const BufferView& source,
                               const Linked* consumer);
 
-/// Throws invalid_argument when the consumer was compiled for the other mode only.
+/// Throws invalid_argument where the consumer was compiled for the other mode only.
 void require_mode(const Code& consumer, MergeMode mode);
 
-/// The tensor that the consumer merges. Throws invalid_argument when it merges none, or not by that
-/// mode.
+/// The tensor that the consumer merges. Throws invalid_argument where the consumer merges none, or
+/// does not support the mode.
 [[nodiscard]] Tensor require_consumer(const Routine& consumer, MergeMode mode);
-/// How launches of the consumer read what a merge() brings, again and again; `read` is empty. The
-/// memory that they copy it to, of the device's merge buffer; null: they read it in place.
+/// Fills in `read`, empty before, for repeated launches of the consumer with the tensor of a
+/// merge(). Returns the merge buffer's memory for the copy; null: the launches read in place.
 [[nodiscard]] std::shared_ptr<const Memory> read_merged(const DeviceState& device,
                                                         const Linked& consumer,
                                                         const MergeSource& source, MergeRead& read);
 
-/// Loads the merge buffer.
+/// Submits a task that loads the merge buffer.
 Event submit_load(const std::shared_ptr<const DeviceState>& device, const MergeSource& source,
                   bool borrow, const SubmitOptions& options);
-/// Schedules `launch`, of a consumer that reads its merge entry as `read` says; that is
-/// filled in here. `source`: what merge() brings; null: what the device's merge buffer holds.
+/// Schedules `launch` of a consumer, and fills in `read`, the consumer's way to the merge entry.
+/// `source`: the tensor that merge() brings; null: the consumer reads the merge buffer of the
+/// device.
 Event submit_consumer(const ContextState& context, const Linked& consumer, MergeRead& read,
                       const MergeSource* source, std::span<const std::int64_t> statics,
                       std::unique_ptr<Operation> launch, const SubmitOptions& options);
 
-/// Launches; `source`: what merge() brings.
+/// Launches a routine; `source`: the tensor that merge() brings, or null.
 Event schedule(const RoutineState& routine, const Statics& statics, const ScheduleOptions& options,
                const MergeSource* source, const std::source_location& where);
 

@@ -1,4 +1,4 @@
-// Routines: launching them.
+// Routines: their launches.
 #include <fmt/format.h>
 
 #include "heddle/status.hpp"
@@ -13,8 +13,8 @@ namespace heddle {
 namespace rt {
 namespace {
 
-/// Nothing but when and where: no event to wait for, no trace, no other way to be queued or
-/// ordered.
+/// Tells whether the options allow the fast path: no events, no trace, and the defaults for
+/// queueing and ordering.
 bool is_plain(const ScheduleOptions& options) noexcept {
   return options.after.empty() && !options.trace && !options.contain && !options.sync &&
          !options.full;

@@ -40,7 +40,7 @@ std::shared_ptr<BufferState> allocate(const Execution& execution, std::size_t by
                                       dev::LastUses may_have) {
   auto memory = allocate_memory(execution, bytes, what, tensor, may_have);
   Hazards hazards;
-  hazards.reserve();  // the first use of it, too, may be a plain one
+  hazards.reserve();  // enables the fast path for the first use
   hazards.begin_after(memory->former_uses(), {0, bytes});
   return std::make_shared<BufferState>(std::move(memory), execution.physical, execution.shared_name,
                                        execution.ledger, std::move(hazards));

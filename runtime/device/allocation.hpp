@@ -1,4 +1,4 @@
-// Memory of a device for buffers, and which memory a device reaches. Any thread.
+// Allocates a device's memory for buffers, and checks a device's reach. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +13,26 @@ namespace heddle::rt {
 
 struct Execution;
 
-/// Throws invalid_argument when the device cannot address the view: memory of another space.
+/// Throws invalid_argument if the device cannot address the view's memory space.
 void require_reach(const BufferView& view, const Execution& execution);
 [[nodiscard]] bool reaches(const Execution& execution, const BufferState& buffer) noexcept;
 
-/// A block for that holder, or none for 0 bytes. Throws as allocate_memory().
+/// A block for `holder`, or null for 0 bytes. Throws like allocate_memory().
 [[nodiscard]] dev::BlockRef allocate_block(const Execution& execution, std::size_t bytes,
                                            const dev::Holder& holder,
                                            dev::LastUses may_have = dev::LastUses::ordered);
-/// Contents undefined. Throws exhausted, naming `what`, the bytes, what bounds them and the largest
-/// holders. `tensor`: the id of the one that it is for. Tasks of the device come after what used it
-/// before; others that touch it do not, but where it `may_have` no such uses.
+/// Memory with undefined contents. Throws exhausted, naming `what`, the bytes, the bound in effect
+/// and the largest holders. `tensor`: id of the tensor that gets the memory. Tasks of the device
+/// run after the block's former uses. Users on other devices are not ordered, unless `may_have`
+/// excludes uses in progress.
 [[nodiscard]] std::shared_ptr<const Memory> allocate_memory(
     const Execution& execution, std::size_t bytes, const std::string& what,
     std::uint64_t tensor = 0, dev::LastUses may_have = dev::LastUses::ordered);
-/// All that uses the buffer comes after that.
+/// A buffer with new memory; every use of the buffer is ordered after the block's former uses.
 [[nodiscard]] std::shared_ptr<BufferState> allocate(
     const Execution& execution, std::size_t bytes, const std::string& what,
     std::uint64_t tensor = 0, dev::LastUses may_have = dev::LastUses::ordered);
-/// A buffer of the array's own memory, for a device that shares it.
+/// A buffer in the array's host memory, for a device that shares host memory.
 [[nodiscard]] std::shared_ptr<BufferState> borrow(const Execution& execution,
                                                   const HostArray& host);
 

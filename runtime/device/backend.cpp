@@ -1,4 +1,4 @@
-// Backend: opening by name, its devices, compiling.
+// Backend: opens backends by name, opens their devices, and finalises them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@
 namespace heddle {
 namespace {
 
-/// What exists, and why the others cannot be used here.
+/// The names of the known backends, with the reason why one is unavailable.
 std::string offers(const BackendOptions& options) {
   std::string text;
   for (const BackendSpec& spec : rt::all_specs()) {
@@ -41,13 +41,13 @@ std::string offers(const BackendOptions& options) {
   throw Error(why.code(), fmt::format("backend '{}' cannot be used here", name), why);
 }
 
-/// What the caller set, told from what the environment did.
+/// Settings given by the caller, as opposed to the environment.
 struct Asked {
   bool name, compile_helper, width;
 };
 
-/// A path that can be no helper is a mistake in the settings, not a reason to choose another
-/// backend.
+/// A helper path without an executable file is a mistake in the settings, and no reason to choose
+/// another backend.
 void require_helper(const BackendOptions& options, const Asked& asked) {
   if (!options.compile_helper) return;
   std::error_code unreadable;
@@ -78,10 +78,10 @@ BackendSpec choose(const BackendOptions& options, const Asked& asked) {
                           asked.name ? "" : " in HEDDLE_BACKEND", offers(options)));
 }
 
-/// What was kept for programs of this compiler on this machine.
+/// The tuned schedules stored for this compiler on this machine.
 std::shared_ptr<rt::Tuned> tuned_of(const rt::BackendState& state) {
   const jit::Target& target = state.compiler->target();
-  // The key of a program holds neither what compiles it nor on what it runs.
+  // A program's key includes neither the compiler nor the machine.
   std::string machine =
       fmt::format("{}; {}; {}; width {} of {}", jit::processor_stamp(), target.to_string(),
                   state.spec.compiler, state.width, available_processors());
@@ -182,7 +182,7 @@ std::vector<Device> Backend::all_devices(int max) const {
   std::vector<Device> devices;
   const int physical = std::min(num_physical_devices(), max);
   for (int ordinal = 0; ordinal < physical; ++ordinal) {
-    // One place is kept for each physical device still to come.
+    // Reserves one place per remaining physical device.
     const int room = max - static_cast<int>(devices.size()) - (physical - ordinal - 1);
     for (int k = 0; k < std::min(suggested_num_virtual_devices(), room); ++k) {
       devices.push_back(physical_device(ordinal).new_virtual_device());
@@ -193,7 +193,7 @@ std::vector<Device> Backend::all_devices(int max) const {
 
 namespace {
 
-/// This part of its devices that have not gone.
+/// `part` of each device that is still alive.
 template <class T>
 std::vector<std::shared_ptr<T>> living(rt::BackendState& state,
                                        std::weak_ptr<T> rt::BackendState::Opened::* part) {
@@ -214,7 +214,8 @@ bool Backend::run_one(std::chrono::nanoseconds budget) const {
 int Backend::descriptor() const { return state_->scheduler.descriptor(); }
 std::vector<sched::Snapshot> Backend::snapshot() const {
   std::vector<sched::Snapshot> result = state_->scheduler.snapshot();
-  if (result.empty()) return result;  // as in a forked child, where locks may be held for ever
+  // for example in a forked child, where locks may be held for ever
+  if (result.empty()) return result;
   const auto own = living(*state_, &rt::BackendState::Opened::timeline);
   std::erase_if(result, [&](const sched::Snapshot& one) {
     return std::ranges::none_of(
@@ -235,14 +236,14 @@ KernelCacheCounters Backend::compile_counters() const noexcept {
 void Backend::finalize(std::chrono::nanoseconds timeout) const {
   throw_if_failed(state_->fork_status());
   {
-    const std::lock_guard lock(state_->mutex);  // a device that is being opened is shut down too
-    // release: pairs with the acquires of threads that ask. Before the shutdown, as in
-    // Device::finalize().
+    const std::lock_guard lock(state_->mutex);  // a device being opened is shut down too
+    // release: pairs with the acquires in open_status(), Hardware::new_virtual_device() and
+    // runtime/tune/compile_calls.cpp. Before the shutdown, as in Device::finalize().
     state_->finalized.store(true, std::memory_order_release);
   }
   const auto deadline = sched::deadline_after(timeout);
   const Status compiles = state_->compiles.shutdown(timeout);
-  // Not the scheduler, which may be the host's.
+  // Only this backend's devices: the scheduler may be the host's.
   const auto own = living(*state_, &rt::BackendState::Opened::timeline);
   std::vector<sched::DeviceCore*> cores;
   for (const auto& device : own) cores.push_back(device.get());

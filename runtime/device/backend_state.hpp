@@ -1,4 +1,4 @@
-// What is behind Backend: one open instance.
+// The state behind Backend: one open backend. Any thread.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct Execution;
 class Tuned;
 
 struct BackendState {
-  /// Throws Error(invalid_argument) for options that no scheduler takes.
+  /// Throws Error(invalid_argument) for options that the scheduler refuses.
   BackendState(BackendSpec row, BackendOptions wanted)
       : spec(std::move(row)),
         options(std::move(wanted)),
@@ -34,18 +34,18 @@ struct BackendState {
   }
   BackendState(const BackendState&) = delete;
   BackendState& operator=(const BackendState&) = delete;
-  /// All its tasks have ended: what was open till then is told.
+  /// Every task has ended: reports the missing orders that were open until now.
   ~BackendState() {
     if (sched::Clocks::on()) sched::Clocks::tell_due();
   }
 
-  /// A device that was opened.
+  /// An opened device.
   struct Opened {
     std::weak_ptr<Execution> execution;
     std::weak_ptr<sched::DeviceCore> timeline;
   };
 
-  /// Of the device's memory space. Under the lock. Throws std::bad_alloc.
+  /// The pool of the device's memory space. Under the lock. Throws std::bad_alloc.
   [[nodiscard]] std::shared_ptr<dev::MemoryPool> pool_of(const dev::PhysicalDevice& device) {
     std::weak_ptr<dev::MemoryPool>& known = pools[device.properties().memory_space];
     auto pool = known.lock();
@@ -56,29 +56,33 @@ struct BackendState {
   BackendSpec spec;
   BackendOptions options;
   std::shared_ptr<const jit::Compiler> compiler;
-  std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();  ///< the compiler's
-  std::shared_ptr<Tuned> tuned;  ///< choices for this compiler and machine
+  /// compiled codes of `compiler`
+  std::shared_ptr<jit::Codes> codes = std::make_shared<jit::Codes>();
+  std::shared_ptr<Tuned> tuned;  ///< tuned choices for this compiler and machine
   std::vector<std::shared_ptr<dev::PhysicalDevice>> physical;
   int width = 1;  ///< Backend::width(); 1: kernels run whole
-  /// With parts of kernels, of `physical` each; empty: those of the scheduler.
+  /// Helpers for parts of kernels, per device of `physical`; empty: the scheduler's helpers.
   std::vector<std::shared_ptr<sched::Helpers>> helpers;
-  std::shared_ptr<Teams> teams;  ///< these are theirs; null: nobody's
-  Modules modules;               ///< loaded by `physical`
-  Scheduler scheduler;           ///< has its devices; the host's own one may have others
-  Scheduler compiles;  ///< a device for each compile that goes on meanwhile, on few threads
+  std::shared_ptr<Teams> teams;  ///< owner of `helpers`; null: no teams
+  Modules modules;               ///< modules loaded by `physical`
+  /// scheduler of the devices; a scheduler of the host may have further devices
+  Scheduler scheduler;
+  Scheduler compiles;  ///< scheduler of compiles: a device per asynchronous compile, on few threads
   const std::shared_ptr<OrderWatch> order;
-  /// A child that was forked since has none of its threads, and may find its locks taken for ever.
+  /// True in a child forked after the opening: the child lacks the backend's threads, and locks may
+  /// be held for ever.
   [[nodiscard]] bool in_forked_child() const noexcept {
     return fork_generation != sched::fork_generation();
   }
-  /// ok, or unavailable.
+  /// ok, or unavailable in a forked child.
   [[nodiscard]] Status fork_status() const noexcept;
 
   const std::uint32_t fork_generation = sched::fork_generation();
   std::mutex mutex;
-  std::vector<int> opened;      // virtual devices per physical one, ever; guarded by mutex
-  std::vector<Opened> devices;  // those that have not gone; guarded by mutex
-  /// Memory that is kept, by memory space, while a device of it is open; guarded by mutex.
+  // number of virtual devices opened so far, per physical device; guarded by mutex
+  std::vector<int> opened;
+  std::vector<Opened> devices;  // devices still alive; guarded by mutex
+  /// Pools by memory space, alive while a device of the space is open; guarded by mutex.
   std::map<std::uint64_t, std::weak_ptr<dev::MemoryPool>> pools;
   std::atomic<bool> finalized{false};
 };

@@ -41,7 +41,7 @@ jit::Spread spread_over(Scheduler scheduler) {
       Event event;
     };
     std::vector<Helper> helpers;
-    // A callback that may not wait for them works alone.
+    // Inside a callback that may not wait for helpers, the caller works alone.
     const std::size_t helpers_wanted =
         count == 0 || sched::TellsEnds::in_callback()
             ? 0
@@ -51,7 +51,7 @@ jit::Spread spread_over(Scheduler scheduler) {
       helpers.back().event = helpers.back().device.submit("compile", [work] { work(); });
     }
     work();
-    // Inside a task that is asked to stop, this ends early: the helpers share what they work on.
+    // In a task that is asked to stop, the wait ends early; helpers share ownership of their work.
     for (const Helper& helper : helpers) static_cast<void>(helper.event.wait());
   };
 }
@@ -61,7 +61,7 @@ jit::Spread spread_over(Scheduler scheduler) {
 namespace heddle {
 
 namespace {
-/// Those compiles may wait for what is traced here.
+/// True for compiles of executors, which may wait for a function traced by this thread.
 template <class T>
 constexpr bool is_executors = std::is_same_v<T, executors::EntryHandle>;
 }  // namespace

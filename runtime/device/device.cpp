@@ -28,14 +28,14 @@ Status BackendState::fork_status() const noexcept {
 
 Status open_status(const DeviceState& device) noexcept {
   if (Status forked = device.backend->fork_status(); !forked.ok()) return forked;
-  // acquire: pairs with the releases in Backend::finalize() and Device::finalize().
+  // acquire: pairs with the release in Backend::finalize().
   if (device.backend->finalized.load(std::memory_order_acquire)) {
     return Status(ErrorCode::failed_precondition, [&] {
       return fmt::format("backend '{}' was finalised, and device '{}' with it; open another",
                          device.backend->spec.name, device.execution->name);
     });
   }
-  // acquire: as above.
+  // acquire: pairs with the release in Device::finalize().
   if (device.finalized.load(std::memory_order_acquire)) {
     return Status(ErrorCode::failed_precondition, [&] {
       return fmt::format("device '{}' was finalised; open another", device.execution->name);
@@ -82,8 +82,8 @@ void Device::recover() const {
   throw_if_failed(timeline().recover());
 }
 void Device::finalize(std::chrono::nanoseconds timeout) const {
-  // release: pairs with the acquire in open_status(). Before the shutdown, so that whoever is
-  // refused by that finds out why.
+  // release: pairs with the acquire in open_status(). Before the shutdown, so a caller refused by
+  // the shutdown finds the reason.
   state_->finalized.store(true, std::memory_order_release);
   const Status status = timeline().shutdown(timeout);
   if (state_->seat) state_->seat->leave();
@@ -92,7 +92,7 @@ void Device::finalize(std::chrono::nanoseconds timeout) const {
 }
 
 Event Device::refused(const Event& event) const noexcept {
-  // A failure that the refusal tells of is seen once the event is asked.
+  // outcome_of() does not mark the failure as seen; a query of the returned event does.
   if (sched::Timeline::outcome_of(event).code() != ErrorCode::unavailable) return event;
   Status why = rt::open_status(*state_);
   return why.ok() ? event : sched::Timeline::refused(std::move(why));
@@ -101,7 +101,7 @@ Event Device::refused(const Event& event) const noexcept {
 DeviceStatistics Device::statistics() const noexcept {
   const rt::Execution& execution = *state_->execution;
   const dev::MemoryUse memory = execution.memory->use();
-  // relaxed: numbers for people; they pair with the counts in tasks.
+  // relaxed: statistics; pair with the additions in tasks.
   constexpr auto order = std::memory_order_relaxed;
   return {memory.in_use,
           memory.peak,

@@ -1,4 +1,4 @@
-// What is behind Device: its timeline, and the part that its tasks use (Execution). Any thread.
+// The state behind Device: its timeline, and its execution part (Execution). Any thread.
 #pragma once
 
 #include <atomic>
@@ -21,17 +21,17 @@ struct DeviceState {
   int subordinal = 0;
   std::shared_ptr<Execution> execution;
   std::optional<Teams::Seat> seat;
-  std::optional<sched::TaskDevice> timeline;  ///< set once, when opened
+  std::optional<sched::TaskDevice> timeline;  ///< set once, on opening
   std::atomic<bool> finalized{false};
 };
 
-/// ok, unavailable in a forked child, or failed_precondition naming the device or backend that was
-/// finalised.
+/// ok, unavailable in a forked child, or failed_precondition naming the finalised device or
+/// backend.
 [[nodiscard]] Status open_status(const DeviceState& device) noexcept;
-/// Throws that.
+/// Throws open_status() if not ok.
 void require_open(const DeviceState& device);
-/// Throws device_failed when the device has failed: names `user` ("'step' on cc:0.0"), says what to
-/// do, and has as its cause what the device failed with.
+/// Throws device_failed if the device has failed. The message names `user` ("'step' on cc:0.0") and
+/// the remedy; the cause is the device's failure.
 void require_well(const DeviceState& device, std::string_view user);
 
 }  // namespace heddle::rt

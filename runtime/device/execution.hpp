@@ -1,5 +1,5 @@
-// The part of a device that its tasks use, apart from the part that owns the timeline: so a task
-// never holds the device that runs it. Any thread, but for the queue.
+// The execution part of a device, used by the device's tasks. Separate from the owner of the
+// timeline, so a task never holds its own device. Any thread, except for the queue.
 #pragma once
 
 #include <atomic>
@@ -25,28 +25,28 @@ namespace heddle::rt {
 
 class OrderWatch;
 
-/// What tasks of a device use. The queue: its tasks only, one at a time.
+/// State used by a device's tasks. The queue: only by the device's tasks, one at a time.
 struct Execution {
   std::string name;
   std::shared_ptr<const std::string> shared_name;
   std::shared_ptr<dev::PhysicalDevice> physical;
   std::shared_ptr<Stream> queue;
   Staging staging;
-  std::shared_ptr<dev::MemoryCache> memory;  ///< set when its timeline is there
+  std::shared_ptr<dev::MemoryCache> memory;  ///< set when the timeline is open
   Sync sync = Sync::automatic;               ///< constant
-  std::shared_ptr<OrderWatch> order;         ///< of its backend
+  std::shared_ptr<OrderWatch> order;         ///< the backend's
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   MergeSlot merge;
   Scratch scratch;
   Spares spares;
-  std::shared_ptr<sched::Helpers> helpers;  ///< with parts of its kernels; null: these run whole
-  bool starts_helpers = false;              ///< with the first such kernel
-  std::uint32_t width = 1;                  ///< parts that have begun at once, at most
+  std::shared_ptr<sched::Helpers> helpers;  ///< run parts of kernels; null: kernels run whole
+  bool starts_helpers = false;              ///< the first kernel with parts starts the helpers
+  std::uint32_t width = 1;                  ///< maximum number of parts in progress at once
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0}, parts{0};
 
   void count_launches(std::uint64_t more) noexcept { count(launches, more); }
   static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) noexcept {
-    // relaxed: a number for people.
+    // relaxed: a statistic; pairs with the loads in Device::statistics().
     counter.fetch_add(more, std::memory_order_relaxed);
   }
 };

@@ -13,7 +13,7 @@ namespace heddle::rt {
 Runner Runner::here() {
   const sched::TaskContext* task = sched::current_task();
   if (task == nullptr) return {sched::thread_number(), 0, 0};
-  while (task->outer != nullptr) task = task->outer;  // which waits where those inside do
+  while (task->outer != nullptr) task = task->outer;  // the outer task waits with the inner task
   return {0, task->timeline, task->ticket};
 }
 
@@ -43,7 +43,7 @@ FlightWait::~FlightWait() {
   waiting().erase(me_);
 }
 
-/// Never destroyed: threads may wait while the process ends.
+/// Never destroyed: threads may wait during process exit.
 std::map<Runner, FlightWait::Waited>& FlightWait::waiting() {
   static auto& map = *new std::map<Runner, Waited>();
   return map;

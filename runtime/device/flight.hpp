@@ -1,4 +1,5 @@
-// An entry that an executor makes at the moment, and those who wait for it. Any thread.
+// Flight: a single-flight compile. An entry that one caller of an executor makes, and the callers
+// waiting for the entry. Any thread.
 #pragma once
 
 #include <compare>
@@ -14,7 +15,8 @@ namespace heddle::rt {
 
 struct Entry;
 
-/// What runs here: the task, if it is one, else the thread. Tasks may go on on another thread.
+/// Identity of the running code: the task, if there is one, otherwise the thread. A task may move
+/// between threads.
 struct Runner {
   std::uint64_t thread = 0, timeline = 0, ticket = 0;
   [[nodiscard]] static Runner here();
@@ -23,12 +25,13 @@ struct Runner {
 
 class Flight;
 
-/// While it lives, what runs here waits for a flight, or for another runner's end. Throws
-/// failed_precondition where that waits, maybe for others that do, for what this one makes.
+/// A wait of the calling runner for a flight, or for another runner's end, during the object's
+/// life. The constructor throws failed_precondition for a cycle: the awaited runner waits, directly
+/// or through further runners, for the caller.
 class FlightWait {
  public:
   explicit FlightWait(const Flight& flight);
-  /// For a task: of a compile that goes on meanwhile.
+  /// Waits for the task of an asynchronous compile.
   explicit FlightWait(const Event& end);
   FlightWait(const FlightWait&) = delete;
   FlightWait& operator=(const FlightWait&) = delete;
@@ -36,7 +39,7 @@ class FlightWait {
 
  private:
   struct Waited {
-    const Flight* flight;  // null:
+    const Flight* flight;  // null: `runner` is set
     Runner runner;
   };
   explicit FlightWait(const Waited& waited);
@@ -52,11 +55,11 @@ class Flight {
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
 
-  /// Once, by the one that made it.
+  /// land() or fail() is called once, by the maker.
   void land(std::shared_ptr<Entry> made) noexcept;
   void fail(std::exception_ptr why) noexcept;
-  /// Waits for that. Throws why it failed; failed_precondition where its maker waits, maybe for
-  /// others that do, for what the caller makes.
+  /// Waits for the landing. Throws the maker's failure; failed_precondition for a cycle of waits,
+  /// see FlightWait.
   [[nodiscard]] Entry& wait() const;
 
  private:
@@ -65,7 +68,7 @@ class Flight {
   const Runner maker_ = Runner::here();
   mutable sched::ExternalTimeline timeline_{"executor"};
   const Event landed_ = timeline_.next();
-  std::exception_ptr failure_;  // these two: once it has landed
+  std::exception_ptr failure_;  // both are set on landing
   std::shared_ptr<Entry> entry_;
 };
 

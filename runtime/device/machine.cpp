@@ -24,7 +24,7 @@ void take_machine(BackendOptions& options) {
                     known.file.string(), known.problem));
   }
   options.machine = known.profile;
-  // A scheduler of the host's own was made with its own.
+  // A scheduler of the host has options of its own.
   if (!options.scheduler && options.scheduling.profile == SchedulerProfile())
     options.scheduling.profile = jit::scheduling_on(known.profile);
 }

@@ -1,4 +1,4 @@
-// Which machine profile a backend has. Any thread.
+// The machine profile of a backend. Any thread.
 #pragma once
 
 #include "heddle/backend.hpp"
@@ -6,13 +6,13 @@
 
 namespace heddle::rt {
 
-/// `options.machine`; else what `heddle tune --machine` kept in the cache's folder, where there is
-/// one for this processor; else what is usual. `options` were completed; where they ask for no
-/// cache, nothing is read.
+/// `options.machine`; otherwise the profile of this processor stored by `heddle tune --machine` in
+/// the cache's folder, if there is one; otherwise the usual profile. `options` are complete;
+/// without a cache, no file is read.
 [[nodiscard]] jit::KnownMachine machine_of(const BackendOptions& options);
-/// `options` with that profile, and with what the scheduler takes from it, unless they have it. A
-/// file that is not used is a warning in the log. Throws invalid_argument for a profile with values
-/// that no machine has.
+/// Sets the profile in `options`, and the scheduler's options derived from the profile, unless set
+/// already. A stored file that cannot be used is logged as a warning. Throws invalid_argument for a
+/// profile with impossible values.
 void take_machine(BackendOptions& options);
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// What a device remembers of its merge buffer. Any thread, which locks it.
+// State of a device's merge buffer. Any thread, with the mutex locked.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +15,33 @@
 
 namespace heddle::rt {
 
-/// A tensor in a device's merge buffer, since its load was submitted.
+/// A tensor in a device's merge buffer, from the submission of its load.
 struct Load {
   Tensor tensor;
-  MergeMode mode;                          ///< as asked for, whether or not memory is shared
-  std::optional<BufferView> borrowed;      ///< in place: using the load is using this
-  std::shared_ptr<Loan> loan{};            ///< that, where writers see to it; null: the caller does
-  std::byte* data = nullptr;               ///< where routines read it
-  std::shared_ptr<const Memory> memory{};  ///< the slot's, that it was copied to; null: borrowed
-  Event event{};                           ///< the end of the task that loads it
-  std::optional<Event> before{};           ///< that of the load that it is a copy of
-  bool filled = false;  ///< by that task, or asked for. For tasks of the device only
+  MergeMode mode;  ///< as requested, even if memory is not shared
+  /// read in place from this view; using the load uses the view
+  std::optional<BufferView> borrowed;
+  /// loan of `borrowed`, for writers to respect; null: the caller orders writers
+  std::shared_ptr<Loan> loan{};
+  std::byte* data = nullptr;  ///< address read by routines
+  /// the slot's memory that holds the copy; null: borrowed
+  std::shared_ptr<const Memory> memory{};
+  Event event{};                  ///< end of the loading task
+  std::optional<Event> before{};  ///< for a copy of a load: end of the original load
+  /// the loading task has copied, or issued the copy. Only for tasks of the device
+  bool filled = false;
 };
 
-/// A device's merge buffer as it will be once all submitted tasks ended.
+/// The state of the merge buffer after every submitted task has ended.
 struct MergeSlot {
-  std::mutex mutex;  // guards what follows; held while a task that changes or reads it is submitted
+  // guards the members below; held while a task that changes or reads them is submitted
+  std::mutex mutex;
   std::shared_ptr<Load> load;         ///< null: empty; set by hold()
-  std::shared_ptr<const Memory> own;  ///< grow-only; queued tasks keep what they use
+  std::shared_ptr<const Memory> own;  ///< only grows; queued tasks hold a reference
 
-  /// In the place of what it held, whose loan is over. That goes, unless others have it.
+  /// Replaces the load by `next`, and ends the loan of the former load.
   void hold(std::shared_ptr<Load> next) noexcept;
-  /// Its device takes no more tasks.
+  /// Empties the slot. For a device that takes no more tasks.
   void clear() noexcept;
 };
 

@@ -24,7 +24,7 @@ std::shared_ptr<Modules::Slot> Modules::slot_of(const Key& key) {
   const std::scoped_lock lock(mutex_);
   if (slots_.size() >= sweep_at_) {
     std::erase_if(slots_, [](const auto& item) {
-      if (item.second.use_count() != 1) return false;  // somebody loads, or is about to
+      if (item.second.use_count() != 1) return false;  // another thread loads, or is about to
       const std::scoped_lock loaded(item.second->mutex);
       return item.second->module.expired();
     });

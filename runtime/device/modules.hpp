@@ -1,5 +1,5 @@
-// Modules of an open backend: each image is loaded once for each physical device, or for those that
-// share a code space, as long as somebody holds the module. Any thread.
+// Modules of an open backend: an image is loaded once per physical device, or once per code space,
+// and shared while a user holds the module. Any thread.
 #pragma once
 
 #include <compare>
@@ -13,20 +13,20 @@ namespace heddle::rt {
 
 class Modules {
  public:
-  /// A thread that asks for a module that another one is loading waits for that. Throws Error: what
-  /// `device` says.
+  /// The module of `image`, loaded if necessary. A thread that requests a module being loaded waits
+  /// for the load. Throws the device's Error.
   [[nodiscard]] std::shared_ptr<const dev::Module> load(dev::PhysicalDevice& device,
                                                         const Image& image,
                                                         const dev::LoadOptions& options);
 
  private:
   struct Key {
-    const void* owner;  ///< the device, or its code space
+    const void* owner;  ///< device or code space
     Checksum image;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Slot {
-    std::mutex mutex;                         // held while the image is loaded
+    std::mutex mutex;                         // held during a load
     std::weak_ptr<const dev::Module> module;  // guarded by mutex
   };
 

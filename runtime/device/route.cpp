@@ -47,7 +47,7 @@ Route route(const Place& from, const Place& to, std::size_t bytes) noexcept {
   const bool one_space = from.space() == to.space();
   if (bytes == 0 || (one_space && from.data == to.data)) return Route::none;
   if (!from.physical || !to.physical) return Route::pinned;
-  // Devices copy between separate bytes.
+  // A device copies only between ranges without overlap.
   if (one_space)
     return ranges_overlap(to.data, bytes, from.data, bytes) ? Route::staged : Route::shared;
   if (from.is_in_host_memory() || to.is_in_host_memory()) return Route::pinned;
@@ -122,11 +122,11 @@ Status Move::ask(dev::Queue& queue) const noexcept {
   return {};
 }
 
-/// Piece by piece: one is read while the one before is written.
+/// Copies piece by piece; a piece is read while the previous piece is written.
 Status Move::stage() const noexcept {
   const std::size_t piece = staging->block_bytes;
   const std::size_t pieces = (bytes + piece - 1) / piece;
-  // Where they overlap, what is written was read before.
+  // With overlap, the direction ensures that bytes are read before they are overwritten.
   const bool upward = !std::less<>()(from, to);
   Status status = reader->follow(*own);
   for (std::size_t k = 0; k < pieces && status.ok(); ++k) {
@@ -134,7 +134,7 @@ Status Move::stage() const noexcept {
     const std::size_t some = std::min(piece, bytes - at);
     status = reader->queue().to_host(staging->block(k), from + at, some);
     if (status.ok()) status = writer->follow(*reader);
-    if (status.ok()) status = reader->follow(*writer);  // which has emptied the other block
+    if (status.ok()) status = reader->follow(*writer);  // the writer has emptied the other block
     if (status.ok()) status = writer->queue().from_host(to + at, staging->block(k), some);
   }
   Status read = own->join(*reader);

@@ -1,5 +1,5 @@
-// How bytes get from one place to another: one table of routes for all transfers, which are tasks
-// of a device each.
+// Routes of bytes between two places: one table for every transfer. A transfer is a task of a
+// device. route() and plan_move(): any thread; Move::run(): in a task.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@
 
 namespace heddle::rt {
 
-/// Where bytes lie: in the memory of a device, or the host's. Its user keeps the memory.
+/// Location of bytes: memory of a device or of the host. The user keeps the memory alive.
 struct Place {
   std::shared_ptr<dev::PhysicalDevice> physical{};  ///< null: an array of the host
   std::byte* data = nullptr;
-  std::shared_ptr<const std::string> device{};  ///< whose memory it is, by name
+  std::shared_ptr<const std::string> device{};  ///< name of the memory's device
 
   [[nodiscard]] std::uint64_t space() const noexcept {
     return physical ? physical->properties().memory_space : dev::host_memory_space;
@@ -32,33 +32,33 @@ struct Place {
 [[nodiscard]] Place place_of(const BufferView& view);
 
 enum class Route : std::uint8_t {
-  none,    ///< the same bytes, or no bytes
-  fill,    ///< zeros, from nowhere
-  shared,  ///< one memory space: a queue that reaches it copies
-  peer,    ///< two spaces, and a queue of one reaches both
-  pinned,  ///< between the host's memory and a device's, whose queue takes that as it is
-  staged,  ///< through host memory of the runtime's: each side by a queue that reaches it
+  none,    ///< the same address, or no bytes
+  fill,    ///< writes zeros; no source
+  shared,  ///< one memory space: a queue of the space copies
+  peer,    ///< two spaces: a queue of one reaches both
+  pinned,  ///< between host memory and a device's: the device's queue copies directly
+  staged,  ///< through staging memory of the host; each side by a queue that reaches it
 };
-/// Decided by the two devices and, where they are one, by whether the bytes overlap.
+/// Depends on the two devices, and, within one space, on overlap of the bytes.
 [[nodiscard]] Route route(const Place& from, const Place& to, std::size_t bytes) noexcept;
 
-/// A queue that reaches a device's memory: the own one of `by` where that does. Throws `exhausted`,
-/// or what the device says that makes no queue.
+/// A queue that reaches the memory of `place`: the queue of `by`, if possible. Throws `exhausted`,
+/// or the error of the device that fails to make a queue.
 [[nodiscard]] std::shared_ptr<Stream> queue_for(Execution& by, const Place& place);
 
-/// A transfer with all that it takes, decided and taken when it is submitted.
+/// A transfer, with the route and resources chosen at submission.
 struct Move {
   Route route = Route::none;
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
-  std::shared_ptr<Stream> own{};     ///< that of the device that it was made for
-  std::shared_ptr<Stream> reader{};  ///< brings bytes to the host's memory; null: does not
-  std::shared_ptr<Stream> writer{};  ///< brings them where they go; null: `reader` does
+  std::shared_ptr<Stream> own{};     ///< queue of the device whose task runs the move
+  std::shared_ptr<Stream> reader{};  ///< copies to host memory; null: unused
+  std::shared_ptr<Stream> writer{};  ///< copies to the destination; null: `reader` does
   std::shared_ptr<const StagingMemory> staging{};
 
-  /// In a task of the device that it was made for. The bytes are there when what was asked of its
-  /// own queue is done.
+  /// Called in a task of the device passed to plan_move(). The bytes have arrived when the work
+  /// issued to `own` is done.
   [[nodiscard]] Status run() const noexcept;
 
  private:
@@ -66,13 +66,14 @@ struct Move {
   [[nodiscard]] Status stage() const noexcept;
 };
 
-/// A move in a task of `by`. Throws `exhausted` where the host has no memory to stage it, or what
-/// the device says that makes no queue, naming `what`, the tensor if one is known, and both sides.
+/// Plans a move for a task of `by`. Throws `exhausted` if the host lacks memory for staging, or the
+/// error of the device that fails to make a queue, naming `what`, the tensor if known, and both
+/// sides.
 [[nodiscard]] Move plan_move(Execution& by, const Place& from, const Place& to, std::size_t bytes,
                              std::string_view what, const Tensor* tensor = nullptr);
 
-/// First values that were asked for in the place of a task that was not to run: waits for them. So
-/// it went, which nobody else is told of.
+/// Called when a task that should have written a buffer's initial values was skipped. Waits for the
+/// copy and logs a failure, which no event carries.
 void log_missing(Execution& execution, Status status) noexcept;
 
 }  // namespace heddle::rt

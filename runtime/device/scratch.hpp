@@ -1,4 +1,4 @@
-// The scratch memory of a device, which its routines share: they run one at a time, in order. Any
+// The scratch memory of a device, shared by its routines, which run one at a time and in order. Any
 // thread.
 #pragma once
 
@@ -18,9 +18,9 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  /// At least `bytes`, which hold nothing; null for 0. It is kept by routines and goes with the
-  /// last one. Where it is too small, those that come get a larger one, and the others keep theirs.
-  /// Throws as allocate_memory(), for `what`.
+  /// At least `bytes` of memory with undefined contents; null for 0 bytes. Routines hold the
+  /// memory, and the last routine frees it. If the memory is too small, new routines get a larger
+  /// block, and earlier routines keep the old one. Throws like allocate_memory(), for `what`.
   [[nodiscard]] std::shared_ptr<const Memory> take(const Execution& execution, std::size_t bytes,
                                                    const std::string& what);
 

@@ -1,12 +1,12 @@
-// Operations that have ended, kept for the next ones. Any thread gives one; a thread that has
-// locked the ledger of the device takes one.
+// Spares: the free list of ended operations. Any thread gives; a thread that holds the ledger
+// (device lock) takes.
 #pragma once
 
 #include "scheduler/protocol/inbox.hpp"
 
 namespace heddle::rt {
 
-/// What may be kept, once it has ended.
+/// An object for the free list.
 class Spare {
  public:
   Spare() = default;
@@ -14,11 +14,11 @@ class Spare {
   Spare& operator=(const Spare&) = delete;
   virtual ~Spare() = default;
 
-  Spare* next = nullptr;  ///< while it is spare
+  Spare* next = nullptr;  ///< link in the free list
 };
 
-/// Operations that have ended, for others of their kind, which then take no memory: as many as were
-/// in the queue at once.
+/// A free list of operations of one kind, for reuse without allocation. Grows to the maximum number
+/// queued at once.
 class Spares {
  public:
   Spares() = default;
@@ -30,7 +30,7 @@ class Spares {
 
   /// Any thread.
   void give(Spare& spare) noexcept { given_.push(spare); }
-  /// Null: there is none. Under the ledger of the device.
+  /// Null: the list is empty. Under the ledger of the device.
   [[nodiscard]] Spare* take() noexcept {
     if (ours_ == nullptr) ours_ = given_.take_all();
     Spare* const spare = ours_;
@@ -40,7 +40,7 @@ class Spares {
 
  private:
   sched::Inbox<Spare> given_;
-  Spare* ours_ = nullptr;  // taken out of `given_`
+  Spare* ours_ = nullptr;  // taken from `given_`
 };
 
 }  // namespace heddle::rt

@@ -14,7 +14,7 @@ namespace heddle::rt {
 
 Teams::Teams(TeamsOptions options) : options_(std::move(options)), open_(options_.devices) {
   sched::HelpersOptions each{.name = options_.name, .spin = options_.spin};
-  // A thread for each processor, and that of the device itself.
+  // One thread per processor, and the device's own thread.
   each.width = std::min(options_.devices, sched::helpers_max) + 1;
   each.lend = [this] { start(); };
   for (std::uint32_t k = 0; k < options_.devices; ++k) {
@@ -23,7 +23,7 @@ Teams::Teams(TeamsOptions options) : options_(std::move(options)), open_(options
   }
 }
 
-/// The threads go before the teams.
+/// Ends the threads before the other members go.
 Teams::~Teams() { crew_.reset(); }
 
 void Teams::start() noexcept try {
@@ -44,10 +44,10 @@ void Teams::start() noexcept try {
   });
 }
 
-/// Under the lock. Each helper is the thread of a processor.
+/// Under the lock. Assigns the thread of every processor without an open device to a team.
 void Teams::assign() noexcept {
   if (!crew_) return;
-  std::uint32_t next = 0;  // physical device, for the next processor that is free
+  std::uint32_t next = 0;  // next physical device to get a free processor
   const auto all = static_cast<std::uint32_t>(open_.size());
   const bool all_closed = std::ranges::count(open_, 0U) == static_cast<std::ptrdiff_t>(all);
   for (std::uint32_t k = 0; k < crew_->size(); ++k) {

@@ -1,5 +1,5 @@
-// The processors of a backend whose devices have a thread each: which helps which device with parts
-// of its kernels. Those on which no virtual device is open are lent to the others. Any thread.
+// Teams: assigns the processors of a backend with one thread per device. A processor without an
+// open virtual device helps other devices with parts of kernels. Any thread.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@
 namespace heddle::rt {
 
 struct TeamsOptions {
-  std::string name{};         ///< of the threads
-  std::uint32_t devices = 1;  ///< physical ones
-  bool pinned = false;        ///< threads are bound to processors
+  std::string name{};         ///< name of the threads
+  std::uint32_t devices = 1;  ///< number of physical devices
+  bool pinned = false;        ///< bind threads to processors
   std::chrono::nanoseconds spin{};
 };
 
@@ -29,38 +29,38 @@ class Teams {
   Teams& operator=(const Teams&) = delete;
   ~Teams();
 
-  /// What helps a physical device; holds the teams. Prepared.
+  /// The helpers of a physical device, already prepared. The pointer also holds the teams.
   [[nodiscard]] static std::shared_ptr<sched::Helpers> helpers_of(
       const std::shared_ptr<Teams>& teams, std::uint32_t ordinal) noexcept {
     return {teams, teams->helpers_[ordinal].get()};
   }
 
-  /// A virtual device that is open: its processor is its own.
+  /// An open virtual device, which reserves its processor.
   class Seat {
    public:
     Seat(std::shared_ptr<Teams> teams, std::uint32_t ordinal);
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
     ~Seat() { leave(); }
-    /// It is open no more. Idempotent.
+    /// The device has closed. Idempotent.
     void leave() noexcept;
 
    private:
     std::shared_ptr<Teams> teams_;
     std::uint32_t ordinal_;
-    bool left_ = false;  // guarded by the mutex of the teams
+    bool left_ = false;  // guarded by teams_->mutex_
   };
 
  private:
-  /// Starts the threads, once: there is something for them to do. Where none can be started, all
-  /// goes on without; the log says so.
+  /// Starts the threads, once, with the first work for them. If no thread can be started, logs a
+  /// warning, and kernels run without helpers.
   void start() noexcept;
   void assign() noexcept;
 
   const TeamsOptions options_;
   std::vector<std::unique_ptr<sched::Helpers>> helpers_;
-  sched::ObjectMutex mutex_;         // guards what follows
-  std::vector<std::uint32_t> open_;  // virtual devices, by physical one
+  sched::ObjectMutex mutex_;         // guards the members below
+  std::vector<std::uint32_t> open_;  // number of open virtual devices, per physical device
   bool started_ = false;
   std::optional<sched::Crew> crew_;
 };

@@ -34,7 +34,7 @@ std::shared_ptr<const TunedSchedule> Tuned::find(const jit::CompileKey& program,
   if (kept.report && kept.problem.empty())
     found = std::make_shared<const TunedSchedule>(*std::move(kept.report));
   std::unique_lock lock(mutex_);
-  // A host that compiles new programs for ever does not fill its memory with what was not found.
+  // Bounds the memory of a host that compiles new programs for ever.
   if (known_.size() >= known_max) std::erase_if(known_, [](const auto& at) { return !at.second; });
   const auto [at, is_new] = known_.try_emplace(asked.program, std::move(found));
   found = at->second;
@@ -60,7 +60,7 @@ std::shared_ptr<const TunedSchedule> Tuned::keep(const jit::CompileKey& program,
       report.problem = std::string(error.status().message());
     }
   }
-  report.measured = false;  // for those that ask for it later
+  report.measured = false;  // readers of the stored report did not measure
   auto kept = std::make_shared<const TunedSchedule>(std::move(report));
   const std::scoped_lock lock(mutex_);
   known_.insert_or_assign(asked.program, kept);

@@ -1,5 +1,5 @@
-// What a backend knows of choices that were tuned: looked up once for each program, in the folder
-// of the kernel cache. Any thread.
+// Tuned choices known to a backend: looked up once per program, in the folder of the kernel cache.
+// Any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,30 +18,30 @@ namespace heddle::rt {
 
 class Tuned {
  public:
-  /// `folder`: of the kernel cache; empty: there is none. `machine`: see jit::TunedFor.
+  /// `folder`: the kernel cache's; empty: no folder. `machine`: see jit::TunedFor.
   Tuned(std::filesystem::path folder, std::string machine, const jit::Target& target)
       : folder_(std::move(folder)), machine_(std::move(machine)), target_(target) {}
 
-  /// What was kept for a program: `program` is its program_key() without choices. A file that is
-  /// not used is a warning in the log, once. Null: nothing.
+  /// The schedule stored for a program; null: none. `program`: program_key() without choices. A
+  /// file that cannot be used is logged once as a warning.
   [[nodiscard]] std::shared_ptr<const TunedSchedule> find(const jit::CompileKey& program,
                                                           bool reassociate);
-  /// Keeps what was found now, here and, where there is a folder, there; the report says where, or
-  /// why not.
+  /// Stores `report` in memory and, if there is a folder, in a file; returns the report with the
+  /// file's name or the problem.
   std::shared_ptr<const TunedSchedule> keep(const jit::CompileKey& program, bool reassociate,
                                             TunedSchedule report);
 
  private:
   [[nodiscard]] jit::TunedFor whose(const jit::CompileKey& program, bool reassociate) const;
 
-  /// So many programs are remembered before those for which nothing was kept are forgotten.
+  /// Above this number of programs, entries without a schedule are dropped.
   static constexpr std::size_t known_max = 10'000;
 
   const std::filesystem::path folder_;
   const std::string machine_;
   const jit::Target target_;
   std::mutex mutex_;
-  /// Null: looked for, and there was nothing. Guarded by mutex_.
+  /// Null: the lookup found no schedule. Guarded by mutex_.
   std::map<jit::CompileKey, std::shared_ptr<const TunedSchedule>> known_;
 };
 

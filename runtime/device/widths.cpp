@@ -22,20 +22,20 @@ sched::Mode mode_of(const BackendState& backend) {
   return backend.options.mode.value_or(backend.spec.mode);
 }
 
-/// Whether parts run where the host says, with no other thread.
+/// True if the host runs the parts, with no other thread.
 bool host_runs(const BackendState& backend) {
   const sched::Mode mode = mode_of(backend);
   return mode == sched::Mode::manual || mode == sched::Mode::simulated;
 }
 
-/// Devices of `width` processors each, as many as there are processors for.
+/// Makes devices of `width` processors each, as many as the processors allow.
 void give_width(BackendState& backend, std::uint32_t width) {
   const auto all = static_cast<std::uint32_t>(backend.physical.size());
   backend.width = static_cast<int>(width);
   backend.physical.resize((all + width - 1) / width);
 }
 
-/// Helpers for each physical device: a crew's threads or, of pooled devices, the workers.
+/// Creates the helpers of every physical device: a crew's threads, or a pool's workers.
 void give_helpers(BackendState& backend, std::uint32_t width) {
   const SchedulerOptions& scheduling = backend.options.scheduling;
   for (std::uint32_t k = 0; k < backend.physical.size(); ++k) {
@@ -47,7 +47,7 @@ void give_helpers(BackendState& backend, std::uint32_t width) {
   }
 }
 
-/// Devices have a thread each, and borrow each other's processors.
+/// Devices have one thread each, and lend idle processors to each other.
 void lend_processors(BackendState& backend) {
   const SchedulerOptions& scheduling = backend.options.scheduling;
   const auto all = static_cast<std::uint32_t>(backend.physical.size());
@@ -86,7 +86,7 @@ void share_processors(BackendState& backend, bool asked) {
   const bool in_parts = std::ranges::all_of(
       backend.physical, [](const auto& device) { return device->properties().parts_at_once; });
   if (!in_parts) return;
-  // The host says which threads there are, and a simulation is the same on any machine.
+  // The host chooses the threads, and a simulation must not depend on the machine.
   const bool takes_environment = !backend.options.scheduler && !host_runs(backend);
   const int wanted = asked || takes_environment ? backend.options.width.value_or(width_automatic)
                                                 : width_automatic;

@@ -1,5 +1,5 @@
-// How the physical devices of a backend share processors, where their kernels may run in parts, and
-// what helps with these.
+// Assigns processors to a backend's physical devices for kernels in parts, and chooses the helpers.
+// Called while a backend or a device is opened.
 #pragma once
 
 namespace heddle::rt {
@@ -7,13 +7,12 @@ namespace heddle::rt {
 struct BackendState;
 struct Execution;
 
-/// Sets width, helpers and teams of a backend whose physical devices are there; leaves as many of
-/// these as have processors. `asked`: the caller gave a width, rather than the environment. Throws
-/// Error(invalid_argument) for one that there cannot be.
+/// Sets width, helpers and teams of a backend with its physical devices in place; removes physical
+/// devices without a processor of their own. `asked`: the width is the caller's, not the
+/// environment's. Throws Error(invalid_argument) for an impossible width.
 void share_processors(BackendState& backend, bool asked);
 
-/// What helps a virtual device that is about to be opened, and how many of its parts begin at once.
-/// Throws std::bad_alloc.
+/// Sets the helpers and the width of a virtual device about to be opened. Throws std::bad_alloc.
 void take_helpers(BackendState& backend, int ordinal, Execution& execution);
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// Accesses: what works touch, and how messages name it.
+// Accesses: the list of a work's accesses, and their names in messages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,16 +22,16 @@ std::string named(std::string_view user, const Access& access) {
                                     : fmt::format("{} ({})", user, *access.recorded);
 }
 
-/// Of one view, what two uses of it touch together; null: they touch different parts.
+/// The slice of a view shared by two uses; null: the uses touch different parts.
 const jit::Slice* common(const jit::Slice* one, const jit::Slice* other) noexcept {
   if (one == nullptr || other == nullptr) return nullptr;
   const bool same =
       one->begin == other->begin && one->end == other->end && one->steps == other->steps;
   if (!same) return nullptr;
-  return one->overwritten ? other : one;  // which may read it
+  return one->overwritten ? other : one;  // `other` may read the slice
 }
 
-/// The bytes of `later` that none of those before overwrites.
+/// The bytes of `later` without those overwritten by `before`.
 std::vector<Range> not_overwritten(std::span<const Accesses::Touch> before,
                                    const Accesses::Touch& later) {
   std::vector<Range> left{later.range};
@@ -73,7 +73,7 @@ Status not_written(const Access& access, std::string_view user, const Event& wri
                       ? ", and if the host does, say so with HostArray::set_written()"
                       : ", by one routine or Context::write(), or its bytes by "
                         "BufferView::from_host()"),
-      write.status());  // which the caller is told
+      write.status());  // marks the failure as seen by the caller
 }
 
 void Accesses::add(Access access) {
@@ -90,7 +90,7 @@ void Accesses::add(HostUses& host, std::size_t bytes, Use use, const Tensor* ten
 
 void Accesses::then(const Accesses& next) {
   list_.insert(list_.end(), next.list_.begin(), next.list_.end());
-  const std::size_t before = touches_.size();  // what `next` overwrites it may have read first
+  const std::size_t before = touches_.size();  // `next` may read bytes before overwriting them
   for (const Touch& later : next.touches_) {
     Ledger& ledger = later.buffer != nullptr ? *later.buffer->ledger : later.host->ledger;
     const std::vector<Range> left = not_overwritten(std::span(touches_).first(before), later);
@@ -160,7 +160,7 @@ void Accesses::doubt(std::uint64_t timeline, std::uint64_t disturbances, bool au
 
 void doubt(const Hazards& hazards, const Hazards::Next& next, sched::TaskNote& note) noexcept try {
   hazards.doubt(next, note);
-} catch (const std::bad_alloc&) {  // then it does not run
+} catch (const std::bad_alloc&) {  // the task does not run
   note.after.reset();
   note.come_after(sched::Timeline::refused(
       Status(ErrorCode::exhausted, "no memory to note what a task reads of cancelled ones")));

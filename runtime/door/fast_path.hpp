@@ -1,6 +1,6 @@
-// The fast path of the door: for launches that find all that they use there, and have nothing to
-// wait for. It takes no lock and no memory. For the one thread that the ledger of the device is
-// biased to.
+// The fast path of the door (submit(), the entry to a device's queue): for launches with every
+// buffer in place and nothing to wait for. Takes no lock and no memory. Only for the thread to
+// which the device's ledger (device lock) is biased.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -17,15 +17,15 @@
 
 namespace heddle::rt {
 
-/// The memory has its values, or will have them by what uses it.
+/// The buffer has its memory, and needs no zeros first.
 [[nodiscard]] inline bool is_there(const BufferState& buffer) noexcept {
   return buffer.memory != nullptr && !may_be_fresh(buffer);
 }
 
-/// The uses of one launch, while it takes its ticket. Under the ledger of the device.
+/// The uses of one launch while it takes a ticket. Under the ledger of the device.
 class PlainUses {
  public:
-  /// More of them take memory.
+  /// Capacity without allocation.
   static constexpr std::size_t room = 32;
 
   explicit PlainUses(const DeviceState& device)
@@ -33,14 +33,15 @@ class PlainUses {
 
   [[nodiscard]] std::uint64_t timeline() const noexcept { return device_.timeline->id(); }
   [[nodiscard]] std::uint64_t disturbances() const noexcept { return disturbances_; }
-  /// `record` is what Hazards::plain() found for `next`. `unkept`: memory that the task keeps by
-  /// nothing; null: it keeps it.
+  /// `record`: the result of Hazards::plain() (the fast path of hazard tracking) for `next`.
+  /// `unkept`: memory to which the task holds no reference; null: the task holds one.
   void add(Hazards& hazards, Hazards::Record* record, const Hazards::Next& next,
            const Memory* unkept = nullptr) {
     uses_.push_back({&hazards, record, next, unkept});
   }
-  /// A ticket, by which all of them are noted; none where there plainly is no room. `note` is given
-  /// one where the device was disturbed meanwhile: then the task looks again before it runs.
+  /// Takes a ticket and records every use as a last use; none if the queue may be full. Sets `note`
+  /// if the device's cancel epoch changed meanwhile: then the task re-validates its inputs before
+  /// running.
   [[nodiscard]] sched::PlainTicket take_ticket(std::optional<sched::TaskNote>& note) const {
     sched::PlainTicket ticket(*device_.timeline);
     if (!ticket) return ticket;
@@ -67,13 +68,14 @@ class PlainUses {
   boost::container::small_vector<OneUse, room> uses_;
 };
 
-/// Submits `launch` by the fast path; false: it has to take the careful one, and nothing happened.
-/// The launch says of itself, the first two under the ledger of the device:
-///   bool look(PlainUses&)           adds all that it uses; false: something is not there, or is to
-///                                   be waited for
-///   void accepted(Event)            it has that ticket, and the uses are noted
-///   const sched::TaskOps& ops()     how the queue handles the task
-///   sched::Label put(void*, Event)  builds it in its slot, without the ledger; its label
+/// Submits `launch` by the fast path. false: nothing happened, and the caller has to use the
+/// general path. Members of Launch (look() and accepted() are called under the ledger of the
+/// device):
+///     bool look(PlainUses&)           adds every use; false: an input is missing or busy
+///     void accepted(Event)            the launch has this ticket, and its uses are recorded
+///     const sched::TaskOps& ops()     the task's operations for the queue
+///     sched::Label put(void*, Event)  builds the task in its slot, without the ledger; returns
+///                                     the label
 template <class Launch>
 [[nodiscard]] bool submit_plainly(const DeviceState& device, Launch& launch) {
   Ledger& ledger = *device.execution->ledger;

@@ -1,4 +1,4 @@
-// Work of the host in the order of a device that says which memory it touches.
+// Host work in a device's order, with a list of the memory that the work touches.
 #include "jit/system/inside.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/door/host_uses.hpp"

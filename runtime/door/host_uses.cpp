@@ -20,10 +20,12 @@ namespace heddle::rt {
 
 namespace {
 
-/// Guards who has which uses, of all host storage: forked children use that of their parents.
+/// Guards the member `uses` of every HostStorage. A process mutex, because forked children use
+/// their parents' storage.
 constinit sched::ProcessMutex storage_mutex;
 
-/// What the caller reads or writes there, and does not come after: told where somebody checks it.
+/// Reports uses that the caller's read or write does not come after, where a backend checks the
+/// order.
 void look_here(HostUses& uses, bool writes, const WatchedWork& by) {
   std::vector<WatchedUses::Missing> missing;
   {
@@ -35,7 +37,7 @@ void look_here(HostUses& uses, bool writes, const WatchedWork& by) {
   for (const WatchedUses::Missing& each : missing) each.tell();
 }
 
-/// A HostArray is read or written by the host.
+/// Called when the host reads or writes a HostArray.
 void look_at(jit::HostStorage& storage, bool writes, const std::source_location& where) noexcept
     try {
   if (!sched::Clocks::on()) return;
@@ -48,7 +50,7 @@ void look_at(jit::HostStorage& storage, bool writes, const std::source_location&
   const std::string who =
       this_task::running() ? fmt::format("task '{}'", this_task::label()) : std::string("the host");
   if (uses) look_here(*uses, writes, {what, who, where});
-} catch (...) {  // no memory, or it cannot be looked at: nothing is told
+} catch (...) {  // on a failure, for example no memory, nothing is reported
 }
 
 }  // namespace
@@ -60,7 +62,7 @@ std::shared_ptr<HostUses> uses_of(const HostArray& host) {
   if (sched::Clocks::on()) storage.look.store(&look_at, std::memory_order_release);
   if (!storage.uses) storage.uses = std::make_shared<HostUses>();
   auto uses = std::static_pointer_cast<HostUses>(storage.uses);
-  // acquire: pairs with the release in set_written(): what follows finds what was written.
+  // acquire: pairs with the release in set_written(). The code below sees the written values.
   if (storage.written.exchange(false, std::memory_order_acquire)) {
     const std::lock_guard uses_lock(uses->ledger);
     throw_if_failed(whole(uses->ledger));
@@ -78,7 +80,7 @@ void await_values(const Execution& execution, const HostArray& host, const Tenso
                      {fmt::format("linking what tensor '{}' begins with", tensor.label()),
                       "the host", where, false, execution.order});
   }
-  // Of no timeline: it comes after all of them.
+  // Timeline 0: the read comes after the uses of every timeline.
   const Hazards::Next read{0, 0, {0, host.num_bytes()}, Use::read, true};
   while (true) {
     sched::TaskNote note;

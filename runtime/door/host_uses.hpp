@@ -1,5 +1,5 @@
-// What the runtime knows of the host storage of tensors: the uses that tasks of all devices make of
-// it, and who reads it in place. Any thread.
+// State of the host storage of tensors: the uses by tasks of every device, and the constants that
+// devices read in place. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -25,32 +25,33 @@ struct Execution;
 struct Access;
 
 struct HostUses {
-  /// A constant that devices read in place, and the memory that they have for it.
+  /// A constant read in place by devices, and their memory for the constant.
   struct Constant {
     std::string text;
     std::weak_ptr<const Memory> memory;
   };
 
-  Ledger ledger;  ///< guards what follows
+  Ledger ledger;  ///< guards the members below
   Hazards hazards;
   std::vector<Constant> constants;
 };
 
-/// Of an array and its copies, whichever device asks.
+/// The uses of an array, shared by its copies and by every device.
 [[nodiscard]] std::shared_ptr<HostUses> uses_of(const HostArray& host);
 
-/// The values that are there now are to be linked: returns once what writes them has ended, unless
-/// that is the caller's to ensure. Throws failed_precondition where it ended badly, naming the
-/// tensor, and what ends the wait. Linked at `where`.
+/// Called before the current values are linked. Returns when the tasks writing the values have
+/// ended; with Sync::manual and Sync::check the caller ensures this. Throws failed_precondition,
+/// naming the tensor, if a write failed, and the status of an interrupted wait. `where`: the link's
+/// call site.
 void await_values(const Execution& execution, const HostArray& host, const Tensor& tensor,
                   const std::source_location& where);
 
-/// Devices read it in place while the buffer has its memory: it is not written. Then
-/// await_values().
+/// Marks the storage as read in place by devices, and therefore not writable, while the buffer has
+/// memory. Then calls await_values().
 void note_constant(const Execution& execution, const HostArray& host, const BufferState& buffer,
                    const Tensor& tensor, const std::source_location& where);
-/// failed_precondition, naming the memory and the constant that is read in place; else ok. Under
-/// the ledger.
+/// failed_precondition, naming the memory and the constant, if devices read the storage in place;
+/// otherwise ok. Under the ledger.
 [[nodiscard]] Status host_writable(const HostUses& uses, const Access& access);
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// Buffers that nobody donates for a while: for what is submitted as several works. Any thread.
+// Pins: buffers protected from donation while a run is submitted as several works. Any thread.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace heddle::rt {
 
-/// From its construction until it goes no buffer of these is donated, or it throws: as submit()
-/// does where one was already, one of the users was finalised, or what is read was not written.
-/// `accesses`, which the caller keeps, has the ledgers of all that.
+/// Protects the buffers from donation until destruction. The constructor throws, as submit() does,
+/// if a buffer was donated, a user was finalised, or an input was not written. `accesses`, kept
+/// alive by the caller, includes the ledgers of the buffers and users.
 class Pinned {
  public:
   Pinned(const Accesses& accesses, std::span<const Living* const> users, std::string_view user);

@@ -43,7 +43,7 @@ Status Queued::run_after_zeros(Operation& operation) {
   for (Operation::Fresh& each : operation.fresh_) {
     if (each.overwritten) continue;
     Status status = zero(operation, each);
-    // The host's code would look at them at once.
+    // Host code may read the bytes at once, so the zeros have to be complete.
     if (status.ok() && operation.host_takes_part()) status = operation.execution_->queue->settle();
     if (!status.ok()) return status;
     each.zeroed = true;
@@ -54,8 +54,8 @@ Status Queued::run_after_zeros(Operation& operation) {
 void Queued::zero_rest(const Operation& operation) noexcept {
   for (const Operation::Fresh& each : operation.fresh_) {
     if (each.zeroed) continue;
-    static_cast<void>(zero(operation, each));  // how it fails is told already
-    // The task ends here and now, and the memory may be free then.
+    static_cast<void>(zero(operation, each));  // the first failure is reported already
+    // The task ends on return, and the memory may be freed then.
     if (operation.host_takes_part()) static_cast<void>(operation.execution_->queue->settle());
   }
 }

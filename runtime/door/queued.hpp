@@ -1,4 +1,5 @@
-// Operations as the queue of a device holds them: each in a std::unique_ptr, until its task ended.
+// Operations in a device's queue: a queued task owns its operation in a std::unique_ptr until the
+// task has ended. Stateless; called by the queue.
 #pragma once
 
 #include "heddle/status.hpp"
@@ -9,8 +10,9 @@ namespace heddle::rt {
 
 class Queued {
  public:
-  static const sched::TaskOps to_the_end;  ///< ends as it ran
-  static const sched::TaskOps ahead;       ///< ends once all that it asked of its queue has ended
+  static const sched::TaskOps to_the_end;  ///< the task ends when run() returns
+  /// the task ends when its work issued to the hardware queue has ended
+  static const sched::TaskOps ahead;
 
  private:
   static Operation& of(void* callable) noexcept;
@@ -19,11 +21,11 @@ class Queued {
   static void pass_over(void* callable) noexcept;
   static Status zero(const Operation& operation, const Operation::Fresh& fresh) noexcept;
   static Status run_after_zeros(Operation& operation);
-  /// What it did not overwrite after all, as if it had not begun; or zeros are what failed.
+  /// Zeroes the fresh memory that a failed operation, or failed zeros, left unwritten.
   static void zero_rest(const Operation& operation) noexcept;
   static Status begin(Operation& operation);
   static bool run(void* callable, Status& failure);
-  /// It ends once what it asked for has ended, however this goes.
+  /// The task ends when the issued work has ended, on success and on failure.
   static bool issue(void* callable, Status& failure);
   static Status finish(void* callable, Status reported) noexcept;
 };

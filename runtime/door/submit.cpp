@@ -18,7 +18,7 @@
 
 namespace heddle::rt {
 
-/// Holds what a task touches while it takes its ticket.
+/// Holds the locks of a task's accesses while the task takes a ticket.
 class Door final : public sched::TicketGuard {
  public:
   static Event submit(const DeviceState& device, Work& work, const SubmitOptions& options) {
@@ -41,7 +41,7 @@ class Door final : public sched::TicketGuard {
 
   Status enter(sched::TaskNote& note) noexcept override {
     note_ = &note;
-    if (operation_ != nullptr) {  // what an earlier try left; before the locks
+    if (operation_ != nullptr) {  // the rest of an earlier attempt; before the locks
       if (!operation_->again_) operation_->kept_.clear();
       operation_->merged_.reset();
       operation_->fresh_.clear();
@@ -81,7 +81,7 @@ class Door final : public sched::TicketGuard {
   }
 
   void leave(const Event* taken) noexcept override {
-    std::shared_ptr<Load> before;  // goes after the locks
+    std::shared_ptr<Load> before;  // destroyed after the unlocks
     if (taken != nullptr) {
       if (sched::disturbed_since(*device_.timeline, disturbances_)) [[unlikely]]
         accesses_->doubt(device_.timeline->id(), disturbances_, automatic_, statics_, *note_);
@@ -140,7 +140,7 @@ class Door final : public sched::TicketGuard {
                               static_cast<int>(*options.sync)));
     }
     Event event = ask(ops, from, options);
-    while (lent_) {  // which is why it was refused
+    while (lent_) {  // the reason of the refusal
       const std::shared_ptr<Loan> loan = std::exchange(lent_, nullptr);
       loan->have_copy(loan, options, user());
       event = ask(ops, from, options);
@@ -196,7 +196,7 @@ class Door final : public sched::TicketGuard {
       }
     }
     if (operation_ != nullptr) operation_->merged_ = std::move(more);
-    alone_ = options_->contain || !note.after.empty();  // those may have been contained
+    alone_ = options_->contain || !note.after.empty();  // a predecessor may be contained
     return {};
   }
 
@@ -210,18 +210,19 @@ class Door final : public sched::TicketGuard {
     return options_->site.value_or(std::source_location());
   }
 
-  /// What was kept for an earlier task is the same: a buffer has one memory in its life.
+  /// A reference kept for an earlier task is the same: a buffer has one memory in its life.
   static void keep(std::shared_ptr<const Memory>& kept,
                    const std::shared_ptr<const Memory>& memory) noexcept {
     if (kept != memory) kept = memory;
   }
 
-  /// What zeros take is had before the ledgers are locked, as it may be a queue.
+  /// Collects the fresh buffers and the queues for their zeros. Called before the ledgers are
+  /// locked, because queue_for() may open a queue.
   void find_fresh() {
     auto& fresh = operation_->fresh_;
     for (const Accesses::Touch& each : accesses_->touches()) {
       if (each.buffer == nullptr || !may_be_fresh(*each.buffer)) continue;
-      // What ends later may fail when nothing puts zeros there any more.
+      // Work of a queue that runs ahead may fail when no task is left to write zeros.
       const bool whole = ops_ != &Queued::ahead && each.use == Use::overwrite &&
                          each.range.covers({0, each.buffer->bytes});
       const auto at = std::ranges::find(fresh, each.buffer, &Operation::Fresh::buffer);
@@ -237,7 +238,7 @@ class Door final : public sched::TicketGuard {
 
   void note_use(const Event& taken) noexcept {
     if (operation_ != nullptr) {
-      // Those of others, which came first, are not fresh any more.
+      // Buffers with an earlier first use by another task are not fresh any more.
       std::erase_if(operation_->fresh_, [](const Operation::Fresh& each) {
         // relaxed: the ledger is locked.
         return !each.buffer->is_fresh.exchange(false, std::memory_order_relaxed);
@@ -254,7 +255,7 @@ class Door final : public sched::TicketGuard {
     }
   }
 
-  /// What it comes after, and what it should.
+  /// Records the task's order in Clocks, and reports missing order.
   void watch(const Event& taken) noexcept try {
     for (const sched::Awaited& each : after_) sched::Clocks::comes_after(taken, each.event);
     const auto site = options_->site.value_or(std::source_location());
@@ -277,7 +278,7 @@ class Door final : public sched::TicketGuard {
       if (checks_) uses.look(use, missing_);
       uses.note(use);
     });
-  } catch (...) {  // no memory: nothing is told of this one
+  } catch (...) {  // no memory: no report for this task
   }
   void tell_missing() noexcept {
     for (const WatchedUses::Missing& each : missing_) each.tell();
@@ -285,7 +286,7 @@ class Door final : public sched::TicketGuard {
     sched::Clocks::tell_due();
   }
 
-  /// Then it is noted, and seen to without the locks.
+  /// The loan is remembered in lent_, and copied later without the locks.
   [[nodiscard]] bool is_lent(const Accesses::Touch& touch) {
     if (touch.use == Use::read || !(automatic_ || touch.named.taker != nullptr)) return false;
     std::erase_if(touch.buffer->loans, [](const auto& loan) { return !loan->holds(); });
@@ -313,13 +314,14 @@ class Door final : public sched::TicketGuard {
 
   const DeviceState& device_;
   const sched::Label label_;
-  const Accesses* accesses_;  // from enter() on with what is merged
+  const Accesses* accesses_;  // after enter(): includes the merge buffer
   MergeUse* merge_ = nullptr;
   Condition* condition_ = nullptr;
   std::span<const Living* const> users_;
   std::span<const sched::Awaited> after_;
   Operation* operation_ = nullptr;
-  sched::SplitCount<>* launches_ = nullptr;  // instead: only that keeps memory
+  // for a counted launch, in place of operation_; keeps the memory alive
+  sched::SplitCount<>* launches_ = nullptr;
   const sched::TaskOps* ops_ = &Queued::to_the_end;
   bool first_values_ = false, accepted_ = false;
   Chosen statics_{};
@@ -327,7 +329,7 @@ class Door final : public sched::TicketGuard {
   bool alone_ = false, automatic_ = true, checks_ = false;
   const SubmitOptions* options_ = nullptr;
   sched::TaskNote* note_ = nullptr;
-  std::uint64_t disturbances_ = 0;  // when it was looked at
+  std::uint64_t disturbances_ = 0;  // cancel epoch when the accesses were checked
   std::vector<WatchedUses::Missing> missing_;
 };
 

@@ -1,6 +1,6 @@
-// The door: what runs on a device and touches memory is a Work that is given to one function, and
-// says what it touches. It is accepted whole or refused before anything changed: it cannot fall
-// between the two halves of a donation. Any thread.
+// The door: work that runs on a device and touches memory is a Work, passed to one function,
+// submit(), with a list of its accesses. A work is accepted whole or refused before any state
+// changed, and a submit never falls between the two halves of a donation. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,61 +25,64 @@ struct HostUses;
 struct MergeSlot;
 class Stream;
 
-/// A use of the bytes of a view. Points to what the caller keeps during the call.
+/// One use of a view's bytes. Points to objects kept alive by the caller during the call.
 struct Access {
   const BufferView* view;  ///< null: the host storage of the tensor
   Use use;
-  const Tensor* tensor;  ///< for messages; null: none is known
-  /// Of a Use::change: whether it leaves bytes as they are and reads none; for messages.
+  const Tensor* tensor;  ///< for messages; null: unknown
+  /// A Use::change with writes only, which leaves some bytes unchanged. For messages.
   bool only_writes = false;
-  /// The buffer and the tensor that the memory goes to with this use; null: it goes nowhere.
+  /// Buffer and tensor taking over the memory with this use. Null: no donation.
   BufferState* taker = nullptr;
   const Tensor* taker_tensor = nullptr;
-  /// Where that is no tensor: what becomes of the memory, "executor 'f': 'y' has it now".
+  /// Where the taker is no tensor: the new owner in words, "executor 'f': 'y' has it now".
   const std::string* taker_text = nullptr;
-  /// What of a recording uses it: "routine 'x'", for messages; null: it is all of the work.
+  /// The call of a recording with this use, "routine 'x'", for messages. Null: the whole work.
   const std::string* recorded = nullptr;
-  /// Of the view just this, where the static indices of the launch are known; null: all of it.
+  /// The used part of the view, where the launch's static indices are known. Null: the whole view.
   const jit::Slice* slice = nullptr;
 };
 
-/// Values of the static indices of a launch; none: what it touches is not known nearer.
+/// Values of the static indices of a launch. None: slices are unknown, and an access counts for its
+/// whole view.
 using Chosen = std::optional<std::span<const std::int64_t>>;
 
-/// All that a work touches.
+/// The list of a work's accesses.
 class Accesses {
  public:
   void add(Access access);
-  /// Of all of the host storage of a tensor, if one is known.
+  /// Adds an access to the whole host storage of a tensor. `tensor` may be null.
   void add(HostUses& host, std::size_t bytes, Use use, const Tensor* tensor);
-  /// Has it locked too.
+  /// Adds a further device lock for the work to take.
   void add(Ledger& ledger);
-  /// The same work does all this afterwards: what it has overwritten is not read from before.
+  /// Appends the accesses of `next`, made by the same work afterwards. Bytes overwritten by this
+  /// list do not count as read by `next`.
   void then(const Accesses& next);
-  /// All of it is what that call of a recording does; the caller keeps the text.
+  /// Sets the name of the recorded call with these accesses. The caller keeps the text alive.
   void be_of(const std::string& recorded) noexcept;
-  /// Keeps its room.
+  /// Keeps the capacity.
   void clear() noexcept;
-  /// Whether a byte of the view is written.
+  /// True if the work writes a byte of the view.
   [[nodiscard]] bool writes(const BufferView& view) const noexcept;
 
-  /// All uses of the same bytes together.
+  /// The uses of one range of bytes, merged.
   struct Touch {
     Hazards* hazards;
-    BufferState* buffer;  ///< whose bytes they are; null:
-    HostUses* host;       ///< they are the host's
+    BufferState* buffer;  ///< owner of the bytes; null:
+    HostUses* host;       ///< the bytes are host storage
     Range range;
     Use use;
-    Access named;           ///< one of them, for messages
-    std::size_t among = 1;  ///< touches of that memory
+    Access named;           ///< one of the merged accesses, for messages
+    std::size_t among = 1;  ///< number of touches of the same memory
   };
-  /// In the order in which they were added: a task waits in it for what it comes after, which no
-  /// address decides, so that a simulation brings the same again.
+  /// In the order of addition. A task waits for predecessors in this order. The order does not
+  /// depend on addresses, for reproducible simulations.
   [[nodiscard]] const std::vector<Touch>& touches() const noexcept { return touches_; }
-  /// Those of the buffers, each once, in the order in which all threads lock them.
+  /// The ledgers (device locks) of the buffers, without duplicates, in the order in which every
+  /// thread locks them.
   [[nodiscard]] const std::vector<Ledger*>& ledgers() const noexcept { return ledgers_; }
 
-  /// As hazards see one of them, of a task that is about to take a ticket.
+  /// The hazard tracking's view of one touch, for a task about to take a ticket.
   [[nodiscard]] static Hazards::Next next(const Touch& touch, std::uint64_t timeline,
                                           std::uint64_t disturbances, bool automatic,
                                           const Chosen& statics) noexcept {
@@ -92,67 +95,71 @@ class Accesses {
     if (slice.overwritten) next.use = Use::overwrite;
     return next;
   }
-  /// The task has its ticket, and disturbances() are others by now: what it took for granted is
-  /// looked at before it runs. Under the ledgers.
+  /// Called when the task has its ticket and the cancel epoch (disturbances()) has changed since
+  /// the accesses were checked: adds the writes of assumed success to `note`, and the task
+  /// re-validates them before running. Under the ledgers.
   void doubt(std::uint64_t timeline, std::uint64_t disturbances, bool automatic,
              const Chosen& statics, sched::TaskNote& note) const noexcept;
 
  private:
   Touch& touch(const Touch& touch, Ledger& ledger);
 
-  std::vector<Access> list_;  // of views
+  std::vector<Access> list_;  // accesses to views
   std::vector<Touch> touches_;
   std::vector<Ledger*> ledgers_;
 };
 
-/// What a task does, with what it was given when it was submitted: nothing is looked up when it
-/// runs.
+/// The body of a task, with its inputs as of the submission: run() looks nothing up.
 class Operation : public Spare {
  public:
   Operation() = default;
-  /// `again`: its next task, if it has one, touches the same, so that it keeps what it kept:
-  /// another thread counted every memory down, so counting it up again fetches its line from there.
+  /// `again`: a later task of the operation has the same accesses, and the operation keeps its
+  /// references to memory in between. Otherwise the device's thread would drop the references, and
+  /// taking them anew would fetch the cache line of every reference count from that thread.
   explicit Operation(bool again) : again_(again) {}
-  /// In the task: all that it does is done, or was asked of the device's own queue, when it
-  /// returns. May throw, which fails it.
+  /// In the task. On return the work is done, or has been issued to the device's own queue. May
+  /// throw; an exception fails the task.
   [[nodiscard]] virtual Status run(Execution& execution) = 0;
-  /// That has ended, where the queue runs ahead and the host takes no part: `status` as the queue
-  /// tells it. How the task ended.
+  /// Called when the issued work has ended, if the queue runs ahead and no host code takes part.
+  /// `status`: the end as the queue reports it. Returns the end of the task.
   [[nodiscard]] virtual Status ended(Execution& /*execution*/, Status status) noexcept {
     return status;
   }
-  /// Instead of both, in its turn, where its task was skipped or cancelled before it ran.
+  /// Called in the task's turn, in place of run() and ended(), if the task was skipped or cancelled
+  /// before running.
   virtual void pass_over(Execution& /*execution*/) noexcept {}
-  /// It has its ticket, and will be run, or passed over. Under the ledger of its device.
+  /// The task has its ticket, and will be run or passed over. Under the ledger of its device.
   virtual void accepted() noexcept {}
-  /// Whether the host's code runs in it: then it begins when all before it has ended, and leaves
-  /// nothing undone when run() returns.
+  /// True if run() executes code of the host. Then run() begins after every earlier task has ended,
+  /// and leaves no work pending on return.
   [[nodiscard]] virtual bool host_takes_part() const noexcept { return false; }
 
  private:
   friend class Door;
   friend class Queued;
-  /// Instead of its destruction, once nothing needs what it does any more.
+  /// Called in place of the destructor when the operation is no longer needed.
   virtual void retire(std::shared_ptr<Execution> /*execution*/) noexcept { delete this; }
 
-  /// Memory that this is the first to use.
+  /// Memory whose first use is this task.
   struct Fresh {
     std::byte* data;
     std::size_t bytes;
-    std::shared_ptr<Stream> queue;  ///< that reaches it
-    bool overwritten;               ///< whole, or it fails as it runs: only then it needs zeros
-    bool zeroed;                    ///< by the task
-    BufferState* buffer;            ///< while it is being submitted
+    std::shared_ptr<Stream> queue;  ///< a queue able to reach the memory
+    /// the task overwrites the whole memory if it succeeds; zeros are needed only on failure
+    bool overwritten;
+    bool zeroed;          ///< the task has written the zeros
+    BufferState* buffer;  ///< set while the task is being submitted
   };
 
   const bool again_ = false;
   std::shared_ptr<Execution> execution_;
-  std::vector<std::shared_ptr<const Memory>> kept_;  // all that it accesses, until it ended
-  std::shared_ptr<const Memory> merged_;             // likewise: what it merges
+  // memory of the accesses, until the task has ended
+  std::vector<std::shared_ptr<const Memory>> kept_;
+  std::shared_ptr<const Memory> merged_;  // memory of the merge buffer, until the task has ended
   std::vector<Fresh> fresh_;
 };
 
-/// The operation that calls `run`, which is given the execution and gives a Status.
+/// Makes an operation that calls `run` with the execution. `run` returns a Status.
 template <class F>
 [[nodiscard]] std::unique_ptr<Operation> operation(F run) {
   class Call final : public Operation {
@@ -166,7 +173,7 @@ template <class F>
   return std::make_unique<Call>(std::move(run));
 }
 
-/// Whatever may be finalised, after which no work uses it.
+/// An object with finalisation. Afterwards no work uses the object.
 class Living {
  public:
   Living() = default;
@@ -175,17 +182,18 @@ class Living {
 
   /// Under the ledger of its device.
   [[nodiscard]] virtual bool is_finalised_locked() const noexcept = 0;
-  /// Throws failed_precondition, naming it.
+  /// Throws failed_precondition with the object's name.
   [[noreturn]] virtual void refuse_finalised() const = 0;
 
  protected:
   ~Living() = default;
 };
-/// Throws that where one of them was. Under the ledgers of their devices.
+/// Calls refuse_finalised() of the first user that is finalised. Under the ledgers of the users'
+/// devices.
 void refuse_finalised(std::span<const Living* const> users);
 
-/// What a work does with the merge buffer of its device. That is decided while nobody else's work
-/// can come between it and the ticket.
+/// A work's use of the device's merge buffer. Resolved under the slot's lock: no other work comes
+/// between the decision and the ticket.
 class MergeUse {
  public:
   MergeUse() = default;
@@ -193,43 +201,43 @@ class MergeUse {
   MergeUse& operator=(const MergeUse&) = delete;
 
   struct Needs {
-    const Accesses& accesses;  ///< all of the work; kept by the use
+    const Accesses& accesses;  ///< the whole work's; kept alive by the use
     std::shared_ptr<const Memory> memory{};
   };
-  /// The slot is locked from here until settle() or a refusal. Asked again where the queue was full
-  /// meanwhile. Throws Error where the work cannot be: then it is refused so.
+  /// Locks the slot, until settle() or a refusal. Called again if the queue was full meanwhile.
+  /// Throws Error to refuse the work.
   [[nodiscard]] virtual Needs resolve(const DeviceState& device) = 0;
-  /// The work took its ticket: what the slot holds from here on.
+  /// The work took its ticket `taken`: sets the slot's new contents.
   virtual void settle(MergeSlot& slot, const Event& taken) noexcept = 0;
 
  protected:
   ~MergeUse() = default;
 };
 
-/// What else has to be so at the moment at which a work takes its ticket.
+/// A further precondition, checked when a work takes a ticket.
 class Condition {
  public:
   Condition() = default;
   Condition(const Condition&) = delete;
   Condition& operator=(const Condition&) = delete;
 
-  /// Locks what it looks at, until release(). false: it is not so; nothing is locked, and the work
-  /// is refused.
+  /// Checks the condition and locks the state behind the condition until release(). false: the
+  /// condition does not hold, nothing is locked, and the work is refused.
   [[nodiscard]] virtual bool hold() noexcept = 0;
-  /// The work has that ticket. Null: it was refused, or it waits for room, and hold() is asked
-  /// again.
+  /// Unlocks. `taken`: the work's ticket. Null: the work was refused, or waits for room and will
+  /// call hold() again.
   virtual void release(const Event* taken) noexcept = 0;
 
  protected:
   ~Condition() = default;
 };
 
-/// How a work is submitted.
+/// Options of a submission.
 struct SubmitOptions : sched::SubmitOptions {
-  std::optional<Sync> sync{};  ///< unset: as its device's backend says
-  bool lists_events = true;    ///< the call that asks for it takes events to come after
+  std::optional<Sync> sync{};  ///< unset: the default of the device's backend
+  bool lists_events = true;    ///< whether the submitting call takes a list of events to wait for
 };
-/// For calls that take no events.
+/// Options for a call that takes no list of events.
 [[nodiscard]] inline SubmitOptions without_events(const std::source_location& where) {
   SubmitOptions options;
   options.site = where;
@@ -237,7 +245,7 @@ struct SubmitOptions : sched::SubmitOptions {
   return options;
 }
 
-/// How a transfer (TransferOptions) or a run (ScheduleOptions) is submitted that was asked for at
+/// Options for a transfer (from TransferOptions) or a run (from ScheduleOptions) requested at
 /// `where`.
 template <class Options>
 [[nodiscard]] SubmitOptions submit_options(const Options& options,
@@ -252,37 +260,37 @@ template <class Options>
   return submit;
 }
 
-/// One task: what it does, and all that it touches. Points to what the caller keeps during the
-/// call.
+/// One task: its body and its accesses. Points to objects kept alive by the caller during the call.
 struct Work {
   sched::Label label;
   std::unique_ptr<Operation> operation;
   const Accesses& accesses;
-  MergeUse* merge = nullptr;  ///< null: it does not use the merge buffer
-  /// Those that must not have been finalised, with the ledgers of their devices among its accesses.
+  MergeUse* merge = nullptr;  ///< null: the work does not use the merge buffer
+  /// Objects required not to be finalised. The ledgers of their devices are among the accesses.
   std::span<const Living* const> users{};
-  /// It gives what it touches its first values, however it ends.
+  /// The work writes the first values of its buffers, whether it succeeds or fails.
   bool first_values = false;
-  /// What it comes after, whatever its order is, beside SubmitOptions::after.
+  /// Further events to wait for, at any sync, beside SubmitOptions::after.
   std::span<const sched::Awaited> after{};
-  /// It is part of what was accepted: where what it reads was not written, it is skipped instead of
-  /// refused.
+  /// The work is part of a call accepted earlier: if an input value was not written, the work is
+  /// skipped rather than refused.
   bool accepted = false;
-  Chosen statics{};                ///< of the routine that it launches
+  Chosen statics{};                ///< static indices of the launched routine
   Condition* condition = nullptr;  ///< null: none
 };
 
-/// Checks and notes what the work touches at the moment at which it takes its ticket. No lock is
-/// held while it waits for room in the queue. Throws Error when it is refused: failed_precondition
-/// naming tensor, taker and place where a buffer was donated, or the context, device or backend
-/// that was finalised; what the merge use says; else what the scheduler does.
+/// Checks the accesses and records them as last uses when the work takes a ticket. No lock is held
+/// while the call waits for room in the queue. Throws Error if the work is refused:
+/// failed_precondition naming tensor, taker and place if a buffer was donated, or naming the
+/// finalised context, device or backend; the error of the merge use; otherwise the scheduler's
+/// error.
 Event submit(const DeviceState& device, Work work, const SubmitOptions& options = {});
 
-/// As submit(), but for what the event says where it was refused by the scheduler or the merge use:
-/// that is the caller's to look at. It writes no buffer.
+/// Like submit(), but a refusal by the scheduler or the merge use does not throw: the returned
+/// event has the status, for the caller to check. The work writes no buffer.
 Event ask(const DeviceState& device, Work work, const SubmitOptions& options);
 
-/// A launch that holds what it uses by being counted there.
+/// A launch that keeps its routine alive by a count in the routine, `launches`.
 struct Counted {
   const DeviceState& device;
   const Living& user;
@@ -290,27 +298,27 @@ struct Counted {
   const Accesses& accesses;
   sched::SplitCount<>& launches;
 };
-/// As submit(), of such a launch; not where it uses_fresh(). The queue has the task itself, not in
-/// memory of its own: `ops` make it from `from`.
+/// Like submit(), for a counted launch. Precondition: uses_fresh() is false. `ops` builds the task
+/// from `from` in the queue's slot, without an allocation.
 Event submit_counted(const Counted& launch, std::span<const std::int64_t> statics,
                      const sched::TaskOps& ops, void* from, const SubmitOptions& options);
 
-/// Hazards::doubt(), of one use: a task that cannot be told what it is to look at does not run.
+/// Hazards::doubt() (re-validation) for one use. If there is no memory for the note, the task does
+/// not run.
 void doubt(const Hazards& hazards, const Hazards::Next& next, sched::TaskNote& note) noexcept;
 
-/// Whether one of the buffers may be fresh: the work that uses it then is an operation.
+/// True if a buffer may be fresh. Then the work has to be an Operation.
 [[nodiscard]] bool uses_fresh(const Accesses& accesses) noexcept;
 
 /// For messages: "tensor 'x' f32[4]".
 [[nodiscard]] std::string name_of(const Access& access);
-/// Why `user` cannot use memory that was donated, or not given yet. Under the ledger.
+/// The error for a use by `user` of memory donated earlier or not given yet. Under the ledger.
 [[nodiscard]] Status absent(const Access& access, std::string_view user);
-/// Why `user` cannot read what `write`, which ended badly, should have left, nor write a part of
-/// it.
+/// The error for `user` reading, or partly writing, values missing because `write` failed.
 [[nodiscard]] Status not_written(const Access& access, std::string_view user, const Event& write);
 
-/// Throws failed_precondition when the buffer was donated, naming tensor or type, taker and place.
-/// `user` would use it, maybe once it has the memory that it was promised.
+/// Throws failed_precondition if the buffer was donated, naming tensor or type, taker and place.
+/// Promised memory is accepted before it is given. `user`: for the message.
 void require_live(const Access& access, std::string_view user);
 
 }  // namespace heddle::rt

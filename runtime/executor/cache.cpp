@@ -16,7 +16,7 @@ namespace heddle::rt {
 ExecutorCache::ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full)
     : entries_max_(entries_max), full_(full), snapshot_(new Snapshot{{{0, nullptr}}}) {}
 
-// relaxed: nobody else has it any more.
+// relaxed: no other thread has the cache any more.
 ExecutorCache::~ExecutorCache() { delete snapshot_.load(std::memory_order_relaxed); }
 
 ExecutorCache::Visit::Visit(const ExecutorCache& cache) noexcept
@@ -32,7 +32,7 @@ ExecutorCache::Visit::~Visit() { cache_.visits_.leave(thread_); }
 
 void ExecutorCache::use(Entry& entry) const noexcept {
   if (full_ != CacheFull::drop_least_recent) return;
-  // relaxed: which of two that are called at once is the later one does not matter.
+  // relaxed: the order of two concurrent calls does not matter.
   if (latest_.load(std::memory_order_relaxed) == &entry) return;
   latest_.store(&entry, std::memory_order_relaxed);  // relaxed: as above
   entry.last_used.store(1 + uses_.fetch_add(1, std::memory_order_relaxed),
@@ -52,7 +52,7 @@ Entry* ExecutorCache::find(std::uint64_t hash, std::string_view key) const noexc
   return nullptr;
 }
 
-/// Under the lock, which keeps what it finds.
+/// Under the lock, which keeps the found entry alive.
 Entry* ExecutorCache::find_known(std::uint64_t hash, const std::string& key) const noexcept {
   for (const std::shared_ptr<Entry>& entry : entries_) {
     if (entry->hash == hash && entry->key == key) return entry.get();
@@ -60,7 +60,7 @@ Entry* ExecutorCache::find_known(std::uint64_t hash, const std::string& key) con
   return nullptr;
 }
 
-/// What `entries_` has is what visits find. Under the lock.
+/// Makes the entries of `entries_` visible to visits. Under the lock.
 void ExecutorCache::publish() {
   auto made = std::make_unique<Snapshot>();
   made->cells.resize(std::bit_ceil(2 * entries_.size() + 1));
@@ -77,9 +77,9 @@ void ExecutorCache::publish() {
   retired_.splice(retired_.end(), retired);
 }
 
-/// Takes out what no visit has any more; it is destroyed without the lock.
+/// Takes out objects that no visit can hold any more; the destructors run without the lock.
 void ExecutorCache::sweep() noexcept {
-  std::list<Retired> gone;  // goes after the lock
+  std::list<Retired> gone;  // destroyed after the unlock
   const std::lock_guard lock(mutex_);
   for (auto each = retired_.begin(); each != retired_.end();) {
     const auto at = each++;
@@ -87,14 +87,14 @@ void ExecutorCache::sweep() noexcept {
   }
 }
 
-/// For one more, beside those that are being made.
+/// Makes room for one entry more, beside the entries under way.
 void ExecutorCache::make_room(const Refuse& refuse) {
   if (!entries_max_ || entries_.size() + flights_.size() < *entries_max_) return;
   const auto over = std::ranges::find_if(
       entries_, [](const std::shared_ptr<Entry>& entry) { return entry->is_over(); });
   if (over != entries_.end()) return drop(*over);
   if (full_ == CacheFull::refuse) throw refuse(entries_);
-  if (!entries_.empty()) drop_oldest();  // else all are being made, and see to that once they are
+  if (!entries_.empty()) drop_oldest();  // else every entry is under way: land() drops the surplus
 }
 
 /// Under the lock.
@@ -118,7 +118,7 @@ void ExecutorCache::drop(std::shared_ptr<Entry> gone) {
     throw;
   }
   const Entry* latest = gone.get();
-  // relaxed: as in use(); an entry at the same address is another one.
+  // relaxed: as in use(); a later entry may reuse the address.
   latest_.compare_exchange_strong(latest, nullptr, std::memory_order_relaxed);
   retired.front().entry = std::move(gone);
   retired_.splice(retired_.end(), retired);
@@ -156,7 +156,7 @@ Entry& ExecutorCache::find_or_make(std::uint64_t hash, const std::string& key, c
   }
 }
 
-/// It was made: visits find it, and those that wait have it. The visit of the caller keeps it.
+/// Publishes the new entry and wakes the waiters. The caller's visit keeps the entry alive.
 Entry& ExecutorCache::land(const std::string& key, const std::shared_ptr<Flight>& flight,
                            std::shared_ptr<Entry> entry) {
   Entry& made = *entry;
@@ -189,16 +189,18 @@ void ExecutorCache::retire(SiteOwner site) noexcept try {
   const std::lock_guard lock(mutex_);
   retired_.splice(retired_.end(), retired);
 } catch (const std::bad_alloc&) {
-  static_cast<void>(site.release());  // visits may have it: nobody can tell when it may go
+  // leaked: a visit may hold the site, and no record can tell when the visit ends
+  static_cast<void>(site.release());
 }
 
 void ExecutorCache::close() {
-  if (is_inherited()) return;  // nobody is inside, whatever the counts say
+  if (is_inherited()) return;  // no thread of this process is inside, whatever the counts say
   // seq_cst: pairs with the load of a visit, see Visits.
   closed_.store(true, std::memory_order_seq_cst);
   {
-    // Nobody tells of the end of a visit, which would cost each call. A wait for what never comes
-    // lets other tasks of this thread run, which a call inside may need.
+    // The end of a visit wakes no thread, as a wake-up would cost every call. Hence a wait with a
+    // timeout for an event that is signalled only below: meanwhile this thread can run tasks, which
+    // a call inside may need.
     sched::ExternalTimeline timeline("executor");
     const Event never = timeline.next();
     for (sched::Visits<>::Seen seen; !visits_.pass(seen);)

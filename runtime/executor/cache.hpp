@@ -1,6 +1,6 @@
-// The cache of an executor: entries by the types of arguments, found without a lock; one that is
-// missing is made by one of those that need it, while others wait for that, and those that need
-// another one go on. Any thread.
+// The cache of an executor: entries keyed by argument types, found without a lock. The first call
+// that needs a missing entry makes the entry; later calls for the same key wait (a `Flight` is a
+// single-flight compile), and calls for different keys go on. Any thread.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class Flight;
 
 class NumberForPeople {
  public:
-  // relaxed: orders nothing.
+  // relaxed: a statistic orders nothing.
   void add() noexcept { number_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t get() const noexcept {
     return number_.load(std::memory_order_relaxed);
@@ -44,14 +44,14 @@ class ExecutorCache {
   ExecutorCache& operator=(const ExecutorCache&) = delete;
   ~ExecutorCache();
 
-  /// It was made before this process was forked: whoever was inside may have left anything half
-  /// done, and locks taken.
+  /// The cache was made before a fork of this process: a thread of the parent may have been inside,
+  /// with locks taken and data half changed.
   [[nodiscard]] bool is_inherited() const noexcept {
     return fork_generation_ != sched::fork_generation();
   }
 
-  /// Somebody who looks for entries, and has those that were found until it goes. `closed` where
-  /// there is nothing to find any more, or it is inherited.
+  /// A reader section: entries found in the section stay alive until its end. `closed` where the
+  /// cache is closed or inherited: then no entry can be found.
   class Visit {
    public:
     explicit Visit(const ExecutorCache& cache) noexcept;
@@ -66,27 +66,30 @@ class ExecutorCache {
     bool closed_;
   };
 
-  /// Null: there is none. During a visit.
+  /// The entry of a key, or null. During a visit.
   [[nodiscard]] Entry* find(std::uint64_t hash, std::string_view key) const noexcept;
 
-  /// Makes an entry, of that number. What it throws is thrown by all who wait for it.
+  /// Makes the entry with the given number. An exception of `make` is thrown to every waiter too.
   using Make = std::function<std::shared_ptr<Entry>(std::size_t number)>;
-  /// Why there is no room for one more.
+  /// The error for a full cache.
   using Refuse = std::function<Error(const std::vector<std::shared_ptr<Entry>>& entries)>;
-  /// The entry, which is made if there is none. During a visit. Throws what `make` does, what
-  /// `refuse` gives, failed_precondition in a call that is made by `make` for the same key.
+  /// Finds the entry or makes a missing entry. During a visit. Throws the exceptions of `make`, the
+  /// error of `refuse`, and failed_precondition where `make` calls the executor with the same key,
+  /// or makers would wait for each other.
   [[nodiscard]] Entry& find_or_make(std::uint64_t hash, const std::string& key, const Make& make,
                                     const Refuse& refuse);
 
-  /// That is in no entry any more. During a visit.
+  /// Frees a site, already unlinked from its entry, once no visit can have found the site. During a
+  /// visit.
   void retire(SiteOwner site) noexcept;
-  /// Frees what was dropped and no visit has any more. After a visit in which one was made.
+  /// Frees dropped objects that no visit can hold any more. Called after a visit that made an entry
+  /// or loaded a site.
   void sweep() noexcept;
 
   [[nodiscard]] std::vector<std::shared_ptr<Entry>> entries() const;
   [[nodiscard]] std::uint64_t num_visits() const noexcept { return visits_.total(); }
-  /// From here on visits find it closed; returns once those from before have gone, and no entry is
-  /// left. Not during a visit of the calling thread's.
+  /// New visits find the cache closed; returns after the end of earlier visits and the removal of
+  /// every entry. Must not be called within a visit of the calling thread.
   void close();
 
   NumberForPeople misses, dropped;
@@ -95,7 +98,7 @@ class ExecutorCache {
   struct Snapshot {
     std::vector<std::pair<std::uint64_t, Entry*>> cells;  // by hash, with open addressing
   };
-  /// Nobody finds it any more, but visits may have it.
+  /// An unlinked object: new visits cannot find the object, but earlier visits may hold it.
   struct Retired {
     std::shared_ptr<Entry> entry;
     std::unique_ptr<const Snapshot> snapshot;
@@ -121,7 +124,7 @@ class ExecutorCache {
   mutable std::atomic<const Entry*> latest_{nullptr};
   mutable std::atomic<std::uint64_t> uses_{0};
 
-  mutable std::mutex mutex_;  // guards what follows, and who stores `snapshot_`
+  mutable std::mutex mutex_;  // guards the members below and the stores to `snapshot_`
   std::vector<std::shared_ptr<Entry>> entries_;
   std::map<std::string, std::shared_ptr<Flight>> flights_;
   std::list<Retired> retired_;

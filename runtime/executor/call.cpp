@@ -1,4 +1,4 @@
-// See runtime/executor/call.hpp: results, whose memory they have, and what is told of them.
+// See runtime/executor/call.hpp: results and their memory, variables, and the call of the logger.
 #include "runtime/executor/call.hpp"
 
 #include <fmt/format.h>
@@ -47,10 +47,11 @@ void ExecutorCall::run(executors::Sink& sink) {
   if (!submit_plainly()) submit_carefully();
 }
 
-/// Pairs each donated argument with a result that may have its memory. A call that frees some, or
-/// hands over what is to be seen to before, is not plain.
+/// Makes the donation plan: pairs each donated argument with a result that may take the memory. The
+/// call leaves the fast path where it frees memory, or where an updated variable does not keep its
+/// memory (a skipped call must then copy the old value).
 void ExecutorCall::plan_donation() {
-  // A variable's stays its own: where the call is skipped, it has its old value there.
+  // An updated variable keeps its own memory: where the call is skipped, the old value is there.
   const auto is_updated = [&](std::size_t k) {
     const auto& update = graph_.parameters[k].update;
     return given_[k].donated && update && graph_.may_take(*update, k);
@@ -68,7 +69,7 @@ void ExecutorCall::plan_donation() {
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (given_[k].donated && !given_[k].ours && !is_updated(k)) plan_gift(k);
   }
-  // What was made here, and nobody else has, comes last.
+  // Arrays made by this call come last.
   for (std::size_t k = 0; k < given_.size(); ++k) {
     if (given_[k].donated && given_[k].ours && !is_updated(k)) plan_gift(k);
   }
@@ -86,9 +87,9 @@ void ExecutorCall::plan_gift(std::size_t k) {
   if (!given_[k].ours) tell_in_vain(k);
 }
 
-/// Once for each graph.
+/// Logs once for each graph.
 void ExecutorCall::tell_in_vain(std::size_t k) const {
-  // relaxed: whoever is first tells.
+  // relaxed: only the first thread to set the flag logs.
   if (graph_.told_in_vain.exchange(true, std::memory_order_relaxed)) return;
   sched::log_made(LogLevel::info, [&] {
     return fmt::format("{}: {} is donated in vain: no result of graph '{}' can have its memory",
@@ -131,7 +132,7 @@ void ExecutorCall::make_results() {
   }
   for (Gift& gift : gifts_) {
     if (gift.result != no_result) continue;
-    // The memory goes to nobody.
+    // No result takes the memory.
     gift.nobody = std::make_shared<BufferState>(
         Inside::of(given_[gift.parameter].array->view.buffer()), std::string());
     gift.taker = gift.nobody.get();
@@ -162,7 +163,7 @@ void ExecutorCall::keep_marked() {
   for (const std::size_t number : graph_.marks.results) marked_.push_back(arrays_[number].copy());
 }
 
-/// Where the call is skipped, variables have their values from before.
+/// For a skipped call: plans how variables get their old values back.
 void ExecutorCall::keep_values() {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; use.first_result && k < use.variable->types.size(); ++k)
@@ -180,7 +181,7 @@ void ExecutorCall::keep_value(VariableState& variable, std::size_t parameter, st
   record_->kept.push_back(std::move(kept));
 }
 
-/// At the moment at which the call is accepted, variables are still those that it took.
+/// At the moment of acceptance: checks that the variables are unchanged since the call read them.
 bool ExecutorCall::hold() noexcept {
   for (Seen& each : seen_) each.lock = each.variable->mutex.lock_or_fork();
   const bool same = std::ranges::all_of(seen_, [](const Seen& each) {
@@ -192,7 +193,7 @@ bool ExecutorCall::hold() noexcept {
 }
 
 bool ExecutorCall::is_outdated() noexcept {
-  release(nullptr);  // what was refused while it held them
+  release(nullptr);  // drops locks that a refused call still holds
   if (!hold()) return true;
   bool same = true;
   for (const Seen& each : seen_) same = !each.variable->recall() && same;
@@ -200,11 +201,12 @@ bool ExecutorCall::is_outdated() noexcept {
   return !same;
 }
 
-/// The next calls read what this one leaves. The arrays from before go later, without a lock.
+/// Installs the new arrays of variables, for later calls to read. The old arrays are destroyed
+/// later, without a lock.
 void ExecutorCall::release(const Event* taken) noexcept {
   if (taken != nullptr) {
     for (ArrayState* const state : states_) state->event = *taken;
-    arrays_.clear();  // the next call finds that nobody else has them
+    arrays_.clear();  // leaves the variables as the only owners, for the next call
     auto updated = updates_.begin();
     for (const CompiledGraph::VariableUse& use : graph_.variables) {
       if (!use.first_result) continue;
@@ -216,7 +218,7 @@ void ExecutorCall::release(const Event* taken) noexcept {
   for (Seen& each : seen_) each.lock = {};
 }
 
-/// What is marked, to the logger; after the call, without a lock.
+/// Passes the marked nodes to the logger; after the call, without a lock.
 void ExecutorCall::tell() const {
   if (!tells_nodes()) return;
   const ExecutorState::UserCode inside(executor_);

@@ -1,5 +1,5 @@
-// One call of an executor, of a known entry: checks, memory of results, the launch. Nothing of what
-// it is given changes before the device has accepted it.
+// One call of an executor with a known entry: checks, memory of results, the launch. The arguments
+// stay unchanged until the device has accepted the call. Used by one thread.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -36,20 +36,20 @@ class ExecutorCall final : private Condition {
   ExecutorCall& operator=(const ExecutorCall&) = delete;
   ~ExecutorCall();
 
-  /// What the call is given, leaf by leaf, and the first leaf of each argument. Throws where it
-  /// cannot be.
+  /// Takes the arguments, leaf by leaf, and the index of the first leaf of each argument. Throws
+  /// where an argument cannot be used.
   void take(std::span<const executors::Leaf> leaves, std::span<const std::size_t> first_of);
-  /// Makes results, gives them to the sink, launches.
+  /// Makes the results, gives the results to the sink, and launches.
   void run(executors::Sink& sink);
-  /// Once it was refused: variables are others by now than those that it took, and a new call is to
-  /// be made of the same.
+  /// After a refusal: the variables changed since the call read them, and the caller must start a
+  /// new call with the same arguments.
   [[nodiscard]] bool is_outdated() noexcept;
-  /// Makes results, gives them to the sink, and adds the call to the recording.
+  /// Makes the results, gives the results to the sink, and adds the call to the recording.
   void record(RecordingState& recording, executors::Sink& sink);
-  /// After run(): has the logger told.
+  /// After run(): passes the marked nodes to the logger.
   void tell() const;
 
-  // On the fast path, as submit_plainly() of door/fast_path.hpp asks:
+  // Called by submit_plainly() of door/fast_path.hpp (the fast path):
   [[nodiscard]] bool look(PlainUses& uses);
   void accepted(const Event& event);
   [[nodiscard]] const sched::TaskOps& ops() const noexcept;
@@ -57,29 +57,29 @@ class ExecutorCall final : private Condition {
 
  private:
   struct Given {
-    const ArrayState* array;  ///< null: it is still to be made, of values of the host
+    const ArrayState* array;  ///< null: a host value, not converted yet
     bool donated;
-    bool ours = false;       ///< made here
-    std::uint32_t gift = 0;  ///< where it is donated, once that was planned
+    bool ours = false;       ///< made by this call
+    std::uint32_t gift = 0;  ///< index in `gifts_`, once the donation plan is made
   };
   struct Other {
     std::optional<Array> array;
     bool donated = false;
   };
-  /// A variable as it was taken.
+  /// The state in which the call read a variable.
   struct Seen {
     VariableState* variable;
     std::uint64_t changes = 0, looks = 0;
-    bool donated = false;                 ///< some of its arrays are
-    std::unique_lock<std::mutex> lock{};  ///< while the call is accepted
+    bool donated = false;                 ///< some arrays of the variable are donated
+    std::unique_lock<std::mutex> lock{};  ///< held while the device accepts the call
   };
   static constexpr std::size_t no_result = ~std::size_t{0};
-  /// A donated argument.
+  /// The donation plan of one argument ("gift").
   struct Gift {
     std::size_t parameter;
-    std::size_t result;                     ///< that has its memory; or none
-    BufferState* taker = nullptr;           ///< of that
-    std::shared_ptr<BufferState> nobody{};  ///< instead, where no result has it
+    std::size_t result;                     ///< the result that takes the memory, or `no_result`
+    BufferState* taker = nullptr;           ///< the buffer of that result
+    std::shared_ptr<BufferState> nobody{};  ///< the taker where no result takes the memory
   };
 
   void add(const Array* array, bool donated);
@@ -124,25 +124,30 @@ class ExecutorCall final : private Condition {
   Execution& execution_;
   const CompiledGraph& graph_;
   Site& site_;
-  bool plain_ = false;  // all that it is given is of its own device, and stays or lies in results
-  bool small_ = false;  // of them, those that lie in the queue itself
-  bool recorded_ = false;  // its results are there before it runs: as zeros
+  // fast path: every argument is an array of the call's device, and donated memory goes to results
+  bool plain_ = false;
+  bool small_ = false;  // a plain call whose task fits in the queue's slot
+  // recorded: the memory of results exists before the run, filled with zeros
+  bool recorded_ = false;
   std::span<const executors::Leaf> leaves_;
   executors::Few<Given, 16> given_;
-  std::vector<const BufferState*> buffers_;  // of these, sorted, once it was asked for many
-  std::vector<Array> made_;  // of values of the host, and of arrays of other devices
-  std::vector<Array> left_;  // donated arrays of other devices, of which copies were made
-  boost::container::small_vector<Other, 4> others_;  // parameters beyond those of arguments
-  boost::container::small_vector<Seen, 2> seen_;  // variables, in the order in which all lock them
-  boost::container::small_vector<Array, 4> updates_;  // of the variables that it updates, in order
+  // sorted buffers of `given_`, made on demand for many arguments
+  std::vector<const BufferState*> buffers_;
+  std::vector<Array> made_;  // arrays made of host values, and copies of arrays of other devices
+  std::vector<Array> left_;  // donated arrays of other devices, copied by the call
+  // parameters after the arguments: side parameters and variables
+  boost::container::small_vector<Other, 4> others_;
+  boost::container::small_vector<Seen, 2> seen_;  // variables, in lock order
+  // the new arrays of updated variables, in order
+  boost::container::small_vector<Array, 4> updates_;
   std::vector<Array> marked_;
   Gifts pairs_;
   boost::container::small_vector<Gift, 2> gifts_;
   std::unique_ptr<CallRecord> record_;
-  boost::container::small_vector<ResultCell*, 4> cells_;  // taken; those of results that are made
-  std::size_t num_begun_ = 0;                             // of them have begun
+  boost::container::small_vector<ResultCell*, 4> cells_;  // taken cells of the results
+  std::size_t num_begun_ = 0;                             // cells that have begun
   boost::container::small_vector<ArrayState*, 4> states_;
-  boost::container::small_vector<executors::Result, 4> arrays_;  // these, until the sink has them
+  boost::container::small_vector<executors::Result, 4> arrays_;  // results, until the sink has them
 };
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// What is told of a function that an executor compiled.
+// Facts about a function that an executor compiled: signature, text, cost, memory.
 #include <fmt/format.h>
 
 #include "heddle/executor.hpp"

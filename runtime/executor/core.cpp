@@ -1,4 +1,4 @@
-// What handles of executors ask for, passed on to what is behind them.
+// The methods of executors' handles, passed on to ExecutorState.
 #include "heddle/executor_core.hpp"
 
 #include <fmt/format.h>

@@ -35,7 +35,7 @@ std::vector<std::string> texts_of(const CompiledGraph& graph, sched::Label execu
   return texts;
 }
 
-/// The place of a tensor in the signature.
+/// The index of a tensor's entry in the signature.
 std::optional<std::uint32_t> place(const Code& code, const Tensor& tensor) {
   const auto at = entry_of(*Inside::of(code), tensor);
   return at ? std::optional(static_cast<std::uint32_t>(*at)) : std::nullopt;
@@ -94,8 +94,8 @@ bool CompiledGraph::may_take(std::size_t result, std::size_t parameter) const no
          Inside::of(code)->signature().may_take(*to, *from);
 }
 
-/// Tensors that are neither parameters nor results, and are stored all the same, such as those of
-/// no elements that nothing assigns: each call has memory for them.
+/// Adds tensors that are neither parameters nor results but are stored, such as tensors without
+/// elements that nothing assigns. Calls allocate memory for these tensors.
 void CompiledGraph::add_hidden() {
   const jit::CodeData& data = *Inside::of(code);
   std::vector<bool> known(data.signature().entries.size());
@@ -121,7 +121,7 @@ void CompiledGraph::add_result(const Tensor& tensor, std::string result_name) {
   results.push_back(std::move(result));
 }
 
-/// A result that is marked is where it is; a node that is marked again, where it was first.
+/// Adds a marked node. A marked result, or a node that was marked before, keeps its number.
 void CompiledGraph::add_mark(std::size_t k, const Node& node) {
   const Tensor& tensor = lowered.marked[k];
   const auto position = [&](std::span<const Tensor> list) {
@@ -190,7 +190,7 @@ Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_o
       label(sched::Label::intern(executor)) {}
 
 Entry::~Entry() {
-  // relaxed: nobody else has it any more.
+  // relaxed: no other thread has the entry any more.
   Site* site = sites_.load(std::memory_order_relaxed);
   while (site != nullptr) {
     const SiteOwner gone(site);
@@ -200,7 +200,7 @@ Entry::~Entry() {
 }
 
 bool Entry::is_over() const noexcept {
-  // relaxed: that it is found too late does not matter.
+  // relaxed: a late view of the flag does not matter.
   return graph->backend->finalized.load(std::memory_order_relaxed);
 }
 
@@ -218,14 +218,15 @@ Site& Entry::add_site(const std::shared_ptr<DeviceState>& device,
   if (Site* const known = find_site(device->timeline->id())) return *known;
   SiteOwner made(new Site(graph, device, label));
   drop_gone(retire);
-  // relaxed: the lock is held; nobody knows the new one.
+  // relaxed: the lock is held; no other thread knows the new site.
   made->next.store(sites_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   // seq_cst: pairs with the load in find_site(), see Visits.
   sites_.store(made.get(), std::memory_order_seq_cst);
   return *made.release();
 }
 
-/// Under the lock. Those who are at one go on from there as before.
+/// Unlinks the sites of removed devices. Under the lock. Readers at an unlinked site go on from
+/// there.
 void Entry::drop_gone(const std::function<void(SiteOwner)>& retire) {
   for (std::atomic<Site*>* link = &sites_;;) {
     // relaxed: the lock is held.

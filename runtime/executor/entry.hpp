@@ -1,5 +1,5 @@
-// What an executor compiled for arguments of certain types: one entry of its cache. Immutable, but
-// for where it is loaded; any thread.
+// One entry of an executor's cache: the code compiled for arguments of certain types. Immutable,
+// but for the list of sites (devices on which the code is loaded); any thread.
 #pragma once
 
 #include <atomic>
@@ -27,27 +27,28 @@ struct Execution;
 class Memory;
 class VariableState;
 
-/// The graph of a function, compiled for a backend, and what calls of it need to know.
+/// The traced function, compiled for a backend, and the facts that calls need.
 struct CompiledGraph {
   struct Parameter {
     std::string name;
     ArrayType type;
     std::size_t bytes;
-    std::optional<std::uint32_t> entry;  ///< of the signature; none: nothing of it is needed
-    bool may_be_taken = false;           ///< some result may have its memory
-    /// Of a variable that calls update: the result that it is from then on.
+    /// in the signature; none: the code does not need the parameter
+    std::optional<std::uint32_t> entry;
+    bool may_be_taken = false;  ///< a result may take the memory
+    /// For an array of an updated variable: the index of the result that replaces the array.
     std::optional<std::size_t> update{};
   };
   struct Result {
     std::string name;
     ArrayType type;
     std::size_t bytes = 0;
-    std::optional<std::uint32_t> entry;  ///< none: it has no elements
-    bool zeros = false;                  ///< its memory has to begin with them
-    dev::Holder holder;                  ///< of its memory
+    std::optional<std::uint32_t> entry;  ///< none: the result has no elements
+    bool zeros = false;                  ///< the memory must be filled with zeros first
+    dev::Holder holder;                  ///< the holder that the memory cache names for the memory
   };
 
-  /// Marked nodes: each is one of these.
+  /// Marked nodes: the index of the result that holds each node's values.
   struct Marks {
     std::vector<std::size_t> results;
     std::vector<std::string> messages, nodes;  ///< "%7 add f32[32,10]"
@@ -55,28 +56,30 @@ struct CompiledGraph {
   struct VariableUse {
     std::shared_ptr<VariableState> variable;
     std::size_t first_parameter;
-    std::optional<std::size_t> first_result;  ///< none: it stays
+    std::optional<std::size_t> first_result;  ///< none: the function does not update the variable
   };
 
-  /// Throws what the compiler does.
+  /// Throws the errors of the compiler.
   CompiledGraph(const TracedGraph& traced_graph, const std::shared_ptr<BackendState>& backend_state,
                 const CompileOptions& options, const jit::CompileLimits& limits);
 
-  /// Whether a result may have the memory of a parameter that is donated.
+  /// Tells whether a result may take the memory of a donated parameter.
   [[nodiscard]] bool may_take(std::size_t result, std::size_t parameter) const noexcept;
 
   std::shared_ptr<BackendState> backend;
   TracedGraph traced;
   GraphProgram lowered;
   Code code;
-  std::vector<Parameter> parameters;  ///< arguments, leaf by leaf, then side parameters
-  /// Those of the function, of variables that it updates, then marked nodes that are no others.
+  /// leaves of arguments, then side parameters and variables' arrays
+  std::vector<Parameter> parameters;
+  /// Results of the function, new arrays of updated variables, marked nodes not among the former,
+  /// and hidden tensors.
   std::vector<Result> results;
   std::size_t num_function_results;
   Marks marks;
   std::vector<VariableUse> variables;
-  std::size_t num_arguments;         ///< parameters that are leaves of arguments
-  std::vector<std::size_t> sides{};  ///< those that are neither these nor of variables
+  std::size_t num_arguments;         ///< number of parameters that are leaves of arguments
+  std::vector<std::size_t> sides{};  ///< side parameters: neither arguments nor arrays of variables
 
   mutable std::atomic<bool> told_in_vain{false};
 
@@ -86,52 +89,54 @@ struct CompiledGraph {
   void add_mark(std::size_t k, const Node& node);
 };
 
-/// Memory of a graph that is a single kernel of few buffers: then a call of it lies in the queue
-/// itself.
+/// The buffers of a graph that is a single kernel of at most `max` buffers. The task of a call then
+/// fits in the queue's slot.
 struct SmallBuffers {
   static constexpr std::size_t max = 5;
   struct Buffer {
     bool result;
-    std::uint32_t number;  ///< of the parameter, or the result
+    std::uint32_t number;  ///< of the parameter or of the result
     std::uint64_t bytes;
   };
   std::uint32_t num_buffers = 0;
   Buffer buffers[max] = {};  ///< in the order of the kernel's arguments
 };
 
-/// It on a virtual device. Held by the entry, and by tasks, which are counted.
+/// The code of an entry on one virtual device. Held by the entry, and by counted tasks.
 class Site {
  public:
-  /// Throws what the device says that loads it.
+  /// Throws the error of the device that fails to load the code.
   Site(std::shared_ptr<const CompiledGraph> graph, const std::shared_ptr<DeviceState>& device,
        sched::Label label);
 
   const std::shared_ptr<const CompiledGraph> graph;
-  const std::uint64_t timeline;  ///< of the device; none has the number again
+  const std::uint64_t timeline;  ///< the device's number, never reused
   const std::weak_ptr<DeviceState> device;
   const std::shared_ptr<Execution> execution;
   const Loaded loaded;
   const sched::Label label;
-  /// Shared with all routines of the device; null: it needs none.
+  /// Shared with every routine of the device; null: the code needs no scratch memory.
   const std::shared_ptr<const Memory> scratch;
-  /// Calls of it may be plain: see ExecutorCall.
+  /// True: calls may take the fast path, see ExecutorCall.
   const bool is_plain;
   const std::optional<SmallBuffers> small;
-  // What those hear who use a donated argument afterwards, whose memory a result has, or none.
+  // Texts for an error about the later use of a donated argument: a result has the memory, or no
+  // result.
   const std::vector<std::string> taken_texts;
   const std::string freed_text;
-  // Under the ledger of the device; tasks look at other lines:
-  alignas(sched::tuning::line_bytes) Spares spares;                     ///< records of calls
-  std::vector<std::unique_ptr<ResultCells, ResultCells::LetGo>> cells;  ///< of each result
+  // Under the ledger (the device lock); on cache lines that running tasks do not read:
+  alignas(sched::tuning::line_bytes) Spares spares;  ///< free list of call records
+  /// handle pool of each result
+  std::vector<std::unique_ptr<ResultCells, ResultCells::LetGo>> cells;
   sched::SplitCount<> launches{};
 
-  std::atomic<Site*> next{nullptr};  ///< of the same entry
+  std::atomic<Site*> next{nullptr};  ///< next site of the entry
 
  private:
   [[nodiscard]] std::optional<SmallBuffers> small_buffers() const;
 };
 
-/// Lets it go: it ends with its last task.
+/// Lets the owner's hold go: the site is destroyed with its last task.
 struct LetSiteGo {
   void operator()(Site* site) const noexcept {
     if (site->launches.let_go()) delete site;
@@ -144,34 +149,34 @@ struct Entry : std::enable_shared_from_this<Entry> {
         std::shared_ptr<const CompiledGraph> compiled, const std::string& executor);
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
-  /// Nobody calls it any more.
+  /// No call holds the entry any more.
   ~Entry();
 
-  /// Nobody can call it: its backend was finalised.
+  /// The backend was finalised: no call can use the entry.
   [[nodiscard]] bool is_over() const noexcept;
 
-  /// Where it is on a device; null: it was not called there yet.
+  /// The site of a device; null: the code is not loaded on the device.
   [[nodiscard]] Site* find_site(std::uint64_t timeline) const noexcept;
-  /// The same, which loads it there. Throws as Site(). Those of devices that have gone since are
-  /// given to `retire`.
+  /// Finds or loads the site. Throws as Site() does. Passes the sites of removed devices to
+  /// `retire`.
   [[nodiscard]] Site& add_site(const std::shared_ptr<DeviceState>& device,
                                const std::function<void(SiteOwner)>& retire);
 
   const std::string key;
   const std::uint64_t hash;
-  const std::size_t number;  ///< of its graph: 0 for the first that the executor traced
+  const std::size_t number;  ///< of the graph: 0 for the first graph that the executor traced
   const std::shared_ptr<const CompiledGraph> graph;
-  const sched::Label label;  ///< of its tasks
+  const sched::Label label;  ///< of the entry's tasks
   std::chrono::nanoseconds trace_time{}, compile_time{};
   std::atomic<std::uint64_t> last_used{0};
-  /// It was compiled ahead, and so serves calls that donate large arguments, too.
+  /// The entry was compiled ahead, and also serves calls that donate large arguments.
   std::atomic<bool> is_ahead{false};
 
  private:
   void drop_gone(const std::function<void(SiteOwner)>& retire);
 
-  std::mutex mutex_;                   // of those who add a site
-  std::atomic<Site*> sites_{nullptr};  // found without it
+  std::mutex mutex_;                   // held while a site is added
+  std::atomic<Site*> sites_{nullptr};  // read without the lock
 };
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// Executors: from a call to an entry of the cache, which is made if there is none.
+// Executors: from a call to the cache entry for its types, made where missing.
 #include "heddle/executor.hpp"
 
 #include <fmt/format.h>
@@ -28,8 +28,8 @@ ExecutorGraph graph_of(const Entry& entry) {
   return {entry.graph->traced, entry.graph->code, entry.trace_time, entry.compile_time};
 }
 
-/// Whether a program's line made it: std::make_unique() and others like it name a line of the
-/// standard library's.
+/// Tells whether the location is in the user's code: std::make_unique() and similar functions
+/// report a line of the standard library.
 bool is_users(const std::source_location& where) {
   return std::string_view(where.file_name()).find("/include/c++/") == std::string_view::npos;
 }
@@ -82,7 +82,7 @@ void ExecutorState::require_open(const ExecutorCache::Visit& visit) const {
               fmt::format("executor '{}' was finalised; make another", name()));
 }
 
-/// Without memory for that nobody knows: the call may be accepted already.
+/// Without memory the scope stays unregistered, as the call may already be accepted.
 ExecutorState::UserCode::UserCode(const ExecutorState& executor) noexcept : executor_(executor) {
   const std::lock_guard lock(executor_.in_user_code_mutex_);
   try {
@@ -117,7 +117,8 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
       entry =
           &find_or_make(wanted_for(arguments, state), maker, limits_of(options.compile.timeout));
     }
-    if (graph != nullptr) graph->emplace(graph_of(*entry));  // first: it takes memory
+    // before the launch, as the copy may throw
+    if (graph != nullptr) graph->emplace(graph_of(*entry));
     changed |= launch(*entry, arguments, sink, device);
   }
   if (changed) cache_.sweep();
@@ -128,7 +129,7 @@ Entry* ExecutorState::find(ExecutorKey& key) const noexcept {
   if (entry != nullptr || !key.is_in_place()) return entry;
   key.be_plain();
   Entry* const plain = cache_.find(key.hash(), key.bytes());
-  // relaxed: a call at the same time as the first compile() need not be served by that.
+  // relaxed: a call concurrent with the first compile() need not find the entry.
   return plain != nullptr && plain->is_ahead.load(std::memory_order_relaxed) ? plain : nullptr;
 }
 
@@ -140,7 +141,7 @@ Entry& ExecutorState::make_ahead(const Wanted& wanted, const executors::Maker& m
   return entry;
 }
 
-/// Whether it is the first of the entry on that device.
+/// Returns whether the call is the first call of the entry on the device.
 bool ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
                            executors::Sink& sink, const Device& device) {
   Site* site = entry.find_site(Inside::of(device)->timeline->id());
@@ -153,7 +154,7 @@ bool ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
       call.take(arguments.leaves(), arguments.firsts());
       call.run(sink);
     } catch (const Error&) {
-      if (call.is_outdated()) continue;  // a call of another thread came first
+      if (call.is_outdated()) continue;  // a call of another thread updated a variable first
       throw;
     }
     call.tell();
@@ -211,7 +212,7 @@ std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& argume
 executors::PendingEntry ExecutorState::compile_async(const executors::Arguments& arguments,
                                                      std::shared_ptr<const executors::Maker> maker,
                                                      const Device* on) {
-  // From here on finalize() waits for it.
+  // From here on finalize() waits for the compile.
   auto visit = std::make_shared<const ExecutorCache::Visit>(cache_);
   no_calls.add();
   require_open(*visit);
@@ -284,7 +285,7 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
 
 ExecutorStatistics ExecutorState::statistics() const {
   ExecutorStatistics statistics;
-  const std::uint64_t no_call = no_calls.get();  // first: both grow
+  const std::uint64_t no_call = no_calls.get();  // read first, as both counts grow
   statistics.calls = cache_.num_visits() - no_call;
   statistics.misses = cache_.misses.get();
   statistics.traces = traces.get();
@@ -302,7 +303,7 @@ std::vector<ExecutorGraph> ExecutorState::graphs() const {
 }
 
 void ExecutorState::finalize() {
-  if (cache_.is_inherited()) return;  // and locks may be taken for ever
+  if (cache_.is_inherited()) return;  // locks may be held by threads of the parent
   const bool inside = [&] {
     const std::lock_guard lock(in_user_code_mutex_);
     return std::ranges::find(in_user_code_, Runner::here()) != in_user_code_.end();
@@ -319,22 +320,22 @@ void ExecutorState::finalize() {
 void ExecutorState::outlive(std::shared_ptr<ExecutorState> self) noexcept {
   const std::lock_guard lock(in_user_code_mutex_);
   self_ = std::move(self);
-  // relaxed: the call that is to see it runs this.
+  // relaxed: the call that must see the flag runs this code.
   is_outlived_.store(true, std::memory_order_relaxed);
 }
 
 void ExecutorState::settle() noexcept {
   if (cache_.is_inherited()) return;
-  std::shared_ptr<ExecutorState> self;  // may be the last to have it
+  std::shared_ptr<ExecutorState> self;  // may hold the last reference
   {
     const std::lock_guard lock(in_user_code_mutex_);
-    if (!in_user_code_.empty()) return;  // the call around this one does it
+    if (!in_user_code_.empty()) return;  // the enclosing call settles
     self.swap(self_);
   }
   if (!self) return;
   try {
     cache_.close();
-  } catch (const std::bad_alloc&) {  // it goes all the same
+  } catch (const std::bad_alloc&) {  // the state is destroyed all the same
   }
 }
 

@@ -1,4 +1,5 @@
-// Which results have the memory of donated arguments. One call's.
+// The donation plan of a call: which results take the memory of donated arguments. Used by one
+// call.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -10,16 +11,16 @@
 
 namespace heddle::rt {
 
-/// Pairs arguments with results one by one: each with the next that may have its memory and has no
-/// other's, from the last one on, round about. Arguments and results mostly come in one order, so
-/// that the next one is the first that is asked.
+/// Pairs donated arguments with results, one by one. An argument gets the next free result that
+/// may take the memory, searched in a circle from the result after the last match. Arguments and
+/// results mostly come in the same order, and then the first candidate fits.
 class Gifts {
  public:
   explicit Gifts(const CompiledGraph& graph) : graph_(graph) {}
   Gifts(const Gifts&) = delete;
   Gifts& operator=(const Gifts&) = delete;
 
-  /// The result that has the memory of that parameter from here on; none: there is none.
+  /// Finds and notes the result that takes the parameter's memory; none: no result may.
   [[nodiscard]] std::optional<std::size_t> pair(std::size_t parameter) {
     const auto& given = graph_.parameters[parameter];
     if (!given.may_be_taken) return {};
@@ -33,12 +34,12 @@ class Gifts {
     }
     return {};
   }
-  /// The same of that result, which has no other's yet, and may have this one's memory.
+  /// Notes a given pair. The result must be free and allowed to take the parameter's memory.
   void pair(std::size_t parameter, std::size_t result) {
     givers_.resize(graph_.results.size(), nobody);
     givers_[result] = static_cast<std::uint32_t>(parameter);
   }
-  /// The parameter whose memory that result has, if it has any's.
+  /// The parameter whose memory the result takes; none: the result has memory of its own.
   [[nodiscard]] std::optional<std::size_t> giver(std::size_t result) const noexcept {
     if (givers_.empty() || givers_[result] == nobody) return {};
     return givers_[result];
@@ -47,7 +48,7 @@ class Gifts {
  private:
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};
   const CompiledGraph& graph_;
-  boost::container::small_vector<std::uint32_t, 16> givers_;  // of each result; empty: none of any
+  boost::container::small_vector<std::uint32_t, 16> givers_;  // of each result; empty: no pairs yet
   std::size_t next_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What a call of an executor is given: checks, and where it comes from.
+// Arguments of an executor's call: checks, and copies to the device.
 #include "runtime/device/allocation.hpp"
 #include "runtime/executor/call.hpp"
 
@@ -23,7 +23,7 @@ std::string ExecutorCall::user() const {
 
 namespace {
 
-/// Of a number that the host gave; else empty.
+/// The value of a number given by the host, for messages; otherwise empty.
 std::string value_of(const executors::Leaf& leaf) {
   if (leaf.data == nullptr || leaf.count >= 0) return "";
   return " = " + render_array({leaf.dtype, {}}, leaf.data);
@@ -53,7 +53,7 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
   note_donated(leaves.size(), first_of);
   if (given_.size() < graph_.parameters.size()) take_others();
   small_ = plain_ && site_.small.has_value();
-  // Whatever is not as it should be is found where it is submitted.
+  // The fast path needs no checks here: submit_plainly() finds arguments that do not fit.
   for (std::size_t k = 0; plain_ && k < given_.size(); ++k)
     plain_ = !given_[k].donated || is_plain_gift(k);
   small_ = small_ && plain_;
@@ -63,7 +63,7 @@ void ExecutorCall::take(std::span<const executors::Leaf> leaves,
   bring();
 }
 
-/// Null: a value of the host, which is to be brought.
+/// Null: a host value, to be converted by bring().
 void ExecutorCall::add(const Array* array, bool donated) {
   const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
   given_.push_back({state, donated});
@@ -71,7 +71,7 @@ void ExecutorCall::add(const Array* array, bool donated) {
            Inside::of(state->view.buffer())->ledger == execution_.ledger && !state->is_awaited();
 }
 
-/// Variables, and what the hook sets.
+/// Adds the variables, and the arrays that the hook sets.
 void ExecutorCall::take_others() {
   others_.resize(graph_.parameters.size() - given_.size());
   set_sides(given_.size());
@@ -79,7 +79,8 @@ void ExecutorCall::take_others() {
   for (const Other& each : others_) add(&*each.array, each.donated);
 }
 
-/// All at one moment. They are looked at again at that of the launch, without a wait between locks.
+/// Reads the arrays of all variables at one moment: the locks are held together, without a wait in
+/// between. hold() compares at the launch.
 void ExecutorCall::see_variables() {
   boost::container::small_vector<Seen, 2> seen;
   for (const CompiledGraph::VariableUse& use : graph_.variables)
@@ -94,7 +95,7 @@ void ExecutorCall::see_variables() {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; k < use.variable->arrays.size(); ++k) {
       const Array& array = use.variable->arrays[k];
-      // It is in place where nobody else can find it.
+      // The update is in place where no other handle can reach the array.
       const auto& state = Inside::of(array);
       const auto& buffer = Inside::of(state->view.buffer());
       const bool alone = state.use_count() == 1 && buffer.use_count() == 1;
@@ -161,14 +162,14 @@ void ExecutorCall::note_donated(std::size_t num_leaves, std::span<const std::siz
   }
 }
 
-/// It is all of its buffer, and no other argument.
+/// Tells whether a donated argument is a whole buffer, given once.
 bool ExecutorCall::is_plain_gift(std::size_t k) {
   const BufferView& view = given_[k].array->view;
   const BufferState& buffer = *Inside::of(view.buffer());
   return graph_.parameters[k].bytes == buffer.bytes && num_given(buffer) == 1;
 }
 
-/// All are where the device finds them, or may be copied.
+/// Arguments must lie in memory that the device reaches, or be allowed to be copied.
 void ExecutorCall::check_spaces() const {
   if (executor_.options.other_devices == OtherDevices::copy) return;
   for (std::size_t k = 0; k < given_.size(); ++k) {
@@ -219,8 +220,8 @@ void ExecutorCall::check_donation(std::size_t k, const BufferState& buffer) {
   }
 }
 
-/// Values of the host, and arrays of other devices, come to this one. Nobody else has what is made
-/// here: results may lie in its memory.
+/// Converts host values, and copies arrays of other devices. Only the call has the new arrays,
+/// hence results may take their memory.
 void ExecutorCall::bring() {
   for (std::size_t k = 0; k < given_.size(); ++k) {
     const ArrayState* const array = given_[k].array;

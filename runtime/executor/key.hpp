@@ -1,7 +1,7 @@
-// What tells entries of an executor apart. Values; any thread.
+// The key that tells entries of an executor apart. Values; any thread.
 #pragma once
 
-#define XXH_INLINE_ALL  // a few bytes, for which no call is worth it
+#define XXH_INLINE_ALL  // the keys are short: a function call would cost more than the hash
 #include <xxhash.h>
 
 #include <algorithm>
@@ -26,10 +26,10 @@ struct BackendState;
   return {leaf.dtype, leaf.count < 0 ? Dims{} : Dims{leaf.count}};
 }
 
-/// Byte by byte: the backend, the structure, and of each leaf its type.
+/// The bytes of the key: the backend, the structure, and the type of each leaf.
 class ExecutorKey {
  public:
-  /// `donates`: every call of the executor does.
+  /// `donates`: the options of the executor name donated arguments.
   ExecutorKey(const executors::Arguments& arguments, const BackendState* backend, bool donates) {
     put(&backend, sizeof backend);
     const std::string_view structure = arguments.structure();
@@ -51,10 +51,11 @@ class ExecutorKey {
     }
     put(&is_in_place_, sizeof is_in_place_);
   }
-  /// Results may lie in the memory of large arguments: then stores past the caches, of lines that
-  /// were just read, would take longer than others, so that such calls have code of their own.
+  /// Tells whether results may lie in the memory of large arguments. Non-temporal stores to lines
+  /// that were just read are slower than plain stores, hence separate code for calls with large
+  /// donations.
   [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
-  /// From here on it is that of calls which donate nothing large.
+  /// Turns the key into the key of calls that donate no large argument.
   void be_plain() noexcept {
     is_in_place_ = false;
     char* const end = many_.empty() ? few_ + size_ : many_.data() + many_.size();
@@ -63,7 +64,7 @@ class ExecutorKey {
   [[nodiscard]] std::string_view bytes() const noexcept {
     return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
   }
-  /// Of such bytes, those that tell the types alone.
+  /// The part of the bytes that tells the backend, the structure and the types.
   [[nodiscard]] static std::string_view types_in(std::string_view bytes) noexcept {
     return bytes.substr(0, bytes.size() - sizeof is_in_place_);
   }
@@ -72,7 +73,7 @@ class ExecutorKey {
   }
 
  private:
-  /// Kernels that touch less store through the caches anyway.
+  /// Kernels that touch less memory use no non-temporal stores anyway.
   static constexpr std::int64_t large_bytes = std::int64_t{1} << 18;
 
   void put(const void* from, std::size_t count) {
@@ -90,7 +91,8 @@ class ExecutorKey {
     const std::size_t rank = std::min(dims.size(), rank_many);
     const auto head = static_cast<std::uint16_t>(static_cast<unsigned>(dtype) | rank << 8U);
     const std::size_t bytes = sizeof head + rank * sizeof(std::int64_t);
-    // Usual types, at once: few bytes, as the hash takes twice as long for more than 240 in all.
+    // Usual types, in one step. The key stays short, as the hash takes twice as long for more than
+    // 240 bytes in total.
     if (size_ + bytes <= sizeof few_ && rank < rank_many && many_.empty()) [[likely]] {
       char* to = few_ + size_;
       std::memcpy(to, &head, sizeof head);
@@ -107,10 +109,10 @@ class ExecutorKey {
     for (const std::int64_t extent : dims) put(&extent, sizeof extent);
   }
 
-  char few_[512];  // NOLINT: of these, size_ are set
+  char few_[512];  // NOLINT: the first size_ bytes are set
   std::size_t size_ = 0;
   bool is_in_place_ = false;
-  std::string many_;  // instead, where there are more
+  std::string many_;  // replaces few_ for longer keys
 };
 
 }  // namespace heddle::rt

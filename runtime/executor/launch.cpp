@@ -1,4 +1,4 @@
-// How a call of an executor comes to its device: plainly, as any other work, or in a recording.
+// The launch of an executor's call: on the fast path, as a Work, or in a recording.
 #include "runtime/executor/call.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@
 
 namespace heddle::rt {
 
-/// Where all that it uses is there, of its own device, and nothing is to be waited for.
+/// Tries the fast path: the values of every buffer are present, on the device itself, and there is
+/// nothing to wait for.
 bool ExecutorCall::submit_plainly() {
   if (!plain_ || sched::Clocks::on() || (!seen_.empty() && !hold())) return false;
   if (rt::submit_plainly(*Inside::of(device_), *this)) return true;
@@ -57,7 +58,7 @@ const std::string& ExecutorCall::text_of(const Gift& gift) const {
   return gift.result == no_result ? site_.freed_text : site_.taken_texts[gift.result];
 }
 
-/// How many of all that are arrays.
+/// How many arguments lie in the buffer.
 std::size_t ExecutorCall::num_given(const BufferState& buffer) {
   const auto buffer_of = [](const Given& each) -> const BufferState* {
     return each.array != nullptr ? Inside::of(each.array->view.buffer()).get() : nullptr;
@@ -76,13 +77,13 @@ bool ExecutorCall::look(PlainUses& uses) {
   const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
     BufferState& buffer = *Inside::of(view.buffer());
     if (!is_there(buffer) || buffer.borrowed) return false;
-    // Nothing keeps memory of another device for the task: it goes with that device.
+    // The task does not keep memory alive. Memory of another device could go with that device.
     if (buffer.memory->timeline() != site_.timeline) return false;
     if (use == Use::change && !buffer.may_be_handed_over()) return false;
     const Hazards::Next next{
         site_.timeline, uses.disturbances(), {view.offset(), view.offset() + bytes}, use, true};
     auto record = buffer.hazards().plain(next, 1);
-    // Where it is used for the first time, each use of it may be one record more.
+    // At the first use of a buffer, each read of the buffer may need one record more.
     if (record && *record == nullptr && use == Use::read)
       record = buffer.hazards().plain(next, num_given(buffer));
     if (!record) return false;
@@ -129,12 +130,12 @@ void ExecutorCall::submit_carefully() {
   Work work{site_.label, std::move(record_), accesses};
   if (!seen_.empty()) work.condition = this;
   const Event event = submit(*Inside::of(device_), std::move(work), options);
-  // Else release() saw to that, and others may have the results by now.
+  // With variables, release() has set the events already, and other threads may have the results.
   for (std::size_t r = 0; seen_.empty() && r < states_.size(); ++r) states_[r]->event = event;
   for (const Array& array : left_) {
     try {
       static_cast<void>(array.view().buffer().donate(executor_.where));
-    } catch (...) {  // somebody else took it meanwhile, or there is no memory to note who did
+    } catch (...) {  // another thread took the buffer meanwhile, or memory for the note is missing
     }
   }
 }
@@ -191,7 +192,7 @@ void ExecutorCall::record(RecordingState& recording, executors::Sink& sink) {
   recording.add(recorded());
 }
 
-/// A call with memory of its own, as a routine is one.
+/// The call as a part of a recording, with memory of its own, as a routine has.
 std::shared_ptr<const Recorded> ExecutorCall::recorded() {
   fill_tables();
   std::vector<std::optional<BufferView>> entries(record_->tables.entries().size());

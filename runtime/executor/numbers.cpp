@@ -1,4 +1,4 @@
-// Numbers of no width that a call is given.
+// Arguments that are numbers without a type of their own.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace heddle::executors {
 
-/// Each has the type that all floats beside it have in common, as a number in a graph has.
+/// Gives such a number the common type of the float arguments, as a number in a graph has.
 void Arguments::fit_numbers() {
   std::optional<DType> met;
   for (const Leaf& leaf : leaves_) {

@@ -16,12 +16,12 @@
 namespace heddle {
 namespace {
 
-/// An array as rows, one after the other, of bytes, and as it is to be.
+/// An array as consecutive rows, before and after the padding.
 struct Rows {
-  ArrayType type;      // to be
-  std::size_t count;   // of rows
-  std::size_t bytes;   // of one that there is
-  std::size_t padded;  // of one that is to be
+  ArrayType type;      // after the padding
+  std::size_t count;   // number of rows
+  std::size_t bytes;   // bytes of a row before the padding
+  std::size_t padded;  // bytes of a row after the padding
 };
 
 Rows rows_of(const ArrayType& type, std::int64_t axis, const Dims& sizes) {
@@ -42,7 +42,7 @@ Rows rows_of(const ArrayType& type, std::int64_t axis, const Dims& sizes) {
   return rows;
 }
 
-/// The type holds the value: all of it, but for what floats round.
+/// Checks that the type holds the value exactly, apart from the rounding of floats.
 void require_held(const ArrayType& type, const HostArray& fill, double value) {
   const bool rounds = is_floating(type.dtype);
   const bool held =

@@ -21,7 +21,7 @@ RunInputs no_inputs() noexcept {
   return {{}, nullptr, *no_trace};
 }
 
-/// Its plain call failed. One that did not begin leaves them what they had, which lies there.
+/// After a failed plain call. A call that did not begin leaves the old values in place.
 void lose_updated(const CompiledGraph& graph) noexcept {
   for (const CompiledGraph::VariableUse& use : graph.variables) {
     if (use.first_result) use.variable->lose();
@@ -61,7 +61,7 @@ CallRecord::CallRecord(Site& site) : site_(site) {
 }
 
 std::unique_ptr<CallRecord> CallRecord::make(Site& site) {
-  // No other operation is kept there.
+  // The free list of a site holds records only.
   if (auto* const spare = static_cast<CallRecord*>(site.spares.take()))
     return std::unique_ptr<CallRecord>(spare);
   return std::unique_ptr<CallRecord>(new CallRecord(site));
@@ -84,7 +84,8 @@ Status CallRecord::ended(Execution& /*execution*/, Status status) noexcept {
   return how;
 }
 
-/// What its own device was to do before is over by now; others may still fill what is to be copied.
+/// Earlier tasks of the device have ended by now; other devices may still fill the value to be
+/// copied.
 void CallRecord::pass_over(Execution& execution) noexcept {
   leaves_values_ = std::ranges::all_of(kept, [&](const Kept& each) {
     const bool stays = each.move.route == Route::none;
@@ -98,14 +99,14 @@ void CallRecord::pass_over(Execution& execution) noexcept {
 void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
   run_.reset();
   accesses.clear();
-  // Before its end is told, after which somebody may recall them.
+  // Before the end of the task is visible, as recall() may follow at once.
   for (const Kept& each : kept) {
     if (!leaves_values_) each.variable->lose();
   }
   kept.clear();
   leaves_values_ = false;
   Site& site = site_;
-  site.spares.give(*this);  // and may go with the site
+  site.spares.give(*this);  // the record may go with the site
   if (site.launches.end()) delete &site;
 }
 

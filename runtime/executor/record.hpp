@@ -1,4 +1,4 @@
-// A launch of what an executor compiled, as the queue of its device holds it.
+// One launch of an executor's code, as the queue of the device holds it.
 #pragma once
 
 #include <memory>
@@ -15,38 +15,40 @@ namespace heddle::rt {
 
 class VariableState;
 
-// Plain calls keep no memory: what those who have it let go meanwhile is free for tasks of the same
-// device at once, and for others once its last uses have ended, of which these are some.
+// Calls on the fast path keep no memory alive. A block whose handles go during such a call is free
+// at once for tasks of the same device, and for tasks of other devices once the block's last uses,
+// the call among them, have ended.
 
-/// One of a small kernel.
+/// A call of a single small kernel.
 struct SmallCall {
-  Site* site;  ///< held by being counted there
+  Site* site;  ///< counted in the site's launches
   void* data[SmallBuffers::max];
 
   static const sched::TaskOps ops;
 };
 static_assert(sizeof(SmallCall) <= sched::task_bytes_max);
 
-/// Any other. Once it has ended it is left to others of its site, empty.
+/// Any call that is not small. After its end the record goes, emptied, to the free list of the
+/// site.
 class CallRecord final : public Operation {
  public:
-  /// One that is spare, or a new one. Under the ledger of the device.
+  /// A record of the free list, or a new record. Under the ledger of the device.
   [[nodiscard]] static std::unique_ptr<CallRecord> make(Site& site);
 
-  // To be filled in:
-  Tables tables;      ///< what they have is another call's
-  Accesses accesses;  ///< empty
-  /// What a variable that it updates has where it does not run: its value from before.
+  // To be filled in by the call:
+  Tables tables;      ///< entries of a reused record hold an earlier call's values
+  Accesses accesses;  ///< empty at first
+  /// The old value of an updated variable, restored where the task does not run.
   struct Kept {
     VariableState* variable;
-    Event filled;  ///< the end of what fills that
-    bool ours;     ///< that is a copy, which the call made
-    Move move;     ///< none: it stays where it is
+    Event filled;  ///< the end of the task that fills the old value
+    bool ours;     ///< the old value is a copy, made by the call
+    Move move;     ///< copies the old value; Route::none: the value stays in place
   };
-  std::vector<Kept> kept;  ///< empty; of all that it updates, where it is not plain
+  std::vector<Kept> kept;  ///< empty on the fast path; otherwise every array of updated variables
 
-  /// How the queue handles one that was filled in, and held by accepted(), and is given as a
-  /// CallRecord*.
+  /// The queue's operations on a record. The task is a CallRecord*; the record is filled in, and
+  /// held by accepted().
   static const sched::TaskOps plain_ops;
   Status run(Execution& execution) override;
   Status ended(Execution& execution, Status status) noexcept override;
@@ -59,11 +61,11 @@ class CallRecord final : public Operation {
   static void destroy_plain_task(void* callable) noexcept;
   void retire(std::shared_ptr<Execution> execution) noexcept override;
 
-  Site& site_;  // has its spares
-  /// Its variables have what it computed, or, where it was passed over, what they had before.
+  Site& site_;  // owner of the free list
+  /// The updated variables hold the computed values or, after pass_over(), the old values.
   bool leaves_values_ = false;
   Run::Room room_;
-  std::optional<Run> run_;  // goes first
+  std::optional<Run> run_;  // reset first
 };
 
 }  // namespace heddle::rt

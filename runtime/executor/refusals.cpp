@@ -1,4 +1,4 @@
-// Why arguments of other types are refused, and how they differ from what is compiled.
+// Errors for arguments of unexpected types: how the arguments differ from the compiled types.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 
 namespace heddle::rt {
 
-/// Of what was compiled before: the arguments are to be of the types that it was compiled for.
+/// Checks that the arguments have the types for which the entry was compiled.
 void ExecutorState::check_types(const Entry& entry, const executors::Arguments& arguments) const {
   const ExecutorKey key(arguments, entry.graph->backend.get(), false);
   if (ExecutorKey::types_in(key.bytes()) == ExecutorKey::types_in(entry.key)) return;
@@ -45,7 +45,7 @@ void ExecutorState::check_types(const Entry& entry, const executors::Arguments& 
 
 Error ExecutorState::full(const Wanted& wanted,
                           const std::vector<std::shared_ptr<Entry>>& entries) const {
-  // The closest one: of as many leaves, with the fewest types that differ, else the last.
+  // The closest entry: as many leaves, and the fewest different types; otherwise the last entry.
   const Entry* closest = entries.back().get();
   std::vector<std::string> types;
   bool found = false;

@@ -13,7 +13,8 @@ namespace {
 struct EndBuffer {
   void operator()(BufferState* buffer) const noexcept { buffer->end(); }
 };
-/// A task may keep the memory, and with it the cell: a task never holds the device that runs it.
+/// Drops the device, as a task may keep the memory, and with the memory the cell: a task must never
+/// hold the device that runs the task.
 struct EndArray {
   void operator()(ArrayState* array) const noexcept {
     Inside::rebind(array->view, std::shared_ptr<BufferState>());
@@ -33,7 +34,7 @@ void ResultCell::make_buffer(const Execution& execution) {
 std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayType& type,
                                               dev::BlockRef block, std::size_t bytes) {
   const Execution& execution = *Inside::of(device)->execution;
-  // relaxed: nobody else has a part yet.
+  // relaxed: no other thread has a part yet.
   left_.store(parts, std::memory_order_relaxed);
   auto memory = std::allocate_shared<const Memory>(Allocator<Memory>(*this, 0), execution.memory,
                                                    std::move(block), bytes);
@@ -51,8 +52,8 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
 
 std::shared_ptr<ArrayState> ResultCell::begin_promised(const Device& device, const ArrayType& type,
                                                        std::shared_ptr<const BufferState> giver) {
-  // relaxed: nobody else has a part yet.
-  left_.store(parts - 1, std::memory_order_relaxed);  // another one has the memory
+  // relaxed: no other thread has a part yet.
+  left_.store(parts - 1, std::memory_order_relaxed);  // the memory is the giver's
   std::size_t begun = 1;
   try {
     make_buffer(*Inside::of(device)->execution);
@@ -64,7 +65,7 @@ std::shared_ptr<ArrayState> ResultCell::begin_promised(const Device& device, con
   }
 }
 
-/// Of the parts, the buffer and the array.
+/// Starts two of the parts: the buffer and the array.
 std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, const ArrayType& type,
                                                       std::size_t& begun) {
   std::shared_ptr<BufferState> buffer(&*buffer_, EndBuffer(), Allocator<char>(*this, 1));
@@ -80,13 +81,13 @@ std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, cons
 }
 
 void ResultCell::end_part() noexcept {
-  // acq_rel: pairs with itself: all that was done with the parts comes before the cell is
-  // another's. acquire: the same for the last part, beside which nobody has one.
+  // acq_rel: pairs with itself: uses of the parts come before the reuse of the cell. acquire: pairs
+  // with that release, where the caller has the last part.
   if (left_.load(std::memory_order_acquire) != 1 &&
       left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
     return;
   ResultCells& cells = of_;
-  cells.given_.push(*this);  // and may go with the cells
+  cells.given_.push(*this);  // the cell may go with the pool
   if (cells.cells_.end()) delete &cells;
 }
 
@@ -105,7 +106,7 @@ ResultCell& ResultCells::take() {
 void ResultCells::put_back(ResultCell& cell) noexcept {
   cell.next = ours_;
   ours_ = &cell;
-  static_cast<void>(cells_.end());  // never the last: it was taken by the owner
+  static_cast<void>(cells_.end());  // never the last, as the pool's owner calls
 }
 
 ResultCells::~ResultCells() {

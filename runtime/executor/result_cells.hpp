@@ -1,13 +1,13 @@
-// Room for the handles of one result of a call, used again and again: an array, the buffer that it
-// lies in, and the memory that this was given, each of which goes in its own time. So a call whose
-// results were dropped makes new ones without memory for handles.
+// The handle pool of one result: each cell ("result cell") has room for an array, the array's
+// buffer, and the buffer's memory, which are destroyed independently. A call whose earlier results
+// were dropped makes new handles without memory allocation.
 //
-//   site                       cell                                  who has a result
-//   takes a spare one  ----->  array, buffer, memory: three parts -> let them go, on any thread
-//   spare again        <-----  the last of the parts has gone
+//   site                       cell                                  owner of a result
+//   takes a spare cell ----->  array, buffer, memory: three parts -> destroyed on any thread
+//   spare again        <-----  the last part is destroyed
 //
-// Cells outlive their pool while somebody has a part. Any thread; taking one: with the ledger of
-// the device locked.
+// A cell outlives its pool while a part is alive. Any thread; taking a cell: with the ledger (the
+// device lock) held.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ class ResultCell {
   ResultCell(const ResultCell&) = delete;
   ResultCell& operator=(const ResultCell&) = delete;
 
-  /// What a std::shared_ptr of a part counts lies in the cell.
+  /// Places the control block of a part's std::shared_ptr in the cell.
   template <class T>
   struct Allocator {
     using value_type = T;
@@ -42,7 +42,7 @@ class ResultCell {
         : cell(other.cell), part(other.part) {}
     [[nodiscard]] T* allocate(std::size_t count) const noexcept {
       static_assert(sizeof(T) <= room_bytes);
-      static_cast<void>(count);  // one
+      static_cast<void>(count);  // always one
       return reinterpret_cast<T*>(cell->rooms_[part].bytes);
     }
     void deallocate(T* /*at*/, std::size_t /*count*/) const noexcept { cell->end_part(); }
@@ -54,15 +54,15 @@ class ResultCell {
     std::size_t part;
   };
 
-  /// Once it was taken, the three parts begin: of a buffer of `bytes` of that block.
-  /// Throws std::bad_alloc, and then it has none.
+  /// Starts the three parts of a taken cell: a buffer of `bytes` in the block. Throws
+  /// std::bad_alloc, and then no part is alive.
   [[nodiscard]] std::shared_ptr<ArrayState> begin(const Device& device, const ArrayType& type,
                                                   dev::BlockRef block, std::size_t bytes);
-  /// The same, of the memory that `giver` has until it is handed over.
+  /// Starts the parts with the memory that `giver` has until the hand-over.
   [[nodiscard]] std::shared_ptr<ArrayState> begin_promised(
       const Device& device, const ArrayType& type, std::shared_ptr<const BufferState> giver);
 
-  ResultCell* next = nullptr;  ///< of its pool
+  ResultCell* next = nullptr;  ///< in the pool's list
 
  private:
   friend class ResultCells;
@@ -78,13 +78,13 @@ class ResultCell {
                                             std::size_t& begun);
 
   ResultCells& of_;
-  std::atomic<std::uint32_t> left_{0};  // parts that somebody has
+  std::atomic<std::uint32_t> left_{0};  // live parts
   std::optional<ArrayState> array_;
   std::optional<BufferState> buffer_;
   Room rooms_[parts];
 };
 
-/// The spare cells of a result on a device.
+/// The pool of one result on a device: the spare cells.
 class ResultCells {
  public:
   ResultCells() = default;
@@ -95,9 +95,9 @@ class ResultCells {
     void operator()(ResultCells* cells) const noexcept;
   };
 
-  /// A spare one, or a new one. Under the ledger of the device. Throws std::bad_alloc.
+  /// A spare cell, or a new cell. Under the ledger of the device. Throws std::bad_alloc.
   [[nodiscard]] ResultCell& take();
-  /// One that was taken, and did not begin. Under the ledger.
+  /// Returns a taken cell whose parts did not start. Under the ledger.
   void put_back(ResultCell& cell) noexcept;
 
  private:
@@ -106,7 +106,7 @@ class ResultCells {
 
   sched::Inbox<ResultCell> given_;
   ResultCell* ours_ = nullptr;  // taken out of `given_`
-  sched::SplitCount<> cells_;   // that somebody has a part of
+  sched::SplitCount<> cells_;   // counts cells with live parts
 };
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// Side parameters, as their hook sees them.
+// Side parameters, as seen by the hook that sets them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is behind Executor. Immutable, but for its cache and whether it was finalised; any thread.
+// The state behind Executor. Immutable, but for the cache and the finalised flag; any thread.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ class ExecutorKey;
 class RecordingState;
 
 [[nodiscard]] bool is_default(const NodeLogger& logger) noexcept;
-/// The first five texts, and how many more there are.
+/// The first five texts, and the count of the rest.
 [[nodiscard]] std::string first_few(const std::vector<std::string>& texts, const char* between);
-/// Marks every node of floats that the graph needs.
+/// Marks every float node that the results need.
 void mark_floats(const TracedGraph& traced);
 
 class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
@@ -34,33 +34,35 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
 
   void call(const executors::Arguments& arguments, const executors::Maker& maker,
             executors::Sink& sink, const Device* device, std::optional<ExecutorGraph>* graph);
-  /// The call, as a part of the recording.
+  /// Adds the call to the recording.
   void record(RecordingState& recording, const executors::Arguments& arguments,
               const executors::Maker& maker, executors::Sink& sink, const Device* device);
-  /// The entry for arguments of these types, which is made if there is none. Runs nothing.
+  /// The entry for arguments of these types, made where missing. Runs nothing.
   [[nodiscard]] std::shared_ptr<Entry> compile(const executors::Arguments& arguments,
                                                const executors::Maker& maker, const Device* device);
-  /// The same, meanwhile. The maker is called by another thread.
+  /// Compiles in the background. A thread of the compile pool calls the maker.
   [[nodiscard]] executors::PendingEntry compile_async(const executors::Arguments& arguments,
                                                       std::shared_ptr<const executors::Maker> maker,
                                                       const Device* device);
-  /// Of that entry. `checked`: whether the arguments are looked at.
+  /// Calls with the given entry. `checked`: compare the arguments with the types of the entry.
   void call_entry(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
                   bool checked, const Device* device);
-  /// Idempotent; waits for what is under way.
+  /// Idempotent; waits for calls and compiles under way.
   void finalize();
-  /// Its last handle goes in code of users in one of its own calls, which finalises it at its end.
+  /// Called where the last handle goes in user code within a call of the same executor. The end of
+  /// the outermost call finalises.
   void outlive(std::shared_ptr<ExecutorState> self) noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return options.name; }
   [[nodiscard]] ExecutorStatistics statistics() const;
   [[nodiscard]] std::vector<ExecutorGraph> graphs() const;
-  /// Has the logger and the check for NaN look at what is marked. Throws what the logger does.
+  /// Passes the marked nodes to the logger and to the check for NaN. Throws the errors of the
+  /// logger.
   void tell(const CompiledGraph& graph, std::span<const Array> marked) const;
   void check_results(const CompiledGraph& graph, std::span<const Array> marked,
                      std::size_t first) const;
 
-  /// While code of users runs in a call: it may not finalise.
+  /// A scope in which user code runs within a call and must not finalise.
   class UserCode {
    public:
     explicit UserCode(const ExecutorState& executor) noexcept;
@@ -74,12 +76,12 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
     bool is_known_ = false;
   };
 
-  const std::vector<Device> devices;  ///< one, as long as there are no meshes
+  const std::vector<Device> devices;  ///< one device, as meshes do not exist yet
   const ExecutorOptions options;
   const std::source_location where;
-  const bool always_tells;  ///< the logger is told where nothing is marked, too
+  const bool always_tells;  ///< call the logger even where no node is marked
   NumberForPeople traces, compiles, copies;
-  NumberForPeople no_calls;  ///< visits of the cache that were no calls
+  NumberForPeople no_calls;  ///< visits of the cache that were not calls
 
  private:
   struct Wanted {
@@ -112,14 +114,14 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
     return device != nullptr ? *device : devices.front();
   }
 
-  /// The end of a call.
+  /// Runs the deferred finalisation at the end of a call.
   class CallEnd {
    public:
     explicit CallEnd(ExecutorState& executor) noexcept : executor_(executor) {}
     CallEnd(const CallEnd&) = delete;
     CallEnd& operator=(const CallEnd&) = delete;
     ~CallEnd() {
-      // relaxed: it was set in this call, or is not to be seen.
+      // relaxed: only a flag set within this call matters.
       if (executor_.is_outlived_.load(std::memory_order_relaxed)) [[unlikely]]
         executor_.settle();
     }
@@ -131,13 +133,14 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   [[nodiscard]] Site& add_site(Entry& entry, const Device& device);
 
   mutable std::mutex in_user_code_mutex_;
-  mutable std::vector<Runner> in_user_code_;  // guarded by that
-  std::shared_ptr<ExecutorState> self_;       // likewise: while no handle has it, and calls end
+  mutable std::vector<Runner> in_user_code_;  // guarded by in_user_code_mutex_
+  // guarded likewise: keeps the state alive after the last handle, until the calls end
+  std::shared_ptr<ExecutorState> self_;
   std::atomic<bool> is_outlived_{false};
   ExecutorCache cache_;
 };
 
-/// What handles share: the last one finalises.
+/// The part that handles share: the last handle finalises.
 class ExecutorHandle {
  public:
   explicit ExecutorHandle(std::shared_ptr<ExecutorState> of) : state(std::move(of)) {}

@@ -1,4 +1,4 @@
-// What executors tell of the nodes of their calls: loggers, and the search for NaN and infinity.
+// Calls of loggers about marked nodes, and the search for NaN and infinity.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace heddle {
 namespace {
 
 constexpr std::string_view full_prefix = "#full ";
-/// Of nodes that nan_check marked itself.
+/// The mark of nodes that nan_check added.
 constexpr std::string_view check_mark = "#nan_check";
 
 std::string shown(const Array& value, bool whole) {
@@ -43,16 +43,16 @@ struct DefaultNodeLogger {
       text +=
           fmt::format("{}: {} =\n{}\n", message, logged.nodes[k], shown(logged.values[k], whole));
     }
-    std::fputs(text.c_str(), stderr);  // in one piece
+    std::fputs(text.c_str(), stderr);  // a single write
   }
 };
 
-/// What a node is looked at for: NaN first, which infinities elsewhere may have made.
+/// The test for an element. NaN comes first, as infinities elsewhere may have caused the NaN.
 using IsStrange = bool (*)(double);
 constexpr IsStrange is_nan = [](double value) { return std::isnan(value); };
 constexpr IsStrange is_infinite = [](double value) { return std::isinf(value); };
 
-/// How many elements are, and the first.
+/// Number of strange elements, and the index of the first.
 struct Strange {
   std::int64_t count = 0, first = 0;
 };
@@ -131,8 +131,8 @@ void ExecutorState::tell(const CompiledGraph& graph, std::span<const Array> mark
   check_results(graph, marked, count);
 }
 
-/// The nodes from number `first` on are all of floats. What no result shows is of no account: the
-/// exp() in a sigmoid may be infinite. Nor are constants, which somebody meant.
+/// The nodes from number `first` on are floats. A strange value that no result shows is ignored:
+/// the exp() in a sigmoid may be infinite. Constants are ignored too, as the user chose the values.
 void ExecutorState::check_results(const CompiledGraph& graph, std::span<const Array> marked,
                                   std::size_t first) const {
   const jit::GraphState& state = *Inside::of(graph.traced.graph());

@@ -36,7 +36,7 @@ void VariableState::set(std::vector<Array>& leaves) {
   for (const Array& array : leaves) ends.push_back(array.event());
   set_.swap(ends);
   arrays.swap(leaves);
-  // relaxed: an update from before may still set it, and then nothing is recalled.
+  // relaxed: a late update of the old arrays may set the flag again, and then recall() gives up.
   is_lost_.store(false, std::memory_order_relaxed);
   ++changes;
 }

@@ -1,4 +1,4 @@
-// What is behind Variable: its arrays, and how functions use it. Any thread.
+// The state behind Variable: the arrays, and their use in functions. Any thread.
 #pragma once
 
 #include <atomic>
@@ -28,27 +28,29 @@ class VariableState {
   const TreeDef structure;
   std::vector<ArrayType> types;  // constant
 
-  /// Of what follows; whoever has it waits for nothing. Throws unavailable in a forked child, where
-  /// a thread that it lacks may have it.
+  /// Locks `mutex`; the holder must not wait. Throws unavailable in a forked child, where a thread
+  /// of the parent may hold the lock.
   [[nodiscard]] std::unique_lock<std::mutex> lock();
-  sched::ObjectMutex mutex;  // guards what follows
-  /// It has these from here on; what it had before comes back.
+  sched::ObjectMutex mutex;  // guards the members below
+  /// Installs new arrays; the old arrays come back in `leaves`.
   void set(std::vector<Array>& leaves);
-  /// Where updates were accepted and did not run, its arrays are those from before them, which lie
-  /// where these updates would have left theirs. Whether that happened now.
+  /// Where accepted updates did not run, the memory of the current arrays holds the values from
+  /// before the updates. Replaces the arrays with arrays that have ended well, and tells whether a
+  /// replacement took place.
   bool recall() noexcept;
   std::vector<Array> arrays;
-  std::uint64_t changes = 0;  ///< other arrays came
-  std::uint64_t looks = 0;    ///< others were given these
+  std::uint64_t changes = 0;  ///< number of replacements of the arrays
+  std::uint64_t looks = 0;    ///< number of times that the arrays were handed out
 
-  /// An update failed, or was passed over and could not leave the value from before. Any thread.
+  /// An update failed, or was passed over and could not restore the old value. Any thread.
   void lose() noexcept {
-    // relaxed: pairs with the load in recall(); the end of the update carries it there.
+    // relaxed: pairs with the load in recall(); the end of the update orders the store before that
+    // load.
     is_lost_.store(true, std::memory_order_relaxed);
   }
 
  private:
-  std::vector<Event> set_;  // the ends of what fills what it was set to
+  std::vector<Event> set_;  // the ends of the tasks that fill the arrays installed last
   std::atomic<bool> is_lost_{false};
 };
 

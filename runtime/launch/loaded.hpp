@@ -1,5 +1,4 @@
-// Code as a device's hardware runs it, and the memory that one launch of it has. Values; any
-// thread.
+// Code as loaded on a device, and the memory of one launch. Values; any thread.
 #pragma once
 
 #include <cstddef>
@@ -21,63 +20,63 @@ struct BackendState;
 struct Execution;
 class Memory;
 
-/// A step of code, and where it is a kernel:
+/// A step of code. The other members are set if the step is a kernel.
 struct LoadedStep {
   jit::Step step;
-  std::shared_ptr<const dev::Module> module{};  ///< the device's
-  std::size_t first_buffer = 0;                 ///< the place of its first one in Tables::kernels
+  std::shared_ptr<const dev::Module> module{};  ///< loaded on the device
+  std::size_t first_buffer = 0;                 ///< index of the first buffer in Tables::kernels_
 };
 
-/// The only step of code, where that is a kernel that looks at nothing but memory and static
-/// indices, and is done when it was launched.
+/// The only step of code, if the step is a kernel with no inputs but memory and static indices, and
+/// Queue::launch() returns after the kernel's end.
 struct SingleKernel {
   const dev::Module* module;
   std::size_t index;
-  std::uint32_t parts;  ///< see jit::KernelStep; 1 where nobody helps the device
+  std::uint32_t parts;  ///< see jit::KernelStep; 1: the device has no helpers
 };
 
-/// Code as a device has loaded it: made once, by load().
+/// Code as loaded on a device. Made once, by load().
 struct Loaded {
   Code code;
   std::vector<LoadedStep> steps;
-  std::size_t num_buffers;  ///< of all kernels together
-  bool calls_host;          ///< a step does
+  std::size_t num_buffers;  ///< sum over the kernels
+  bool calls_host;          ///< a step calls host code
   std::optional<SingleKernel> single;
 };
 
-/// These steps of the code. Throws what the device says that loads them.
+/// Loads the steps of `code` on the device. Throws the device's error.
 [[nodiscard]] Loaded load(BackendState& backend, const Execution& execution, const Code& code,
                           std::vector<jit::Step> steps);
 
-/// How a launch uses an entry of its signature.
+/// The use of a signature's entry by a launch.
 [[nodiscard]] Use use_of(const jit::SignatureEntry& entry) noexcept;
 
-/// The entries of a signature, of which those of scratch lie in that memory, and all others are
-/// empty. `scratch`: null where the code has none.
+/// A table of the signature's entries with the addresses of scratch filled in, and the other
+/// entries empty. `scratch`: null if the code has none.
 [[nodiscard]] std::vector<heddle_kernel_buffer> scratch_entries(const jit::CodeData& code,
                                                                 const Memory* scratch);
 
-/// Where the memory of a launch lies.
+/// Addresses of a launch's memory.
 class Tables {
  public:
-  /// Room for what `loaded` needs, with the entries of scratch_entries().
+  /// Allocates the tables for `loaded`, with the entries of scratch_entries().
   void begin(const Loaded& loaded, const Memory* scratch);
-  /// For each entry of the signature; empty for the merge entry.
+  /// One per entry of the signature; empty for the merge entry.
   [[nodiscard]] std::vector<heddle_kernel_buffer>& entries() noexcept { return entries_; }
   [[nodiscard]] const std::vector<heddle_kernel_buffer>& entries() const noexcept {
     return entries_;
   }
-  /// All entries are there: kernels find theirs.
+  /// Called when every entry is set: fills the kernels' tables.
   void end(const Loaded& loaded) noexcept;
-  /// Those of a kernel, one for each of its entries.
+  /// The buffers of a kernel, one per entry of the kernel.
   [[nodiscard]] const heddle_kernel_buffer* of(const LoadedStep& kernel) const noexcept {
     return kernels_.data() + kernel.first_buffer;
   }
-  /// Those of the kernel, where it is a single one.
+  /// The buffers of a single kernel.
   [[nodiscard]] std::span<const heddle_kernel_buffer> of_single() const noexcept {
     return kernels_;
   }
-  /// Where the scratch begins that helpers have their own of; null: they need none.
+  /// Start of the scratch private to helpers; null: helpers need none.
   std::byte* helpers = nullptr;
 
  private:

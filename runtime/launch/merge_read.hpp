@@ -1,4 +1,4 @@
-// How a launch reads what its device's merge buffer holds. One launch's.
+// A launch's read of the merge buffer of its device. Owned by one launch; not synchronised.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,20 @@
 
 namespace heddle::rt {
 
-/// How a launch gets its merge entry; filled in when it is submitted.
+/// The source of a launch's merge entry; filled in when the launch is submitted.
 struct MergeRead {
-  std::shared_ptr<Load> load;  ///< that it reads; null: merge() brings it
+  std::shared_ptr<Load> load;  ///< the load that is read; null: part of merge()
   std::optional<Move> move;    ///< done before the launch
   heddle_kernel_buffer buffer{};
-  Accesses accesses;  ///< those of the launch and of what it merges
+  Accesses accesses;  ///< accesses of the launch and of its merge source
 
-  /// For another launch; of this one it keeps nothing but room.
+  /// Resets for another launch, and keeps the capacity.
   void clear() noexcept;
 
-  /// In the task. Where that is the host's, the load has ended by now, and may have ended badly.
+  /// Called in the task, before the kernels. In a task of the host, the load has ended by now,
+  /// perhaps with a failure. failed_precondition if the load did not run.
   [[nodiscard]] Status prepare(Execution& execution, const Code& consumer) const;
-  /// Where the queue ran ahead: the load may have ended badly since.
+  /// Called at the end if the queue ran ahead: the load may have failed in the meantime.
   [[nodiscard]] Status ended(const Execution& execution, const Code& consumer) const noexcept;
 
  private:

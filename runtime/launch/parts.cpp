@@ -15,18 +15,18 @@
 namespace heddle::rt {
 namespace {
 
-/// More parts than processors: whoever is done early, or late, takes more or fewer.
+/// More parts than processors, so a fast thread takes more parts and a slow thread fewer.
 constexpr std::uint32_t parts_per_processor = 4;
-/// Entries of a kernel that are copied for each part; more of them make a kernel of one part.
+/// Maximum number of entries copied per part; a kernel with more entries runs as one part.
 constexpr std::size_t entries_copied_max = 256;
 
 struct Job {
   heddle_kernel_function function;
   const heddle_kernel_args& args;
   const std::vector<jit::OwnEntry>* own;  // null: none
-  std::byte* own_from;                    // of member 1
+  std::byte* own_from;                    // scratch of member 1
   std::size_t own_bytes;
-  heddle_kernel_status* said = nullptr;  // by part
+  heddle_kernel_status* said = nullptr;  // status per part
 };
 
 void run_part(Job& job, std::uint32_t part, std::uint32_t member, std::uint32_t parts) noexcept {
@@ -36,7 +36,7 @@ void run_part(Job& job, std::uint32_t part, std::uint32_t member, std::uint32_t 
   args.num_parts = parts;
   args.status = &job.said[part];
   if (job.own == nullptr || member == 0) return job.function(&args);
-  heddle_kernel_buffer buffers[entries_copied_max];  // NOLINT: those that there are
+  heddle_kernel_buffer buffers[entries_copied_max];  // NOLINT: only num_buffers are initialised
   std::copy_n(args.buffers, args.num_buffers, buffers);
   std::byte* const mine = job.own_from + (member - 1) * job.own_bytes;
   for (const jit::OwnEntry& each : *job.own) buffers[each.place].data = mine + each.offset;
@@ -55,9 +55,8 @@ void share_out(Execution& execution, Job& job, std::uint32_t parts_worth, bool s
     job.said = job.args.status;
     return run_part(job, 0, 0, 1);
   }
-  heddle_kernel_status said[jit::parts_max];  // NOLINT: as many as there are parts
-  // Those that a stop request leaves out, of which some may lie before others that ran, say
-  // nothing.
+  heddle_kernel_status said[jit::parts_max];  // NOLINT: only `count` are initialised
+  // Parts left out by a stop request keep code 0; they may come before parts that ran.
   std::fill_n(said, parts.count, heddle_kernel_status{});
   job.said = said;
   const auto part = [](void* context, std::uint32_t number, std::uint32_t member) noexcept {
@@ -66,7 +65,7 @@ void share_out(Execution& execution, Job& job, std::uint32_t parts_worth, bool s
   };
   const std::uint32_t left =
       task.run(parts.count, part, &parts, stops ? this_task::stop_token() : std::stop_token());
-  // relaxed: a number for people.
+  // relaxed: a statistic; pairs with the load in the statistics.
   execution.parts.fetch_add(parts.count - left, std::memory_order_relaxed);
   const std::span all(said, parts.count);
   const auto first = std::ranges::find_if(all, [](const auto& each) { return each.code != 0; });

@@ -1,4 +1,4 @@
-// Kernels in parts, on the processors that help a device. In a task of that device.
+// Runs kernels in parts, on the processors of a device's helpers. Called in a task of the device.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace heddle::rt {
 
-/// Bytes of scratch that a code has on such a device: its own, and behind it what each other part
-/// has that may have begun at once.
+/// Bytes of scratch for code on the device: the code's own, followed by the private scratch of
+/// every further part that may run at once.
 [[nodiscard]] std::size_t scratch_bytes(const Execution& execution, const jit::Core& core);
 
-/// A kernel, by as many processors at once as it has parts for and as help at the moment, or as the
-/// device's mode says (sched::Sharing). `own`: where the scratch begins that others than the
-/// device's own thread have; null where it needs none. Of several parts that say something, the
-/// first one's words are those of the kernel. Returns once all have ended.
+/// Runs a kernel in parts, on up to `kernel.parts` processors at once: the current helpers', or as
+/// the device's mode says (sched::Sharing). `own`: start of the scratch private to threads other
+/// than the device's own; null: none needed. The kernel's status is the status of the first part
+/// with a nonzero code. Returns when every part has ended.
 void launch_in_parts(Execution& execution, const dev::Module& module, std::size_t index,
                      const heddle_kernel_args& args, const jit::KernelStep& kernel,
                      std::byte* own) noexcept;
-/// The same for a kernel without such scratch, which looks at nothing but memory.
+/// Likewise, for a kernel without private scratch and with no inputs but memory and static indices.
 void launch_in_parts(Execution& execution, const dev::Module& module, std::size_t index,
                      const heddle_kernel_args& args, std::uint32_t parts) noexcept;
 

@@ -14,7 +14,7 @@
 namespace heddle::rt {
 namespace {
 
-/// The static indices that a code has, and how they are told of.
+/// The static indices of a code, and their owner for messages.
 struct OfCode {
   const Code& code;
 
@@ -28,7 +28,7 @@ struct OfCode {
   static constexpr const char* call = "schedule";
 };
 
-/// Those of all routines of a replay that were left open.
+/// The open static indices of a replay's routines.
 struct OfReplay {
   std::string_view name;
   std::span<const StaticIndex> indices;
@@ -76,7 +76,7 @@ bool is_bound(std::span<const Binding> bindings, const StaticIndex& index) {
   return std::ranges::any_of(bindings, [&](const auto& each) { return each.first == index; });
 }
 
-/// Tells `bound(k, value)` of each index, by its position.
+/// Calls `bound(k, value)` for every index. `k`: the index's position.
 template <class Indices, class Bound>
 void each_bound(const Indices& indices, std::span<const Binding> bindings, const Bound& bound) {
   for (auto at = bindings.begin(); at != bindings.end(); ++at) {
@@ -146,7 +146,7 @@ void Statics::take(const Code& code, std::span<std::int64_t> values) const {
 
 namespace {
 
-/// Those of the code that have none.
+/// Positions of the code's indices without a binding.
 std::vector<std::size_t> open_in(const Code& code, BindingsView bindings) {
   std::vector<std::size_t> open;
   const auto* const by_index = std::get_if<std::span<const Binding>>(&bindings.given());
@@ -156,7 +156,7 @@ std::vector<std::size_t> open_in(const Code& code, BindingsView bindings) {
   return open;
 }
 
-/// With any value for the open ones.
+/// Binds open indices to their lowest values.
 BoundStatics bind_most(const Code& code, BindingsView bindings,
                        const std::vector<std::size_t>& open) {
   if (open.empty()) return {code, bindings};

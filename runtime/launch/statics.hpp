@@ -1,4 +1,4 @@
-// The values of a routine's static indices: bound in the call, or once for many.
+// The values of a routine's static indices: bound in one call, or once for many calls.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace heddle::rt {
 
-/// Values that were checked: numbers, and cells to be read again. Immutable; any thread.
+/// Checked values: numbers, and cells to read again at every call. Immutable; any thread.
 class BoundStatics {
  public:
-  /// Throws invalid_argument, naming the index, where one is not bound, bound twice, or outside its
-  /// bounds; so a cell now.
+  /// Throws invalid_argument, naming the index, if an index is unknown, not bound, bound twice, or
+  /// outside its bounds. The current value of a cell is checked, too.
   BoundStatics(const Code& code, BindingsView bindings);
-  /// Throws invalid_argument where a cell holds no value of its index.
+  /// Throws invalid_argument if the value of a cell is out of bounds.
   void take(const Code& code, std::span<std::int64_t> values) const;
 
  private:
@@ -26,39 +26,39 @@ class BoundStatics {
   std::vector<std::pair<std::size_t, const std::int64_t*>> cells_;
 };
 
-/// As those, where some may be left open: each run has values of its own for them.
+/// Like BoundStatics, but indices may stay open; every run gives values for the open ones.
 class RecordedStatics {
  public:
-  /// Throws as BoundStatics, but for indices that are not bound.
+  /// Throws like BoundStatics, except for indices that are not bound.
   RecordedStatics(const Code& code, BindingsView bindings);
   explicit RecordedStatics(BoundStatics bound) noexcept : bound_(std::move(bound)) {}
-  /// Positions in the code's signature.
+  /// Positions of the open indices in the code's signature.
   [[nodiscard]] const std::vector<std::size_t>& open() const noexcept { return open_; }
-  /// `open_values`: one for each of those. Throws as BoundStatics does.
+  /// `open_values`: one per open index. Throws like BoundStatics.
   void take(const Code& code, std::span<const std::int64_t> open_values,
             std::span<std::int64_t> values) const;
 
  private:
   std::vector<std::size_t> open_;
-  BoundStatics bound_;  // with any values for those
+  BoundStatics bound_;  // with placeholder values for the open indices
 };
 
-/// A value for each of these indices, of whatever `owner` says. Throws as BoundStatics does, but
-/// for bounds.
+/// Writes a value for each of `indices`. `owner`: for messages. Throws like BoundStatics, but
+/// checks no bounds.
 void take_statics(std::string_view owner, std::span<const StaticIndex> indices,
                   BindingsView bindings, std::span<std::int64_t> values);
 
-/// What a launch has its values from, during the call that schedules it.
+/// The source of a launch's static values, during the call that schedules the launch.
 class Statics {
  public:
   explicit Statics(BindingsView given) noexcept : given_(given) {}
   explicit Statics(const BoundStatics& bound) noexcept : bound_(&bound) {}
-  /// In the order of the code's signature. Throws as BoundStatics does.
+  /// Writes the values in the order of the code's signature. Throws like BoundStatics.
   void take(const Code& code, std::span<std::int64_t> values) const;
 
  private:
   BindingsView given_;
-  const BoundStatics* bound_ = nullptr;  // null: as given
+  const BoundStatics* bound_ = nullptr;  // null: use `given_`
 };
 
 }  // namespace heddle::rt

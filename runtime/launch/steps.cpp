@@ -25,7 +25,7 @@ Status stopped(const Execution& execution, const Code& code) {
 Status what_it_said(const Execution& execution, const Code& code, const heddle_kernel_status& said,
                     Status status) {
   if (said.code == HEDDLE_KERNEL_STOPPED) return stopped(execution, code);
-  // Devices need not look at what a kernel says; those that do say less of it.
+  // A device may ignore the kernel's code; devices that check give less detail.
   return Status(
       ErrorCode::device_failed,
       [&] {
@@ -35,7 +35,7 @@ Status what_it_said(const Execution& execution, const Code& code, const heddle_k
       std::move(status));
 }
 
-/// But for what it says.
+/// Arguments without the status.
 heddle_kernel_args arguments_of(std::span<const heddle_kernel_buffer> buffers,
                                 std::span<const std::int64_t> statics) {
   heddle_kernel_args args{};
@@ -81,7 +81,7 @@ Run::Run(Execution& execution, const Loaded& loaded, const Tables& tables, const
       ahead_(execution.queue->runs_ahead() && !host_takes_part(loaded, inputs)),
       trace_{&inputs.trace, Inside::of(loaded.code).get(), nullptr},
       room_(room) {
-  // Kernels point into it.
+  // Kernels point into `in_flight`.
   if (ahead_ && room_.in_flight.size() < loaded.steps.size())
     room_.in_flight.resize(loaded.steps.size());
 }
@@ -103,7 +103,7 @@ Status Run::ended(Status status) const noexcept {
   return status;
 }
 
-/// Called by generated code: an exception must not pass through it.
+/// Called by generated code; no exception may pass through generated code.
 void Run::trace_value(void* context, std::uint32_t statement, std::uint32_t entry,
                       std::int64_t offset, double before, double after) {
   auto& trace = *static_cast<Trace*>(context);
@@ -117,7 +117,7 @@ void Run::trace_value(void* context, std::uint32_t statement, std::uint32_t entr
 }
 
 Status Run::one(const jit::KernelStep& kernel, const LoadedStep& step) {
-  // A long program may be many short kernels, none of which looks.
+  // A long program may consist of many short kernels without a stop check.
   if (called_ > 0 && this_task::stop_token().stop_requested())
     return stopped(execution_, loaded_.code);
   trace_.entries = &kernel.entries;
@@ -127,7 +127,7 @@ Status Run::one(const jit::KernelStep& kernel, const LoadedStep& step) {
   args.status = &called.said;
   args.trace = inputs_.trace ? &trace_value : nullptr;
   args.trace_context = &trace_;
-  if (kernel.looks_at_stop) {  // others end soon, and do not pay for it
+  if (kernel.looks_at_stop) {  // other kernels end soon, and do not pay for the check
     args.stop = &stop_;
     if (!when_stopped_) when_stopped_.emplace(this_task::stop_token(), Raise{stop_});
   }
@@ -160,7 +160,7 @@ Status Run::one(const jit::MergeStep& /*merge*/, const LoadedStep& /*step*/) {
 
 Status Run::one(const jit::CallStep& call, const LoadedStep& /*step*/) { return call.call(); }
 
-/// What comes next finds it done, or its queue does.
+/// Waits for the step to be done, unless the queue runs ahead.
 Status Run::done(Status status) {
   if (ahead_) return status;
   Status settled = execution_.queue->settle();
@@ -181,7 +181,7 @@ heddle_kernel_buffer Run::buffer(std::uint32_t entry) const {
                                                               : tables_.entries()[entry];
 }
 
-/// Those of the kernel; made in `called` where the merge buffer is among them.
+/// Buffers of the kernel; built in `called` if the code reads the merge buffer.
 const heddle_kernel_buffer* Run::buffers(const jit::KernelStep& kernel, const LoadedStep& step,
                                          Called& called) const {
   const auto& merge = Inside::of(loaded_.code)->signature().merge;

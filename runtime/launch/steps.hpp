@@ -1,4 +1,4 @@
-// Running the steps of a routine, in order, in its task. One thread at a time.
+// Runs the steps of a routine, in order, in the routine's task. One thread at a time.
 #pragma once
 
 #include <atomic>
@@ -15,34 +15,34 @@
 
 namespace heddle::rt {
 
-/// What a run was given when it was scheduled, and is kept until that has ended.
+/// Inputs of a run, from scheduling until the run has ended.
 struct RunInputs {
   std::span<const std::int64_t> statics;
   const MergeRead* merge;  ///< null: the code reads no merge buffer
   const std::function<void(const TracedValue&)>& trace;
 };
 
-/// Whether the host's code runs in it: a step that calls it, or a trace.
+/// True if host code runs in the task: a step that calls the host, or a trace.
 [[nodiscard]] bool host_takes_part(const Loaded& loaded, const RunInputs& inputs);
 
-/// One run of code that is a single kernel, with its memory.
+/// Runs code that is a single kernel, with the given memory.
 [[nodiscard]] Status run_single(Execution& execution, const Loaded& loaded,
                                 std::span<const heddle_kernel_buffer> buffers,
                                 std::span<const std::int64_t> statics);
 
-/// One run of a routine, or of what an executor compiled. Kernels use it until they have ended.
+/// One run of a routine, or of an executor's code. Outlives the run's kernels.
 class Run {
  public:
-  /// What a kernel is given beside what was linked, and says.
+  /// Inputs of a kernel beside its linked buffers, and the kernel's status.
   struct Called {
     std::vector<heddle_kernel_buffer> merged{};
     std::vector<std::int64_t> some{};
     heddle_kernel_status said{};
   };
-  /// Room for that, for one run after the other.
+  /// Storage for Called, reused by later runs.
   struct Room {
-    Called called;                  // the kernel that runs
-    std::vector<Called> in_flight;  // or all, where they run ahead
+    Called called;                  // the running kernel
+    std::vector<Called> in_flight;  // every kernel of the run, if the queue runs ahead
   };
 
   Run(Execution& execution, const Loaded& loaded, const Tables& tables, const RunInputs& inputs,
@@ -50,24 +50,25 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// Asks the device's queue for each step, in order; each is done before the next where the queue
-  /// does not run ahead or the host takes part. The first step that fails is the last. Rethrows
-  /// what the trace hook threw.
+  /// Issues the steps to the device's queue, in order. Waits for a step before the next, unless the
+  /// queue runs ahead and no host code takes part. Stops at the first failure. Rethrows an
+  /// exception of the trace hook.
   [[nodiscard]] Status all();
-  /// Where the queue ran ahead, and ended all that like this: how it went.
+  /// Called when the queue ran ahead and its work ended with `status`. Returns the run's end, with
+  /// the kernels' codes.
   [[nodiscard]] Status ended(Status status) const noexcept;
 
  private:
   struct Trace {
     const std::function<void(const TracedValue&)>* sink;
     const jit::CodeData* code;
-    const std::vector<std::uint32_t>* entries;  // those of the kernel that runs
+    const std::vector<std::uint32_t>* entries;  // entries of the running kernel
     std::exception_ptr thrown{};
   };
   struct Raise {
     std::uint32_t& stop;
     void operator()() const noexcept {
-      // relaxed: pairs with the kernel's load, and orders nothing.
+      // relaxed: pairs with the kernel's load; orders no other access.
       std::atomic_ref<std::uint32_t>(stop).store(1, std::memory_order_relaxed);
     }
   };
@@ -92,10 +93,10 @@ class Run {
   const Tables& tables_;
   const RunInputs inputs_;
   dev::Queue& queue_;
-  const bool ahead_;  // what is asked for need not be done before the next
+  const bool ahead_;  // steps are issued without waiting for the previous step
   Trace trace_;
   Room& room_;
-  std::size_t called_ = 0;  // kernels so far
+  std::size_t called_ = 0;  // number of kernels issued so far
   alignas(std::atomic_ref<std::uint32_t>::required_alignment) std::uint32_t stop_ = 0;
   std::optional<std::stop_callback<Raise>> when_stopped_;
 };

@@ -1,4 +1,4 @@
-// What is behind Array.
+// The state behind Array. A value; not synchronised.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace heddle::rt {
 struct ArrayState {
   Device device;
   BufferView view;
-  Event event;                  ///< the end of what fills it
-  bool filled_outside = false;  ///< the hazards of its memory do not know of that
+  Event event;                  ///< the end of the task that fills the array
+  bool filled_outside = false;  ///< the memory's hazards do not include `event`
 
-  /// What uses of it come after, beside its memory's hazards.
+  /// Events that uses of the array wait for, beside the memory's hazards.
   [[nodiscard]] bool is_awaited() const noexcept { return filled_outside && !ended_well(event); }
   [[nodiscard]] std::vector<Event> awaited() const {
     return is_awaited() ? std::vector<Event>{event} : std::vector<Event>();

@@ -80,7 +80,7 @@ void BufferState::end() noexcept {
   loans.clear();
   giver_ = nullptr;
   taken_by_.clear();
-  // relaxed: nobody knows it any more.
+  // relaxed: the buffer is not shared any more.
   is_fresh.store(false, std::memory_order_relaxed);
 }
 
@@ -111,7 +111,7 @@ bool ranges_overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b,
 
 namespace {
 
-/// Under the lock.
+/// Under the lock. Throws failed_precondition if the buffer is pinned.
 void require_unpinned(const BufferState& buffer, const std::source_location& where) {
   if (buffer.pins == 0) return;
   throw Error(
@@ -148,8 +148,8 @@ void BufferState::prepare_hand_over(std::string_view taker, const std::source_lo
 
 void BufferState::hand_over(BufferState& to, const std::source_location& where) noexcept {
   to.memory = std::exchange(memory, nullptr);
-  to.giver_ = nullptr;               // the launch has it, too
-  std::swap(to.hazards_, hazards_);  // so that each keeps room for some
+  to.giver_ = nullptr;               // the launch holds the giver, too
+  std::swap(to.hazards_, hazards_);  // a swap, so both lists keep capacity
   to.hazards_.be_former();
   hazards_.clear();
   taken_at_ = where;
@@ -160,7 +160,7 @@ std::shared_ptr<BufferState> BufferState::next_owner() const {
       std::make_shared<BufferState>(memory, physical, device, ledger, hazards_.of_next_owner());
   next->constant = constant;
   next->constant_id = constant_id;
-  // relaxed: the ledger is locked.
+  // relaxed: the ledger is locked, and orders every store under it.
   next->is_fresh.store(is_fresh.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return next;
 }

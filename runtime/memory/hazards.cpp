@@ -12,18 +12,19 @@
 namespace heddle::rt {
 namespace {
 
-/// More records of one timeline than that are looked through for those that can go.
+/// Above this number of records, order() also drops ended uses of the new use's timeline.
 constexpr std::size_t records_many = 16;
-/// Room for the first use and a last one, or two, however they are cut.
+/// Initial capacity: a first use and one or two later uses, wherever their ranges are cut.
 constexpr std::size_t room_min = 8;
 
-/// Nothing has to come after it, and nothing that it should have left is missing.
+/// The use has ended, and no required values are missing.
 bool is_over(const Hazards::Record& record) noexcept {
   return sched::Timeline::has_ended(record.event) &&
          (!record.writes || !record.heeded || ended_well(record.event));
 }
 
-/// On its own timeline it ended well, or will before `next`, or else `next` will not run.
+/// For a record on `next`'s timeline: the use succeeded, or will succeed before `next`, or `next`
+/// will not run.
 bool is_sure(const Hazards::Record& record, const Hazards::Next& next) noexcept {
   return !record.alone && sched::undisturbed(record.disturbances, next.disturbances);
 }
@@ -33,7 +34,7 @@ bool concerns(const Hazards::Record& record, const Hazards::Next& next) noexcept
          conflict(record.range, record.writes, next.range, writes(next.use));
 }
 
-/// `next` reads what the record's use writes.
+/// True if `next` reads values written by the record's use.
 bool is_read_by(const Hazards::Record& record, const Hazards::Next& next) noexcept {
   return record.writes && record.heeded && next.use != Use::overwrite;
 }
@@ -59,7 +60,7 @@ std::optional<Event> Hazards::order(const Next& next, std::size_t uses, sched::T
     const bool heeds = is_read_by(record, next);
     const bool here = record.event.device_id() == next.timeline;
     if (here && (!heeds || is_sure(record, next))) continue;
-    const bool ended = sched::Timeline::has_ended(record.event);  // asked once, as it may meanwhile
+    const bool ended = sched::Timeline::has_ended(record.event);  // the event may end meanwhile
     if (ended && (!heeds || ended_well(record.event))) continue;
     if (ended && !next.accepted) return record.event;
     note.come_after(record.event, heeds);
@@ -85,10 +86,12 @@ std::optional<Event> Hazards::lacks(const Range& range, Use use) const noexcept 
   return std::nullopt;
 }
 
-/// For as many uses, each of which may cut every record in three, and first values.
+/// Reserves records for `uses` uses, each of which may cut every record in three, and for first
+/// values.
 void Hazards::make_room(std::size_t uses) {
   const std::size_t needed = records_.size() * (1 + 2 * uses) + uses + 1;
-  // Doubled, so that a buffer that comes to have one use more now and then has room in time.
+  // Doubled: a buffer that gains a record now and then soon has spare capacity, and the fast path
+  // adds records only within the capacity.
   if (needed > records_.capacity())
     records_.reserve(std::max({needed, 2 * records_.capacity(), room_min}));
 }
@@ -106,12 +109,13 @@ std::optional<Hazards::Record*> Hazards::look_plainly(const Next& next,
     if (!here && (next.automatic || record.former)) return std::nullopt;
     const bool same = record.range == next.range && record.writes == writes(next.use);
     if (here && same && !record.former) {
-      if (mine != nullptr) return std::nullopt;  // parts of two, cut alike: note() drops one
+      // two parts cut to the same range: note() removes one
+      if (mine != nullptr) return std::nullopt;
       mine = &record;
     }
     if (!record.writes || !record.heeded || !record.range.overlaps(next.range)) continue;
-    // Of what is overwritten nothing is missing any more, which note() says to every other record;
-    // what reads comes after what may end badly.
+    // An overwrite clears `heeded` (values required) in every other overlapping record, a task for
+    // note(). A read has to check a write that may fail.
     if (leaves_new(next.use) && &record != mine) return std::nullopt;
     if (next.use != Use::overwrite && concerns(record, next) && !(here && is_sure(record, next)))
       return std::nullopt;
@@ -122,7 +126,7 @@ std::optional<Hazards::Record*> Hazards::look_plainly(const Next& next,
   return mine;
 }
 
-/// What a later one like a record writes is heeded again, whatever overwrote the one before.
+/// A replaced record's values become required again, even after an overwrite by another use.
 void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
                            bool alone) noexcept {
   if (like == nullptr) {
@@ -137,13 +141,13 @@ void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
   like->alone = alone;
 }
 
-/// Of what these bytes held before `event`, nothing is missing any more. There is room for two more
-/// records of each one that was there when it was ordered.
+/// From `event` on, earlier values of the range are not required. make_room() has reserved two more
+/// records for each record present at order().
 void Hazards::renew(const Range& range, const Event& event) noexcept {
   for (std::size_t k = records_.size(); k-- > 0;) {
     const Record whole = records_[k];
     if (!whole.writes || !whole.heeded || !whole.range.overlaps(range)) continue;
-    if (whole.event.id() == event.id()) continue;  // it ends as the other does
+    if (whole.event.id() == event.id()) continue;  // part of the same task
     const Range inside{std::max(whole.range.begin, range.begin),
                        std::min(whole.range.end, range.end)};
     records_[k].range = inside;
@@ -161,12 +165,13 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
   if (leaves_new(next.use)) renew(next.range, event);
   const bool writing = writes(next.use);
   std::erase_if(records_, [&](const Record& before) {
-    // Of what has no values to heed, who comes after this write comes after that too.
+    // A former owner's record whose values no longer matter can be dropped: whatever waits for this
+    // write also waits for it.
     const bool alike = writing ? !before.former || !before.heeded : !before.former;
     const bool mine = alike && before.event.device_id() == next.timeline;
     return mine && (writing || !before.writes) && next.range.covers(before.range);
   });
-  // order() made room
+  // order() reserved room
   records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
 }
 
@@ -182,7 +187,7 @@ void Hazards::begin_with(const Event& first_values, Range range) noexcept {
   std::erase_if(records_, [&](const Record& before) {
     return before.event.device_id() == first_values.device_id();
   });
-  records_.push_back({first_values, range, 0, true, true, false, false});  // order() made room
+  records_.push_back({first_values, range, 0, true, true, false, false});  // order() reserved room
 }
 
 void Hazards::clear() noexcept {

@@ -1,5 +1,5 @@
-// Ledger: one for each virtual device: the lock of what its buffers know of their uses, and of what
-// its routines count.
+// Ledger: the lock of a virtual device. Guards the last uses of the device's buffers, and the
+// counts of launches of its routines.
 #pragma once
 
 #include "heddle/status.hpp"
@@ -7,11 +7,12 @@
 
 namespace heddle::rt {
 
-/// A thread that holds one waits for nothing, runs no code of users, and locks no other but in the
-/// order of their addresses.
+/// A thread that holds a ledger does not wait, runs no user code, and locks further ledgers only in
+/// address order.
 class Ledger : public sched::BiasedMutex {};
 
-/// ok; or unavailable, in a forked child that cannot rely on what it guards. Once it is locked.
+/// ok; or unavailable, in a forked child, if the guarded state may be half written. With the ledger
+/// locked.
 [[nodiscard]] inline Status whole(const Ledger& ledger) noexcept {
   if (!ledger.is_torn()) [[likely]]
     return {};

@@ -1,4 +1,4 @@
-// Loans: what a merge buffer reads in place, in memory that others may write. Any thread.
+// Loans: memory read in place by a merge buffer while other works may write there. Any thread.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ namespace heddle::rt {
 struct DeviceState;
 struct SubmitOptions;
 
-/// Bytes of a buffer that the merge buffer of a device borrows: before they are written it is to
-/// have a copy.
+/// Bytes of a buffer borrowed by the merge buffer of a device. A writer of the bytes first has to
+/// give the borrower a copy.
 struct Loan {
-  /// `writer` is about to write what the loan is of: has it copied before, by a task of the
-  /// borrower, which is submitted as the options say. Throws what refuses the write.
+  /// Called before `writer` writes the bytes: submits a task of the borrower, with `options`, to
+  /// copy the bytes. Throws the error that refuses the write.
   using HaveCopy = void (*)(const std::shared_ptr<Loan>& loan, const SubmitOptions& options,
                             const std::string& writer);
 
@@ -27,13 +27,14 @@ struct Loan {
   const std::weak_ptr<const DeviceState> borrower;
   const Range range;
   const HaveCopy have_copy;
-  /// Until the merge buffer no longer holds it, from when its consumers are among the buffer's
-  /// uses.
+  /// Cleared when the merge buffer drops the loan; by then its consumers are recorded among the
+  /// buffer's uses.
   std::atomic<bool> open{true};
 
-  /// Somebody may still read it by this loan.
+  /// True if a consumer may still read the bytes through this loan.
   [[nodiscard]] bool holds() const noexcept {
-    // acquire: pairs with the release in MergeSlot::hold(), after the consumers noted their uses.
+    // acquire: pairs with the release in MergeSlot::hold(), which follows the recording of the
+    // consumers' uses.
     return open.load(std::memory_order_acquire) && !borrower.expired();
   }
 };

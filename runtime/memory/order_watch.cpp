@@ -1,4 +1,4 @@
-// See runtime/memory/order_watch.hpp; and the words of MissingOrder.
+// See runtime/memory/order_watch.hpp. Also owns the texts of MissingOrder.
 #include "runtime/memory/order_watch.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ std::string MissingOrder::Use::to_string() const {
 std::string MissingOrder::mend() const {
   if (after.ticket == 0)
     return fmt::format("wait for the event of {} before that", name_of(before));
-  if (!after.lists_events) {  // it has the order of its device, and nothing else
+  if (!after.lists_events) {  // the call takes no events
     return fmt::format("before {} have {} wait: device.wait(the event of {})", name_of(after),
                        after.device, name_of(before));
   }
@@ -46,7 +46,7 @@ std::string MissingOrder::to_string() const {
 namespace rt {
 namespace {
 
-/// What is told of one backend at most: a program that has more has been told enough.
+/// Maximum number of reports per backend.
 constexpr std::size_t told_max = 10'000;
 
 MissingOrder::Use words_for(const WatchedUses::Use& use) {
@@ -70,7 +70,7 @@ void OrderWatch::tell(const MissingOrder& missing, std::uint64_t memory) noexcep
     if (!lock || known_.size() >= told_max) return;
     if (!known_.emplace(memory, place(missing.before), place(missing.after)).second) return;
   }
-  // relaxed: a number for people.
+  // relaxed: a statistic; pairs with the load in told().
   told_.fetch_add(1, std::memory_order_relaxed);
   if (!tell_) return heddle::log(LogLevel::warn, missing.to_string());
   tell_(missing);
@@ -84,7 +84,7 @@ void OrderWatch::tell(const MissingOrder& missing, std::uint64_t memory) noexcep
 
 std::uint64_t WatchedUses::next_number() noexcept {
   static std::atomic<std::uint64_t> last{0};
-  // relaxed: a number to tell memories apart.
+  // relaxed: only a unique number; no data depends on it.
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
@@ -140,7 +140,8 @@ void WatchedUses::note(Use use) {
     if (sched::Clocks::is_seen(before.event)) return true;
     const bool mine = before.event.device_id() == use.event.device_id();
     if (!use.writes) return mine && !before.writes && before.range == use.range;
-    // What is not in order with the later one is not with this one either, and is told of this.
+    // A later use not ordered after `before` is not ordered after `use` either, and is reported
+    // against `use`.
     return use.range.covers(before.range) &&
            sched::Clocks::ask(use.event, before.event) == sched::Clocks::Answer::ordered;
   });

@@ -1,5 +1,6 @@
-// What Sync::check remembers, and tells. A WatchedUses is of one memory, and guarded by the lock
-// that guards its hazards; an OrderWatch is of one backend, and of any thread.
+// The race check of Sync::check: recorded uses, and reports of missing order. A WatchedUses belongs
+// to one memory and is guarded by the lock of the memory's hazards. An OrderWatch belongs to one
+// backend; any thread.
 #pragma once
 
 #include <atomic>
@@ -20,19 +21,19 @@
 
 namespace heddle::rt {
 
-/// What a backend tells of missing orders.
+/// Reports a backend's missing orders.
 class OrderWatch {
  public:
   using Tell = std::function<void(const MissingOrder&)>;
-  /// `tell`: empty: the log is told.
+  /// `tell`: receives each report; empty: the log does.
   explicit OrderWatch(Tell tell) : tell_(std::move(tell)) {}
 
-  /// From here on it is known what comes before what. Again and again.
+  /// Starts the recording of order (sched::Clocks). May be called repeatedly.
   void begin();
-  /// Once for the same two places and memory, whose number that is.
+  /// Reports once per pair of places and memory. `memory`: the memory's number.
   void tell(const MissingOrder& missing, std::uint64_t memory) noexcept;
   [[nodiscard]] std::uint64_t told() const noexcept {
-    // relaxed: a number for people.
+    // relaxed: a statistic; pairs with the addition in tell().
     return told_.load(std::memory_order_relaxed);
   }
 
@@ -40,31 +41,33 @@ class OrderWatch {
   using Place = std::tuple<std::string, std::string, std::uint32_t>;  // label, file, line
 
   const Tell tell_;
-  sched::ObjectMutex mutex_;  // guards what follows
+  sched::ObjectMutex mutex_;  // guards the members below
   std::optional<sched::Clocks::Hold> clocks_;
   std::set<std::tuple<std::uint64_t, Place, Place>> known_;
   std::atomic<std::uint64_t> told_{0};
 };
 
-/// A work, as what it uses remembers it.
+/// A work, as recorded with its uses.
 struct WatchedWork {
   std::string label, device;
   std::source_location site;
-  bool lists_events = false;          ///< the call there takes events to come after
-  std::weak_ptr<OrderWatch> watch{};  ///< that is told of it; none: its order is not checked
+  bool lists_events = false;  ///< the submitting call takes events to wait for
+  /// receives reports about the work; none: its order is not checked
+  std::weak_ptr<OrderWatch> watch{};
 };
 
-/// Uses of one memory, kept until whatever comes next comes after them, or they were written over.
+/// Uses of one memory. A use is dropped when every later use is known to come after it, or when an
+/// ordered write covers it.
 class WatchedUses {
  public:
   struct Use {
     Event event;
     Range range;
     bool writes;
-    bool former;  ///< of a former owner: whatever comes next comes after it anyway
+    bool former;  ///< by a former owner: later uses are ordered after it anyway
     std::shared_ptr<const WatchedWork> by;
   };
-  /// Two of them, of which one is to be told, and the number of the memory.
+  /// A missing order of two uses, the memory's number, and the watch that reports it.
   struct Missing {
     MissingOrder order;
     std::uint64_t memory;
@@ -72,18 +75,19 @@ class WatchedUses {
     void tell() const noexcept { watch->tell(order, memory); }
   };
 
-  /// What it is called from here on.
+  /// Sets the name of the memory.
   void be(std::string name) noexcept { name_ = std::move(name); }
-  /// `next` comes after uses of former owners; if it is `automatic`, after all that it has to.
+  /// Orders `next` after the uses of former owners, and, if `automatic`, after every conflicting
+  /// use.
   void follow(const Use& next, bool automatic) const noexcept;
-  /// What `next` does not come after, though it has to; what is open yet is told in time. Throws
-  /// std::bad_alloc.
+  /// Adds to `missing` each conflicting use that `next` does not come after. If the order is still
+  /// open, the report follows once the order is decided. Throws std::bad_alloc.
   void look(const Use& next, std::vector<Missing>& missing) const;
-  /// What this thread does not come after, and reads or writes now, as `by` says.
+  /// Like look(), for a read or write made now by the calling thread. `by`: the reader or writer.
   void look_here(bool writes, const WatchedWork& by, std::vector<Missing>& missing) const;
-  /// It is one of them from here on. Throws std::bad_alloc.
+  /// Adds a use. Throws std::bad_alloc.
   void note(Use use);
-  /// They become those of a former owner.
+  /// Marks the uses as a former owner's.
   void be_former() noexcept;
 
  private:
@@ -92,7 +96,7 @@ class WatchedUses {
 
   static std::uint64_t next_number() noexcept;
   std::uint64_t number_ = next_number();
-  std::string name_;  // for people
+  std::string name_;  // for messages
   std::vector<Use> uses_;
 };
 

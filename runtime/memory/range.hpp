@@ -1,4 +1,4 @@
-// Uses of bytes of a memory, and which of two has to come after the other. Values; any thread.
+// Ranges of bytes, kinds of use, and the test for a conflict of two uses. Values; any thread.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,19 @@ namespace heddle::rt {
 
 enum class Use : std::uint8_t {
   read,
-  change,     ///< writes some of it, or reads it too
-  overwrite,  ///< writes all of it before it reads any
-  replace,    ///< reads some of it, or changes it, and writes all of it after that
+  change,     ///< writes some bytes, and may read some
+  overwrite,  ///< writes every byte before reading it
+  replace,    ///< reads or changes some bytes first, and afterwards writes every byte
 };
 
 [[nodiscard]] constexpr bool writes(Use use) noexcept { return use != Use::read; }
 
-/// Whether nothing that the bytes held before is left or missing where it ends well.
+/// True if a use that succeeds leaves only new values in the bytes.
 [[nodiscard]] constexpr bool leaves_new(Use use) noexcept {
   return use == Use::overwrite || use == Use::replace;
 }
 
-/// Bytes of a memory.
+/// A range of bytes of a memory.
 struct Range {
   std::size_t begin = 0, end = 0;
   [[nodiscard]] constexpr bool overlaps(const Range& other) const noexcept {
@@ -35,14 +35,14 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// Whether the later of two uses has to come after the earlier one: both touch a byte that one of
-/// them writes.
+/// True if the later use has to wait for the earlier one: both touch a byte, and at least one use
+/// writes.
 [[nodiscard]] constexpr bool conflict(const Range& earlier, bool earlier_writes, const Range& later,
                                       bool later_writes) noexcept {
   return (earlier_writes || later_writes) && earlier.overlaps(later);
 }
 
-/// Of those bytes all but `removed`. Throws std::bad_alloc.
+/// The ranges without the bytes of `removed`. Throws std::bad_alloc.
 [[nodiscard]] std::vector<Range> without(std::span<const Range> ranges, const Range& removed);
 
 }  // namespace heddle::rt

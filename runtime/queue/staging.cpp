@@ -13,7 +13,7 @@ Status Staging::queue(const std::shared_ptr<dev::PhysicalDevice>& physical,
     const std::lock_guard lock(mutex_);
     auto at = std::ranges::find(queues_, physical, &Stream::physical);
     if (at == queues_.end()) {
-      // Those of devices that nobody else knows any more, whose backends went.
+      // Drops queues of devices without another user, whose backends are gone.
       std::erase_if(queues_, [](const std::shared_ptr<Stream>& kept) {
         return kept.use_count() == 1 && kept->physical().use_count() == 1;
       });
@@ -29,7 +29,7 @@ Status Staging::queue(const std::shared_ptr<dev::PhysicalDevice>& physical,
 }
 
 std::shared_ptr<const StagingMemory> Staging::memory(std::size_t bytes) noexcept {
-  // Half of it: a transfer of two pieces reads one while it writes the other.
+  // Half the bytes: a transfer of two pieces reads one piece while writing the other.
   const std::size_t block =
       std::bit_ceil(std::clamp((bytes + 1) / 2, least_block_bytes, most_block_bytes));
   try {

@@ -27,18 +27,18 @@ Stream::Stream(std::shared_ptr<dev::PhysicalDevice> physical) : physical_(std::m
   const dev::Properties& properties = physical_->properties();
   if (properties.completion_domain == 0) return;
   waits_.emplace("queue of " + properties.name);
-  marks_.resize(in_flight_max + 1);  // the tasks', and that of a wait
+  marks_.resize(in_flight_max + 1);  // one per task, plus one for a wait
   tasks_.resize(in_flight_max);
 }
 
-/// For whom several queues tell of a mark each. Whichever is last tells.
+/// A join: several queues report a mark, and the last report ends the joined mark.
 class Stream::Joined {
  public:
   explicit Joined(std::shared_ptr<Stream> by) noexcept : by_(std::move(by)) {}
   ~Joined() { by_->tell(std::move(mark_), std::move(failed_)); }
   Joined(const Joined&) = delete;
   Joined& operator=(const Joined&) = delete;
-  /// Before `by` records its own.
+  /// Called before `by` records its own mark.
   void is_for(Mark mark) noexcept { mark_ = std::move(mark); }
   void ended(Status status) noexcept {
     const std::lock_guard lock(by_->mutex_);
@@ -53,7 +53,7 @@ class Stream::Joined {
 
 void Stream::end(sched::Completion task) noexcept {
   const std::uint64_t ticket = ticket_of(task);
-  std::uint64_t number = 0;  // it has none where the device does not take it
+  std::uint64_t number = 0;  // stays 0 if the device refuses the mark
   static_cast<void>(tell_next({.task = std::move(task)}, &number));
   const std::lock_guard lock(mutex_);
   tasks_[ticket % tasks_.size()] = {ticket, number};
@@ -63,7 +63,7 @@ Status Stream::wait() noexcept {
   const Event told = waits_->next();
   std::uint64_t number = 0;
   static_cast<void>(tell_next({.waits = told.ticket()}, &number));
-  // Else there is no memory yet for leaving this thread to others meanwhile.
+  // A failed wait means no memory to run other tasks on this thread meanwhile: try again.
   while (sched::wait_here(told, {}, sched::tuning::spin_default, false) != sched::Waited::done)
     std::this_thread::sleep_for(sched::tuning::pause_without_memory);
   return told.status();
@@ -86,21 +86,21 @@ Status Stream::join(Stream& other) noexcept {
   return wait_for(other, {.joined = joined_});
 }
 
-/// `other` is of the same domain.
+/// Precondition: `other` is in the same domain.
 Status Stream::wait_for(Stream& other, Mark mark) noexcept {
   std::uint64_t number = 0;
   if (Status status = other.record(std::move(mark), &number); !status.ok()) return status;
   return queue_->wait({other.queue_.get(), number}).ok() ? Status() : other.settle();
 }
 
-/// With what was joined.
+/// Records `mark`, and joins it with the joined queues.
 Status Stream::tell_next(Mark mark, std::uint64_t* number) noexcept {
   if (!joined_) return record(std::move(mark), number);
   joined_->is_for(std::move(mark));
   return record({.joined = std::move(joined_)}, number);
 }
 
-/// Not ok: the device does not take it.
+/// Not ok: the device refuses the mark.
 Status Stream::record(Mark mark, std::uint64_t* number) noexcept {
   std::uint64_t next = 0;
   {
@@ -112,12 +112,12 @@ Status Stream::record(Mark mark, std::uint64_t* number) noexcept {
   if (status.ok()) {
     *number = next;
   } else {
-    tell(next, status);  // and those before it
+    tell(next, status);  // and the marks before it
   }
   return status;
 }
 
-/// 0: it has none.
+/// 0: the task has no mark.
 std::uint64_t Stream::mark_of(std::uint64_t ticket) noexcept {
   const std::lock_guard lock(mutex_);
   const Marked& task = tasks_[ticket % tasks_.size()];
@@ -125,8 +125,8 @@ std::uint64_t Stream::mark_of(std::uint64_t ticket) noexcept {
 }
 
 Status Stream::come_after(sched::HardwareQueue& other, std::uint64_t ticket) noexcept {
-  auto& them = static_cast<Stream&>(other);  // domains are of devices, whose queues these are
-  if (&them == this) return {};              // it does anyway
+  auto& them = static_cast<Stream&>(other);  // every queue of a domain is a Stream
+  if (&them == this) return {};              // already ordered
   const std::uint64_t number = them.mark_of(ticket);
   if (number == 0) return Status(ErrorCode::unavailable, "that task has no mark");
   return queue_->wait({them.queue_.get(), number});
@@ -138,14 +138,14 @@ void Stream::ended(std::uint64_t number, Status status) noexcept {
 }
 
 void Stream::tell(std::uint64_t number, Status status) noexcept {
-  const auto self = weak_from_this().lock();  // the last task that knows it may end here
-  if (!self) return;                          // nothing is left that would wait
+  const auto self = weak_from_this().lock();  // the last task that holds the stream may end here
+  if (!self) return;                          // no waiter is left
   Mark mark;
   for (Status how; take_next(number, status, &mark, &how);)
     tell(std::exchange(mark, {}), std::move(how));
 }
 
-/// The next one up to `number` that somebody is told of, and how what it marks has ended.
+/// Takes the next mark up to `number` with a receiver, and the status of the work before the mark.
 bool Stream::take_next(std::uint64_t number, const Status& status, Mark* mark,
                        Status* how) noexcept {
   const std::lock_guard lock(mutex_);

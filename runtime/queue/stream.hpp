@@ -1,13 +1,13 @@
-// Stream: a queue of a device as tasks use it, whether operations are done when they return or run
-// ahead: then it knows what waits for which of its marks, and has queues of its domain wait for
-// them. One task at a time asks a stream, or all those that it takes beside that of its own device:
+// Stream: a device's queue, as used by tasks. Operations either are done on return, or run ahead.
+// A stream that runs ahead knows the receivers of its marks, and makes queues of its domain wait
+// for marks. One task at a time uses a stream, together with further streams for its transfers:
 //
 //   own                            other
 //   ... before the task
 //   mark -----------------------> follow(own)
-//                                  what the task asks for
+//                                  the task's work
 //   join(other) <----------------- mark
-//   mark of the task: told of once both are, with the first failure
+//   mark of the task: reported after both marks, with the first failure
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ class Stream final : public dev::Completions,
                      public sched::HardwareQueue,
                      public std::enable_shared_from_this<Stream> {
  public:
-  /// At most this many tasks of a device whose queue runs ahead are in flight: enough that short
-  /// kernels follow each other while their ends are told.
+  /// Maximum number of tasks in flight on a device whose queue runs ahead: enough for short kernels
+  /// to follow each other while their ends are reported.
   static constexpr std::uint32_t in_flight_max = 64;
 
-  /// A new queue of that device. `exhausted` without memory, or what the device says.
+  /// Opens a new queue of the device. `exhausted` without memory, or the device's error.
   [[nodiscard]] static Status open(std::shared_ptr<dev::PhysicalDevice> physical,
                                    std::shared_ptr<Stream>* stream) noexcept;
   /// For open().
@@ -39,18 +39,18 @@ class Stream final : public dev::Completions,
   [[nodiscard]] const std::shared_ptr<dev::PhysicalDevice>& physical() const noexcept {
     return physical_;
   }
-  /// One task at a time asks it; nothing but this class asks it to record.
+  /// Used by one task at a time; only this class records marks.
   [[nodiscard]] dev::Queue& queue() const noexcept { return *queue_; }
   [[nodiscard]] bool runs_ahead() const noexcept { return waits_.has_value(); }
 
-  /// Waits until all that was asked for so far is done, of queues that were joined too. In a task:
-  /// nothing else ends this wait. The first failure since the last one was told.
+  /// Waits until the work issued so far is done, including work of joined queues. Called in a task;
+  /// the wait cannot be interrupted. Returns the first failure since the last report.
   [[nodiscard]] Status settle() noexcept { return runs_ahead() ? wait() : Status(); }
-  /// What is asked for from here on comes after all that `other` was asked for so far: on the
-  /// hardware where both are of one domain, else this settles `other`. Its failures stay there.
+  /// Orders later work of this stream after the work issued to `other` so far: by the hardware
+  /// within one domain, otherwise by settling `other`. Failures of `other` stay with `other`.
   [[nodiscard]] Status follow(Stream& other) noexcept;
-  /// As follow(), of a queue that nobody else joins: what this stream tells next, to the task or to
-  /// settle(), comes after that too, and its failures are told with it.
+  /// Like follow(), for a queue not joined by any other stream: the next report of this stream, to
+  /// the task or to settle(), also comes after the work of `other`, and includes its failures.
   [[nodiscard]] Status join(Stream& other) noexcept;
 
   // For a queue that runs ahead.
@@ -65,8 +65,8 @@ class Stream final : public dev::Completions,
 
  private:
   class Joined;
-  /// What is told of a mark: a task, the one that waits for this ticket, or both queues' own; or
-  /// nobody, where queues alone wait for it.
+  /// Receiver of a mark's end: a task, a waiter (`waits`: its ticket), or a join of two queues;
+  /// none if only queues wait for the mark.
   struct Mark {
     std::uint64_t number = 0;
     std::optional<sched::Completion> task{};
@@ -91,15 +91,16 @@ class Stream final : public dev::Completions,
   void tell(Mark mark, Status status) noexcept;
 
   const std::shared_ptr<dev::PhysicalDevice> physical_;  // outlives the queue
-  std::optional<sched::ExternalTimeline> waits_;  // tasks' waits; none: it does not run ahead
-  std::shared_ptr<Joined> joined_;  // the running task's, for the next mark that is told, or null
-  std::mutex mutex_;                // guards what follows
-  std::vector<Mark> marks_;         // a ring: those that somebody is told of, and was not
+  // timeline of waits by tasks; none: the queue does not run ahead
+  std::optional<sched::ExternalTimeline> waits_;
+  std::shared_ptr<Joined> joined_;  // the running task's join, for the next reported mark; or null
+  std::mutex mutex_;                // guards the members below
+  std::vector<Mark> marks_;         // ring of marks with a receiver and no report yet
   std::uint64_t first_mark_ = 0, next_mark_ = 0;
   std::uint64_t recorded_ = 0, told_ = 0;
-  Status failed_;                      // before a mark that nobody is told of: for the next one
-  std::vector<Marked> tasks_;          // by ticket: those that are in flight
-  std::unique_ptr<dev::Queue> queue_;  // constant; goes first
+  Status failed_;              // failure before a mark without a receiver, for the next report
+  std::vector<Marked> tasks_;  // marks of the tasks in flight, by ticket
+  std::unique_ptr<dev::Queue> queue_;  // constant; destroyed first
 };
 
 }  // namespace heddle::rt

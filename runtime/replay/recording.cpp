@@ -38,14 +38,15 @@ std::vector<std::shared_ptr<const Recorded>> RecordingState::calls() const {
 
 namespace {
 
-/// What it uses is looked up once, now.
+/// Notes a context of the call; its ledger will be locked with the call's accesses.
 void use(Recorded& call, const Context& context) {
   const auto& state = Inside::of(context);
   call.accesses.add(*state->device->execution->ledger);
   call.contexts.push_back(state);
 }
 
-/// What it touches is known. Memory that it was promised it may have by the time of a run.
+/// Names the call in its accesses, and refuses donated memory. Promised memory is accepted, as a
+/// run may come after the hand-over.
 void require_memory(Recorded& call, const std::string& recording) {
   call.accesses.be_of(call.what);
   for (const Accesses::Touch& each : call.accesses.touches()) {

@@ -1,5 +1,5 @@
-// What a Recording has taken: calls with all that was decided when they were recorded. Immutable,
-// once others know of them.
+// The calls that a Recording has taken, with every decision made at the recording. A `Recorded` is
+// immutable once other threads can see it.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,21 @@
 
 namespace heddle::rt {
 
-/// A routine to be launched, which may merge, or a copy.
+/// A recorded call: a routine, which may merge, or a copy.
 struct Recorded {
-  std::shared_ptr<const DeviceState> device{};  ///< that does it
-  /// Whose routine or tensor it uses.
+  std::shared_ptr<const DeviceState> device{};  ///< the device that runs the call
+  /// The contexts of the routine or of the tensor.
   std::vector<std::shared_ptr<const ContextState>> contexts{};
-  Accesses accesses{};  ///< of views that this keeps; with the ledgers of all those contexts
+  /// of views that this object keeps; with the ledgers (device locks) of `contexts`
+  Accesses accesses{};
 
-  std::shared_ptr<const Linked> linked{};  ///< null: a copy
+  std::shared_ptr<const Linked> linked{};  ///< null: the call is a copy
   std::optional<RecordedStatics> statics{};
-  std::optional<Tensor> tensor{};  ///< that is copied or merged
+  std::optional<Tensor> tensor{};  ///< the copied or merged tensor
   std::shared_ptr<const BufferView> from{}, to{};
-  std::shared_ptr<const MergeRead> merge{};  ///< null: it merges nothing
-  std::shared_ptr<const Memory> merged{};    ///< where it copies what it merges, or null
-  std::optional<Move> move{};                ///< of the copy
+  std::shared_ptr<const MergeRead> merge{};  ///< null: the call merges nothing
+  std::shared_ptr<const Memory> merged{};    ///< memory of the copy that is merged; null: none
+  std::optional<Move> move{};                ///< of a copy
   std::string what{};                        ///< "routine 'x'", "copy of 'x'"
 };
 
@@ -39,7 +40,8 @@ class RecordingState {
 
   const std::string name;
 
-  // Any thread. They throw unavailable in a forked child, where a thread that it lacks was at it.
+  // Any thread. Both throw unavailable in a forked child, where a thread of the parent held the
+  // lock.
 
   void add(std::shared_ptr<const Recorded> call);
   [[nodiscard]] std::vector<std::shared_ptr<const Recorded>> calls() const;

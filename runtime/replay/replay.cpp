@@ -26,7 +26,7 @@ namespace {
 
 using Trace = std::function<void(const TracedValue&)>;
 
-/// What merge() brings goes after its consumer.
+/// Empties the merge buffer after the consumer of a merge().
 class Empties final : public MergeUse {
  public:
   explicit Empties(const Accesses& accesses) : accesses_(accesses) {}
@@ -39,7 +39,7 @@ class Empties final : public MergeUse {
 
 }  // namespace
 
-/// The calls of one task, and what they need while they run.
+/// The calls of one task, and the data for their runs.
 class Plan : public std::enable_shared_from_this<Plan> {
  public:
   struct Step {
@@ -64,8 +64,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
     if (call.linked) ++num_launches_;
   }
 
-  /// One run of it. Throws invalid_argument where a value is outside its bounds. `open`: those of
-  /// the replay's indices.
+  /// The operation for one run. `open`: values of the replay's open static indices. Throws
+  /// invalid_argument where a value is outside its bounds.
   [[nodiscard]] std::unique_ptr<Operation> operation(std::span<const std::int64_t> open);
   [[nodiscard]] std::string to_string() const {
     std::string text;
@@ -75,10 +75,11 @@ class Plan : public std::enable_shared_from_this<Plan> {
 
  private:
   class Running;
-  /// How a step has its values.
+  /// The static indices of a step.
   struct Bound {
     std::optional<RecordedStatics> statics;
-    std::vector<std::size_t> open;  ///< for each of its open ones: which of the replay's
+    /// for each open index of the step: its place in the replay's list
+    std::vector<std::size_t> open;
   };
 
   const std::string name_;
@@ -86,7 +87,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::vector<Step> steps_;
   std::vector<Bound> bound_;
   std::size_t num_statics_ = 0, num_launches_ = 0;
-  std::mutex mutex_;  // of those who take a spare
+  std::mutex mutex_;  // held while an object is taken from `spares_`
   Spares spares_;
 };
 
@@ -123,7 +124,7 @@ class Plan::Running final : public Operation {
     }
     return {};
   }
-  /// Where the queue ran ahead.
+  /// Called where the device queue ran ahead of the host.
   Status ended(Execution& /*execution*/, Status status) noexcept override {
     for (std::size_t k = 0; k < plan_->steps_.size() && k <= done_; ++k) {
       if (!runs_[k]) continue;
@@ -141,7 +142,7 @@ class Plan::Running final : public Operation {
  private:
   Status one(Execution& execution, const Step& step) {
     if (!step.linked) {
-      // relaxed: a number for people.
+      // relaxed: a statistic.
       execution.copies.fetch_add(1, std::memory_order_relaxed);
       return step.move.run();
     }
@@ -174,12 +175,13 @@ class Plan::Running final : public Operation {
   void retire(std::shared_ptr<Execution> /*execution*/) noexcept override {
     for (auto& run : runs_) run.reset();
     const auto plan = std::move(plan_);
-    plan->spares_.give(*this);  // and may go with the plan
+    plan->spares_.give(*this);  // the object may go with the plan
   }
 
   std::shared_ptr<Plan> plan_;
   std::vector<std::int64_t> statics_, some_;
-  std::vector<std::optional<Run>> runs_;  // that run ahead; else the one that runs
+  // one per step where the queue runs ahead; otherwise one, of the current step
+  std::vector<std::optional<Run>> runs_;
   std::vector<Run::Room> rooms_;
   std::size_t done_ = 0;
 };
@@ -188,7 +190,7 @@ std::unique_ptr<Operation> Plan::operation(std::span<const std::int64_t> open) {
   std::unique_ptr<Running> running;
   {
     const std::lock_guard lock(mutex_);
-    running.reset(static_cast<Running*>(spares_.take()));  // no others are kept there
+    running.reset(static_cast<Running*>(spares_.take()));  // only `Running` objects are kept there
   }
   if (!running) running = std::make_unique<Running>(*this);
   running->fill(shared_from_this(), open);
@@ -257,7 +259,8 @@ ReplayTask ReplayState::make_task(const Stretch& stretch) {
   return task;
 }
 
-/// Waits for its turn as for room in its queues: where one of them does not wait, neither does it.
+/// Waits for the turn under the policies of the devices' full queues: no wait where a queue has the
+/// policy fail, and a deadline where a queue has one.
 void ReplayState::take(std::optional<Turns::Turn>& turn, const ReplayOptions& options) const {
   std::optional<Event::Clock::time_point> until;
   bool waits = true;
@@ -291,7 +294,8 @@ Event ReplayState::submit_task(const ReplayTask& task, std::unique_ptr<Operation
   for (const Stretch::Before& each : task.after) after.push_back({ends[each.stretch], each.heeded});
   Empties empties(task.accesses);
   Work work{label_, std::move(operation), task.accesses, task.merges ? &empties : nullptr};
-  if (turns_) {  // all of the run was looked at: what failed since fails what follows it
+  // Pinned checked the whole run: a task after a later failure is skipped, not refused
+  if (turns_) {
     work.accepted = true;
   } else {
     work.users = task.users;
@@ -366,7 +370,7 @@ std::string Replay::to_string() const { return state_->to_string(); }
 std::vector<Event> Replay::run(BindingsView bindings, const ReplayOptions& options,
                                std::source_location where) const {
   std::vector<Event> last;
-  last.reserve(num_tasks());  // once all is submitted nothing is refused
+  last.reserve(num_tasks());  // no failure may follow the submission
   const std::vector<Event> ends = state_->run(bindings, options, where);
   for (std::size_t k = 0; k < ends.size(); ++k) {
     if (state_->tasks()[k].last) last.push_back(ends[k]);

@@ -1,4 +1,5 @@
-// What is behind Replay: recorded calls as the tasks that each run submits. Immutable; any thread.
+// The state behind Replay: the recorded calls, as the tasks that each run submits. Immutable; any
+// thread.
 #pragma once
 
 #include <memory>
@@ -15,16 +16,16 @@ namespace heddle::rt {
 
 class Plan;
 
-/// A task of each run.
+/// One task of a run.
 struct ReplayTask {
   std::shared_ptr<const DeviceState> device;
-  Accesses accesses;  ///< of all its calls
+  Accesses accesses;  ///< accesses of the task's calls
   std::vector<const Living*> users;
-  std::shared_ptr<Plan> plan;  ///< what it does; tasks keep it, and none of the rest
+  std::shared_ptr<Plan> plan;  ///< kept by queued tasks, which keep no other member
   std::vector<std::size_t> calls;
   std::vector<Stretch::Before> after;
-  bool last = false;    ///< of its device
-  bool merges = false;  ///< then the merge buffer is empty afterwards
+  bool last = false;    ///< the last task of the device
+  bool merges = false;  ///< the merge buffer is empty after the task
 };
 
 class ReplayState {
@@ -32,7 +33,7 @@ class ReplayState {
   [[nodiscard]] static std::shared_ptr<const ReplayState> make(
       std::string name, std::vector<std::shared_ptr<const Recorded>> calls);
 
-  /// The events of all its tasks.
+  /// Submits one run. The events of its tasks.
   [[nodiscard]] std::vector<Event> run(BindingsView bindings, const ReplayOptions& options,
                                        const std::source_location& where) const;
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -55,9 +56,9 @@ class ReplayState {
   const std::string name_;
   const sched::Label label_;
   const std::vector<std::shared_ptr<const Recorded>> calls_;
-  std::vector<StaticIndex> statics_;  // that were left open
+  std::vector<StaticIndex> statics_;  // the open static indices
   std::vector<ReplayTask> tasks_;
-  Accesses accesses_;                   // of all tasks, where there are several
+  Accesses accesses_;                   // of every task; only with several tasks
   std::vector<const Living*> users_;    // likewise
   mutable std::optional<Turns> turns_;  // likewise
 };

@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-/// That a call comes after another one, of another device.
+/// An edge: a call waits for `call`, of another device.
 struct Wait {
   std::size_t call;
   bool heeded;
 };
 
-/// What each call comes after.
+/// The calls for which each call waits.
 class Order {
  public:
   explicit Order(std::span<const RecordedUse> calls) : calls_(calls), waits_(calls.size()) {
@@ -33,7 +33,8 @@ class Order {
     std::size_t call;
     Range range;
     bool writes;
-    std::vector<Range> heeded;  ///< what it writes that nothing overwrote since
+    /// written ranges that no later call overwrote: the call must end well for their readers
+    std::vector<Range> heeded;
   };
 
   void look(std::size_t call, const Accesses::Touch& touch) {
@@ -51,7 +52,8 @@ class Order {
   void note(std::size_t call, const Accesses::Touch& touch) {
     const bool writes = rt::writes(touch.use);
     std::vector<Last>& lasts = lasts_[touch.hazards];
-    // On its device it stands for those. Not for others': cancelled, it would wait for nothing.
+    // A later use stands for the uses that it covers, on the same device. On another device it does
+    // not: a cancelled task waits for nothing, and its end implies nothing there.
     std::erase_if(lasts, [&](const Last& last) {
       return on(last.call) == on(call) && touch.range.covers(last.range) &&
              (writes || !last.writes);
@@ -71,12 +73,14 @@ class Order {
   std::vector<std::vector<Wait>> waits_;
 };
 
-/// Leaves the waits that nothing earlier on the same device implies: where tasks are to be cut.
+/// Drops waits that earlier waits of the same device imply. The remaining waits are the cuts
+/// between tasks.
 class Cuts {
  public:
   explicit Cuts(std::span<const RecordedUse> calls) : calls_(calls) {}
 
-  /// The calls whose ends `call` waits for, and none before it on its device. In their order.
+  /// The calls for which `call` waits, where no earlier call on its device waits for them. By
+  /// device.
   [[nodiscard]] std::vector<std::size_t> before(std::size_t call, const std::vector<Wait>& waits) {
     std::map<std::size_t, Latest> latest;  // by device
     for (const Wait& wait : waits) {
@@ -100,17 +104,19 @@ class Cuts {
   }
 
  private:
-  /// The latest call of a device that has ended: well, or in any way.
+  /// The latest call of a device for which the waiting device has waited: for a good end, or for
+  /// any end.
   struct Latest {
     std::optional<std::size_t> heeded{}, any{};
   };
 
   const std::span<const RecordedUse> calls_;
-  std::map<std::pair<std::size_t, std::size_t>, Latest> known_;  // by device, of another
+  // by waiting device and awaited device
+  std::map<std::pair<std::size_t, std::size_t>, Latest> known_;
 };
 
-/// All that a call waits for is what its task does, as those before it may be cancelled, and then
-/// wait for nothing. None of it makes it later.
+/// Adds every wait of a call to its task, even those implied by earlier tasks of the device: a
+/// cancelled task waits for nothing. The additional waits do not delay the task.
 void add_waits(Stretch& stretch, const std::vector<Wait>& waits,
                const std::vector<std::size_t>& stretch_of) {
   for (const Wait& wait : waits) {
@@ -124,7 +130,8 @@ void add_waits(Stretch& stretch, const std::vector<Wait>& waits,
   }
 }
 
-/// Of one device's tasks the last to end stands for those before, unless they have to end well.
+/// Drops waits for tasks of a device where a later task of the device is awaited too. Waits that
+/// require a good end stay.
 void drop_implied(std::span<Stretch> stretches) {
   for (Stretch& stretch : stretches) {
     const std::vector<Stretch::Before> all = stretch.after;
@@ -148,7 +155,7 @@ std::vector<Stretch> cut_into_stretches(std::span<const RecordedUse> calls) {
   }
   std::vector<Stretch> stretches;
   std::vector<std::size_t> stretch_of(calls.size());
-  std::map<std::size_t, std::size_t> open;  // by device: the stretch that may go on
+  std::map<std::size_t, std::size_t> open;  // by device: the segment that may grow
   for (std::size_t k = 0; k < calls.size(); ++k) {
     std::size_t& mine = open.try_emplace(calls[k].device, none).first->second;
     if (mine == none || waiting[k] || calls[k].apart) {
@@ -158,7 +165,7 @@ std::vector<Stretch> cut_into_stretches(std::span<const RecordedUse> calls) {
     stretches[mine].calls.push_back(k);
     stretch_of[k] = mine;
     add_waits(stretches[mine], waits[k], stretch_of);
-    // Those that come after it need not wait for more than that.
+    // Closes the segment, as waiters for this call need not wait for later calls.
     if (awaited[k] || calls[k].apart) mine = none;
   }
   drop_implied(stretches);

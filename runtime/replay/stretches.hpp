@@ -1,5 +1,5 @@
-// How recorded calls become tasks: on each device, one for each stretch between two waits. Knows
-// what the calls touch, and nothing else of them.
+// Stretches (segments): cuts recorded calls into tasks, on every device a task per segment between
+// two waits. Knows only the calls' accesses.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,28 @@
 
 namespace heddle::rt {
 
-/// A call, as far as order is concerned.
+/// The device and the accesses of a call.
 struct RecordedUse {
-  std::size_t device = 0;  ///< a number for it
+  std::size_t device = 0;  ///< the device's number in the recording
   std::span<const Accesses::Touch> touches;
-  bool apart = false;  ///< it is a task of its own
+  bool apart = false;  ///< the call must be a separate task
 };
 
-/// Calls of one device that run one after the other, as one task.
+/// Calls of one device that run in sequence, as one task.
 struct Stretch {
-  /// The end of an earlier one, on another device.
+  /// A wait for the end of an earlier segment, on another device.
   struct Before {
-    std::size_t stretch;  ///< by its place in the list
-    bool heeded;          ///< if it ended badly, this one is skipped: it reads what that one writes
+    std::size_t stretch;  ///< index in the list
+    bool heeded;  ///< values required: a bad end of the awaited segment skips the waiting segment
   };
   std::size_t device = 0;
-  std::vector<std::size_t> calls;  ///< by their places in the recording
-  std::vector<Before> after;       ///< each of those that it waits for, whatever others do
+  std::vector<std::size_t> calls;  ///< indices in the recording
+  /// every wait of the segment's calls, even those implied by earlier segments
+  std::vector<Before> after;
 };
 
-/// In an order in which they can be submitted: each after those that it waits for, and those of one
-/// device in the order of its calls.
+/// The segments in an order for submission: after their awaited segments, and on a device in the
+/// order of the calls.
 [[nodiscard]] std::vector<Stretch> cut_into_stretches(std::span<const RecordedUse> calls);
 
 }  // namespace heddle::rt

@@ -27,13 +27,13 @@ void Turns::Turn::give_up(const Event& before) noexcept try {
   before.then([timeline = turns_.timeline_, mine = *mine_](const Status& /*ended*/) mutable {
     static_cast<void>(timeline.signal(mine.ticket()));
   });
-} catch (...) {  // no memory for that: it is waited for after all
+} catch (...) {  // no memory for the callback: waits here
   static_cast<void>(before.wait());
   static_cast<void>(turns_.timeline_.signal(mine_->ticket()));
 }
 
 Turns::Turn::~Turn() {
-  // Refused in a forked child alone, where nobody waits.
+  // signal() fails only in a forked child, where no thread waits.
   if (mine_) static_cast<void>(turns_.timeline_.signal(mine_->ticket()));
 }
 

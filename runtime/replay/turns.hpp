@@ -1,4 +1,4 @@
-// Turns: host threads that do something of several steps do it one after the other. Any thread.
+// A FIFO lock ("turns") for host threads that submit several tasks in sequence. Any thread.
 #pragma once
 
 #include <mutex>
@@ -11,12 +11,13 @@ namespace heddle::rt {
 
 class Turns {
  public:
-  /// `name`: of what they take turns at, for those who look what a thread waits for.
+  /// `name`: of the guarded operation, shown to users who look up a thread's wait.
   explicit Turns(std::string name) : timeline_(std::move(name)) {}
 
-  /// The calling thread's turn, from its constructor, which waits for it, to its end. Tasks, and
-  /// callbacks, have none: whoever's turn it is may wait for room in the queue that they keep full.
-  /// Throws `deadline` where there is one and it comes first; unavailable in a forked child.
+  /// A hold of the lock: the constructor waits for earlier holders, the destructor releases. Tasks
+  /// and callbacks take no lock, as the holder may wait for room in the queue that a waiting task
+  /// keeps full. Throws `deadline` where a given deadline passes first, and unavailable in a forked
+  /// child.
   class Turn {
    public:
     Turn(Turns& turns, std::optional<Event::Clock::time_point> deadline);
@@ -25,7 +26,7 @@ class Turns {
     ~Turn();
 
    private:
-    /// It will not be taken: those behind it follow whoever was before it.
+    /// Abandons the turn: later turns follow `before`.
     void give_up(const Event& before) noexcept;
 
     Turns& turns_;
@@ -35,7 +36,7 @@ class Turns {
  private:
   sched::ExternalTimeline timeline_;
   std::mutex mutex_;
-  std::optional<Event> last_;  // guarded by mutex_: ends when everybody so far had a turn
+  std::optional<Event> last_;  // guarded by mutex_: ends with the last turn handed out so far
 };
 
 }  // namespace heddle::rt

@@ -11,7 +11,7 @@
 namespace heddle::rt {
 namespace {
 
-/// Nothing that was asked for goes without effect.
+/// Refuses options without effect.
 void check_scheduling(const BackendOptions& options) {
   const SchedulerOptions& asked = options.scheduling;
   if (asked.device.mode != sched::DeviceOptions().mode) {

@@ -1,12 +1,12 @@
-// What backends cannot be opened with. Any thread.
+// Checks the options of a backend before the backend is opened. Any thread.
 #pragma once
 
 #include "heddle/backend.hpp"
 
 namespace heddle::rt {
 
-/// What devices would refuse, or could not work with, is told before there are any: throws
-/// invalid_argument, which names the option, its value and what was expected.
+/// Throws invalid_argument, naming the option, its value and the expected values, for options that
+/// devices would refuse or could not work with. Called before devices exist.
 void check(const BackendOptions& options);
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// Reading HEDDLE_ variables, with one table of what exists.
+// Reads the HEDDLE_ variables; one table lists them.
 #include "runtime/settings/config.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 using rt::get;
 using rt::user_cache_dir;
 
-/// A word that means the same in any case.
+/// A word in lower case, for variables whose case does not matter.
 std::optional<std::string> get_word(const char* name) {
   auto text = get(name);
   if (text) *text = rt::lower(*text);
@@ -56,7 +56,7 @@ std::optional<bool> on_or_off(const char* name) {
   return *text == "on";
 }
 
-/// How a variable becomes an option that is not set.
+/// Copies a variable to its option, if the option is not set.
 using Take = void (*)(const char* name, BackendOptions& options);
 
 template <auto option, auto read>
@@ -90,7 +90,7 @@ std::optional<std::vector<std::string>> words(const char* name) {
 std::optional<std::string> cache_dir(const char* name) {
   auto path = get(name);
   if (!path) return user_cache_dir().path;
-  // Kernels are loaded from there: it is no matter of where the process happens to be.
+  // Kernels are loaded from the directory, so it must not depend on the current directory.
   if (!path->starts_with('/')) refuse(name, *path, "an absolute path");
   return path;
 }
@@ -104,7 +104,7 @@ void take_backend(const char* name, BackendOptions& options) {
 void take_isa(const char* name, BackendOptions& options) {
   const bool asked = options.isa.has_value();
   options.isa = asked ? rt::lower(*options.isa) : get_word(name);
-  // Opening tells what is wrong with the option; what is wrong with the variable is told wherever.
+  // Backend::open() checks the option; a bad variable is an error everywhere.
   if (!asked && options.isa) static_cast<void>(jit::narrowed_target(*options.isa));
 }
 
@@ -164,7 +164,7 @@ struct EnvironmentVariable {
   Take take;
 };
 
-// Whatever there is to say of a variable; ./dev tidy compares README.md's table to this one.
+// The table of variables; ./dev tidy compares the table in README.md.
 using Options = BackendOptions;
 constexpr std::uint64_t any_bytes = ~std::uint64_t{0};
 constexpr EnvironmentVariable variables[] = {
@@ -230,8 +230,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// What may have been meant by an unknown name: one that differs in a third of the letters behind
-/// the prefix at most; else any.
+/// A hint for an unknown name: the nearest name, if at most a third of the letters behind the
+/// prefix differ; otherwise the list of names.
 std::string what_for(std::string_view name) {
   const auto distance = [&](const EnvironmentVariable& v) { return edit_distance(name, v.name); };
   const EnvironmentVariable& nearest = *std::ranges::min_element(variables, {}, distance);
@@ -243,7 +243,8 @@ std::string what_for(std::string_view name) {
   return "these are: " + known;
 }
 
-/// A misspelt variable is silently without effect: say so once. Those of heddle's tests are theirs.
+/// Logs unknown HEDDLE_ variables once, because a misspelt variable has no effect. HEDDLE_TEST_
+/// variables belong to the tests.
 void warn_of_unknown() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);

@@ -1,5 +1,5 @@
-// The environment: the only place that reads it. Malformed values throw invalid_argument. Any
-// thread (while nobody calls setenv).
+// Reads the environment variables of heddle into options. Malformed values throw invalid_argument.
+// Any thread (while no thread calls setenv).
 #pragma once
 
 #include <string>
@@ -10,14 +10,15 @@
 
 namespace heddle::rt {
 
-/// What is not set in `options` comes from the environment; so does the log level, from HEDDLE_LOG,
-/// unless the program has set one.
+/// Fills options that are not set from the environment. Also sets the log level from HEDDLE_LOG,
+/// unless the program has set a level.
 [[nodiscard]] BackendOptions with_environment(BackendOptions options);
-/// `options` were completed; where they ask for no cache, its directory is empty.
+/// Precondition: with_environment() has completed `options`. If they ask for no cache, the
+/// directory is empty.
 [[nodiscard]] jit::KernelCache::Options kernel_cache_options(const BackendOptions& options);
-/// A word that means the same in any case, in small letters.
+/// The text in lower case, for words whose case does not matter.
 [[nodiscard]] std::string lower(std::string_view text);
-/// The temporary directory when none is set: TMPDIR, else /tmp.
+/// The default temporary directory: TMPDIR, otherwise /tmp.
 [[nodiscard]] std::string default_temp_dir();
 
 }  // namespace heddle::rt

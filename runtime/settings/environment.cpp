@@ -17,8 +17,8 @@
 namespace heddle::rt {
 namespace {
 
-/// Variables that name programs, files or folders. Where this process has rights that whoever
-/// started it lacks (AT_SECURE: set-user-ID, file capabilities), they are not heeded.
+/// Variables that name programs, files or folders. Ignored if the process has rights that its
+/// starter lacks (AT_SECURE: set-user-ID, file capabilities).
 constexpr std::string_view naming_files[] = {"HEDDLE_CC",
                                              "HEDDLE_CFLAGS",
                                              "HEDDLE_COMPILE_HELPER",
@@ -31,7 +31,8 @@ constexpr std::string_view naming_files[] = {"HEDDLE_CC",
                                              "HOME",
                                              "TMPDIR"};
 
-/// Whose a directory is, or would be made in: root's and this user's own count as none.
+/// The owner of a directory or, for a missing directory, of its nearest existing parent; none if
+/// the owner is root or the current user.
 std::optional<uid_t> other_owner(std::filesystem::path path) {
   struct stat info{};
   while (stat(path.c_str(), &info) != 0 && path.has_relative_path()) path = path.parent_path();

@@ -1,5 +1,5 @@
-// What heddle reads of the environment, and what it does not heed there. Any thread, as long as
-// nobody sets variables meanwhile.
+// The only reader of environment variables, and the variables that are ignored. Any thread, while
+// no thread sets variables.
 #pragma once
 
 #include <optional>
@@ -7,21 +7,21 @@
 
 namespace heddle::rt {
 
-/// A variable that is set, not empty, and heeded.
+/// The value of a variable that is set, not empty, and not ignored.
 [[nodiscard]] std::optional<std::string> get(const char* name);
 
-/// What is set and not heeded is said once: without it a process does something else.
+/// Logs the ignored variables, once: the process behaves differently without them.
 void warn_of_unheeded();
 
-/// Where the cache lies by default.
+/// The default directory of the cache.
 struct UserCacheDir {
   std::optional<std::string> path;
-  std::string absence;  ///< why there is none
+  std::string absence;  ///< reason for the absence
   bool is_others = false;
 };
 
-/// By the XDG Base Directory Specification; nothing for a user without a home, and nothing in
-/// another user's, who could neither use nor remove what is made there.
+/// Follows the XDG Base Directory Specification. No directory for a user without a home, or in
+/// another user's directory, where that user could neither use nor remove the files.
 [[nodiscard]] UserCacheDir user_cache_dir();
 
 }  // namespace heddle::rt

@@ -1,4 +1,4 @@
-// The table of backends. A CPU backend is a compiler and a mode: each name is a row.
+// The table of backends. A row is a name, a compiler, a mode and devices. Any thread.
 #include "runtime/settings/registry.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ std::vector<std::shared_ptr<dev::PhysicalDevice>> cpu_devices() {
   return devices;
 }
 
-/// The only ones that depend on options.
+/// The only row whose devices depend on options.
 constexpr std::string_view cuda_row = "cuda";
 
 std::vector<std::shared_ptr<dev::PhysicalDevice>> cuda_devices(const BackendOptions& options) {
@@ -34,12 +34,12 @@ std::vector<std::shared_ptr<dev::PhysicalDevice>> cuda_devices(const BackendOpti
   throw_if_failed(why);
   std::vector<std::shared_ptr<dev::PhysicalDevice>> devices;
   for (int k = 0; k < driver->devices; ++k) {
-    // Kernels are compiled for the first one.
+    // Kernels are compiled for the first device.
     if (dev::cuda_capability(*driver, k) != dev::cuda_capability(*driver, 0)) continue;
     Status failed;
     if (auto device = dev::make_cuda_device(driver, k, &failed)) {
       devices.push_back(std::move(device));
-    } else {  // another process may have it for itself
+    } else {  // another process may hold the device exclusively
       sched::log_made(LogLevel::warn, [&] { return "left out: " + failed.to_string(); });
       if (why.ok()) why = failed;
     }
@@ -50,7 +50,7 @@ std::vector<std::shared_ptr<dev::PhysicalDevice>> cuda_devices(const BackendOpti
 
 constinit sched::ProcessMutex rows_mutex;
 
-/// Under the lock. Never destroyed: backends may be opened by static objects.
+/// Under the lock. Never destroyed: static objects may open backends.
 std::vector<BackendSpec>& rows() {
   static auto& all = *new std::vector<BackendSpec>{
       {"gccjit", "gccjit", sched::Mode::threaded, cpu_devices},

@@ -1,4 +1,4 @@
-// The table of backends: built-in rows and registered ones. Any thread.
+// The table of backends: built-in and registered rows. Any thread.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ namespace heddle::rt {
 [[nodiscard]] std::vector<BackendSpec> all_specs();
 /// Case-insensitive.
 [[nodiscard]] std::optional<BackendSpec> find_spec(std::string_view name);
-/// Throws Error where they cannot be had.
+/// Throws the Error of a device that cannot be opened.
 [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> devices_of(
     const BackendSpec& spec, const BackendOptions& options);
-/// The compiler that a row names, set up by the options. Throws invalid_argument for an unknown
-/// one.
+/// The compiler named by the row, with the options applied. Throws invalid_argument for an unknown
+/// compiler.
 [[nodiscard]] std::shared_ptr<const jit::Compiler> make_compiler(const BackendSpec& spec,
                                                                  const BackendOptions& options);
 

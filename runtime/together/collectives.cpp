@@ -1,11 +1,11 @@
 // Collectives, as routines and copies of a recording.
 //
-// Where all devices reach each other's memory, the device that makes a sum reads all its terms in
-// place and writes it wherever it belongs, in one kernel. So each byte is read once and written
-// once, and the order of the additions is that of the list, whoever adds. Elsewhere the device that
-// makes a sum fetches all terms one after the other, by merges, and the others copy the sum. A
-// large all-reduce is in as many parts as there are devices, one for each; a small one is the first
-// device's. Why neither a tree nor a ring: runtime/together/README.md.
+// Where every device reaches the memory of every device, the device that makes a sum reads the
+// terms in place and writes the sum to its targets, in one kernel. Each byte is read once and
+// written once, and the additions follow the order of the list, whichever device adds. Otherwise
+// the adding device fetches the terms in sequence, by merges, and the rest of the devices copy the
+// sum. A large all-reduce is cut into as many parts as devices; the first device does a small
+// all-reduce alone. For a comparison with trees and rings see runtime/together/README.md.
 #include "runtime/together/collectives.hpp"
 
 #include <fmt/format.h>
@@ -23,10 +23,10 @@ namespace {
 using rt::Parties;
 using rt::Piece;
 
-/// Below that many bytes, waits cost more than adding up all by one device.
+/// Below this size, waits cost more than a sum by one device.
 constexpr std::size_t parts_bytes_min = 16384;
 
-/// One routine, of a device that reaches all terms of some sums.
+/// Builds one routine, for a device that reaches the terms of several sums.
 class Adder {
  public:
   Adder(const Device& device, const char* name) : context_(device), program_(name) {}
@@ -41,7 +41,7 @@ class Adder {
     const Index i;
     program_ << (target(i) = sum_of(tensors, i));
   }
-  /// Each becomes the sum of the first `num_terms`.
+  /// Sets each piece to the sum of the first `num_terms` pieces.
   void add_to_all(const std::string& label, const std::vector<Piece>& all, std::size_t num_terms) {
     const std::vector<Tensor> tensors = named(all, label);
     const Index i;
@@ -81,20 +81,20 @@ class Collective : public Parties {
              std::span<const Context> contexts)
       : Parties(name, tensor, contexts), recording_(recording) {}
 
-  /// By the k-th device, whose context has `to` if that is `from` elsewhere.
+  /// Records a copy by the k-th device, from memory of context from_k to memory of context k.
   void copy(std::size_t from_k, const Piece& from, std::size_t k, const Piece& to) {
     if (to.count() == 0) return;
     const Tensor moved(tensor_.label(), to.view.type().dtype, {to.count()});
     recording_.copy(moved, Context(contexts_[from_k].device()).with(moved, from.view),
                     Context(contexts_[k].device()).with(moved, to.view));
   }
-  /// By the k-th device, which reaches all terms; `to` may be one of them.
+  /// Records a sum by the k-th device, which must reach the terms; `to` may be one of the terms.
   void add_up(std::size_t k, const std::vector<Piece>& terms, const Piece& to) {
     Adder adder(contexts_[k].device(), name_);
     adder.add(tensor_.label(), terms, to);
     if (!adder.empty()) recording_.schedule(adder.routine());
   }
-  /// By the root, which reaches its own memory alone.
+  /// Records a sum by the root, which need not reach the memory of other devices.
   void fetch_and_add_up(std::size_t root, const std::vector<Piece>& terms, const Piece& to) {
     if (to.count() == 0) return;
     const Device device = contexts_[root].device();
@@ -129,10 +129,10 @@ class Collective : public Parties {
   Recording& recording_;
 };
 
-/// Of several tensors, laid one after the other, the bytes that one device adds up.
+/// The share of each device in a sum: tensors are laid out in sequence, and cut by bytes.
 class Share {
  public:
-  static constexpr std::size_t line = 64;  // of which no two devices write parts
+  static constexpr std::size_t line = 64;  // no two devices write to one such line
 
   Share(std::span<const std::vector<Piece>> tensors, std::size_t devices) {
     for (const auto& each : tensors) total_ += lines(each[0].view.num_bytes());
@@ -141,11 +141,11 @@ class Share {
   [[nodiscard]] std::size_t devices() const noexcept {
     return total_ == 0 ? 0 : (total_ + each_ - 1) / each_;
   }
-  /// What the k-th device adds up of each tensor, in all contexts; of some maybe nothing.
+  /// The share of the k-th device of each tensor, in every context; pieces may be empty.
   [[nodiscard]] std::vector<std::vector<Piece>> parts(
       std::size_t k, std::span<const std::vector<Piece>> tensors) const {
     std::vector<std::vector<Piece>> parts;
-    std::size_t at = 0;  // where the tensor begins
+    std::size_t at = 0;  // start of the tensor
     for (const auto& all : tensors) {
       const std::size_t bytes = all[0].view.num_bytes(), size = size_of(all[0].view.type().dtype);
       const auto inside = [&](std::size_t place) { return std::clamp(place, at, at + bytes) - at; };
@@ -256,7 +256,7 @@ void Recording::all_reduce(std::span<const Tensor> tensors, std::span<const Cont
       for (std::size_t n = 0; n < parts.size(); ++n) act(sums[n], k, parts[n]);
     }
   };
-  // Nobody fetches a sum before it has added up its own.
+  // Every device adds up its own share before it fetches sums.
   by_each([](Collective& sum, std::size_t k, const auto& part) { sum.reduce(k, part, part[k]); });
   by_each([](Collective& sum, std::size_t k, const auto& part) { sum.broadcast(k, part); });
 }

@@ -1,4 +1,4 @@
-// Parts of collectives for those that record them again and again. Any thread.
+// Parts of collectives, for callers that record collectives repeatedly. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace heddle::rt {
 
-/// What makes each tensor, in all contexts, the sum of what it is in the first `num_terms` of them,
-/// 1 or more: one routine for each device, each for its share of the bytes, or one for all where
-/// there are few. nullopt where a device does not reach the memory of another. Throws as
-/// Recording::all_reduce() does.
+/// Routines that set each tensor, in every context, to the sum of its values in the first
+/// `num_terms` contexts (1 or more): one routine per device, for the device's share of the bytes,
+/// or a single routine for few bytes. nullopt: a device does not reach the memory of another
+/// device. Throws as Recording::all_reduce() does.
 [[nodiscard]] std::optional<std::vector<Routine>> all_reduce_routines(
     std::span<const Tensor> tensors, std::span<const Context> contexts, std::size_t num_terms);
 

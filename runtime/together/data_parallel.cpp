@@ -1,12 +1,11 @@
-// Data-parallel runs, as replays of some updates each, of which the values of the batches are
-// cells:
+// Data-parallel runs, as replays of several updates. The batch numbers of a replay are cells:
 //
 //   device 0               gradient  +  gradient | sums, its part | update   gradient  + ...
 //   device 1   parameters  gradient  +  gradient | sums, its part | update   gradient  + ...
 //
-// "+" adds up on the device, where it has several batches before an update (merge_every). Where
-// devices cannot all update (updating.hpp), the first one has the sums, and parameters are copied
-// before each update.
+// "+" adds up on the device, where an update has several batches per device (merge_every). Where
+// not every device can update (updating.hpp), the first device makes the sums and updates, and the
+// parameters are copied before each update.
 #include "heddle/data_parallel.hpp"
 
 #include <fmt/format.h>
@@ -36,7 +35,7 @@ namespace heddle {
 namespace rt {
 namespace {
 
-/// Updates of one replay, at most: what runs and their edges cost is shared by so many.
+/// Most updates of one replay, to spread the cost of submission and of waits at the edges.
 constexpr std::size_t updates_max = 8;
 
 }  // namespace
@@ -46,26 +45,27 @@ class DataParallelState {
   DataParallelState(std::span<const Context> contexts, const DataParallelOptions& options);
 
   [[nodiscard]] const std::vector<Context>& contexts() const noexcept { return contexts_; }
-  /// Throws invalid_argument naming the index where none can be from `begin` up to `end`.
+  /// Throws invalid_argument, naming the index, where the range is empty or has a batch out of
+  /// bounds.
   void check_range(std::int64_t begin, std::int64_t end) const;
   std::int64_t run(std::span<const std::int64_t> batches, const DataParallelRun& options,
                    const std::source_location& where);
 
  private:
-  /// Adds a device's batches up, where an update has several.
+  /// Routines that add up the batches of a device, where an update has several.
   struct Adding {
-    Routine keep, add, finish;  ///< the first batch, those between, the last one
+    Routine keep, add, finish;  ///< for the first batch, for batches in between, for the last batch
   };
   class Busy;
 
-  /// A replay: so many updates, which are full ones where there are several.
+  /// The key of a replay. With several updates, each update has full() batches.
   struct Part {
     std::size_t updates, batches;
-    bool copies;  ///< begins with copies of what all have from the first device
+    bool copies;  ///< starts with copies of the first device's state to the rest
     friend auto operator<=>(const Part&, const Part&) = default;
   };
 
-  /// Batches of an update.
+  /// Batches of a complete update.
   [[nodiscard]] std::size_t full() const noexcept {
     return contexts_.size() * static_cast<std::size_t>(options_.merge_every);
   }
@@ -81,7 +81,7 @@ class DataParallelState {
   [[nodiscard]] const std::vector<Routine>& adders(std::size_t num_terms);
   [[nodiscard]] const Replay& replay_of(const Part& part);
   [[nodiscard]] Part next_part(std::size_t left, std::int64_t until_report, bool copies) const;
-  /// Throws invalid_argument naming index, value and range.
+  /// Throws invalid_argument, naming index, value and range.
   void check_batch(std::int64_t batch) const;
   void check_run(std::span<const std::int64_t> batches, const DataParallelRun& options) const;
   [[nodiscard]] std::int64_t submit(std::span<const std::int64_t> batches,
@@ -95,27 +95,27 @@ class DataParallelState {
   std::vector<Context> contexts_;
   std::vector<Routine> gradients_;
   Updating updating_;
-  std::vector<Tensor> totals_;       // of a device's batches so far; one for each sum
-  std::vector<Adding> adding_;       // per device; empty where each update has one batch of each
-  std::vector<std::int64_t> cells_;  // the batches of a replay
-  std::map<std::size_t, std::vector<Routine>> adders_;  // of all devices' sums, by terms
+  std::vector<Tensor> totals_;       // sums of a device's batches so far; one per sum
+  std::vector<Adding> adding_;       // per device; empty where an update has one batch per device
+  std::vector<std::int64_t> cells_;  // the batch numbers of a replay
+  std::map<std::size_t, std::vector<Routine>> adders_;  // sums over the devices, by number of terms
   std::map<Part, Replay> replays_;
-  std::optional<Replay> spread_;  // of what all have from the first device; none for one device
-  std::vector<Event> before_;     // what the next replay comes after, in no automatic sync
+  std::optional<Replay> spread_;  // copies the first device's state; none with one device
+  std::vector<Event> before_;     // the next replay comes after these, unless the sync is automatic
   std::atomic<bool> runs_{false};
 };
 
-/// While a thread is in run().
+/// Guards against concurrent runs.
 class DataParallelState::Busy {
  public:
   explicit Busy(DataParallelState& state) : state_(state) {
-    // acquire: pairs with the release below, by the run before.
+    // acquire: pairs with the release below, in the previous run.
     if (state.runs_.exchange(true, std::memory_order_acquire))
       refuse_run(ErrorCode::failed_precondition,
                  "another one of '{}' goes on; wait for its end, or make one of your own",
                  state.options_.gradient.name());
   }
-  // release: pairs with the acquire above, of the next run.
+  // release: pairs with the acquire above, in the next run.
   ~Busy() { state_.runs_.store(false, std::memory_order_release); }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
@@ -147,7 +147,7 @@ DataParallelState::DataParallelState(std::span<const Context> contexts,
   spread_ = recording.finish();
 }
 
-/// `context` with memory for what its batches are added up in.
+/// `context` with memory for the sums of a device's batches.
 Context DataParallelState::with_totals(const Context& context) const {
   Context with = context;
   for (const Tensor& each : totals_) {
@@ -174,8 +174,8 @@ void DataParallelState::make_adding() {
   }
 }
 
-/// Device k's part of an update of so many batches, the values of which begin with the cell
-/// `first`.
+/// Records the k-th device's part of an update with `batches` batches, whose numbers start at the
+/// cell `first`.
 void DataParallelState::record_batches(Recording& recording, std::size_t k, std::size_t first,
                                        std::size_t batches) const {
   for (std::size_t at = k; at < batches; at += contexts_.size()) {
@@ -190,7 +190,7 @@ void DataParallelState::record_batches(Recording& recording, std::size_t k, std:
 const std::vector<Routine>& DataParallelState::adders(std::size_t num_terms) {
   const auto known = adders_.find(num_terms);
   if (known != adders_.end()) return known->second;
-  // Devices that all update share memory.
+  // by_all implies shared memory, hence there is a value.
   auto made = all_reduce_routines(options_.sums, contexts_, num_terms).value();
   return adders_.emplace(num_terms, std::move(made)).first->second;
 }
@@ -210,7 +210,7 @@ void DataParallelState::record_update(Recording& recording, std::size_t first,
 Replay DataParallelState::record(const Part& part) {
   Recording recording(options_.gradient.name());
   if (part.copies) {
-    // Who only updates needs them too.
+    // Devices without a batch update too, and need the copies.
     const auto to = updating_.by_all ? std::span<const Context>(contexts_) : active(part.batches);
     for (const Tensor& each : updating_.state) recording.broadcast(each, to);
   }
@@ -225,7 +225,7 @@ const Replay& DataParallelState::replay_of(const Part& part) {
   return replays_.emplace(part, record(part)).first->second;
 }
 
-/// Of what is left: several updates together, as far as nobody is told in between.
+/// The next replay for the remaining batches: several updates, but none beyond the next report.
 DataParallelState::Part DataParallelState::next_part(std::size_t left, std::int64_t until_report,
                                                      bool copies) const {
   if (left < full()) return {1, left, copies};
@@ -270,7 +270,7 @@ std::int64_t DataParallelState::run(std::span<const std::int64_t> batches,
     updates = submit(batches, options, where);
   } catch (const Error&) {
     thrown = std::current_exception();
-  } catch (...) {  // on_update's own
+  } catch (...) {  // an exception of on_update
     static_cast<void>(await_devices());
     throw;
   }
@@ -285,7 +285,7 @@ std::int64_t DataParallelState::submit(std::span<const std::int64_t> batches,
   before_.clear();
   for (const Context& context : contexts_) before_.push_back(context.device().record());
   DataParallelProgress progress;
-  // Whether the first device may have what others lack: host and on_update write it there.
+  // True: the first device may have values that the rest lack, written by the host or on_update.
   bool apart = spread_.has_value();
   for (std::size_t at = 0; at < batches.size();) {
     const std::int64_t until_report =
@@ -312,7 +312,7 @@ std::int64_t DataParallelState::submit(std::span<const std::int64_t> batches,
 
 void DataParallelState::submit_one(const Replay& replay, BindingsView bindings,
                                    const std::source_location& where) {
-  // Edges of replays are the caller's where the sync is not automatic.
+  // Without automatic sync the order between replays must be explicit.
   const bool automatic = std::ranges::all_of(contexts_, [](const Context& context) {
     return Inside::of(context.device())->execution->sync == Sync::automatic;
   });
@@ -327,7 +327,8 @@ double DataParallelState::read_loss(const Tensor& loss) const {
                                   : contexts_[0].read<double>(loss)[0];
 }
 
-/// Until all that they have has ended. Of several failures the one that the others are due to.
+/// Waits for the end of the submitted work. With several failures, returns the failure with the
+/// fewest causes: the rest follow from it.
 Status DataParallelState::await_devices() const {
   Status failed;
   std::string name;
@@ -359,7 +360,7 @@ Context DataParallel::context(std::size_t k) const {
 
 std::int64_t DataParallel::run(std::span<const std::int64_t> batches,
                                const DataParallelRun& options, std::source_location where) const {
-  const auto kept = state_;  // on_update may let the last handle go
+  const auto kept = state_;  // on_update may drop the last handle
   return kept->run(batches, options, where);
 }
 

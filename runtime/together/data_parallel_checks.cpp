@@ -16,7 +16,7 @@ bool has_static(const Code& code, const StaticIndex& index) {
   return std::ranges::count(code.statics(), index) != 0;
 }
 
-/// What `gradient` leaves there is of its batch alone.
+/// The sum must be written by the gradient, from the values of a single batch.
 void check_sum(const Code& gradient, const Tensor& tensor) {
   const jit::CodeData& code = *Inside::of(gradient);
   const auto entry = entry_of(code, tensor);

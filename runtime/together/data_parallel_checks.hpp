@@ -1,4 +1,4 @@
-// What data-parallel runs refuse as they are made. Any thread.
+// Checks at the construction of data-parallel runs. Any thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,9 +21,10 @@ void require_run(bool right, fmt::format_string<Args...> text, Args&&... args) {
   if (!right) refuse_run(ErrorCode::invalid_argument, text, std::forward<Args>(args)...);
 }
 
-/// Throws invalid_argument where two are on one device, or devices of different backends.
+/// Throws invalid_argument where two contexts are on one device, or on devices of different
+/// backends.
 void check_devices(std::span<const Context> contexts);
-/// Throws invalid_argument for options that make no sense by themselves.
+/// Throws invalid_argument for invalid options, without a look at the contexts.
 void check_options(const DataParallelOptions& options);
 
 }  // namespace heddle::rt

@@ -1,5 +1,5 @@
-// Parties: a tensor in several contexts, over which a collective goes, and what may be wrong with
-// it. Immutable; any thread.
+// Parties: a tensor in several contexts, as used by a collective, and checks of its memory.
+// Immutable; any thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@
 
 namespace heddle::rt {
 
-/// Elements of a tensor's memory.
+/// A range of elements in a tensor's memory.
 struct Piece {
   BufferView view;
   [[nodiscard]] std::int64_t count() const { return *view.type().num_elements(); }
@@ -39,7 +39,7 @@ struct Piece {
   return a.view.buffer() == b.view.buffer() && a.view.offset() == b.view.offset();
 }
 
-/// A tensor in several contexts, each of a device of its own.
+/// A tensor in several contexts, on different devices.
 class Parties {
  public:
   Parties(const char* name, const Tensor& tensor, std::span<const Context> contexts)
@@ -60,7 +60,7 @@ class Parties {
     if (root < size()) return;
     refuse(fmt::format("has root {} (expected below {}, the number of contexts)", root, size()));
   }
-  /// `part`, of which `whole` has as many as there are contexts.
+  /// Refuses unless `part` has the dtype of `whole`, and size() parts have the elements of `whole`.
   void require_parts(const Tensor& part, const Tensor& whole) const {
     const auto parts = static_cast<std::int64_t>(size());
     if (part.type().dtype == whole.type().dtype &&
@@ -72,7 +72,7 @@ class Parties {
         parts, part.label(), part.type().to_string(), whole.label(), whole.type().to_string()));
   }
 
-  /// All of a tensor, in the k-th context.
+  /// The whole of a tensor in the k-th context.
   [[nodiscard]] Piece piece(std::size_t k, const Tensor& tensor) const {
     const BufferView view = contexts_[k].view(tensor);
     require_live({&view, Use::read, &tensor},
@@ -84,7 +84,7 @@ class Parties {
     for (std::size_t k = 0; k < size(); ++k) all.push_back(piece(k, tensor));
     return all;
   }
-  /// Refuses pieces, of those contexts, that share bytes.
+  /// Refuses overlapping pieces `a` and `b` of the contexts a_k and b_k.
   void require_apart(const Piece& a, std::size_t a_k, const Piece& b, std::size_t b_k) const {
     if (!overlap(a.view, b.view)) return;
     refuse(
@@ -92,7 +92,8 @@ class Parties {
                     "memory of its own",
                     a_k, b_k, contexts_[a_k].label(), contexts_[b_k].label()));
   }
-  /// So of each two of a tensor, but for those that coincide, where these may.
+  /// Refuses overlaps between the pieces of a tensor. Identical pieces are accepted if
+  /// `may_coincide`.
   void require_apart(const std::vector<Piece>& all, bool may_coincide) const {
     for (std::size_t k = 0; k < all.size(); ++k) {
       for (std::size_t n = 0; n < k; ++n) {
@@ -100,13 +101,13 @@ class Parties {
       }
     }
   }
-  /// So of two tensors.
+  /// Refuses overlaps between the pieces of two tensors.
   void require_apart(const std::vector<Piece>& a, const std::vector<Piece>& b) const {
     for (std::size_t k = 0; k < a.size(); ++k) {
       for (std::size_t n = 0; n < b.size(); ++n) require_apart(a[k], k, b[n], n);
     }
   }
-  /// The k-th part may lie where that part of a whole lies, not elsewhere in one.
+  /// The k-th part may lie exactly in the k-th part of a whole; any different overlap is refused.
   void require_in_place(const std::vector<Piece>& parts, const std::vector<Piece>& wholes) const {
     for (std::size_t k = 0; k < parts.size(); ++k) {
       const std::int64_t some = parts[k].count();
@@ -116,7 +117,7 @@ class Parties {
       }
     }
   }
-  /// Whether each device reads the memory of all these in place.
+  /// Tells whether every device reads the memory of the pieces in place.
   [[nodiscard]] bool share_memory(const std::vector<Piece>& all) const {
     return std::ranges::all_of(contexts_, [&](const Context& context) {
       return std::ranges::all_of(all, [&](const Piece& each) {

@@ -21,7 +21,8 @@ bool is_among(const std::vector<Tensor>& list, const Tensor& tensor) {
   return std::ranges::find(list, tensor) != list.end();
 }
 
-/// Calls f(tensor, entry of the signature) for what the code has in memory and is no constant.
+/// Calls f(tensor, entry of the signature) for each stored tensor of the code that is not a
+/// constant.
 template <class F>
 void each_variable(const Code& code, const F& f) {
   const jit::CodeData& data = *Inside::of(code);
@@ -31,8 +32,8 @@ void each_variable(const Code& code, const F& f) {
   }
 }
 
-/// Whether sums and parameters are all that gradient and update both use, and the gradient leaves
-/// parameters as they are: what else it has, or finds, is the device's own.
+/// Tells whether gradient and update share only sums and parameters, and the gradient does not
+/// write parameters. The rest of the tensors are then the device's own.
 bool shares_no_more(const DataParallelOptions& options) {
   const jit::CodeData& gradient = *Inside::of(options.gradient);
   bool right = true;
@@ -45,7 +46,7 @@ bool shares_no_more(const DataParallelOptions& options) {
   return right;
 }
 
-/// Whether each device reads the sums of all in place.
+/// Tells whether every device reaches the sums of every device in place.
 bool share_sums(const DataParallelOptions& options, const std::vector<Context>& contexts) {
   return std::ranges::all_of(contexts, [&](const Context& reader) {
     const Execution& execution = *Inside::of(reader.device())->execution;
@@ -57,13 +58,13 @@ bool share_sums(const DataParallelOptions& options, const std::vector<Context>& 
   });
 }
 
-/// Memory of a tensor, and whether updates write it.
+/// A tensor's memory, and whether updates write there.
 struct UsedMemory {
   BufferView view;
   bool written;
 };
 
-/// Of what gradient and update use, and of parameters.
+/// The memory of tensors used by gradient or update, and of the parameters.
 std::vector<UsedMemory> places(const DataParallelOptions& options, const Context& context) {
   std::vector<Tensor> seen;
   std::vector<UsedMemory> all;
@@ -82,7 +83,7 @@ std::vector<UsedMemory> places(const DataParallelOptions& options, const Context
   return all;
 }
 
-/// Whether nothing that updates write lies in memory of another tensor, or of another device.
+/// Tells whether memory that updates write overlaps no memory of a different tensor or device.
 bool write_their_own(const DataParallelOptions& options, const std::vector<Context>& contexts) {
   std::vector<UsedMemory> all;
   for (const Context& each : contexts)
@@ -119,7 +120,7 @@ Updating link_updates(const DataParallelOptions& options, std::vector<Context>& 
       linked.push_back(routines.back().context());
     }
     if (!write_their_own(options, linked)) return updating;
-  } catch (const Error&) {  // they lack what the first one has, or room
+  } catch (const Error&) {  // a device lacks tensors of the first device, or memory
     return updating;
   }
   contexts = std::move(linked);

@@ -1,4 +1,5 @@
-// Updating: which devices of a data-parallel run make its updates, and what they need for that.
+// Updating: which devices of a data-parallel run make its updates, and the state that the devices
+// need. Any thread.
 #pragma once
 
 #include <vector>
@@ -7,19 +8,19 @@
 
 namespace heddle::rt {
 
-/// Each device updates for itself if it finds what the first one finds, and what it writes is its
-/// own: then nobody waits for one device's update, and for copies of it. Else the first device
-/// updates alone.
+/// Each device updates by itself if its update reads the same values as on the first device and
+/// writes only its own memory: then no device waits for a remote update and its copies. Otherwise
+/// only the first device updates.
 struct Updating {
-  std::vector<Routine> routines;  ///< for each device, or for the first one
-  /// What all devices have from the first one: parameters, and for those that update for
-  /// themselves what else an update reads.
+  std::vector<Routine> routines;  ///< for each device, or only for the first device
+  /// Tensors copied from the first device to the rest: parameters and, where each device updates,
+  /// the other values that an update reads.
   std::vector<Tensor> state;
-  bool by_all = true;  ///< else by the first one of several
+  bool by_all = true;  ///< false: only the first of several devices updates
 };
 
-/// Links the update where it is to run, in the contexts that have the gradient, which become those
-/// that have both. Throws as Context::link() does on the first device. Any thread.
+/// Links the update on the updating devices. `contexts` have the gradient, and are replaced by
+/// contexts with gradient and update. Throws as Context::link() does on the first device.
 [[nodiscard]] Updating link_updates(const DataParallelOptions& options,
                                     std::vector<Context>& contexts);
 

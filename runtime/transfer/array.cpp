@@ -1,4 +1,4 @@
-// Arrays: values on devices.
+// Arrays: values on devices. Any thread.
 #include "heddle/array.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ std::shared_ptr<const rt::ArrayState> state_of(Device device, BufferView view, E
       rt::ArrayState{std::move(device), std::move(view), std::move(event), filled_outside});
 }
 
-/// Memory that nobody knows yet, of undefined contents.
+/// Memory not shared yet, with undefined contents.
 BufferView memory_for(const Device& device, const ArrayType& type, dev::LastUses may_have) {
   const rt::DeviceState& state = *Inside::of(device);
   rt::require_open(state);
@@ -54,7 +54,7 @@ bool has_host_memory(const Device& device) {
          dev::host_memory_space;
 }
 
-/// Memory with a copy of the values, which lie in row-major order.
+/// Memory with a copy of the values, which are in row-major order.
 BufferView memory_with(const Device& device, const ArrayType& type, const void* values,
                        const std::source_location& where) {
   if (has_host_memory(device)) {
@@ -115,7 +115,7 @@ HostArray Array::to_host(std::source_location where) const {
                 closed);
   }
   throw_if_failed(status());
-  // The copy keeps it: a wait that is refused, or cancelled, ends before the copy does.
+  // The copy task holds the array: a refused or cancelled wait ends before the copy.
   const auto values = std::make_shared<const HostArray>(type());
   rt::SubmitOptions options = rt::without_events(where);
   options.after = state_->awaited();
@@ -128,7 +128,7 @@ HostArray Array::to_host(std::source_location where) const {
   try {
     end = read_by(device());
   } catch (const Error&) {
-    // A device that failed runs nothing until it recovers, but what came before that is there.
+    // A failed device runs no task until recovery, but earlier results are present.
     if (!done() || device().timeline().status().ok()) throw;
     options.sync = Sync::automatic;
     end = read_by(other.emplace(device().physical_device().new_virtual_device()));

@@ -1,4 +1,4 @@
-// The calls of buffers and of views into them.
+// Member functions of Buffer and BufferView. Any thread.
 #include <fmt/format.h>
 
 #include <memory>

@@ -26,10 +26,10 @@ Place host_place(const HostMemory& host) {
   return {nullptr, static_cast<std::byte*>(host.data), nullptr};
 }
 
-/// One move.
+/// The operation of one move.
 class Moving : public Operation {
  public:
-  /// `host`: an array that it keeps, if any.
+  /// `host`: an array to keep alive, or null.
   Moving(Move move, std::shared_ptr<const HostArray> host)
       : move_(std::move(move)), host_(std::move(host)) {}
   Status run(Execution& /*execution*/) override { return move_.run(); }
@@ -51,17 +51,18 @@ class FirstValues final : public Moving {
   void pass_over(Execution& execution) noexcept override { log_missing(execution, run(execution)); }
 
  private:
-  /// Nobody but this task has the memory, and no later task uses it that keeps it by nothing.
+  /// True if only this task refers to the memory, and no later task uses the memory without a
+  /// reference.
   [[nodiscard]] bool nobody_reads() const noexcept {
     if (memory_.use_count() != 1) return false;
-    const auto memory = memory_.lock();  // comes after those that have dropped it
+    const auto memory = memory_.lock();  // ordered after the releases by the former owners
     return !memory->was_bare();
   }
 
   const std::weak_ptr<const Memory> memory_;
 };
 
-/// All of a view and, if it is known, of the host memory that it comes from or goes to.
+/// Accesses to a whole view and, if given, to the host array on the other side.
 class Moved {
  public:
   Moved(const BufferView& view, Use of_view, const HostArray* host, const Tensor* tensor) {
@@ -107,9 +108,9 @@ void submit_first_values(const DeviceState& device, const BufferView& view, cons
 
 namespace {
 
-/// By a task of the device, which comes after what uses the memory yet. A full queue is waited for,
-/// as by whatever is scheduled next: to take other memory instead, for each buffer of a loop, would
-/// need as much as a whole queue holds. Why it was refused.
+/// Submits a task that zeroes the memory after the current uses. Waits while the queue is full,
+/// like the work scheduled next: different memory instead, for each buffer of a loop, would cost as
+/// much memory as a full queue holds. Returns the status of a refusal.
 Status submit_zeros(const DeviceState& device, const std::shared_ptr<BufferState>& state) {
   const auto& queue = device.execution->queue;
   const BufferView view(Inside::make<Buffer>(state),
@@ -136,8 +137,8 @@ std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device, std::size
                                             const std::string& what, std::uint64_t tensor) {
   auto state = allocate(*device.execution, bytes, what, tensor);
   if (state->hazards().size() > 0) {
-    // A task of another device might be the first that uses it: were that passed over, it would
-    // put zeros there without a wait for what uses the memory yet.
+    // A task of another device might be the first user. If that task were passed over, it would
+    // write the zeros without waiting for the current uses.
     const Status refused = submit_zeros(device, state);
     if (refused.ok()) return state;
     state.reset();

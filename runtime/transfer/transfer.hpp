@@ -1,4 +1,4 @@
-// Transfers: tasks of a device that bring bytes from one place to another, or first values to new
+// Transfers: tasks of a device that move bytes between places, or write the first values of new
 // memory. Any thread.
 #pragma once
 
@@ -10,29 +10,29 @@
 
 namespace heddle::rt {
 
-/// Host memory of a transfer; `array` keeps it when it is a tensor's own.
+/// Host memory of a transfer. `array` keeps a tensor's own storage alive; otherwise null.
 struct HostMemory {
   void* data = nullptr;
   std::size_t bytes = 0;
   std::shared_ptr<const HostArray> array{};
 };
-/// On the device's timeline: all of the view from or to host memory of as many bytes, touched when
-/// the task runs. `tensor`: for messages; null where none is known.
+/// Moves a whole view from or to host memory of the same size, on the device's timeline. The host
+/// memory is touched when the task runs. `tensor`: for messages; null: unknown.
 Event submit_from_host(const DeviceState& device, const BufferView& view, HostMemory host,
                        const Tensor* tensor, const SubmitOptions& options = {});
 Event submit_to_host(const DeviceState& device, const BufferView& view, HostMemory host,
                      const Tensor* tensor, const SubmitOptions& options = {});
-/// All of `from` into `to`, which is as large. A tensor's are counted as copies of the device.
+/// Copies `from` to `to`, of the same size. With a tensor, counted as a copy of the device.
 Event submit_copy(const DeviceState& device, const BufferView& from, const BufferView& to,
                   const Tensor* tensor, const SubmitOptions& options);
 
-/// Gives memory that nobody knows yet the values of a host array as they are now: at once where it
-/// is the host's, else in a task of the device. Then uses on other timelines come after that, and a
-/// task that is skipped or cancelled puts them there all the same. `constant`: nobody changes the
-/// array, so it can be read later. Asked for at `where`.
+/// Writes the current values of a host array to memory not shared yet: in the call if the memory is
+/// host memory, otherwise in a task of the device. Uses on other timelines wait for the task, and a
+/// skipped or cancelled task still writes the values. `constant`: the array never changes, and may
+/// be read later. `where`: the call site.
 void submit_first_values(const DeviceState& device, const BufferView& view, const HostArray& host,
                          const Tensor& tensor, bool constant, const std::source_location& where);
-/// As allocate(); it begins with zeros (D2).
+/// Like allocate(), with zeros as the first values (D2).
 [[nodiscard]] std::shared_ptr<BufferState> allocate_zeros(const DeviceState& device,
                                                           std::size_t bytes,
                                                           const std::string& what,

@@ -23,7 +23,7 @@ Tune mode_of(const BackendState& state, const CompileOptions& options) noexcept 
   return options.tune.mode.value_or(state.options.tune.value_or(Tune::kept));
 }
 
-/// How drafts find what was kept; empty where they are not to look.
+/// The lookup of kept choices for drafts; empty: drafts must not look.
 jit::KeptChoices kept_choices(const BackendState& state, const CompileOptions& options) {
   if (!takes_kept(state, options)) return {};
   return [tuned = state.tuned, reassociate = options.tune.reassociate](
@@ -34,7 +34,7 @@ jit::KeptChoices kept_choices(const BackendState& state, const CompileOptions& o
   };
 }
 
-/// What is to be measured first: nothing was kept.
+/// Tells whether to measure before the compile: the options ask, and no choice was kept.
 bool wants_tuning(const BackendState& state, const Program& program,
                   const CompileOptions& options) {
   return mode_of(state, options) == Tune::measure && has_choices(options) &&
@@ -42,8 +42,8 @@ bool wants_tuning(const BackendState& state, const Program& program,
          !state.tuned->find(jit::program_key_of(program, options), options.tune.reassociate);
 }
 
-/// What goes wrong is a warning in the log, for the program runs without; but what is wrong with
-/// the program or the options is thrown.
+/// Tunes if the options ask. A failure is only logged as a warning, as the program runs without
+/// tuning; but invalid_argument, cancelled and compile_failed are thrown.
 void tune_if_asked(const std::shared_ptr<BackendState>& state, const Program& program,
                    const CompileOptions& options) {
   if (!wants_tuning(*state, program, options)) return;
@@ -77,8 +77,8 @@ jit::BatchDraft draft(const BackendState& state, std::span<const Program> progra
                              kept_choices(state, options.each));
 }
 
-/// Those that are to be compiled, one after the other: beside each other they would disturb what is
-/// measured.
+/// Tunes the programs that will be compiled, in sequence: in parallel they would disturb the
+/// measurements.
 void tune_if_asked(const std::shared_ptr<BackendState>& state, std::span<const Program> programs,
                    const BatchOptions& options, const jit::BatchDraft& drafts) {
   for (std::size_t k = 0; k < programs.size(); ++k) {
@@ -89,7 +89,7 @@ void tune_if_asked(const std::shared_ptr<BackendState>& state, std::span<const P
   }
 }
 
-/// The same, without asking once more which programs are to be compiled.
+/// The options with the drafted selection, to call `occupancy` only once.
 BatchOptions as_drafted(BatchOptions options, const jit::BatchDraft& drafts) {
   std::vector<bool> occupied;
   for (const auto& each : drafts.drafts) occupied.push_back(each.has_value());
@@ -103,8 +103,8 @@ bool measures(const BackendState& state, const CompileOptions& options) {
   return mode_of(state, options) == Tune::measure;
 }
 
-/// For a compile that goes on meanwhile. Where the host polls, nobody may run what is measured
-/// before the host waits for the compile: so nothing is.
+/// Options for a compile in the background. In manual mode the device runs only when the host
+/// polls, maybe not before the host waits for the compile: nothing is measured then.
 CompileOptions apart(const BackendState& state, const std::string& name, CompileOptions options) {
   const bool polled = state.options.mode.value_or(state.spec.mode) == sched::Mode::manual;
   if (!polled || !measures(state, options) || !has_choices(options)) return options;
@@ -143,7 +143,7 @@ Code compile_program(const std::shared_ptr<BackendState>& state, const Program& 
 CodeBatch compile_programs(const std::shared_ptr<BackendState>& state,
                            std::span<const Program> programs, const BatchOptions& options,
                            const jit::CompileLimits& limits) {
-  jit::BatchDraft made = draft(*state, programs, options, limits);  // finds what is wrong first
+  jit::BatchDraft made = draft(*state, programs, options, limits);  // reports errors first
   if (measures(*state, options.each)) {
     tune_if_asked(state, programs, options, made);
     made = draft(*state, programs, as_drafted(options, made), limits);

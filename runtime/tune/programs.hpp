@@ -1,5 +1,5 @@
-// Code of programs: with the choices that were kept for them, or measured first where that is asked
-// for; compiled now or meanwhile. Any thread.
+// Code of programs, with the choices kept by earlier tuning, or tuned first where the options ask;
+// compiled now or in the background. Any thread.
 #pragma once
 
 #include <memory>
@@ -19,17 +19,17 @@ namespace heddle::rt {
                                          std::span<const Program> programs,
                                          const BatchOptions& options,
                                          const jit::CompileLimits& limits);
-/// What is wrong with a program is thrown here; it is compiled, and measured where that is asked
-/// for, by other threads.
+/// Errors of a program are thrown here; threads of the compile pool compile the program, and
+/// measure where the options ask.
 [[nodiscard]] PendingCode start_program(const std::shared_ptr<BackendState>& state,
                                         const Program& program, const CompileOptions& options);
 [[nodiscard]] PendingBatch start_programs(const std::shared_ptr<BackendState>& state,
                                           std::span<const Program> programs,
                                           const BatchOptions& options);
 
-/// Options for measuring what is then compiled with `options`: half of a timeout is left for that.
+/// Options for tuning before a compile with `options`: half of a timeout is left for the compile.
 [[nodiscard]] CompileOptions while_measuring(CompileOptions options);
-/// Whether a compile with these options looks for what was kept.
+/// Tells whether a compile with these options looks up kept choices.
 [[nodiscard]] bool takes_kept(const BackendState& state, const CompileOptions& options) noexcept;
 
 }  // namespace heddle::rt

@@ -14,7 +14,7 @@
 namespace heddle::rt {
 namespace {
 
-/// Random numbers above zero, else small whole ones: nothing that a kernel has less work with.
+/// Random positive floats, or small integers: values without a shortcut for kernels.
 HostArray trial_contents(const ArrayType& type, std::uint64_t seed) {
   if (is_floating(type.dtype)) return HostArray::uniform(type, seed);
   return HostArray::fill(type, std::vector<double>{1, 2, 0, 3, 1});
@@ -24,7 +24,7 @@ std::span<std::byte> bytes_of(const HostArray& array) {
   return {static_cast<std::byte*>(array.data()), array.num_bytes()};
 }
 
-/// The distance of 1 from the next number.
+/// The distance from 1 to the next larger number.
 double spacing_of(DType type) {
   switch (type) {
     case DType::bf16:
@@ -38,12 +38,12 @@ double spacing_of(DType type) {
   }
 }
 
-/// Which NaN it is does not matter; the sign of a zero does.
+/// Any NaN equals any NaN; zeros must have equal signs.
 bool same_numbers(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-/// Another order of sums changes elements by some roundings of the largest one.
+/// Reordered sums change elements by a few roundings of the largest element.
 bool near_numbers(const HostArray& a, const HostArray& b) {
   constexpr double roundings = 1024;
   double largest = 0;
@@ -120,7 +120,7 @@ TuneVerdict Trial::add(const Code& code, bool exact) {
 }
 
 void Trial::run(std::size_t which, std::size_t times) const {
-  // More of them than a queue holds are no failure, whatever its policy.
+  // More runs than queue slots must not fail, whatever the queue's policy.
   const ScheduleOptions waits{.full = sched::FullPolicy::block};
   Event last;
   for (std::size_t k = 0; k < times; ++k) last = routines_[which].schedule(bindings_, waits);

@@ -1,5 +1,5 @@
-// A trial: codes of one program on one device, with the same memory and contents for all, so that
-// their results and times can be compared. One thread; it waits for the device.
+// A trial: codes of one program on one device, with the same memory and contents, to compare
+// results and times. One thread; waits for the device.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,22 @@ namespace heddle::rt {
 
 class Trial {
  public:
-  /// Takes memory for what `model` reads and writes, and runs it: its results are what the others
-  /// are compared with. Throws what linking and running throw.
+  /// Allocates the memory that `model` reads and writes, and runs the model: its results are the
+  /// reference. Throws the errors of linking and running.
   Trial(Device device, const Code& model, const CompileOptions& options);
 
-  /// Links another one, and compares its results: bit for bit, or within what another order of
-  /// sums may make of them. `measured`: they are the same, and it is the next of run(); else
-  /// `different` or `failed`.
+  /// Links a code, and compares its results with the reference: bit for bit, or within the error of
+  /// reordered sums. `measured`: the results are equal, and the code gets the next number of run();
+  /// otherwise `different` or `failed`.
   [[nodiscard]] TuneVerdict add(const Code& code, bool exact);
-  /// Runs the model (0), or one of those that were added, so many times. Throws what that throws.
+  /// Runs the model (0) or an added code `times` times. Throws the errors of the runs.
   void run(std::size_t which, std::size_t times) const;
 
  private:
-  /// What a program stores, and what is put there before a run that is compared.
+  /// A tensor that the program stores, and its contents before a compared run.
   struct Stored {
     Tensor tensor;
-    std::optional<HostArray> contents;  ///< none: its host storage has them
+    std::optional<HostArray> contents;  ///< none: the host storage has the contents
     bool is_written;
   };
 
@@ -39,7 +39,7 @@ class Trial {
   [[nodiscard]] std::vector<HostArray> results(const Routine& routine) const;
 
   const Device device_;
-  Context base_;  ///< has the memory that they share
+  Context base_;  ///< has the shared memory
   std::vector<Stored> stored_;
   Bindings bindings_;
   std::vector<Routine> routines_;

@@ -25,12 +25,13 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Candidates that are compiled together, at most, before the clock is looked at.
+/// Most candidates compiled together before the next look at the clock.
 constexpr std::size_t wave_max = 16;
-/// Parts of the budget, from its beginning: for listing candidates, for compiling them, which is
-/// cut off a little later, and for comparing their results; runs have the rest.
+/// Ends of phases, as parts of the budget: listing candidates, starting compiles, cutting compiles
+/// off, comparing results. The runs have the rest.
 constexpr double list_until = 0.2, compile_until = 0.45, compile_end = 0.6, compare_until = 0.75;
-/// Runs are repeated until they take so long together: a clock and a wait cost nothing beside it.
+/// The shortest time of a measurement, by repeated runs: clock and wait are negligible beside that
+/// time.
 constexpr double run_seconds_min = 200e-6;
 constexpr std::size_t repeats_max = 256;
 
@@ -47,7 +48,7 @@ class Tuning {
     plain_ = options;
     plain_.choices = {};
     plain_.tune.mode = Tune::off;
-    plain_.shared = true;  // addresses would be those of this trial
+    plain_.shared = true;  // code without built-in addresses, as the memory is the trial's
     if (!tools_.clock) {
       tools_.clock = [begin = std::chrono::steady_clock::now()] {
         return nanoseconds(std::chrono::steady_clock::now() - begin);
@@ -83,7 +84,7 @@ class Tuning {
   }
 
  private:
-  /// Whether this part of the budget is over.
+  /// Tells whether this part of the budget is over.
   [[nodiscard]] bool past(double part) const {
     return std::chrono::duration<double>(tools_.clock()) >=
            part * std::chrono::duration<double>(options_.tune.budget);
@@ -96,7 +97,7 @@ class Tuning {
     key_ = jit::program_key_of(program_, kept);
     jit::CandidateOptions wanted;
     wanted.reassociate = options_.tune.reassociate;
-    bool cut = false;  // the list
+    bool cut = false;  // the list was cut short
     wanted.enough = [this, &cut] { return cut = cut || past(list_until); };
     if (options_.tune.exhaustive) {
       wanted.near = INFINITY;
@@ -109,7 +110,7 @@ class Tuning {
     conclusive_ = report_.candidates.size() == 1 && !cut;
   }
 
-  /// The model's choice, then the others in the order of their estimates, while there is time.
+  /// Compiles the model's choice, then the candidates by estimate, while time is left.
   void compile() {
     compiled_.emplace_back(0, jit::finish(jit::draft_program(program_, plain_, state_->compiler,
                                                              limits_, state_->codes),
@@ -125,7 +126,7 @@ class Tuning {
     }
   }
 
-  /// As many as should be compiled before runs have to begin, by what these took.
+  /// The number of candidates to compile next, from the duration of the last wave.
   [[nodiscard]] std::size_t next_wave(std::size_t these, nanoseconds took) const {
     const double each = static_cast<double>(took.count()) / static_cast<double>(these);
     const double left = compile_until * static_cast<double>(options_.tune.budget.count()) -
@@ -147,12 +148,12 @@ class Tuning {
       for (std::size_t k = from; k < to; ++k) compiled_.emplace_back(k, *batch[k - from]);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::cancelled) throw;
-      if (error.code() == ErrorCode::deadline) return;  // time is to be left for runs
+      if (error.code() == ErrorCode::deadline) return;  // the rest of the time is for runs
       one_by_one(from, to);
     }
   }
 
-  /// One of them fails a compiler, which is not the others' fault.
+  /// Compiles one by one, as a single candidate may have failed the batch.
   void one_by_one(std::size_t from, std::size_t to) {
     for (std::size_t k = from; k < to && may_compile(); ++k) {
       try {
@@ -160,7 +161,7 @@ class Tuning {
       } catch (const Error& error) {
         if (error.code() == ErrorCode::cancelled) throw;
         if (error.code() == ErrorCode::deadline) return;
-        // What fails for want of memory or of a process may do another time.
+        // A failure for lack of memory or processes may not happen again: no verdict.
         if (error.code() == ErrorCode::compile_failed)
           report_.candidates[k].verdict = TuneVerdict::failed;
       }
@@ -180,7 +181,7 @@ class Tuning {
         limits, spread_over(state_->compiles));
   }
 
-  /// Those whose results are those of the model's choice run beside it.
+  /// Measures the candidates whose results match the model's choice.
   void measure() {
     Trial trial(Inside::make<Hardware>(state_, 0).new_virtual_device(), compiled_[0].second,
                 plain_);
@@ -257,8 +258,8 @@ class Tuning {
   CompileOptions options_;
   TuneTools tools_;
   const jit::CompileLimits limits_;
-  CompileOptions plain_;   // of the model's choice
-  jit::CompileKey key_{};  // of the program as it is asked for
+  CompileOptions plain_;   // of the cost model's choice
+  jit::CompileKey key_{};  // of the program with the options of the caller
   TunedSchedule report_;
   std::vector<std::pair<std::size_t, Code>> compiled_;  // candidates, the model's choice first
   bool conclusive_ = false;
@@ -284,7 +285,7 @@ TunedSchedule tune(const std::shared_ptr<BackendState>& state, const Program& pr
                 "nothing can be measured in a simulation, whose time is its own; tune with a "
                 "backend that has a scheduler of its own");
   }
-  const sched::DefaultFloating floating;  // of what is estimated and compared
+  const sched::DefaultFloating floating;  // for estimates and comparisons
   return Tuning(state, program, options, tools).tune();
 }
 

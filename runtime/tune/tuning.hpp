@@ -1,5 +1,6 @@
-// Tuning: candidates of a program's schedule are compiled, compared with the cost model's choice
-// and measured on a device, and the best is kept. Any thread; it waits for the device.
+// Tuning: compiles candidates of a program's schedule, compares their results with the cost model's
+// choice, measures the candidates on a device, and keeps the best. Any thread; waits for the
+// device.
 #pragma once
 
 #include <chrono>
@@ -15,19 +16,19 @@
 
 namespace heddle::rt {
 
-/// How time is told: tests have clocks of their own.
+/// The clocks of tuning; tests replace both.
 struct TuneTools {
-  /// Time that has passed since all began; unset: that of the steady clock.
+  /// Time since the start of the tuning; unset: by the steady clock.
   std::function<std::chrono::nanoseconds()> clock{};
-  /// Seconds that `run` takes, which it calls; unset: by the steady clock.
+  /// Calls `run` and returns its duration in seconds; unset: by the steady clock.
   std::function<double(const ScheduleChoices& choices, const std::function<void()>& run)> seconds{};
 };
 
-/// As Backend::tune().
+/// Implements Backend::tune().
 [[nodiscard]] TunedSchedule tune(const std::shared_ptr<BackendState>& state, const Program& program,
                                  const CompileOptions& options, const TuneTools& tools = {});
 
-/// Whether `options` leave choices to tuning.
+/// Tells whether `options` leave choices to tuning.
 [[nodiscard]] bool has_choices(const CompileOptions& options) noexcept;
 
 }  // namespace heddle::rt
